@@ -1,0 +1,417 @@
+"""`Resource`: a kind of the Kubernetes API as a Python class, and `View`: the three ways to read one.
+
+A class argument says what Go spreads over comment markers: group, version, scope, plural, scale, columns. What
+they say is kept as a frozen `ResourceInfo`. A view joins that with a decoder, so that clients and caches read
+one kind typed, dynamically or by metadata alone, from the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast, dataclass_transform
+from urllib.parse import quote
+
+import msgspec
+
+from steersman.models.base import EMPTY, Model, ModelMeta, fields_of
+from steersman.models.meta import ObjectMeta, PartialObjectMetadata
+from steersman.models.wire import decode, from_dict
+
+__all__ = [
+    "GVK",
+    "Column",
+    "Dynamic",
+    "KindLike",
+    "Resource",
+    "ResourceInfo",
+    "Scale",
+    "View",
+    "dynamic",
+    "info_of",
+    "lookup",
+    "metadata_of",
+    "view_of",
+]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+_DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
+
+
+class GVK(NamedTuple):
+    """Group, version and kind; the core group is `""`."""
+
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        return f"{self.api_version} {self.kind}"
+
+
+class Scale(msgspec.Struct, frozen=True):
+    """Where the scale sub-resource finds its numbers, as snake_case or wire paths (`spec.size`)."""
+
+    spec: str
+    status: str
+    selector: str | None = None
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A printer column of `kubectl get`; `type` is derived from the model when it is not given."""
+
+    name: str
+    path: str
+    type: str | None = None
+    priority: int = 0
+    description: str = ""
+    format: str = ""
+
+
+class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What the API server and the tooling must know of a kind, apart from its schema."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    singular: str
+    list_kind: str
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    has_status: bool = False
+    scale: Scale | None = None
+    columns: tuple[Column, ...] = ()
+    storage: bool = True
+    served: bool = True
+    deprecated: str | None = None
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def gvk(self) -> GVK:
+        return GVK(self.group, self.version, self.kind)
+
+    @property
+    def crd_name(self) -> str:
+        """`plural.group`, the name of the CustomResourceDefinition."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(
+        self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
+    ) -> str:
+        """The URL path of the collection, an object or a sub-resource of it, percent-encoded."""
+        parts = [f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"]
+        if namespace and self.namespaced:
+            parts.append(f"namespaces/{quote(namespace, safe='')}")
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(quote(name, safe=""))
+        if subresource:
+            parts.append(quote(subresource, safe="/"))
+        return "/".join(parts)
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.version}.{self.group}" if self.group else f"{self.plural}.{self.version}"
+
+
+def guess_plural(kind: str) -> str:
+    """The plural that Kubernetes' own tools guess: lower case, English endings."""
+    lower = kind.lower()
+    if lower.endswith("endpoints"):
+        return lower
+    if lower.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{lower}es"
+    if lower.endswith("y") and lower[-2:-1] not in "aeiou":
+        return f"{lower[:-1]}ies"
+    return f"{lower}s"
+
+
+def _declaration_error(cls: str, problem: str) -> TypeError:
+    return TypeError(f"class {cls}: {problem}")
+
+
+def _check(cls: str, info: ResourceInfo) -> None:
+    if info.group and not _DNS_NAME.fullmatch(info.group):
+        raise _declaration_error(
+            cls, f"group={info.group!r} must be a lower-case DNS name such as 'apps.example.com'"
+        )
+    if not _DNS_LABEL.fullmatch(info.version):
+        raise _declaration_error(
+            cls, f"version={info.version!r} must be a DNS label such as 'v1' or 'v1alpha1'"
+        )
+    if not _KIND.fullmatch(info.kind):
+        raise _declaration_error(cls, f"kind={info.kind!r} must be CamelCase and start with a capital letter")
+    for what, name in (("plural", info.plural), ("singular", info.singular)):
+        if not _DNS_LABEL.fullmatch(name):
+            raise _declaration_error(cls, f"{what}={name!r} must be a lower-case DNS label")
+
+
+_classes: dict[tuple[str, str], type[Resource]] = {}
+_finders: list[Callable[[str, str], type[Resource] | None]] = []
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
+class ResourceMeta(ModelMeta):
+    """Reads the class arguments of a `Resource` and registers the class under its apiVersion and kind."""
+
+    def __new__(
+        mcls: type[ResourceMeta],
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        *,
+        group: str = "",
+        version: str = "",
+        kind: str | None = None,
+        plural: str | None = None,
+        singular: str | None = None,
+        short_names: tuple[str, ...] = (),
+        categories: tuple[str, ...] = (),
+        namespaced: bool = True,
+        scale: Scale | None = None,
+        columns: tuple[Column, ...] = (),
+        storage: bool = True,
+        served: bool = True,
+        deprecated: str | None = None,
+        **options: Any,
+    ) -> ResourceMeta:
+        if not version:
+            if group:
+                raise _declaration_error(name, "version= is missing, for example version='v1'")
+            return cast(ResourceMeta, super().__new__(mcls, name, bases, namespace, **options))
+        kind = kind or name
+        info = ResourceInfo(
+            group=group,
+            version=version,
+            kind=kind,
+            plural=plural or guess_plural(kind),
+            singular=singular or kind.lower(),
+            list_kind=f"{kind}List",
+            namespaced=namespaced,
+            short_names=tuple(short_names),
+            categories=tuple(categories),
+            scale=scale,
+            columns=tuple(columns),
+            storage=storage,
+            served=served,
+            deprecated=deprecated,
+        )
+        _check(name, info)
+        annotations = namespace.setdefault("__annotations__", {})
+        namespace["__annotations__"] = {
+            "api_version": "str",
+            "kind": "str",
+            "metadata": "ObjectMeta",
+            **annotations,
+        }
+        namespace["api_version"] = info.api_version
+        namespace["kind"] = kind
+        namespace.setdefault("metadata", ObjectMeta())
+        cls = cast(ResourceMeta, super().__new__(mcls, name, bases, namespace, **options))
+        has_status = "status" in cls.__struct_fields__
+        cls.__resource__ = msgspec.structs.replace(info, has_status=has_status)  # type: ignore[attr-defined]
+        _classes[info.api_version, kind] = cast("type[Resource]", cls)
+        return cls
+
+
+class Resource(Model, metaclass=ResourceMeta):
+    """A kind of the API: `class HelloApp(Resource, group="apps.example.com", version="v1")`.
+
+    Class arguments: `group`, `version`, `kind` (the class name), `plural`, `singular`, `short_names`, `categories`,
+    `namespaced`, `scale=Scale(…)`, `columns=(Column(…), …)`, `storage`, `served`, `deprecated="why"`. A field named
+    `status` gives the kind a status sub-resource. Raises `TypeError` for names that the API server would refuse.
+    """
+
+    __resource__: ClassVar[ResourceInfo]
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class Dynamic:
+    """An object of any kind as plain data, with typed metadata; `obj["spec"]["size"]` reads, `body` is all of it."""
+
+    __slots__ = ("_metadata", "body")
+
+    def __init__(self, body: Mapping[str, Any]) -> None:
+        self.body = body
+        self._metadata: ObjectMeta | None = None
+
+    @property
+    def api_version(self) -> str:
+        return str(self.body.get("apiVersion", ""))
+
+    @property
+    def kind(self) -> str:
+        return str(self.body.get("kind", ""))
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        if self._metadata is None:
+            self._metadata = from_dict(ObjectMeta, self.body.get("metadata") or EMPTY)
+        return self._metadata
+
+    def __getitem__(self, name: str) -> Any:
+        return self.body[name]
+
+    def get(self, *path: str, default: Any = None) -> Any:
+        """The value at a path of wire names, or `default` where any step is absent."""
+        value: Any = self.body
+        for step in path:
+            if not isinstance(value, Mapping) or step not in value:
+                return default
+            value = cast("Mapping[str, Any]", value)[step]
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.body)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.body
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dynamic) and self.body == other.body
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{self.api_version} {self.kind} {self.metadata.namespace}/{self.metadata.name}>"
+
+    def __to_wire__(self) -> Mapping[str, Any]:
+        return self.body
+
+    @classmethod
+    def __from_wire__(cls, value: Mapping[str, Any]) -> Dynamic:
+        return cls(value)
+
+
+class View(Generic[T_co]):
+    """How a kind is read: its `info`, a `form` and the type that bytes are decoded to."""
+
+    __slots__ = ("_type", "form", "info")
+
+    def __init__(
+        self, info: ResourceInfo, kind: type[T_co], form: Literal["typed", "dynamic", "metadata"]
+    ) -> None:
+        self.info = info
+        self.form: Literal["typed", "dynamic", "metadata"] = form
+        self._type = kind
+
+    @property
+    def type(self) -> type[T_co]:
+        return self._type
+
+    def decode(self, data: bytes | bytearray | memoryview) -> T_co:
+        """Read one object; raises `DecodeError` with the path of the field that does not fit."""
+        return decode(self._type, data)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, View) and self.info == other.info and self._type is other._type
+
+    def __hash__(self) -> int:
+        return hash((self.info.gvk, self._type))
+
+    def __repr__(self) -> str:
+        return f"<{self.form} view of {self.info.gvk}>"
+
+
+KindLike: TypeAlias = type[T] | View[T]
+"""Everything that takes a kind takes a `Resource` class or a `View`."""
+
+_views: dict[type[Any], View[Any]] = {}
+
+
+def info_of(kind: type[Any] | View[Any] | Resource) -> ResourceInfo:
+    """The `ResourceInfo` of a resource class, an instance or a view; `TypeError` for anything else."""
+    if isinstance(kind, View):
+        return kind.info
+    info = getattr(kind, "__resource__", None)
+    if info is None:
+        raise TypeError(f"{kind!r} is not a kind: pass a Resource class, dynamic(…) or metadata_of(…)")
+    return info
+
+
+def view_of(kind: KindLike[T]) -> View[T]:
+    """The typed view of a resource class; a view is returned as it is."""
+    if isinstance(kind, View):
+        return cast("View[T]", kind)
+    view = _views.get(kind)
+    if view is None:
+        view = _views[kind] = View(info_of(kind), kind, "typed")
+    return view
+
+
+def metadata_of(kind: type[Any] | View[Any]) -> View[PartialObjectMetadata]:
+    """The metadata-only view of a kind."""
+    return View(info_of(kind), PartialObjectMetadata, "metadata")
+
+
+def dynamic(
+    api_version: str, kind: str, *, plural: str | None = None, namespaced: bool = True
+) -> View[Dynamic]:
+    """A view of a kind for which there is no class; `plural` is guessed as Kubernetes' tools do when left out."""
+    group, _, version = api_version.rpartition("/")
+    info = ResourceInfo(
+        group=group,
+        version=version,
+        kind=kind,
+        plural=plural or guess_plural(kind),
+        singular=kind.lower(),
+        list_kind=f"{kind}List",
+        namespaced=namespaced,
+        has_status=True,
+    )
+    _check(kind, info)
+    return View(info, Dynamic, "dynamic")
+
+
+def lookup(api_version: str, kind: str) -> type[Resource] | None:
+    """The class registered for an apiVersion and kind, or `None`; built-in kinds are found without being imported."""
+    found = _classes.get((api_version, kind))
+    if found is None:
+        for finder in _finders:
+            if (found := finder(api_version, kind)) is not None:
+                break
+    return found
+
+
+def add_finder(finder: Callable[[str, str], type[Resource] | None]) -> None:
+    """Let `lookup` ask `finder` for kinds that are not imported yet (`steersman.k8s` does)."""
+    if finder not in _finders:
+        _finders.append(finder)
+
+
+def wire_path(cls: type[msgspec.Struct], path: str) -> str:
+    """Translate a snake_case field path (`status.ready_replicas`) to its wire form, checking every model it passes.
+
+    Raises `TypeError` naming the step that the model does not have.
+    """
+    from typing import get_type_hints
+
+    steps: list[str] = []
+    current: Any = cls
+    for step in path.removeprefix(".").split("."):
+        if isinstance(current, type) and issubclass(current, msgspec.Struct):
+            for f in fields_of(current):
+                if step in (f.name, f.encode_name):
+                    steps.append(f.encode_name)
+                    current = get_type_hints(current).get(f.name)
+                    break
+            else:
+                raise TypeError(f"{cls.__name__}: path {path!r}: {current.__name__} has no field {step!r}")
+        else:
+            steps.append(step)
+    return ".".join(steps)

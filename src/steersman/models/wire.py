@@ -1,0 +1,116 @@
+"""Bytes to models and back: the one place that owns msgspec encoders and decoders.
+
+Decoding tries msgspec's fast path; only when that fails does it fall back to Go's rule that JSON `null` means
+absent (served by the API server for, say, the `rules` of an empty Role). What still fails is a `DecodeError` that
+names the field. Types of our own join in through `__from_wire__` and `__to_wire__`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+__all__ = ["DecodeError", "decode", "decoder", "encode", "from_dict", "to_dict"]
+
+T = TypeVar("T")
+
+_PATH = re.compile(r"^(?P<message>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
+
+
+class DecodeError(ValueError):
+    """Bytes that are not the expected type: `message` says what was found, `path` where (`$.spec.size`)."""
+
+    def __init__(self, message: str, path: str = "$") -> None:
+        super().__init__(f"{path}: {message}" if path not in ("", "$") else message)
+        self.message = message
+        self.path = path
+
+
+def enc_hook(value: object) -> object:
+    """msgspec's hook for types that are not its own: asks the value for its wire form."""
+    to_wire = getattr(value, "__to_wire__", None)
+    if to_wire is None:
+        raise NotImplementedError(f"{type(value).__name__} has no wire form: give it __to_wire__()")
+    return to_wire()
+
+
+def dec_hook(kind: Any, value: object) -> object:
+    """msgspec's hook for types that are not its own: asks the type to read its wire form."""
+    from_wire = getattr(kind, "__from_wire__", None)
+    if from_wire is None:
+        raise NotImplementedError(f"{kind} cannot be read from the wire: give it __from_wire__(value)")
+    return from_wire(value)
+
+
+_encoder = msgspec.json.Encoder(enc_hook=enc_hook)
+_parse = msgspec.json.Decoder()
+
+
+@cache
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """The shared strict decoder of a type; its errors are msgspec's own."""
+    return msgspec.json.Decoder(kind, dec_hook=dec_hook)
+
+
+def encode(value: object) -> bytes:
+    """The JSON bytes of a model, a dynamic object or plain data; raises `TypeError` for what has no wire form."""
+    return _encoder.encode(value)
+
+
+def decode(kind: type[T], data: bytes | bytearray | memoryview | str) -> T:
+    """Read `data` as `kind`.
+
+    Raises `DecodeError` with the path of the offending field; truncated or malformed JSON has the path `$`.
+    """
+    try:
+        return decoder(kind).decode(data)
+    except msgspec.ValidationError as problem:
+        return _without_nulls(kind, data, problem)
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise DecodeError(str(problem)) from None
+
+
+def _without_nulls(kind: type[T], data: Any, problem: msgspec.ValidationError) -> T:
+    try:
+        plain = _parse.decode(data)
+        return msgspec.convert(_prune(plain), kind, dec_hook=dec_hook)
+    except msgspec.ValidationError:
+        raise as_decode_error(problem) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as malformed:
+        raise DecodeError(str(malformed)) from None
+
+
+def _prune(value: Any) -> Any:
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return {k: _prune(v) for k, v in items if v is not None}
+    if isinstance(value, list):
+        return [_prune(v) for v in cast("list[Any]", value)]
+    return value
+
+
+def as_decode_error(problem: msgspec.ValidationError) -> DecodeError:
+    """msgspec's message, split into what and where."""
+    match = _PATH.match(str(problem))
+    assert match is not None
+    return DecodeError(match["message"], match["path"] or "$")
+
+
+def to_dict(value: object) -> dict[str, Any]:
+    """The wire form as plain, freshly built dicts, lists and scalars."""
+    return msgspec.to_builtins(value, enc_hook=enc_hook, str_keys=True)
+
+
+def from_dict(kind: type[T], value: Mapping[str, Any]) -> T:
+    """Read plain data as `kind`; raises `DecodeError` as `decode` does."""
+    try:
+        return msgspec.convert(value, kind, dec_hook=dec_hook)
+    except msgspec.ValidationError as problem:
+        try:
+            return msgspec.convert(_prune(dict(value)), kind, dec_hook=dec_hook)
+        except msgspec.ValidationError:
+            raise as_decode_error(problem) from None

@@ -1,0 +1,83 @@
+"""Structured logs: JSON in a cluster, colour on a terminal, one reconcile id across all lines of a reconcile.
+
+Context (kind, namespace, name, reconcile id) travels in context variables, so that a line logged deep inside a
+library call of a reconcile carries it too. Nothing here decides what is worth logging.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol, TextIO, cast
+
+import structlog
+
+__all__ = ["Logger", "bind", "configure", "get_logger", "unbind"]
+
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+class Logger(Protocol):
+    """What a logger can do: a short event and key-value pairs."""
+
+    def debug(self, event: str, **values: Any) -> None: ...
+    def info(self, event: str, **values: Any) -> None: ...
+    def warning(self, event: str, **values: Any) -> None: ...
+    def error(self, event: str, **values: Any) -> None: ...
+    def exception(self, event: str, **values: Any) -> None: ...
+
+
+def get_logger(name: str) -> Logger:
+    """The logger of a module or room; cheap to call, cheap when its level is off."""
+    return cast(Logger, structlog.get_logger(component=name))
+
+
+def bind(**values: Any) -> Mapping[str, Any]:
+    """Add values to every line logged in this context; returns the tokens for `unbind`."""
+    return structlog.contextvars.bind_contextvars(**values)
+
+
+def unbind(tokens: Mapping[str, Any]) -> None:
+    """Take back what `bind` added."""
+    structlog.contextvars.reset_contextvars(**tokens)
+
+
+def configure(*, level: str = "info", format: str = "auto", stream: TextIO | None = None) -> None:
+    """Set up logging for the process.
+
+    `level` is debug, info, warning or error; `format` is "json", "console" or "auto" (console on a terminal). The
+    standard library's records at warning and above join the same stream. Raises `ValueError` for other words.
+    """
+    if level not in _LEVELS:
+        raise ValueError(f"log level {level!r}: use one of {', '.join(_LEVELS)}")
+    if format not in ("auto", "json", "console"):
+        raise ValueError(f"log format {format!r}: use auto, json or console")
+    out = stream or sys.stderr
+    console = format == "console" or (format == "auto" and out.isatty())
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    final: list[Any] = (
+        [structlog.dev.ConsoleRenderer(colors=out.isatty())]
+        if console
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    )
+    structlog.configure(
+        processors=[*shared, *final],
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        logger_factory=structlog.WriteLoggerFactory(file=out),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *final],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(max(_LEVELS[level], logging.WARNING))
