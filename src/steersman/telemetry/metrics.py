@@ -7,7 +7,7 @@ Hot paths call `.labels(…)` once and keep the child.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -26,7 +26,7 @@ def _once(kind: type[M], name: str, doc: str, labels: Sequence[str], **options: 
         known = _declared[name] = kind(name, doc, tuple(labels), registry=REGISTRY, **options)
     elif not isinstance(known, kind):
         raise ValueError(f"metric {name!r} is already declared as a {type(known).__name__.lower()}")
-    return cast(M, known)
+    return known
 
 
 def counter(name: str, doc: str, labels: Sequence[str] = ()) -> Counter:
@@ -39,9 +39,7 @@ def gauge(name: str, doc: str, labels: Sequence[str] = ()) -> Gauge:
     return _once(Gauge, name, doc, labels)
 
 
-def histogram(
-    name: str, doc: str, labels: Sequence[str] = (), buckets: Sequence[float] | None = None
-) -> Histogram:
+def histogram(name: str, doc: str, labels: Sequence[str] = (), buckets: Sequence[float] | None = None) -> Histogram:
     """A histogram in seconds unless its name says otherwise; declaring the same name again returns the first."""
     options: dict[str, Any] = {} if buckets is None else {"buckets": tuple(buckets)}
     return _once(Histogram, name, doc, labels, **options)

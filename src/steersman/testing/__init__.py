@@ -1,5 +1,5 @@
 """Tools for testing operators: virtual time, a real control plane, a pytest plugin. They are the users' too."""
 
-from steersman.testing.virtual_time import VirtualTimeLoop, virtual_time
+from steersman.testing.loop import VirtualTimeLoop, virtual_time
 
 __all__ = ["VirtualTimeLoop", "virtual_time"]

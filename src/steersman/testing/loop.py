@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["Deadlock", "VirtualTimeLoop", "virtual_time"]
+__all__ = ["DeadlockError", "VirtualTimeLoop", "virtual_time"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Deadlock(AssertionError):
+_PATIENCE = 2.0
+"""Real seconds to wait for a thread's word before calling it a deadlock."""
+
+
+class DeadlockError(AssertionError):
     """Every task waits for something that nothing scheduled will ever bring."""
 
 
@@ -35,7 +40,9 @@ class _InstantSelector(selectors.SelectSelector):
         if self.waits_for_threads():
             return super().select(0.05 if timeout is None else min(timeout, 0.05))
         if timeout is None:
-            raise Deadlock("virtual time: every task is waiting and no timer is set")
+            if ready := super().select(_PATIENCE):  # a thread about to report back, as when an executor shuts down
+                return ready
+            raise DeadlockError("virtual time: every task is waiting and no timer is set")
         self.advance(timeout)
         return ready
 
@@ -87,5 +94,5 @@ def virtual_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 
     # functools.wraps marks the coroutine function as what is wrapped; pytest must see a plain function.
     del run.__wrapped__  # type: ignore[attr-defined]
-    run.__signature__ = __import__("inspect").signature(test)  # type: ignore[attr-defined]
+    run.__signature__ = inspect.signature(test)  # type: ignore[attr-defined]
     return run

@@ -1,0 +1,59 @@
+# Everything a newcomer needs: `make demo` runs the first operator, `make test` passes the tests.
+# The virtual environment in .venv is made on first use and holds what requirements/dev.txt, the lock file, says.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-real lint types imports check format generate controlplane bench lock clean
+
+help: ## Show what can be done here
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml requirements/dev.txt
+	@$(PYTHON) hack/setup.py $(VENV)
+	@touch $@
+
+demo: $(READY) controlplane ## Run HelloApp on a real control plane and watch it follow
+	@$(BIN)/python -m operators.helloapp.demo
+
+test: $(READY) ## Run the tests (those that need a real control plane run where one is built)
+	@$(BIN)/python -m pytest -q
+
+test-real: $(READY) controlplane ## Run the tests with the real control plane mandatory
+	@STEERSMAN_REQUIRE_CONTROLPLANE=1 $(BIN)/python -m pytest -q
+
+lint: $(READY) ## Lint and check the formatting
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: $(READY) ## Check the types (strict)
+	@$(BIN)/pyright
+
+imports: $(READY) ## Check that rooms import downwards only
+	@$(BIN)/lint-imports
+
+check: lint types imports test ## All of the above
+
+format: $(READY) ## Format the code
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+generate: $(READY) ## Generate src/steersman/k8s from the API server's OpenAPI
+	@$(BIN)/python tools/generate_models.py
+
+controlplane: ## Build kube-apiserver, etcd and friends once, into the user's cache
+	@bash hack/controlplane/build.sh
+
+bench: $(READY) ## Run the benchmarks side by side with the peers
+	@$(BIN)/python -m benchmarks
+
+lock: $(READY) ## Bring requirements/*.txt, the lock files, in step with pyproject.toml
+	@for set in "runtime" "dev --extra dev --extra otel --extra uvloop --group dev" "bench --group bench"; do \
+	  set -- $$set; name=$$1; shift; \
+	  $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-emit-index-url --no-header \
+	    --python-version 3.11 pyproject.toml "$$@" -o requirements/$$name.txt || exit 1; \
+	done
+
+clean: ## Remove what was built here
+	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache

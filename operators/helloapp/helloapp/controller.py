@@ -1,0 +1,48 @@
+"""Keeps a Deployment of `size` replicas of `image` for every HelloApp, and reports what runs."""
+
+from collections.abc import Mapping
+
+from steersman import Context, LabelSelector, ObjectMeta, Operator, Watch, ready_when, to_label
+from steersman.k8s import Container, Deployment, DeploymentSpec, Pod, PodSpec, PodTemplateSpec
+
+from helloapp.api import HelloApp, HelloAppStatus
+
+APP = "apps.anupam.com/helloapp"
+"""The label that names the HelloApp a Pod belongs to."""
+
+operator = Operator("demo-operator")
+
+
+def labels_for(app: HelloApp) -> Mapping[str, str]:
+    """The labels that select the Pods of an application, and nothing else."""
+    return {APP: app.metadata.name}
+
+
+def deployment_for(app: HelloApp) -> Deployment:
+    """The whole Deployment that an application asks for."""
+    labels = labels_for(app)
+    return Deployment(
+        metadata=ObjectMeta(name=app.metadata.name, namespace=app.metadata.namespace, labels=labels),
+        spec=DeploymentSpec(
+            replicas=app.spec.size,
+            selector=LabelSelector(match_labels=labels),
+            template=PodTemplateSpec(
+                metadata=ObjectMeta(labels=labels),
+                spec=PodSpec(containers=(Container(name="app", image=app.spec.image),)),
+            ),
+        ),
+    )
+
+
+@operator.controller(owns=[Deployment], watches=[Watch(Pod, to=to_label(APP))])
+async def reconcile(app: HelloApp, ctx: Context) -> HelloAppStatus:
+    deployment = await ctx.apply(deployment_for(app))
+    pods = ctx.list(Pod, labels=labels_for(app))
+    ready = (deployment.status and deployment.status.ready_replicas) or 0
+    return HelloAppStatus(
+        observed_generation=app.metadata.generation,
+        ready_replicas=ready,
+        pods=tuple(sorted(pod.metadata.name for pod in pods if pod.metadata.deletion_timestamp is None)),
+        selector=f"{APP}={app.metadata.name}",
+        conditions=ready_when(ready == app.spec.size, message=f"{ready} of {app.spec.size} replicas are ready"),
+    )

@@ -1,0 +1,87 @@
+"""Logs must be machine-readable and carry their context; a metric must exist once."""
+
+import io
+import json
+import logging
+
+import pytest
+import structlog
+
+from steersman.telemetry import log, metrics
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was():
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def lines(stream: io.StringIO) -> list[dict]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_a_json_line_carries_the_context_that_was_bound():
+    out = io.StringIO()
+    log.configure(format="json", stream=out)
+    logger = log.get_logger("tests")
+    tokens = log.bind(reconcile_id="r1", namespace="default")
+    logger.info("applied", kind="Deployment")
+    log.unbind(tokens)
+    logger.info("idle")
+    applied, idle = lines(out)
+    assert applied["event"] == "applied"
+    assert applied["level"] == "info"
+    assert (applied["reconcile_id"], applied["namespace"], applied["kind"]) == ("r1", "default", "Deployment")
+    assert "reconcile_id" not in idle
+
+
+def test_lines_below_the_level_are_not_written():
+    out = io.StringIO()
+    log.configure(level="warning", format="json", stream=out)
+    log.get_logger("tests").info("chatter")
+    log.get_logger("tests").warning("heed")
+    assert [line["event"] for line in lines(out)] == ["heed"]
+
+
+def test_an_exception_is_one_json_line_with_its_traceback():
+    out = io.StringIO()
+    log.configure(format="json", stream=out)
+    try:
+        raise RuntimeError("broken")
+    except RuntimeError:
+        log.get_logger("tests").exception("reconcile failed")
+    (line,) = lines(out)
+    assert "RuntimeError: broken" in line["exception"]
+
+
+def test_the_standard_library_logs_into_the_same_stream():
+    out = io.StringIO()
+    log.configure(format="json", stream=out)
+    logging.getLogger("somebody.else").warning("watch out")
+    assert lines(out)[0]["event"] == "watch out"
+
+
+def test_a_terminal_format_is_for_people():
+    out = io.StringIO()
+    log.configure(format="console", stream=out)
+    log.get_logger("tests").info("applied", kind="Deployment")
+    assert "applied" in out.getvalue()
+    assert not out.getvalue().startswith("{")
+
+
+@pytest.mark.parametrize(("words", "message"), [({"level": "loud"}, "log level"), ({"format": "xml"}, "log format")])
+def test_an_unknown_word_is_refused_with_the_ones_that_work(words, message):
+    with pytest.raises(ValueError, match=message):
+        log.configure(**words)
+
+
+def test_declaring_a_metric_again_returns_the_first():
+    first = metrics.counter("steersman_test_total", "Things.", ["kind"])
+    assert metrics.counter("steersman_test_total", "Things.", ["kind"]) is first
+    with pytest.raises(ValueError, match="already declared as a counter"):
+        metrics.gauge("steersman_test_total", "Things.")
