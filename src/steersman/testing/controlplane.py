@@ -1,0 +1,360 @@
+"""A real Kubernetes control plane for tests: etcd, kube-apiserver and, where there, controllers and scheduler.
+
+Real binaries on loopback, in a temporary directory, with certificates, RBAC, ServiceAccounts and an audit
+log, ready in seconds and gone without a trace, even when the test run is killed. There is no kubelet: Pods are
+bound to nodes that `add_node` pretends, and become Ready only because `SimulatedNodes` says so.
+
+    with ControlPlane.start() as cluster:
+        cluster.add_node("node-1")
+        cluster.kubectl("apply", "-f", "samples/")
+
+It is for tests only: data is not synced to disk, and the administrator's key lies in the temporary directory.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import IO, Any, Self
+
+from steersman.testing import controlplane_commands as commands
+from steersman.testing.controlplane_audit import AuditEvent, AuditPolicy, Stage, mend_audit_log, read_audit_log
+from steersman.testing.controlplane_binaries import Binaries, BinariesNotFound, available, find_binaries
+from steersman.testing.controlplane_cluster import Cluster, ExistingCluster, KubectlFailed, PolicyRule, Unsupported
+from steersman.testing.controlplane_commands import Layout, Ports
+from steersman.testing.controlplane_http import ApiSession, CallFailed, client_context
+from steersman.testing.controlplane_kubeconfig import certificate_user, cluster_at, write_kubeconfig
+from steersman.testing.controlplane_nodes import SimulatedNodes
+from steersman.testing.controlplane_pki import Authority, signing_keys, write_private
+from steersman.testing.controlplane_process import Component, ComponentFailed, free_ports, wait_until
+
+__all__ = [
+    "AuditEvent",
+    "AuditPolicy",
+    "Binaries",
+    "BinariesNotFound",
+    "CallFailed",
+    "Cluster",
+    "ComponentFailed",
+    "ControlPlane",
+    "KubectlFailed",
+    "PolicyRule",
+    "Unsupported",
+    "available",
+    "find_binaries",
+]
+
+_PREFIX = "steersman-controlplane-"
+_PORT_ATTEMPTS = 3
+
+
+class ControlPlane(Cluster):
+    """A control plane of our own. Made by `start`; use as a context manager, or call `close`.
+
+    Safe to use from several threads, except that starting and killing components is for one at a time.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        binaries: Binaries,
+        *,
+        controller_manager: bool,
+        scheduler: bool,
+        apiserver_args: Sequence[str],
+        controller_manager_args: Sequence[str],
+        scheduler_args: Sequence[str],
+        ready_after: float | None,
+        timeout: float,
+    ) -> None:
+        super().__init__(kubeconfig=layout.kubeconfig("admin"), directory=layout.directory, kubectl=binaries.kubectl())
+        self.binaries = binaries
+        self.has_controller_manager = controller_manager
+        self.has_scheduler = scheduler
+        self._layout = layout
+        self._apiserver_args = tuple(apiserver_args)
+        self._controller_manager_args = tuple(controller_manager_args)
+        self._scheduler_args = tuple(scheduler_args)
+        self._timeout = timeout
+        self._components: dict[str, Component] = {}
+        self._nodes = SimulatedNodes(self.session, ready_after=ready_after)
+        self._keep_directory = False
+        self._alive: IO[bytes] | None = None
+        self._closed = False
+        self._authority = Authority.create("steersman-test")
+
+    @classmethod
+    def start(
+        cls,
+        *,
+        controller_manager: bool | None = None,
+        scheduler: bool | None = None,
+        audit: AuditPolicy | None = None,
+        apiserver_args: Sequence[str] = (),
+        controller_manager_args: Sequence[str] = (),
+        scheduler_args: Sequence[str] = (),
+        ready_after: float | None = 0.0,
+        binaries: Binaries | None = None,
+        directory: Path | None = None,
+        timeout: float = 60.0,
+    ) -> Self:
+        """Start a control plane and return when it is ready.
+
+        `controller_manager` and `scheduler`: None runs them where the binaries have them, True insists. The
+        `…_args` are further flags; a flag given twice takes the later value. `ready_after` is how many seconds
+        a Pod on an added node takes to become Ready; None leaves it Pending. `directory` (empty or new) keeps
+        all files, logs included, after `close`. `timeout` is in seconds, for each wait.
+
+        Raises `BinariesNotFound` when there is nothing to run, `ComponentFailed` with the end of the log when
+        a component ends or does not become ready.
+        """
+        found = binaries or find_binaries()
+        if controller_manager:
+            found.require("kube-controller-manager", "controller_manager=True")
+        if scheduler:
+            found.require("kube-scheduler", "scheduler=True")
+        for attempt in range(1, _PORT_ATTEMPTS + 1):
+            home, alive = (directory.absolute(), None) if directory else _temporary_directory()
+            plane = cls(
+                Layout(home, Ports(*free_ports(5))),
+                found,
+                controller_manager=_wanted(controller_manager, found, "kube-controller-manager"),
+                scheduler=_wanted(scheduler, found, "kube-scheduler"),
+                apiserver_args=apiserver_args,
+                controller_manager_args=controller_manager_args,
+                scheduler_args=scheduler_args,
+                ready_after=ready_after,
+                timeout=timeout,
+            )
+            plane._keep_directory = directory is not None
+            plane._alive = alive
+            try:
+                plane._start(audit or AuditPolicy())
+            except ComponentFailed as error:
+                plane.close()
+                # Another process took one of the ports between our look and the component's.
+                if "address already in use" not in str(error) or attempt == _PORT_ATTEMPTS:
+                    raise
+            except BaseException:
+                plane.close()
+                raise
+            else:
+                return plane
+        raise AssertionError("unreachable")
+
+    @classmethod
+    def existing(cls, kubeconfig: Path | str | None = None) -> Cluster:
+        """Use the cluster behind a kubeconfig (default `$KUBECONFIG`, else `~/.kube/config`).
+
+        The result has the same interface; what only a control plane of our own can do raises `Unsupported`.
+        Raises `CallFailed` when the cluster does not answer.
+        """
+        path = kubeconfig or os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config"
+        return ExistingCluster(Path(path))
+
+    @property
+    def server(self) -> str:
+        """The API server's address, `https://127.0.0.1:<port>`."""
+        return self._layout.server
+
+    @property
+    def ca_pem(self) -> bytes:
+        """The authority that signs the API server's certificate and all client certificates."""
+        return self._authority.pair.cert_pem
+
+    @property
+    def audit_log(self) -> Path:
+        return self._layout.audit_log
+
+    @property
+    def pids(self) -> Mapping[str, int]:
+        """The process ids of the running components, by name."""
+        return {name: component.pid for name, component in self._components.items() if component.running}
+
+    def log(self, component: str) -> Path:
+        """The log file of a component: `etcd`, `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`."""
+        return self._layout.log(component)
+
+    def session(self) -> ApiSession:
+        """A new connection as the administrator; close it after use."""
+        tls = client_context(self.ca_pem, str(self._layout.pki("admin.crt")), str(self._layout.pki("admin.key")))
+        return ApiSession("127.0.0.1", self._layout.ports.apiserver, tls)
+
+    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        with self.session() as api:
+            return api.call(method, path, body)
+
+    def create_namespace(self, name: str) -> None:
+        with self.session() as api:
+            api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+            if self.has_controller_manager:
+                account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+                self._wait(lambda: api.ready(account), f"ServiceAccount default in namespace {name}")
+
+    def audit_events(
+        self,
+        *,
+        stage: Stage | None = "ResponseComplete",
+        verbs: Sequence[str] | None = None,
+        resource: str | None = None,
+        namespace: str | None = None,
+        user: str | None = None,
+        user_agent: str | None = None,
+    ) -> Iterator[AuditEvent]:
+        return read_audit_log(
+            self.audit_log,
+            stage=stage,
+            verbs=verbs,
+            resource=resource,
+            namespace=namespace,
+            user=user,
+            user_agent=user_agent,
+        )
+
+    def add_node(
+        self,
+        name: str,
+        *,
+        cpu: str = "64",
+        memory: str = "256Gi",
+        pods: int = 10_000,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        capacity = {"cpu": cpu, "memory": memory, "pods": str(pods)}
+        self._nodes.add(name, capacity=capacity, labels=labels or {})
+
+    def kill_apiserver(self) -> None:
+        self._components["kube-apiserver"].kill()
+
+    def start_apiserver(self) -> None:
+        if self._components["kube-apiserver"].running:
+            return
+        mend_audit_log(self.audit_log)
+        self._run_apiserver()
+        self._wait_for_apiserver()
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        # Clients before servers, so that nobody's last words are lost in reconnecting.
+        for component in reversed(self._components.values()):
+            component.kill()
+        self._nodes.close()
+        if not self._keep_directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
+        if self._alive is not None:
+            self._alive.close()
+
+    def _start(self, audit: AuditPolicy) -> None:
+        atexit.register(self.close)
+        self._write_files(audit)
+        at, binaries = self._layout, self.binaries
+        self._run("etcd", commands.etcd(binaries.require("etcd", "A control plane"), at))
+        self._run_apiserver()
+        self._wait_for_apiserver()
+        if self.has_controller_manager:
+            binary = binaries.require("kube-controller-manager", "The controller manager")
+            self._run(
+                "kube-controller-manager",
+                commands.controller_manager(binary, at, extra=self._controller_manager_args),
+            )
+        if self.has_scheduler:
+            binary = binaries.require("kube-scheduler", "The scheduler")
+            self._run("kube-scheduler", commands.scheduler(binary, at, extra=self._scheduler_args))
+        self._wait_for_controllers()
+
+    def _run(self, name: str, command: list[str]) -> None:
+        self._components[name] = Component(name, command, log=self._layout.log(name))
+
+    def _run_apiserver(self) -> None:
+        binary = self.binaries.require("kube-apiserver", "A control plane")
+        self._run(
+            "kube-apiserver",
+            commands.apiserver(
+                binary, self._layout, service_accounts=self.has_controller_manager, extra=self._apiserver_args
+            ),
+        )
+
+    def _wait_for_apiserver(self) -> None:
+        with self.session() as api:
+            self._wait(lambda: api.ready("/readyz"), "kube-apiserver")
+            # Made in the background after /readyz holds; tests expect them from the first moment.
+            for name in ("default", "kube-system", "kube-node-lease"):
+                self._wait(lambda path=f"/api/v1/namespaces/{name}": api.ready(path), f"namespace {name}")
+
+    def _wait_for_controllers(self) -> None:
+        with self.session() as api:
+            if self.has_controller_manager:
+                account = "/api/v1/namespaces/default/serviceaccounts/default"
+                self._wait(lambda: api.ready(account), "kube-controller-manager")
+        if self.has_scheduler:
+            tls = client_context(self.ca_pem)
+            with ApiSession("127.0.0.1", self._layout.ports.scheduler, tls) as api:
+                self._wait(lambda: api.ready("/readyz"), "kube-scheduler")
+
+    def _wait(self, ready: Any, what: str) -> None:
+        wait_until(
+            ready,
+            what=what,
+            deadline=time.monotonic() + self._timeout,
+            components=tuple(self._components.values()),
+        )
+
+    def _write_files(self, audit: AuditPolicy) -> None:
+        at = self._layout
+        for name in ("pki", "logs"):
+            (at.directory / name).mkdir(parents=True, exist_ok=True)
+        self._authority.pair.write(at.pki(""), "ca")
+        hosts = ("127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default.svc", "10.0.0.1")
+        self._authority.serving("kube-apiserver", hosts=hosts).write(at.pki(""), "apiserver")
+        etcd_authority = Authority.create("steersman-test-etcd")
+        etcd_authority.pair.write(at.pki(""), "etcd-ca")
+        etcd_authority.serving("etcd", hosts=("127.0.0.1",)).write(at.pki(""), "etcd")
+        private, public = signing_keys()
+        write_private(at.pki("service-account.key"), private)
+        write_private(at.pki("service-account.pub"), public)
+        for name, user, groups in (
+            ("admin", "admin", ("system:masters",)),
+            ("controller-manager", "system:kube-controller-manager", ("system:masters",)),
+            ("scheduler", "system:kube-scheduler", ()),
+        ):
+            pair = self._authority.client(user, groups=groups)
+            pair.write(at.pki(""), name)
+            write_kubeconfig(at.kubeconfig(name), cluster=self._cluster(), user=certificate_user(pair), name=name)
+        write_private(at.audit_policy, audit.text().encode())
+
+    def _cluster(self) -> dict[str, Any]:
+        return cluster_at(self.server, self.ca_pem)
+
+    def _user(self, name: str, groups: tuple[str, ...], valid_for: timedelta | None) -> dict[str, Any]:
+        if valid_for is None:
+            return certificate_user(self._authority.client(name, groups=groups))
+        return certificate_user(self._authority.client(name, groups=groups, valid_for=valid_for))
+
+
+def _wanted(asked: bool | None, binaries: Binaries, name: str) -> bool:
+    return binaries.find(name) is not None if asked is None else asked
+
+
+def _temporary_directory() -> tuple[Path, IO[bytes]]:
+    """Make a directory that is marked as in use, after sweeping away those whose users were killed."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError), (left / ".alive").open("rb") as mark:
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left, ignore_errors=True)
+    directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    mark = (directory / ".locking").open("wb")
+    fcntl.flock(mark, fcntl.LOCK_EX)
+    # Under its name only once locked, or a sweep might find it in between.
+    (directory / ".locking").rename(directory / ".alive")
+    return directory, mark

@@ -1,0 +1,104 @@
+"""Where the binaries of a test control plane come from, and what to say when there are none.
+
+The search order: `$STEERSMAN_CONTROLPLANE` (a directory), our own cache (filled by `hack/controlplane/build.sh`
+or by `steersman cluster assets install`), `$KUBEBUILDER_ASSETS` (envtest). Nothing here downloads or builds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+REQUIRED = ("etcd", "kube-apiserver")
+"""Without these there is no control plane; the controller manager, scheduler and kubectl are optional."""
+
+WAYS_OUT = (
+    "Build them with `hack/controlplane/build.sh` (needs Go, takes minutes, once), fetch envtest binaries "
+    "with `steersman cluster assets install`, or point STEERSMAN_CONTROLPLANE or KUBEBUILDER_ASSETS at a "
+    "directory that holds etcd and kube-apiserver."
+)
+
+
+class BinariesNotFound(RuntimeError):
+    """No usable control plane binaries; the message names every place searched and the ways out."""
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """A directory of control plane binaries."""
+
+    directory: Path
+    origin: str
+    """How it was found, for error messages."""
+
+    def find(self, name: str) -> Path | None:
+        """The path of a binary, or None where this set lacks it."""
+        path = self.directory / name
+        return path if os.access(path, os.X_OK) and path.is_file() else None
+
+    def require(self, name: str, why: str) -> Path:
+        """The path of a binary; raises `BinariesNotFound` that says what needed it."""
+        if (path := self.find(name)) is None:
+            raise BinariesNotFound(f"{why} needs {name}, which {self.directory} ({self.origin}) lacks. {WAYS_OUT}")
+        return path
+
+    def kubectl(self) -> Path | None:
+        """Ours when we have it, else the one on PATH."""
+        found = self.find("kubectl") or shutil.which("kubectl")
+        return Path(found) if found else None
+
+    def missing(self) -> tuple[str, ...]:
+        """The required binaries that are not there."""
+        return tuple(name for name in REQUIRED if self.find(name) is None)
+
+
+def cache_root(env: Mapping[str, str] = os.environ) -> Path:
+    """The directory under which builds and downloaded archives of control planes live."""
+    base = env.get("XDG_CACHE_HOME") or Path(env.get("HOME") or Path.home()) / ".cache"
+    return Path(base) / "steersman" / "controlplane"
+
+
+def find_binaries(env: Mapping[str, str] = os.environ) -> Binaries:
+    """Find the first complete set; raises `BinariesNotFound`.
+
+    A directory that an environment variable names but that lacks a required binary is an error, never passed
+    over in silence: whoever set the variable meant it.
+    """
+    for binaries in _candidates(env):
+        missing = binaries.missing()
+        if not missing:
+            return binaries
+        if binaries.origin.startswith("$"):
+            raise BinariesNotFound(f"{binaries.origin} is {binaries.directory}, which lacks {', '.join(missing)}.")
+    raise BinariesNotFound(
+        f"There are no control plane binaries: STEERSMAN_CONTROLPLANE and KUBEBUILDER_ASSETS are not set and "
+        f"{cache_root(env)} holds none. {WAYS_OUT}"
+    )
+
+
+def available(env: Mapping[str, str] = os.environ) -> str | None:
+    """None when a control plane can be started here, else the reason why not and the ways out."""
+    try:
+        find_binaries(env)
+    except BinariesNotFound as error:
+        return str(error)
+    return None
+
+
+def _candidates(env: Mapping[str, str]) -> Iterator[Binaries]:
+    if named := env.get("STEERSMAN_CONTROLPLANE"):
+        yield Binaries(Path(named).absolute(), "$STEERSMAN_CONTROLPLANE")
+    root = cache_root(env)
+    yield Binaries((root / "current" / "bin").resolve(), "built by hack/controlplane/build.sh")
+    for directory in sorted(root.glob("*/bin"), key=_version, reverse=True):
+        yield Binaries(directory, "from the cache")
+    if named := env.get("KUBEBUILDER_ASSETS"):
+        yield Binaries(Path(named).absolute(), "$KUBEBUILDER_ASSETS")
+
+
+def _version(directory: Path) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", directory.parent.name)[:3])

@@ -1,0 +1,300 @@
+"""What every cluster under test can do, ours or somebody's: kubectl, namespaces, identities with few rights.
+
+`Cluster` is the interface that tests are written against. `ExistingCluster` is the one behind a kubeconfig,
+reached by kubectl alone, so that every way to authenticate works. What only a control plane of our own can do
+(kill the API server, read its audit log) raises `Unsupported` here, and says so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypedDict
+
+from steersman.testing.controlplane_audit import AuditEvent, Stage
+from steersman.testing.controlplane_binaries import WAYS_OUT
+from steersman.testing.controlplane_http import CallFailed
+from steersman.testing.controlplane_kubeconfig import token_user, write_kubeconfig
+
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+class Unsupported(RuntimeError):
+    """This kind of cluster cannot do that; the message says which can."""
+
+
+class KubectlFailed(RuntimeError):
+    """kubectl ended with a non-zero status; the message is what it wrote to standard error."""
+
+    def __init__(self, arguments: Sequence[str], returncode: int, stderr: str) -> None:
+        super().__init__(f"kubectl {' '.join(arguments)} ended with status {returncode}: {stderr.strip()}")
+        self.returncode = returncode
+        self.stderr = stderr
+
+
+class PolicyRule(TypedDict, total=False):
+    """An RBAC rule, spelt as in a Role."""
+
+    apiGroups: Sequence[str]
+    resources: Sequence[str]
+    resourceNames: Sequence[str]
+    nonResourceURLs: Sequence[str]
+    verbs: Sequence[str]
+
+
+class Cluster:
+    """A cluster to test against. Use as a context manager, or call `close`."""
+
+    kubeconfig: Path
+    """The administrator's kubeconfig."""
+
+    def __init__(self, *, kubeconfig: Path, directory: Path, kubectl: Path | None) -> None:
+        self.kubeconfig = kubeconfig
+        self.directory = directory
+        self._kubectl = kubectl
+        self._numbers = itertools.count(1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back everything this object started or wrote; idempotent."""
+        raise NotImplementedError
+
+    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """GET, POST or DELETE as the administrator; returns the decoded answer, raises `CallFailed`."""
+        raise NotImplementedError
+
+    def kubectl(
+        self,
+        *args: str,
+        input: str | None = None,
+        kubeconfig: Path | None = None,
+        timeout: float = 60.0,  # noqa: A002
+    ) -> str:
+        """Run kubectl as the administrator (or with another `kubeconfig`) and return what it printed.
+
+        `input` goes to its standard input (`-f -`); `timeout` is in seconds. Raises `KubectlFailed`.
+        """
+        if self._kubectl is None:
+            raise Unsupported(f"There is no kubectl, beside the control plane or on PATH. {WAYS_OUT}")
+        done = subprocess.run(  # noqa: S603 - no shell; the arguments are the test's own
+            [str(self._kubectl), *args],
+            input=input,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            env={
+                **os.environ,
+                "KUBECONFIG": str(kubeconfig or self.kubeconfig),
+                # Ports come back with other clusters behind them: a shared discovery cache would mislead.
+                "KUBECACHEDIR": str(self.directory / "kubectl-cache"),
+            },
+        )
+        if done.returncode != 0:
+            raise KubectlFailed(args, done.returncode, done.stderr)
+        return done.stdout
+
+    def create_namespace(self, name: str) -> None:
+        """Create a namespace and wait until Pods can be made in it."""
+        self.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def delete_namespace(self, name: str) -> None:
+        """Begin to delete a namespace and all in it; does not wait, and does not mind when it is gone."""
+        with suppress(CallFailed):
+            self.call("DELETE", f"/api/v1/namespaces/{name}")
+
+    def service_account_kubeconfig(
+        self,
+        name: str,
+        *,
+        namespace: str = "default",
+        rules: Sequence[PolicyRule] = (),
+        cluster_rules: Sequence[PolicyRule] = (),
+        valid_for: timedelta = timedelta(hours=8),
+    ) -> Path:
+        """Create a ServiceAccount that may do just this, and return a kubeconfig with a token for it.
+
+        `rules` hold in its namespace, `cluster_rules` everywhere; both are in force when this returns.
+        `valid_for` is at least ten minutes (the API server's limit). Deleting the ServiceAccount revokes the
+        token.
+        """
+        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        self.call("POST", accounts, {"metadata": {"name": name}})
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+        self._grant(subject, f"system:serviceaccount:{namespace}:{name}", (), namespace, rules, cluster_rules)
+        request = {"spec": {"expirationSeconds": int(valid_for.total_seconds())}}
+        token = self.call("POST", f"{accounts}/{name}/token", request)["status"]["token"]
+        return self._write_kubeconfig(name, token_user(token), namespace)
+
+    def user_kubeconfig(
+        self,
+        name: str,
+        *,
+        groups: Sequence[str] = (),
+        namespace: str = "default",
+        rules: Sequence[PolicyRule] = (),
+        cluster_rules: Sequence[PolicyRule] = (),
+        valid_for: timedelta | None = None,
+    ) -> Path:
+        """Return a kubeconfig for a user who may do just this.
+
+        The user shows a client certificate where we are the authority (a negative `valid_for` makes an expired
+        one), and is impersonated by the administrator on an existing cluster.
+        """
+        subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": name}
+        self._grant(subject, name, groups, namespace, rules, cluster_rules)
+        return self._write_kubeconfig(name, self._user(name, tuple(groups), valid_for), namespace)
+
+    def restart_apiserver(self) -> None:
+        """Kill the API server and start it again, on the same port with the same data."""
+        self.kill_apiserver()
+        self.start_apiserver()
+
+    def kill_apiserver(self) -> None:
+        """SIGKILL the API server; returns when it is gone."""
+        raise self._unsupported("killing the API server")
+
+    def start_apiserver(self) -> None:
+        """Start the API server after `kill_apiserver`; returns when it is ready."""
+        raise self._unsupported("starting the API server")
+
+    @property
+    def audit_log(self) -> Path:
+        """The API server's audit log: one JSON event a line."""
+        raise self._unsupported("the audit log")
+
+    def audit_events(
+        self,
+        *,
+        stage: Stage | None = "ResponseComplete",
+        verbs: Sequence[str] | None = None,
+        resource: str | None = None,
+        namespace: str | None = None,
+        user: str | None = None,
+        user_agent: str | None = None,
+    ) -> Iterator[AuditEvent]:
+        """Yield what the API server saw so far; see `controlplane_audit.read_audit_log` for the filters."""
+        raise self._unsupported("the audit log")
+
+    def add_node(
+        self,
+        name: str,
+        *,
+        cpu: str = "64",
+        memory: str = "256Gi",
+        pods: int = 10_000,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        """Add a Ready node without a machine, so that the scheduler has where to bind Pods."""
+        raise self._unsupported("adding nodes")
+
+    def _user(self, name: str, groups: tuple[str, ...], valid_for: timedelta | None) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _cluster(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _unsupported(self, what: str) -> Unsupported:
+        return Unsupported(f"{what} needs a control plane of our own (ControlPlane.start), not {self.kubeconfig}.")
+
+    def _write_kubeconfig(self, name: str, user: dict[str, Any], namespace: str) -> Path:
+        path = self.directory / f"{next(self._numbers)}-{name.replace(':', '-').replace('/', '-')}.kubeconfig"
+        return write_kubeconfig(path, cluster=self._cluster(), user=user, name=name, namespace=namespace)
+
+    def _grant(
+        self,
+        subject: dict[str, str],
+        user: str,
+        groups: Sequence[str],
+        namespace: str,
+        rules: Sequence[PolicyRule],
+        cluster_rules: Sequence[PolicyRule],
+    ) -> None:
+        for kind, scope, granted in (
+            ("ClusterRole", "", cluster_rules),
+            ("Role", f"/namespaces/{namespace}", rules),
+        ):
+            if not granted:
+                continue
+            plural = f"{kind.lower()}s"
+            prefix = {"metadata": {"generateName": "steersman-test-"}}
+            role = self.call("POST", f"{_RBAC}{scope}/{plural}", {**prefix, "rules": list(granted)})
+            ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role["metadata"]["name"]}
+            binding = {**prefix, "subjects": [subject], "roleRef": ref}
+            self.call("POST", f"{_RBAC}{scope}/{kind.lower()}bindings", binding)
+            self._wait_in_force(user, groups, namespace, granted[-1])
+
+    def _wait_in_force(self, user: str, groups: Sequence[str], namespace: str, rule: PolicyRule) -> None:
+        """The authorizer learns of new rules by a watch, a moment after they are written."""
+        spec: dict[str, Any] = {"user": user, "groups": list(groups)}
+        if "resources" in rule:
+            resource, _, subresource = rule["resources"][-1].partition("/")
+            spec["resourceAttributes"] = {
+                "namespace": namespace,
+                "group": rule.get("apiGroups", ("",))[-1],
+                "resource": resource,
+                "subresource": subresource,
+                "verb": rule.get("verbs", ("get",))[-1],
+                "name": rule.get("resourceNames", ("",))[-1],
+            }
+        else:
+            spec["nonResourceAttributes"] = {
+                "path": rule.get("nonResourceURLs", ("/",))[-1].rstrip("*"),
+                "verb": rule.get("verbs", ("get",))[-1],
+            }
+        deadline = time.monotonic() + 10
+        review = {"spec": spec}
+        while not self.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"]:
+            if time.monotonic() > deadline:
+                raise CallFailed(f"granting {json.dumps(rule)} to {user}", 0, b"the rule is not in force after 10 s")
+            time.sleep(0.02)
+
+
+class ExistingCluster(Cluster):
+    """The cluster behind a kubeconfig: nothing is started, nothing is stopped."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        found = shutil.which("kubectl")
+        directory = Path(tempfile.mkdtemp(prefix="steersman-cluster-"))
+        super().__init__(kubeconfig=kubeconfig, directory=directory, kubectl=Path(found) if found else None)
+        self.call("GET", "/version")
+
+    def close(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        verb = {"GET": "get", "POST": "create", "DELETE": "delete"}[method]
+        try:
+            if body is None:
+                return dict(json.loads(self.kubectl(verb, "--raw", path)))
+            return dict(json.loads(self.kubectl(verb, "--raw", path, "-f", "-", input=json.dumps(body))))
+        except KubectlFailed as error:
+            raise CallFailed(f"{method} {path}", error.returncode, error.stderr.encode()) from error
+
+    def _view(self) -> dict[str, Any]:
+        return dict(json.loads(self.kubectl("config", "view", "--minify", "--raw", "--flatten", "-o", "json")))
+
+    def _cluster(self) -> dict[str, Any]:
+        return dict(self._view()["clusters"][0]["cluster"])
+
+    def _user(self, name: str, groups: tuple[str, ...], valid_for: timedelta | None) -> dict[str, Any]:
+        if valid_for is not None:
+            raise self._unsupported("a certificate with a lifetime of one's own")
+        return {**self._view()["users"][0]["user"], "as": name, "as-groups": list(groups)}

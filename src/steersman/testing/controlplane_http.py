@@ -1,0 +1,112 @@
+"""The few API calls that the fixture itself makes: JSON over one kept-alive TLS connection, blocking.
+
+The fixture must work without the client it helps to test, so it uses the standard library only. It has no
+retries, no paging and no types; operators use `steersman.client`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+
+Unreachable = (OSError, http.client.HTTPException)
+"""What a call raises while the API server is away."""
+
+
+class CallFailed(RuntimeError):
+    """The API server answered with an error; `status` is the HTTP code."""
+
+    def __init__(self, request: str, status: int, body: bytes) -> None:
+        try:
+            message = str(json.loads(body)["message"])
+        except (ValueError, KeyError, TypeError):
+            message = body[:500].decode(errors="replace")
+        super().__init__(f"{request} failed with {status}: {message}")
+        self.status = status
+
+
+class ApiSession:
+    """One identity's connection to the API server. Not for use by several threads at once."""
+
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext, *, timeout: float = 10.0) -> None:
+        self._connection = http.client.HTTPSConnection(host, port, context=tls, timeout=timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; the next call opens a new one."""
+        self._connection.close()
+
+    def call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, content_type: str = "application/json"
+    ) -> dict[str, Any]:
+        """Send one request and return the decoded answer; raises `CallFailed`, or one of `Unreachable`."""
+        request = f"{method} {path}"
+        data = b"" if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": content_type} if body is not None else {}
+        answer = self._send(method, path, data, headers)
+        content = answer.read()
+        if answer.status >= 400:
+            raise CallFailed(request, answer.status, content)
+        decoded = json.loads(content) if content.startswith(b"{") else {"text": content.decode(errors="replace")}
+        return dict(decoded)
+
+    def ready(self, path: str) -> bool:
+        """Whether a GET of `path` succeeds; every failure counts as not yet."""
+        try:
+            self.call("GET", path)
+        except (CallFailed, *Unreachable):
+            return False
+        return True
+
+    def watch(self, path: str) -> Iterator[dict[str, Any]]:
+        """Yield watch events until the server ends the stream; the connection is given up afterwards."""
+        answer = self._send("GET", path, b"", {})
+        try:
+            if answer.status >= 400:
+                raise CallFailed(f"GET {path}", answer.status, answer.read())
+            for line in answer:
+                if line.strip():
+                    yield json.loads(line)
+        finally:
+            self.close()
+
+    def _send(self, method: str, path: str, data: bytes, headers: dict[str, str]) -> http.client.HTTPResponse:
+        kept_alive = self._connection.sock is not None
+        try:
+            return self._send_once(method, path, data, headers)
+        except (ConnectionError, http.client.HTTPException):
+            if not kept_alive:
+                raise
+        # The connection may have died while idle, when the API server restarted: one attempt on a new one.
+        return self._send_once(method, path, data, headers)
+
+    def _send_once(self, method: str, path: str, data: bytes, headers: dict[str, str]) -> http.client.HTTPResponse:
+        try:
+            self._connection.request(method, path, body=data or None, headers=headers)
+            return self._connection.getresponse()
+        except BaseException:
+            self.close()
+            raise
+
+
+def client_context(ca_pem: bytes, cert_file: str | None = None, key_file: str | None = None) -> ssl.SSLContext:
+    """A verifying TLS context, with a client certificate when given."""
+    context = ssl.create_default_context(cadata=ca_pem.decode())
+    if cert_file is not None:
+        context.load_cert_chain(cert_file, key_file)
+    return context

@@ -1,0 +1,45 @@
+"""Writes the kubeconfigs that a test control plane hands out. It never reads one."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+from steersman.testing.controlplane_pki import KeyPair, write_private
+
+
+def certificate_user(pair: KeyPair) -> dict[str, Any]:
+    """A kubeconfig user who shows a client certificate."""
+    return {"client-certificate-data": _b64(pair.cert_pem), "client-key-data": _b64(pair.key_pem)}
+
+
+def token_user(token: str) -> dict[str, Any]:
+    """A kubeconfig user who shows a bearer token."""
+    return {"token": token}
+
+
+def cluster_at(server: str, ca_pem: bytes) -> dict[str, Any]:
+    """A kubeconfig cluster that is verified against the given authority."""
+    return {"server": server, "certificate-authority-data": _b64(ca_pem)}
+
+
+def write_kubeconfig(
+    path: Path, *, cluster: dict[str, Any], user: dict[str, Any], name: str, namespace: str = "default"
+) -> Path:
+    """Write a kubeconfig with one cluster, one user and one context, readable by its owner only."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": name, "context": {"cluster": "test", "user": name, "namespace": namespace}}],
+        "current-context": name,
+    }
+    # JSON is YAML; every client reads it.
+    return write_private(path, json.dumps(document, indent=2).encode())
+
+
+def _b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -1,0 +1,152 @@
+"""Child processes that never outlive their parent: the components of a test control plane.
+
+Each component runs in a process group of its own (Ctrl-C in the terminal reaches the test run, which then
+stops its children in order), writes to a log file, and is killed by the kernel when the test run dies, even
+by SIGKILL. Nothing here knows Kubernetes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+# The kernel sends the death signal when the *thread* that forked the child ends, not the process. Tests call
+# from short-lived threads too (asyncio.to_thread), so one thread that lives as long as the process forks all.
+_spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="steersman-spawner")
+
+# Runs in the child, before it becomes the component. `preexec_fn` would do the same, but is not safe where
+# threads run. When the parent is gone already, the signal would never come: leave at once.
+_LEASH = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL, 0, 0, 0)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit(1)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+_TAIL_BYTES = 4096
+
+
+class ComponentFailed(RuntimeError):
+    """A component of the control plane ended or never became ready; the message carries its log's tail."""
+
+
+class Component:
+    """One running child process with its log.
+
+    `stop()` is idempotent and returns only when the process is gone.
+    """
+
+    def __init__(
+        self, name: str, command: Sequence[str | Path], *, log: Path, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self.log = log
+        arguments = [str(part) for part in command]
+        if sys.platform == "linux":
+            arguments = [sys.executable, "-I", "-S", "-c", _LEASH, str(os.getpid()), *arguments]
+        self._process = _spawner.submit(self._spawn, arguments, dict(env or {})).result()
+
+    def _spawn(self, arguments: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as log:
+            return subprocess.Popen(  # noqa: S603 - the commands are our own
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.log.parent,
+                env={"PATH": os.defpath, **env},
+                process_group=0,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is also the id of its process group."""
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """SIGKILL the component and all it started, and wait until it is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self, *, grace: float = 0.0) -> None:
+        """SIGTERM, wait `grace` seconds, then SIGKILL; without grace, SIGKILL at once."""
+        if self.running and grace > 0:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(grace)
+        self.kill()
+
+    def check(self) -> None:
+        """Raise `ComponentFailed` when the process has ended."""
+        if (status := self._process.poll()) is not None:
+            raise ComponentFailed(f"{self.name} ended with status {status}.\n{self.tail()}")
+
+    def tail(self) -> str:
+        """The end of the component's log."""
+        with self.log.open("rb") as log:
+            log.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
+            text = log.read().decode(errors="replace").strip()
+        return f"The end of {self.log}:\n{text}" if text else f"{self.log} is empty."
+
+
+def wait_until(
+    ready: Callable[[], bool],
+    *,
+    what: str,
+    deadline: float,
+    components: Sequence[Component] = (),
+    interval: float = 0.05,
+) -> None:
+    """Poll `ready` until it holds; raise `ComponentFailed` at `deadline` or when a component ends.
+
+    `deadline` is a `time.monotonic` instant. The error names `what` and shows the end of each log.
+    """
+    while not ready():
+        for component in components:
+            component.check()
+        if time.monotonic() >= deadline:
+            tails = "\n".join(component.tail() for component in components)
+            raise ComponentFailed(f"{what} is not ready in time.\n{tails}")
+        time.sleep(interval)
+
+
+def free_ports(count: int, *, rng: random.Random | None = None) -> list[int]:
+    """Choose free loopback ports below the range from which the kernel takes ports for outgoing connections.
+
+    A server that is killed and comes back must find its port still free; a port from the ephemeral range may
+    meanwhile be the local end of somebody's connection.
+    """
+    rng = rng or random.Random()  # noqa: S311 - not a secret
+    held: list[socket.socket] = []
+    try:
+        for _ in range(1000):
+            listener = socket.socket()
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind(("127.0.0.1", rng.randrange(20000, 32000)))
+            except OSError:
+                listener.close()
+                continue
+            held.append(listener)
+            if len(held) == count:
+                return [int(sock.getsockname()[1]) for sock in held]
+    finally:
+        for sock in held:
+            sock.close()
+    raise OSError("found no free ports between 20000 and 31999 on 127.0.0.1")
