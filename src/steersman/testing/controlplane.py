@@ -27,27 +27,27 @@ from typing import IO, Any, Self
 
 from steersman.testing import controlplane_commands as commands
 from steersman.testing.controlplane_audit import AuditEvent, AuditPolicy, Stage, mend_audit_log, read_audit_log
-from steersman.testing.controlplane_binaries import Binaries, BinariesNotFound, available, find_binaries
-from steersman.testing.controlplane_cluster import Cluster, ExistingCluster, KubectlFailed, PolicyRule, Unsupported
+from steersman.testing.controlplane_binaries import Binaries, BinariesNotFoundError, available, find_binaries
+from steersman.testing.controlplane_cluster import Cluster, ExistingCluster, KubectlError, PolicyRule, UnsupportedError
 from steersman.testing.controlplane_commands import Layout, Ports
-from steersman.testing.controlplane_http import ApiSession, CallFailed, client_context
+from steersman.testing.controlplane_http import ApiSession, CallError, client_context
 from steersman.testing.controlplane_kubeconfig import certificate_user, cluster_at, write_kubeconfig
 from steersman.testing.controlplane_nodes import SimulatedNodes
 from steersman.testing.controlplane_pki import Authority, signing_keys, write_private
-from steersman.testing.controlplane_process import Component, ComponentFailed, free_ports, wait_until
+from steersman.testing.controlplane_process import Component, ComponentError, free_ports, wait_until
 
 __all__ = [
     "AuditEvent",
     "AuditPolicy",
     "Binaries",
-    "BinariesNotFound",
-    "CallFailed",
+    "BinariesNotFoundError",
+    "CallError",
     "Cluster",
-    "ComponentFailed",
+    "ComponentError",
     "ControlPlane",
-    "KubectlFailed",
+    "KubectlError",
     "PolicyRule",
-    "Unsupported",
+    "UnsupportedError",
     "available",
     "find_binaries",
 ]
@@ -113,7 +113,7 @@ class ControlPlane(Cluster):
         a Pod on an added node takes to become Ready; None leaves it Pending. `directory` (empty or new) keeps
         all files, logs included, after `close`. `timeout` is in seconds, for each wait.
 
-        Raises `BinariesNotFound` when there is nothing to run, `ComponentFailed` with the end of the log when
+        Raises `BinariesNotFoundError` when there is nothing to run, `ComponentError` with the end of the log when
         a component ends or does not become ready.
         """
         found = binaries or find_binaries()
@@ -138,7 +138,7 @@ class ControlPlane(Cluster):
             plane._alive = alive
             try:
                 plane._start(audit or AuditPolicy())
-            except ComponentFailed as error:
+            except ComponentError as error:
                 plane.close()
                 # Another process took one of the ports between our look and the component's.
                 if "address already in use" not in str(error) or attempt == _PORT_ATTEMPTS:
@@ -154,8 +154,8 @@ class ControlPlane(Cluster):
     def existing(cls, kubeconfig: Path | str | None = None) -> Cluster:
         """Use the cluster behind a kubeconfig (default `$KUBECONFIG`, else `~/.kube/config`).
 
-        The result has the same interface; what only a control plane of our own can do raises `Unsupported`.
-        Raises `CallFailed` when the cluster does not answer.
+        The result has the same interface; what only a control plane of our own can do raises `UnsupportedError`.
+        Raises `CallError` when the cluster does not answer.
         """
         path = kubeconfig or os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config"
         return ExistingCluster(Path(path))

@@ -130,6 +130,8 @@ def _parse(line: bytes) -> AuditEvent | None:
         return None
     ref: dict[str, Any] = raw.get("objectRef") or {}
     user: dict[str, Any] = raw.get("user") or {}
+    impersonated: dict[str, Any] = raw.get("impersonatedUser") or {}
+    status: dict[str, Any] = raw.get("responseStatus") or {}
     return AuditEvent(
         audit_id=raw["auditID"],
         stage=raw["stage"],
@@ -137,7 +139,7 @@ def _parse(line: bytes) -> AuditEvent | None:
         uri=raw["requestURI"],
         user=user.get("username", ""),
         groups=tuple(user.get("groups") or ()),
-        impersonated=(raw.get("impersonatedUser") or {}).get("username", ""),
+        impersonated=impersonated.get("username", ""),
         user_agent=raw.get("userAgent", ""),
         source=",".join(raw.get("sourceIPs") or ()),
         group=ref.get("apiGroup", ""),
@@ -145,7 +147,7 @@ def _parse(line: bytes) -> AuditEvent | None:
         subresource=ref.get("subresource", ""),
         namespace=ref.get("namespace", ""),
         name=ref.get("name", ""),
-        code=(raw.get("responseStatus") or {}).get("code", 0),
+        code=status.get("code", 0),
         received=datetime.fromisoformat(raw["requestReceivedTimestamp"]),
         at=datetime.fromisoformat(raw["stageTimestamp"]),
         raw=raw,

@@ -23,7 +23,7 @@ WAYS_OUT = (
 )
 
 
-class BinariesNotFound(RuntimeError):
+class BinariesNotFoundError(RuntimeError):
     """No usable control plane binaries; the message names every place searched and the ways out."""
 
 
@@ -41,9 +41,9 @@ class Binaries:
         return path if os.access(path, os.X_OK) and path.is_file() else None
 
     def require(self, name: str, why: str) -> Path:
-        """The path of a binary; raises `BinariesNotFound` that says what needed it."""
+        """The path of a binary; raises `BinariesNotFoundError` that says what needed it."""
         if (path := self.find(name)) is None:
-            raise BinariesNotFound(f"{why} needs {name}, which {self.directory} ({self.origin}) lacks. {WAYS_OUT}")
+            raise BinariesNotFoundError(f"{why} needs {name}, which {self.directory} ({self.origin}) lacks. {WAYS_OUT}")
         return path
 
     def kubectl(self) -> Path | None:
@@ -63,7 +63,7 @@ def cache_root(env: Mapping[str, str] = os.environ) -> Path:
 
 
 def find_binaries(env: Mapping[str, str] = os.environ) -> Binaries:
-    """Find the first complete set; raises `BinariesNotFound`.
+    """Find the first complete set; raises `BinariesNotFoundError`.
 
     A directory that an environment variable names but that lacks a required binary is an error, never passed
     over in silence: whoever set the variable meant it.
@@ -73,8 +73,8 @@ def find_binaries(env: Mapping[str, str] = os.environ) -> Binaries:
         if not missing:
             return binaries
         if binaries.origin.startswith("$"):
-            raise BinariesNotFound(f"{binaries.origin} is {binaries.directory}, which lacks {', '.join(missing)}.")
-    raise BinariesNotFound(
+            raise BinariesNotFoundError(f"{binaries.origin} is {binaries.directory}, which lacks {', '.join(missing)}.")
+    raise BinariesNotFoundError(
         f"There are no control plane binaries: STEERSMAN_CONTROLPLANE and KUBEBUILDER_ASSETS are not set and "
         f"{cache_root(env)} holds none. {WAYS_OUT}"
     )
@@ -84,7 +84,7 @@ def available(env: Mapping[str, str] = os.environ) -> str | None:
     """None when a control plane can be started here, else the reason why not and the ways out."""
     try:
         find_binaries(env)
-    except BinariesNotFound as error:
+    except BinariesNotFoundError as error:
         return str(error)
     return None
 

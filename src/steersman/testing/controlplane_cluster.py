@@ -2,7 +2,7 @@
 
 `Cluster` is the interface that tests are written against. `ExistingCluster` is the one behind a kubeconfig,
 reached by kubectl alone, so that every way to authenticate works. What only a control plane of our own can do
-(kill the API server, read its audit log) raises `Unsupported` here, and says so.
+(kill the API server, read its audit log) raises `UnsupportedError` here, and says so.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from typing import Any, Self, TypedDict
 
 from steersman.testing.controlplane_audit import AuditEvent, Stage
 from steersman.testing.controlplane_binaries import WAYS_OUT
-from steersman.testing.controlplane_http import CallFailed
+from steersman.testing.controlplane_http import CallError
 from steersman.testing.controlplane_kubeconfig import token_user, write_kubeconfig
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
-class Unsupported(RuntimeError):
+class UnsupportedError(RuntimeError):
     """This kind of cluster cannot do that; the message says which can."""
 
 
-class KubectlFailed(RuntimeError):
+class KubectlError(RuntimeError):
     """kubectl ended with a non-zero status; the message is what it wrote to standard error."""
 
     def __init__(self, arguments: Sequence[str], returncode: int, stderr: str) -> None:
@@ -77,7 +77,7 @@ class Cluster:
         raise NotImplementedError
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """GET, POST or DELETE as the administrator; returns the decoded answer, raises `CallFailed`."""
+        """GET, POST or DELETE as the administrator; returns the decoded answer, raises `CallError`."""
         raise NotImplementedError
 
     def kubectl(
@@ -85,14 +85,14 @@ class Cluster:
         *args: str,
         input: str | None = None,
         kubeconfig: Path | None = None,
-        timeout: float = 60.0,  # noqa: A002
+        timeout: float = 60.0,
     ) -> str:
         """Run kubectl as the administrator (or with another `kubeconfig`) and return what it printed.
 
-        `input` goes to its standard input (`-f -`); `timeout` is in seconds. Raises `KubectlFailed`.
+        `input` goes to its standard input (`-f -`); `timeout` is in seconds. Raises `KubectlError`.
         """
         if self._kubectl is None:
-            raise Unsupported(f"There is no kubectl, beside the control plane or on PATH. {WAYS_OUT}")
+            raise UnsupportedError(f"There is no kubectl, beside the control plane or on PATH. {WAYS_OUT}")
         done = subprocess.run(  # noqa: S603 - no shell; the arguments are the test's own
             [str(self._kubectl), *args],
             input=input,
@@ -108,7 +108,7 @@ class Cluster:
             },
         )
         if done.returncode != 0:
-            raise KubectlFailed(args, done.returncode, done.stderr)
+            raise KubectlError(args, done.returncode, done.stderr)
         return done.stdout
 
     def create_namespace(self, name: str) -> None:
@@ -117,7 +117,7 @@ class Cluster:
 
     def delete_namespace(self, name: str) -> None:
         """Begin to delete a namespace and all in it; does not wait, and does not mind when it is gone."""
-        with suppress(CallFailed):
+        with suppress(CallError):
             self.call("DELETE", f"/api/v1/namespaces/{name}")
 
     def service_account_kubeconfig(
@@ -211,8 +211,8 @@ class Cluster:
     def _cluster(self) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _unsupported(self, what: str) -> Unsupported:
-        return Unsupported(f"{what} needs a control plane of our own (ControlPlane.start), not {self.kubeconfig}.")
+    def _unsupported(self, what: str) -> UnsupportedError:
+        return UnsupportedError(f"{what} needs a control plane of our own (ControlPlane.start), not {self.kubeconfig}.")
 
     def _write_kubeconfig(self, name: str, user: dict[str, Any], namespace: str) -> Path:
         path = self.directory / f"{next(self._numbers)}-{name.replace(':', '-').replace('/', '-')}.kubeconfig"
@@ -263,7 +263,7 @@ class Cluster:
         review = {"spec": spec}
         while not self.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"]:
             if time.monotonic() > deadline:
-                raise CallFailed(f"granting {json.dumps(rule)} to {user}", 0, b"the rule is not in force after 10 s")
+                raise CallError(f"granting {json.dumps(rule)} to {user}", 0, b"the rule is not in force after 10 s")
             time.sleep(0.02)
 
 
@@ -285,8 +285,8 @@ class ExistingCluster(Cluster):
             if body is None:
                 return dict(json.loads(self.kubectl(verb, "--raw", path)))
             return dict(json.loads(self.kubectl(verb, "--raw", path, "-f", "-", input=json.dumps(body))))
-        except KubectlFailed as error:
-            raise CallFailed(f"{method} {path}", error.returncode, error.stderr.encode()) from error
+        except KubectlError as error:
+            raise CallError(f"{method} {path}", error.returncode, error.stderr.encode()) from error
 
     def _view(self) -> dict[str, Any]:
         return dict(json.loads(self.kubectl("config", "view", "--minify", "--raw", "--flatten", "-o", "json")))

@@ -21,7 +21,7 @@ Unreachable = (OSError, http.client.HTTPException)
 """What a call raises while the API server is away."""
 
 
-class CallFailed(RuntimeError):
+class CallError(RuntimeError):
     """The API server answered with an error; `status` is the HTTP code."""
 
     def __init__(self, request: str, status: int, body: bytes) -> None:
@@ -54,14 +54,14 @@ class ApiSession:
     def call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, content_type: str = "application/json"
     ) -> dict[str, Any]:
-        """Send one request and return the decoded answer; raises `CallFailed`, or one of `Unreachable`."""
+        """Send one request and return the decoded answer; raises `CallError`, or one of `Unreachable`."""
         request = f"{method} {path}"
         data = b"" if body is None else json.dumps(body).encode()
         headers = {"Content-Type": content_type} if body is not None else {}
         answer = self._send(method, path, data, headers)
         content = answer.read()
         if answer.status >= 400:
-            raise CallFailed(request, answer.status, content)
+            raise CallError(request, answer.status, content)
         decoded = json.loads(content) if content.startswith(b"{") else {"text": content.decode(errors="replace")}
         return dict(decoded)
 
@@ -69,7 +69,7 @@ class ApiSession:
         """Whether a GET of `path` succeeds; every failure counts as not yet."""
         try:
             self.call("GET", path)
-        except (CallFailed, *Unreachable):
+        except (CallError, *Unreachable):
             return False
         return True
 
@@ -78,7 +78,7 @@ class ApiSession:
         answer = self._send("GET", path, b"", {})
         try:
             if answer.status >= 400:
-                raise CallFailed(f"GET {path}", answer.status, answer.read())
+                raise CallError(f"GET {path}", answer.status, answer.read())
             for line in answer:
                 if line.strip():
                     yield json.loads(line)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from steersman.testing.controlplane_http import MERGE, STRATEGIC, ApiSession, CallFailed, Unreachable
+from steersman.testing.controlplane_http import MERGE, STRATEGIC, ApiSession, CallError, Unreachable
 
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _RENEW_SECONDS = 10.0
@@ -45,7 +45,7 @@ class SimulatedNodes:
         self._addresses = itertools.count(1)
 
     def add(self, name: str, *, capacity: Mapping[str, str], labels: Mapping[str, str]) -> None:
-        """Create a Ready node and keep it so until `close`; raises `CallFailed` when the name is taken."""
+        """Create a Ready node and keep it so until `close`; raises `CallError` when the name is taken."""
         with self._connect() as api:
             api.call("POST", "/api/v1/nodes", _node(name, labels))
             api.call("PATCH", f"/api/v1/nodes/{name}/status", _ready_node(capacity), content_type=STRATEGIC)
@@ -77,7 +77,7 @@ class SimulatedNodes:
             while not self._stopping.is_set():
                 try:
                     loop(api)
-                except (CallFailed, *Unreachable):
+                except (CallError, *Unreachable):
                     self._stopping.wait(_RETRY_SECONDS)
 
     def _renew_leases(self, api: ApiSession) -> None:
@@ -126,7 +126,7 @@ class SimulatedNodes:
                     api.call("DELETE", path, options)
                 else:
                     api.call("PATCH", f"{path}/status", self._running(pod), content_type=STRATEGIC)
-            except CallFailed as error:
+            except CallError as error:
                 # Gone, or another Pod of that name: nothing to do. Anything else comes round again.
                 if error.status not in (404, 409):
                     self._due.put(time.monotonic() + _RETRY_SECONDS, item)

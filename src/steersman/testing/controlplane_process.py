@@ -36,7 +36,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 _TAIL_BYTES = 4096
 
 
-class ComponentFailed(RuntimeError):
+class ComponentError(RuntimeError):
     """A component of the control plane ended or never became ready; the message carries its log's tail."""
 
 
@@ -93,9 +93,9 @@ class Component:
         self.kill()
 
     def check(self) -> None:
-        """Raise `ComponentFailed` when the process has ended."""
+        """Raise `ComponentError` when the process has ended."""
         if (status := self._process.poll()) is not None:
-            raise ComponentFailed(f"{self.name} ended with status {status}.\n{self.tail()}")
+            raise ComponentError(f"{self.name} ended with status {status}.\n{self.tail()}")
 
     def tail(self) -> str:
         """The end of the component's log."""
@@ -113,7 +113,7 @@ def wait_until(
     components: Sequence[Component] = (),
     interval: float = 0.05,
 ) -> None:
-    """Poll `ready` until it holds; raise `ComponentFailed` at `deadline` or when a component ends.
+    """Poll `ready` until it holds; raise `ComponentError` at `deadline` or when a component ends.
 
     `deadline` is a `time.monotonic` instant. The error names `what` and shows the end of each log.
     """
@@ -122,7 +122,7 @@ def wait_until(
             component.check()
         if time.monotonic() >= deadline:
             tails = "\n".join(component.tail() for component in components)
-            raise ComponentFailed(f"{what} is not ready in time.\n{tails}")
+            raise ComponentError(f"{what} is not ready in time.\n{tails}")
         time.sleep(interval)
 
 
