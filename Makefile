@@ -17,7 +17,7 @@ $(READY): pyproject.toml requirements/dev.txt
 	@touch $@
 
 demo: $(READY) controlplane ## Run HelloApp on a real control plane and watch it follow
-	@$(BIN)/python -m operators.helloapp.demo
+	@$(BIN)/python operators/helloapp/demo.py
 
 test: $(READY) ## Run the tests (those that need a real control plane run where one is built)
 	@$(BIN)/python -m pytest -q

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 
+from helloapp.api import HelloApp, HelloAppStatus
 from steersman import Context, LabelSelector, ObjectMeta, Operator, Watch, ready_when, to_label
 from steersman.k8s import Container, Deployment, DeploymentSpec, Pod, PodSpec, PodTemplateSpec
-
-from helloapp.api import HelloApp, HelloAppStatus
 
 APP = "apps.anupam.com/helloapp"
 """The label that names the HelloApp a Pod belongs to."""
