@@ -19,7 +19,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -302,7 +302,7 @@ class ControlPlane(Cluster):
             with ApiSession("127.0.0.1", self._layout.ports.scheduler, tls) as api:
                 self._wait(lambda: api.ready("/readyz"), "kube-scheduler")
 
-    def _wait(self, ready: Any, what: str) -> None:
+    def _wait(self, ready: Callable[[], bool], what: str) -> None:
         wait_until(
             ready,
             what=what,

@@ -19,12 +19,15 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from steersman.testing.controlplane_audit import AuditEvent, Stage
 from steersman.testing.controlplane_binaries import WAYS_OUT
 from steersman.testing.controlplane_http import CallError
 from steersman.testing.controlplane_kubeconfig import token_user, write_kubeconfig
+
+if TYPE_CHECKING:
+    from steersman.client.config import Config
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
@@ -75,6 +78,13 @@ class Cluster:
     def close(self) -> None:
         """Give back everything this object started or wrote; idempotent."""
         raise NotImplementedError
+
+    @property
+    def config(self) -> Config:
+        """The administrator's configuration, for `steersman.client.Client`."""
+        from steersman.client.config import load_config
+
+        return load_config(self.kubeconfig)
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """GET, POST or DELETE as the administrator; returns the decoded answer, raises `CallError`."""
@@ -274,7 +284,11 @@ class ExistingCluster(Cluster):
         found = shutil.which("kubectl")
         directory = Path(tempfile.mkdtemp(prefix="steersman-cluster-"))
         super().__init__(kubeconfig=kubeconfig, directory=directory, kubectl=Path(found) if found else None)
-        self.call("GET", "/version")
+        try:
+            self.call("GET", "/version")
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
