@@ -27,11 +27,8 @@ from steersman.testing.controlplane_process import Component, ComponentError, fr
 SLEEPER = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"]
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "did not come true in time"
-        time.sleep(0.01)
+def eventually(holds: Callable[[], bool]) -> None:
+    wait_until(holds, what="what the test waits for", deadline=time.monotonic() + 30, interval=0.01)
 
 
 def is_alive(pid: int) -> bool:
@@ -54,7 +51,7 @@ def binaries_in(directory: Path, *names: str) -> Path:
 
 
 def test_without_binaries_the_reason_names_every_way_out(tmp_path: Path) -> None:
-    reason = available({"XDG_CACHE_HOME": str(tmp_path)})
+    reason = available(env={"XDG_CACHE_HOME": str(tmp_path)})
 
     assert reason is not None
     for way in (
@@ -171,11 +168,11 @@ def test_a_build_that_fails_leaves_no_half_binary_and_is_taken_up_again(tmp_path
     failed = build(tmp_path, broken="./cmd/kube-apiserver")
 
     assert failed.returncode != 0
-    assert available({"XDG_CACHE_HOME": str(tmp_path)}) is not None
+    assert available(env={"XDG_CACHE_HOME": str(tmp_path)}) is not None
     assert list((tmp_path / "steersman").rglob(".build.*")) == []
     assert build(tmp_path).returncode == 0
     assert (tmp_path / "calls").read_text().split().count("./cmd/etcd") == 1
-    assert available({"XDG_CACHE_HOME": str(tmp_path)}) is None
+    assert available(env={"XDG_CACHE_HOME": str(tmp_path)}) is None
 
 
 # --- certificates and kubeconfigs
@@ -403,6 +400,19 @@ def test_where_a_control_plane_is_mandatory_its_absence_fails(marked_test: Path)
     assert "STEERSMAN_REQUIRE_CONTROLPLANE is set" in done.stdout
     assert "skipped" not in done.stdout
     assert done.returncode == 1
+
+
+def test_a_component_that_envtest_lacks_skips_just_the_tests_that_need_it(marked_test: Path) -> None:
+    envtest = binaries_in(marked_test / "envtest", "etcd", "kube-apiserver")
+    (marked_test / "test_it.py").write_text(
+        "import pytest\n@pytest.mark.realcluster\ndef test_api(): pass\n"
+        "@pytest.mark.realcluster('kube-scheduler')\ndef test_binding(): pass\n"
+    )
+
+    done = run_pytest(marked_test, KUBEBUILDER_ASSETS=str(envtest))
+
+    assert "1 passed, 1 skipped" in done.stdout
+    assert "This needs kube-scheduler" in done.stdout
 
 
 def test_an_unknown_cluster_is_refused_at_once(marked_test: Path) -> None:

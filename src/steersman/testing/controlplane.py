@@ -14,26 +14,24 @@ It is for tests only: data is not synced to disk, and the administrator's key li
 from __future__ import annotations
 
 import atexit
-import fcntl
 import os
 import shutil
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, Self
 
 from steersman.testing import controlplane_commands as commands
-from steersman.testing.controlplane_audit import AuditEvent, AuditPolicy, Stage, mend_audit_log, read_audit_log
+from steersman.testing.controlplane_audit import AuditEvent, AuditPolicy, mend_audit_log
 from steersman.testing.controlplane_binaries import Binaries, BinariesNotFoundError, available, find_binaries
 from steersman.testing.controlplane_cluster import Cluster, ExistingCluster, KubectlError, PolicyRule, UnsupportedError
 from steersman.testing.controlplane_commands import Layout, Ports
+from steersman.testing.controlplane_files import temporary_directory, write_files
 from steersman.testing.controlplane_http import ApiSession, CallError, client_context
-from steersman.testing.controlplane_kubeconfig import certificate_user, cluster_at, write_kubeconfig
+from steersman.testing.controlplane_kubeconfig import certificate_user, cluster_at
 from steersman.testing.controlplane_nodes import SimulatedNodes
-from steersman.testing.controlplane_pki import Authority, signing_keys, write_private
+from steersman.testing.controlplane_pki import Authority
 from steersman.testing.controlplane_process import Component, ComponentError, free_ports, wait_until
 
 __all__ = [
@@ -52,7 +50,6 @@ __all__ = [
     "find_binaries",
 ]
 
-_PREFIX = "steersman-controlplane-"
 _PORT_ATTEMPTS = 3
 
 
@@ -122,7 +119,7 @@ class ControlPlane(Cluster):
         if scheduler:
             found.require("kube-scheduler", "scheduler=True")
         for attempt in range(1, _PORT_ATTEMPTS + 1):
-            home, alive = (directory.absolute(), None) if directory else _temporary_directory()
+            home, alive = (directory.absolute(), None) if directory else temporary_directory()
             plane = cls(
                 Layout(home, Ports(*free_ports(5))),
                 found,
@@ -199,26 +196,6 @@ class ControlPlane(Cluster):
                 account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
                 self._wait(lambda: api.ready(account), f"ServiceAccount default in namespace {name}")
 
-    def audit_events(
-        self,
-        *,
-        stage: Stage | None = "ResponseComplete",
-        verbs: Sequence[str] | None = None,
-        resource: str | None = None,
-        namespace: str | None = None,
-        user: str | None = None,
-        user_agent: str | None = None,
-    ) -> Iterator[AuditEvent]:
-        return read_audit_log(
-            self.audit_log,
-            stage=stage,
-            verbs=verbs,
-            resource=resource,
-            namespace=namespace,
-            user=user,
-            user_agent=user_agent,
-        )
-
     def add_node(
         self,
         name: str,
@@ -257,7 +234,7 @@ class ControlPlane(Cluster):
 
     def _start(self, audit: AuditPolicy) -> None:
         atexit.register(self.close)
-        self._write_files(audit)
+        write_files(self._layout, self._authority, audit)
         at, binaries = self._layout, self.binaries
         self._run("etcd", commands.etcd(binaries.require("etcd", "A control plane"), at))
         self._run_apiserver()
@@ -310,29 +287,6 @@ class ControlPlane(Cluster):
             components=tuple(self._components.values()),
         )
 
-    def _write_files(self, audit: AuditPolicy) -> None:
-        at = self._layout
-        for name in ("pki", "logs"):
-            (at.directory / name).mkdir(parents=True, exist_ok=True)
-        self._authority.pair.write(at.pki(""), "ca")
-        hosts = ("127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default.svc", "10.0.0.1")
-        self._authority.serving("kube-apiserver", hosts=hosts).write(at.pki(""), "apiserver")
-        etcd_authority = Authority.create("steersman-test-etcd")
-        etcd_authority.pair.write(at.pki(""), "etcd-ca")
-        etcd_authority.serving("etcd", hosts=("127.0.0.1",)).write(at.pki(""), "etcd")
-        private, public = signing_keys()
-        write_private(at.pki("service-account.key"), private)
-        write_private(at.pki("service-account.pub"), public)
-        for name, user, groups in (
-            ("admin", "admin", ("system:masters",)),
-            ("controller-manager", "system:kube-controller-manager", ("system:masters",)),
-            ("scheduler", "system:kube-scheduler", ()),
-        ):
-            pair = self._authority.client(user, groups=groups)
-            pair.write(at.pki(""), name)
-            write_kubeconfig(at.kubeconfig(name), cluster=self._cluster(), user=certificate_user(pair), name=name)
-        write_private(at.audit_policy, audit.text().encode())
-
     def _cluster(self) -> dict[str, Any]:
         return cluster_at(self.server, self.ca_pem)
 
@@ -344,17 +298,3 @@ class ControlPlane(Cluster):
 
 def _wanted(asked: bool | None, binaries: Binaries, name: str) -> bool:
     return binaries.find(name) is not None if asked is None else asked
-
-
-def _temporary_directory() -> tuple[Path, IO[bytes]]:
-    """Make a directory that is marked as in use, after sweeping away those whose users were killed."""
-    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError), (left / ".alive").open("rb") as mark:
-            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(left, ignore_errors=True)
-    directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    mark = (directory / ".locking").open("wb")
-    fcntl.flock(mark, fcntl.LOCK_EX)
-    # Under its name only once locked, or a sweep might find it in between.
-    (directory / ".locking").rename(directory / ".alive")
-    return directory, mark

@@ -80,10 +80,12 @@ def find_binaries(env: Mapping[str, str] = os.environ) -> Binaries:
     )
 
 
-def available(env: Mapping[str, str] = os.environ) -> str | None:
-    """None when a control plane can be started here, else the reason why not and the ways out."""
+def available(*components: str, env: Mapping[str, str] = os.environ) -> str | None:
+    """None when a control plane with these components can be started here, else the reason and the ways out."""
     try:
-        find_binaries(env)
+        binaries = find_binaries(env)
+        for component in components:
+            binaries.require(component, "This")
     except BinariesNotFoundError as error:
         return str(error)
     return None

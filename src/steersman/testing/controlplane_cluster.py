@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
-from steersman.testing.controlplane_audit import AuditEvent, Stage
+from steersman.testing.controlplane_audit import AuditEvent, Stage, read_audit_log
 from steersman.testing.controlplane_binaries import WAYS_OUT
 from steersman.testing.controlplane_http import CallError
 from steersman.testing.controlplane_kubeconfig import token_user, write_kubeconfig
@@ -201,7 +201,15 @@ class Cluster:
         user_agent: str | None = None,
     ) -> Iterator[AuditEvent]:
         """Yield what the API server saw so far; see `controlplane_audit.read_audit_log` for the filters."""
-        raise self._unsupported("the audit log")
+        return read_audit_log(
+            self.audit_log,
+            stage=stage,
+            verbs=verbs,
+            resource=resource,
+            namespace=namespace,
+            user=user,
+            user_agent=user_agent,
+        )
 
     def add_node(
         self,

@@ -4,6 +4,7 @@ Loaded by every pytest run on the machine that has Steersman installed, so it im
 is used. Tests marked `realcluster`, or using `control_plane`, skip with the reason where there is none; with
 `STEERSMAN_REQUIRE_CONTROLPLANE=1` they fail instead, so that CI cannot pass by skipping.
 
+    @pytest.mark.realcluster("kube-controller-manager")  # envtest has none
     def test_it(control_plane, namespace):
         control_plane.kubectl("apply", "-n", namespace, "-f", "samples/")
 """
@@ -37,7 +38,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker and check the option, so that a typing error is told at once."""
     config.addinivalue_line(
-        "markers", "realcluster: needs a real kube-apiserver (skipped with a reason where none can be had)"
+        "markers",
+        "realcluster(*components): needs a real kube-apiserver, and the components named (kube-controller-manager, "
+        "kube-scheduler), which envtest lacks; skipped with a reason where there are none",
     )
     choice = str(config.getoption("--cluster"))
     if choice != "real" and choice.partition("=")[0] != "kubeconfig":
@@ -46,8 +49,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip or fail marked tests that have no cluster to run on."""
-    if item.get_closest_marker("realcluster") is not None and item.config.getoption("--cluster") == "real":
-        _demand_binaries()
+    marker = item.get_closest_marker("realcluster")
+    if marker is not None and item.config.getoption("--cluster") == "real":
+        _demand_binaries(*marker.args)
 
 
 @pytest.fixture(scope="session")
@@ -79,10 +83,10 @@ def namespace(control_plane: Cluster) -> Iterator[str]:
     control_plane.delete_namespace(name)
 
 
-def _demand_binaries() -> None:
+def _demand_binaries(*components: str) -> None:
     from steersman.testing.controlplane_binaries import available
 
-    if (reason := available()) is None:
+    if (reason := available(*components)) is None:
         return
     if os.environ.get(_REQUIRE, "") not in ("", "0"):
         pytest.fail(f"{_REQUIRE} is set, and: {reason}", pytrace=False)
