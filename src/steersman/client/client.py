@@ -1,0 +1,94 @@
+"""`Client`: the verbs of the Kubernetes API, typed, dynamic or by metadata alone.
+
+    async with Client(load_config()) as client:
+        pod = await client.get(Pod, "web", "default")
+        async for app in client.iterate(HelloApp):
+            ...
+
+It holds no cache and no state of objects. One client serves all tasks of one event loop.
+"""
+
+from __future__ import annotations
+
+import platform
+import random
+import sys
+from types import TracebackType
+from typing import Self
+
+import steersman
+from steersman.client.config import Config
+from steersman.client.core import Verbs
+from steersman.client.hooks import WriteGate
+from steersman.client.raw import Raw
+from steersman.client.retry import RetryPolicy
+from steersman.client.transport import Transport, transport_for
+from steersman.client.warnings import WarningHandler, log_warning
+from steersman.telemetry.clock import Now, utc_now
+
+__all__ = ["Client", "default_user_agent"]
+
+
+def default_user_agent() -> str:
+    """`steersman/<version> (<system>/<machine>) python/<version>`, in the manner of client-go."""
+    return (
+        f"steersman/{steersman.__version__} ({sys.platform}/{platform.machine()}) "
+        f"python/{sys.version_info.major}.{sys.version_info.minor}"
+    )
+
+
+class Client(Verbs):
+    """One API server as one identity. Use as an async context manager, or call `close`.
+
+    `transport` is the default for the configuration unless given; see `steersman.client.transport.Transport` for the
+    few lines that a stand-in needs. `gate` is asked before every write. `max_in_flight` bounds the requests that run
+    at once (streams apart); there is no rate limit, because the server's priority and fairness does that better.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        transport: Transport | None = None,
+        user_agent: str | None = None,
+        field_manager: str = "steersman",
+        gate: WriteGate | None = None,
+        retries: RetryPolicy | None = None,
+        max_in_flight: int = 128,
+        on_warning: WarningHandler = log_warning,
+        rng: random.Random | None = None,
+        now: Now = utc_now,
+    ) -> None:
+        self._transport = transport or transport_for(config)
+        raw = Raw(
+            config,
+            self._transport,
+            user_agent=user_agent or default_user_agent(),
+            gate=gate,
+            retries=retries,
+            max_in_flight=max_in_flight,
+            on_warning=on_warning,
+            rng=rng,
+            now=now,
+        )
+        super().__init__(raw, config, field_manager=field_manager, observers=[])
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        """A client with all the defaults."""
+        return cls(config)
+
+    async def close(self) -> None:
+        """Close every connection. Streams that are still read end with a `TransportError`. Safe to call twice."""
+        await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<Client of {self.config.server}>"

@@ -1,0 +1,119 @@
+"""What all verbs share: the raw client, the configuration, the defaults; and the small rules of addressing.
+
+Each module of verbs (`reads`, `writes`, `subresources`, …) derives from `Verbs`; `Client` joins them. A kind is
+given as a `Resource` class or a `View`; an object as itself, or as a mapping of wire names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias, TypeVar, cast
+
+from steersman.client.config import Config
+from steersman.client.hooks import WriteObserver
+from steersman.client.raw import Raw
+from steersman.models import (
+    Dynamic,
+    Key,
+    KindLike,
+    ResourceInfo,
+    View,
+    dynamic,
+    encode,
+    info_of,
+    lookup,
+    view_of,
+)
+
+__all__ = ["AnyObject", "Verbs", "accept_for", "accept_list_for", "target_of"]
+
+T = TypeVar("T")
+
+AnyObject: TypeAlias = "Mapping[str, Any] | Any"
+"""An object to send: a `Resource`, a `Dynamic`, or a mapping of wire names."""
+
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+
+def accept_for(view: View[Any]) -> str:
+    """The `Accept` header that gets one object (or watch events) in the form of a view."""
+    return _METADATA if view.form == "metadata" else "application/json"
+
+
+def accept_list_for(view: View[Any]) -> str:
+    """The `Accept` header that gets a list in the form of a view."""
+    return _METADATA_LIST if view.form == "metadata" else "application/json"
+
+
+class Verbs:
+    """State that the verbs share."""
+
+    def __init__(self, raw: Raw, config: Config, *, field_manager: str, observers: list[WriteObserver]) -> None:
+        self.raw = raw
+        """The same server in bytes: authentication, retries, metrics and errors, but no objects."""
+        self.config = config
+        self.field_manager = field_manager
+        """Who owns the fields that writes set, unless a call says otherwise."""
+        self.observers = observers
+        """Told of each write before it leaves and after it ends; the cache registers itself here."""
+
+    def namespace_for(self, info: ResourceInfo, namespace: str | None) -> str:
+        """The namespace of one object: as given, else the configuration's; `""` for cluster-scoped kinds."""
+        if not info.namespaced:
+            return ""
+        return namespace or self.config.namespace
+
+
+class Target:
+    """One object to send: how it is read back, where it lives, and its bytes."""
+
+    __slots__ = ("_body", "key", "labels", "resource_version", "uid", "view")
+
+    def __init__(self, view: View[Any], key: Key, uid: str, resource_version: str, body: Any) -> None:
+        self.view = view
+        self.key = key
+        self.uid = uid
+        self.resource_version = resource_version
+        self._body = body
+
+    def encode(self) -> bytes:
+        return encode(self._body)
+
+
+def target_of(obj: AnyObject, kind: KindLike[T] | None, default_namespace: str) -> Target:
+    """Find out what `obj` is. `kind` is needed for mappings of kinds that have no class.
+
+    Raises `TypeError` for what is no object, `ValueError` where apiVersion or kind are missing.
+    """
+    if isinstance(obj, Dynamic):
+        obj = obj.body
+    if isinstance(obj, Mapping):
+        return _target_of_mapping(cast("Mapping[str, Any]", obj), kind, default_namespace)
+    view = view_of(kind) if kind is not None else view_of(cast("type[Any]", type(obj)))
+    metadata = obj.metadata
+    namespace = (metadata.namespace or default_namespace) if view.info.namespaced else ""
+    return Target(view, Key(namespace, metadata.name), metadata.uid, metadata.resource_version, obj)
+
+
+def _target_of_mapping(body: Mapping[str, Any], kind: KindLike[Any] | None, default_namespace: str) -> Target:
+    metadata = cast("Mapping[str, Any]", body.get("metadata") or {})
+    if kind is not None:
+        view: View[Any] = view_of(kind)
+    else:
+        api_version, name = str(body.get("apiVersion") or ""), str(body.get("kind") or "")
+        if not api_version or not name:
+            raise ValueError("the object has no apiVersion or no kind: add them, or pass kind=dynamic(…)")
+        known = lookup(api_version, name)
+        view = dynamic(api_version, name) if known is None else _dynamic_view(info_of(known))
+    namespace = str(metadata.get("namespace") or default_namespace) if view.info.namespaced else ""
+    key = Key(namespace, str(metadata.get("name") or ""))
+    return Target(view, key, str(metadata.get("uid") or ""), str(metadata.get("resourceVersion") or ""), body)
+
+
+def _dynamic_view(info: ResourceInfo) -> View[Dynamic]:
+    return View(info, Dynamic, "dynamic")
+
+
+def metadata_path(info: ResourceInfo, key: Key) -> str:
+    return info.path(key.namespace or None, key.name)

@@ -1,0 +1,294 @@
+"""Requests at the level of bytes: everything that is true of all of them, and nothing about objects.
+
+Here are authentication (a 401 renews the credentials once), impersonation, retries (A6), warnings, metrics, the write
+gate (L2) and the mapping of refusals to errors. Verbs stand above, transports below. No header and no body is ever
+logged or put into an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from steersman.client.config import Config
+from steersman.client.errors import ApiError, ClientError, ResponseError, TransportError, UpgradeRefused, api_error
+from steersman.client.hooks import WriteGate
+from steersman.client.metrics import HostMetrics
+from steersman.client.retry import RetryPolicy, is_idempotent, retry_delay
+from steersman.client.transport.base import Headers, Query, Response, StreamResponse, Transport, WebSocket
+from steersman.client.warnings import WarningHandler, WarningOnce, log_warning
+from steersman.telemetry.clock import Now, utc_now
+from steersman.telemetry.log import get_logger
+
+__all__ = ["JSON", "Raw"]
+
+JSON = "application/json"
+
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+_LONGEST_ERROR = 1 << 20
+
+_log = get_logger("client")
+
+
+class Raw:
+    """One API server as whom the configuration says, in bytes. Made by `Client`; safe for many tasks of one loop."""
+
+    def __init__(
+        self,
+        config: Config,
+        transport: Transport,
+        *,
+        user_agent: str,
+        gate: WriteGate | None = None,
+        retries: RetryPolicy | None = None,
+        max_in_flight: int = 128,
+        on_warning: WarningHandler = log_warning,
+        rng: random.Random | None = None,
+        now: Now = utc_now,
+    ) -> None:
+        self.gate = gate
+        """Checked before each attempt of each write; may be set later."""
+        self._config = config
+        self._transport = transport
+        self._retries = retries or RetryPolicy()
+        self._slots = asyncio.Semaphore(max_in_flight)
+        self._warn = WarningOnce(on_warning)
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
+        self._now = now
+        self._metrics = HostMetrics(urlsplit(config.server).netloc)
+        impersonation = config.impersonate.headers() if config.impersonate is not None else ()
+        self._fixed = (("User-Agent", user_agent), *impersonation)
+        self._credentials: Mapping[str, str] | None = None
+        self._headers: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes | None = None,
+        accept: str = JSON,
+        content_type: str = JSON,
+        timeout: float = 30.0,
+        idempotent: bool | None = None,
+        retries: RetryPolicy | None = None,
+    ) -> Response:
+        """Send a request until it is answered or there is no point in trying again; returns a 2xx response.
+
+        `timeout` is seconds for each attempt, waiting for a free slot not counted. `idempotent` overrides the judgement
+        of `is_idempotent`. Raises the `ApiError` that fits a refusal, `TransportError` when no answer came,
+        `CredentialError` when there are no credentials, and whatever the write gate raises.
+        """
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await self._attempt(method, path, query, body, accept, content_type, timeout)
+            except ClientError as problem:
+                if idempotent is None:
+                    idempotent = is_idempotent(method, content_type)
+                delay = retry_delay(
+                    retries or self._retries,
+                    problem,
+                    attempt=attempt,
+                    elapsed=loop.time() - started,
+                    idempotent=idempotent,
+                    rng=self._rng,
+                )
+                if delay is None:
+                    raise
+                self._metrics.retried(problem.code if isinstance(problem, ApiError) else 0, method)
+                _log.debug("request is tried again", problem=str(problem), seconds=round(delay, 3), attempt=attempt)
+            await asyncio.sleep(delay)
+
+    async def _attempt(
+        self, method: str, path: str, query: Query, body: bytes | None, accept: str, content_type: str, timeout: float
+    ) -> Response:
+        refused: Mapping[str, str] | None = None
+        while True:
+            credentials = await self._config.auth.headers()
+            headers = self._headers_for(credentials, accept, content_type if body is not None else "")
+            if method not in _READS and self.gate is not None:
+                await self._pass_gate(method, path)
+            async with self._slots:
+                response = await self._send(method, path, query, headers, body, timeout)
+            if (warnings := response.headers.get("Warning")) is not None and warnings:
+                self._warn(response.headers.get_all("Warning"), f"{method} {path}")
+            if 200 <= response.status < 300:
+                return response
+            if response.status == 401 and refused is None and await self._renewed(credentials):
+                refused = credentials
+                continue
+            raise self._refusal(response.status, response.headers, response.body, f"{method} {path}")
+
+    async def _send(
+        self, method: str, path: str, query: Query, headers: Any, body: bytes | None, timeout: float
+    ) -> Response:
+        time = asyncio.get_running_loop().time
+        started = time()
+        code = 0
+        try:
+            response = await self._transport.request(
+                method, path, query=query, headers=headers, body=body, timeout=timeout
+            )
+            code = response.status
+            return response
+        finally:
+            self._metrics.done(code, method, time() - started)
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes | None = None,
+        accept: str = JSON,
+        content_type: str = JSON,
+        connect_timeout: float = 30.0,
+        idle_timeout: float = 60.0,
+    ) -> AbstractAsyncContextManager[StreamResponse]:
+        """Open a response that is read as it comes (watch, log); a 2xx response, or an error as `request` raises.
+
+        Retried for nothing but renewed credentials, because whoever watches has a back-off and a position of its
+        own. Does not take one of the slots for requests. Silence for `idle_timeout` seconds raises `TransportTimeout`.
+        """
+        return self._stream(method, path, query, body, accept, content_type, connect_timeout, idle_timeout)
+
+    @asynccontextmanager
+    async def _stream(
+        self,
+        method: str,
+        path: str,
+        query: Query,
+        body: bytes | None,
+        accept: str,
+        content_type: str,
+        connect_timeout: float,
+        idle_timeout: float,
+    ) -> AsyncIterator[StreamResponse]:
+        time = asyncio.get_running_loop().time
+        request = f"{method} {path}"
+        refused = False
+        while True:
+            credentials = await self._config.auth.headers()
+            headers = self._headers_for(credentials, accept, content_type if body is not None else "")
+            if method not in _READS and self.gate is not None:
+                await self._pass_gate(method, path)
+            started = time()
+            counted = False
+            try:
+                async with self._transport.stream(
+                    method,
+                    path,
+                    query=query,
+                    headers=headers,
+                    body=body,
+                    connect_timeout=connect_timeout,
+                    idle_timeout=idle_timeout,
+                ) as response:
+                    self._metrics.done(response.status, method, time() - started)
+                    counted = True
+                    if response.headers.get("Warning"):
+                        self._warn(response.headers.get_all("Warning"), request)
+                    if 200 <= response.status < 300:
+                        yield response
+                        return
+                    if response.status != 401 or refused or not await self._renewed(credentials):
+                        raise self._refusal(response.status, response.headers, await _start_of(response), request)
+                    refused = True
+            except TransportError:
+                if not counted:
+                    self._metrics.done(0, method, time() - started)
+                raise
+
+    async def websocket(
+        self, path: str, *, query: Query = (), protocols: Sequence[str], timeout: float = 30.0
+    ) -> WebSocket:
+        """Open a web socket (exec, attach, port-forward). It counts as a write: the gate is asked."""
+        if self.gate is not None:
+            await self._pass_gate("POST", path)
+        refused = False
+        while True:
+            credentials = await self._config.auth.headers()
+            headers = self._headers_for(credentials, "", "")
+            try:
+                return await self._transport.websocket(
+                    path, query=query, headers=headers, protocols=protocols, timeout=timeout
+                )
+            except UpgradeRefused as problem:
+                if problem.status == 401 and not refused and await self._renewed(credentials):
+                    refused = True
+                elif problem.status >= 400:
+                    raise api_error(
+                        problem.status, problem.body, request=f"GET {path}", content_type=problem.content_type
+                    ) from None
+                else:
+                    raise
+
+    def _headers_for(
+        self, credentials: Mapping[str, str], accept: str, content_type: str
+    ) -> tuple[tuple[str, str], ...]:
+        if credentials is not self._credentials:
+            self._credentials = credentials
+            self._headers.clear()
+        headers = self._headers.get((accept, content_type))
+        if headers is None:
+            own = [("Accept", accept)] if accept else []
+            if content_type:
+                own.append(("Content-Type", content_type))
+            headers = self._headers[accept, content_type] = (*self._fixed, *credentials.items(), *own)
+        return headers
+
+    async def _renewed(self, refused: Mapping[str, str]) -> bool:
+        auth = self._config.auth
+        if await auth.headers() is not refused:
+            return True  # somebody else's 401 has renewed them since
+        certificate = auth.client_certificate()
+        return await auth.headers(refresh=True) is not refused or auth.client_certificate() is not certificate
+
+    async def _pass_gate(self, method: str, path: str) -> None:
+        assert self.gate is not None
+        waiting = self.gate.check(method, path)
+        if waiting is not None:
+            await waiting
+
+    def _refusal(self, status: int, headers: Headers, body: bytes, request: str) -> ClientError:
+        if status < 400:
+            return ResponseError(
+                f"{request}: the answer {status} is a redirect or an interim one, which no API server sends"
+            )
+        after = _seconds(headers.get("Retry-After"), self._now)
+        return api_error(
+            status, body, request=request, content_type=headers.get("Content-Type") or "", retry_after=after
+        )
+
+
+async def _start_of(response: StreamResponse) -> bytes:
+    body = bytearray()
+    async for chunk in response.chunks:
+        body += chunk
+        if len(body) >= _LONGEST_ERROR:
+            break
+    return bytes(body)
+
+
+def _seconds(value: str | None, now: Now) -> float | None:
+    """`Retry-After` as seconds from now; `None` where it is absent or unreadable (RFC 9110 §10.2.3)."""
+    if value is None:
+        return None
+    value = value.strip()
+    if value.isdecimal() and value.isascii():
+        return float(value)
+    try:
+        return max(0.0, (parsedate_to_datetime(value) - now()).total_seconds())
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,63 @@
+"""Transports: how bytes get to one API server and back. See `base.Transport` for the contract.
+
+The libraries behind the implementations are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from steersman.client.config import Config
+from steersman.client.transport.base import (
+    HeaderPairs,
+    Headers,
+    Query,
+    RequestHeaders,
+    Response,
+    StreamResponse,
+    Transport,
+    UnsupportedTransport,
+    WebSocket,
+)
+
+if TYPE_CHECKING:
+    from steersman.client.transport.aiohttp import AiohttpTransport
+    from steersman.client.transport.reqwest import PyreqwestTransport
+
+__all__ = [
+    "AiohttpTransport",
+    "HeaderPairs",
+    "Headers",
+    "PyreqwestTransport",
+    "Query",
+    "RequestHeaders",
+    "Response",
+    "StreamResponse",
+    "Transport",
+    "UnsupportedTransport",
+    "WebSocket",
+    "transport_for",
+]
+
+
+def transport_for(config: Config) -> Transport:
+    """The best transport for a configuration: pyreqwest, or aiohttp where pyreqwest cannot follow it."""
+    from steersman.client.transport.reqwest import PyreqwestTransport, can_use_pyreqwest
+
+    if can_use_pyreqwest(config):
+        return PyreqwestTransport(config)
+    from steersman.client.transport.aiohttp import AiohttpTransport
+
+    return AiohttpTransport(config)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "PyreqwestTransport":
+        from steersman.client.transport.reqwest import PyreqwestTransport
+
+        return PyreqwestTransport
+    if name == "AiohttpTransport":
+        from steersman.client.transport.aiohttp import AiohttpTransport
+
+        return AiohttpTransport
+    raise AttributeError(name)

@@ -1,0 +1,71 @@
+"""A watchdog over the silence of a stream that costs one timer per connection, not one per read.
+
+`asyncio.timeout` around every read creates and cancels a timer each time; at thousands of events per second that
+is the largest cost of a watch. Here the timer looks, when it fires, how long the present wait has lasted, and sets
+itself anew for the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from steersman.client.errors import TransportTimeout
+
+__all__ = ["IdleWatchdog"]
+
+T = TypeVar("T")
+
+
+class IdleWatchdog:
+    """Ends a wait that lasts longer than `seconds` with `TransportTimeout`; for one reader at a time."""
+
+    __slots__ = ("_expired", "_loop", "_seconds", "_since", "_task", "_timer", "_what")
+
+    def __init__(self, seconds: float, what: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._seconds = seconds
+        self._what = what
+        self._task: asyncio.Task[object] | None = None
+        self._since = 0.0
+        self._expired = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def read(self, read: Callable[[], Awaitable[T]]) -> T:
+        """Await `read()`; raises `TransportTimeout` after `seconds` of silence. Cancellation passes through."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._since = self._loop.time()
+        self._task = task
+        cancelling = task.cancelling()
+        if self._timer is None:
+            self._timer = self._loop.call_at(self._since + self._seconds, self._look)
+        try:
+            return await read()
+        except asyncio.CancelledError:
+            if self._expired:
+                self._expired = False
+                if task.uncancel() <= cancelling:
+                    raise TransportTimeout(f"{self._what}: nothing arrived for {self._seconds:g} s") from None
+            raise
+        finally:
+            self._task = None
+
+    def _look(self) -> None:
+        self._timer = None
+        task = self._task
+        if task is None:
+            return
+        due = self._since + self._seconds
+        if due > self._loop.time():
+            self._timer = self._loop.call_at(due, self._look)
+            return
+        self._expired = True
+        task.cancel()
+
+    def stop(self) -> None:
+        """Forget the timer; call when the stream ends."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
