@@ -26,6 +26,9 @@ from steersman.client.config.base import (
     TlsConfig,
 )
 from steersman.client.config.errors import ConfigError, CredentialError
+from steersman.client.config.incluster import in_cluster_config
+from steersman.client.config.load import load_config
+from steersman.client.config.tls import ssl_context
 
 __all__ = [
     "ANONYMOUS",
@@ -37,4 +40,7 @@ __all__ = [
     "CredentialError",
     "Impersonation",
     "TlsConfig",
+    "in_cluster_config",
+    "load_config",
+    "ssl_context",
 ]

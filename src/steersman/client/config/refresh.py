@@ -1,0 +1,127 @@
+"""Credentials that run out: one place for expiry, single flight and restraint.
+
+`RefreshingAuth` returns a cached mapping until it is due, then lets exactly one refresh run however many callers
+wait. It knows nothing about where credentials come from. Time is the event loop's, so a jump of the
+wall clock neither expires nor prolongs anything; a token that the server refuses is refreshed by the 401.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from steersman.client.config.base import NO_HEADERS, ClientCertificate
+from steersman.client.config.errors import CredentialError
+
+_LEEWAY = 10.0
+"""Seconds before expiry at which credentials are renewed (less for short-lived ones)."""
+_RESTRAINT = 5.0
+"""Seconds after a refresh within which a 401 is taken to be about the credentials before it."""
+_FAILURE_MEMORY = 1.0
+"""Seconds for which a failed refresh answers later callers, so that a burst does not start a process each."""
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What a source yields. `lifetime` is in seconds from now; None means until refused."""
+
+    headers: Mapping[str, str] = field(default=NO_HEADERS, repr=False)
+    certificate: ClientCertificate | None = None
+    lifetime: float | None = None
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The Authorization header of a token."""
+    return {"Authorization": f"Bearer {token}"}
+
+
+class RefreshingAuth:
+    """An `Authenticator` over an asynchronous `obtain(forced)`.
+
+    Guarantees: at most one `obtain` at a time; it is cancelled when everybody who waited has been cancelled; a failed
+    refresh leaves credentials that are still valid in use. Caveat: use it from one event loop at a time.
+    """
+
+    def __init__(self, obtain: Callable[[bool], Awaitable[Credentials]]) -> None:
+        self._obtain = obtain
+        self._headers: Mapping[str, str] = NO_HEADERS
+        self._certificate: ClientCertificate | None = None
+        self._fresh_until = -math.inf
+        self._valid_until = -math.inf
+        self._refreshed_at = -math.inf
+        self._failed_at = -math.inf
+        self._failure: CredentialError | None = None
+        self._flight: asyncio.Task[None] | None = None
+        self._waiting = 0
+
+    async def headers(self, *, refresh: bool = False) -> Mapping[str, str]:
+        """See `Authenticator.headers`. Raises `CredentialError` when there are no valid credentials to return."""
+        now = asyncio.get_running_loop().time()
+        if not refresh:
+            if now < self._fresh_until:
+                return self._headers
+        elif now < self._refreshed_at + _RESTRAINT:
+            return self._headers
+        return await self._refreshed(now, forced=refresh)
+
+    def client_certificate(self) -> ClientCertificate | None:
+        """See `Authenticator.client_certificate`."""
+        return self._certificate
+
+    async def _refreshed(self, now: float, *, forced: bool) -> Mapping[str, str]:
+        if self._failure is not None and now < self._failed_at + _FAILURE_MEMORY:
+            if now < self._valid_until and not forced:
+                return self._headers
+            raise _again(self._failure)
+        await self._join(forced)
+        if self._failure is not None:
+            if asyncio.get_running_loop().time() < self._valid_until and not forced:
+                return self._headers
+            raise _again(self._failure)
+        return self._headers
+
+    async def _join(self, forced: bool) -> None:
+        loop = asyncio.get_running_loop()
+        flight = self._flight
+        if flight is None or flight.done() or flight.get_loop() is not loop:
+            flight = self._flight = loop.create_task(self._fly(forced), name="refresh credentials")
+            self._waiting = 0
+        self._waiting += 1
+        try:
+            await asyncio.shield(flight)
+        except asyncio.CancelledError:
+            if self._waiting == 1 and not flight.done():
+                flight.cancel()
+                self._flight = None  # nobody may join a flight that is being called off
+            raise
+        finally:
+            self._waiting -= 1
+
+    async def _fly(self, forced: bool) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            new = await self._obtain(forced)
+        except CredentialError as error:
+            self._failure, self._failed_at = error, loop.time()
+            return
+        now = self._refreshed_at = loop.time()
+        self._failure = None
+        if new.headers != self._headers:
+            self._headers = new.headers
+        if new.certificate != self._certificate:
+            self._certificate = new.certificate
+        if new.lifetime is None:
+            self._fresh_until = self._valid_until = math.inf
+        else:
+            self._valid_until = now + new.lifetime
+            leeway = min(_LEEWAY, new.lifetime / 10)
+            self._fresh_until = now + max(_FAILURE_MEMORY, new.lifetime - leeway)
+
+
+def _again(error: CredentialError) -> CredentialError:
+    # Every waiter raises its own instance: a shared one would collect all their tracebacks.
+    return CredentialError(
+        error.problem, source=error.source, entry=error.entry, field=error.field, hint=error.hint
+    )
