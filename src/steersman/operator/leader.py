@@ -1,0 +1,265 @@
+"""The shell around `election`: takes part for this process, and gates every write on the time that is left.
+
+Only one replica may write. The others' lease requests, probes, metrics and webhooks go through a client without the
+gate. A lease that was lost is never sought again by the same process: what its reconciles assumed is no longer true,
+so the process ends with a failure and starts anew.
+
+Caveat: the API server has no fencing tokens. A process stopped by the kernel between the gate's check and the
+socket's write, for longer than `duration - renew_deadline`, could still send that one request. And deleting the
+Lease by hand while a fresh replica starts lets both lead until the old one's next renewal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NoReturn, Protocol
+
+from steersman.client.errors import AlreadyExists, ApiError, ClientError, Conflict, NotFound
+from steersman.operator.election import Create, Election, Phase, Record, Renew, Take, Terms, Wait
+from steersman.operator.metrics import LEADER
+from steersman.telemetry.clock import Now, utc_now
+from steersman.telemetry.log import get_logger
+
+__all__ = ["LeaderElector", "LeadershipLost", "LeaseApi", "LeaseGate", "NotLeader", "monotonic", "new_identity"]
+
+log = get_logger("leader")
+
+_JITTER = 1.2
+"""Candidates try every `retry_period` times 1 to 1 + this, so that they do not all try at once (client-go's factor)."""
+
+
+class NotLeader(ClientError):  # noqa: N818 - named like the other errors of clients
+    """A write that was not sent, because this replica does not hold the lease, or not for long enough (L2)."""
+
+
+class LeadershipLost(Exception):  # noqa: N818 - the name says what happened, as CancelledError's does
+    """This replica led and leads no longer; it must stop."""
+
+
+class LeaseApi(Protocol):
+    """The three requests that an election needs. A write fails with `Conflict` when the record has changed since."""
+
+    async def read(self) -> Record | None: ...
+    async def create(self, record: Record) -> Record: ...
+    async def write(self, record: Record) -> Record: ...
+
+
+def new_identity() -> str:
+    """Host name (the Pod's name in a cluster), and a random part, so that a restarted process is another candidate."""
+    return f"{socket.gethostname()}_{os.urandom(6).hex()}"
+
+
+def monotonic() -> float:
+    """Seconds that go on while the machine sleeps, so that a lease runs out in a suspended virtual machine."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+class LeaseGate:
+    """Stands before every request that changes anything, and lets none pass without enough lease left (L2).
+
+    `check` looks at the clock at the very moment of the write: a loop that stood still for a minute finds the gate
+    shut even before it learns that another replica leads.
+    """
+
+    __slots__ = ("_elector",)
+
+    def __init__(self, elector: LeaderElector) -> None:
+        self._elector = elector
+
+    def check(self, verb: str, path: str) -> None:
+        """Raise `NotLeader` unless this replica leads and will for longer than a request may take."""
+        if not self._elector.may_write():
+            raise NotLeader(f"{verb} {path} was not sent: {self._elector.explain()}")
+
+    def remaining(self) -> float:
+        """Seconds within which a request sent now must have ended; requests' timeouts are cut to it."""
+        return self._elector.remaining()
+
+
+@dataclass(slots=True)
+class LeaderElector:
+    """Seeks, holds and releases one lease.
+
+    `await acquire()` returns when this replica leads; `await hold()` returns never and raises `LeadershipLost`;
+    `await release()` lets the next one lead at once, and belongs after everything that writes has stopped (L3).
+    """
+
+    api: LeaseApi
+    name: str
+    identity: str = field(default_factory=new_identity)
+    terms: Terms = field(default_factory=Terms)
+    now: Now = utc_now
+    rng: random.Random = field(default_factory=random.Random)
+    clock: Callable[[], float] | None = None
+    """Monotonic seconds; the loop's own by default, `monotonic` in a process that may be suspended."""
+    state: Election = field(init=False)
+    gate: LeaseGate = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.state = Election(self.identity, self.terms)
+        self.gate = LeaseGate(self)
+        LEADER.labels(self.name).set(0)
+
+    @property
+    def leading(self) -> bool:
+        return self.state.phase is Phase.LEADING
+
+    @property
+    def holder(self) -> str:
+        """Who held the lease when it was seen last, `""` for nobody."""
+        return self.state.seen.holder if self.state.seen is not None else ""
+
+    def may_write(self) -> bool:
+        return self.state.may_write(self._time())
+
+    def remaining(self) -> float:
+        return self.state.remaining(self._time())
+
+    def explain(self) -> str:
+        """Why this replica may not write, in words for an error."""
+        state = self.state
+        if state.phase is Phase.LEADING:
+            overdue = self._time() - state.renew_by
+            return f"the lease {self.name} could not be renewed in time ({overdue:.1f} s past the renew deadline)"
+        if state.phase is Phase.STANDBY:
+            return f"this replica is a standby; {self.holder or 'nobody'} holds the lease {self.name}"
+        return f"the lease {self.name} was {state.phase.value}" + (f": {state.why}" if state.why else "")
+
+    async def acquire(self) -> None:
+        """Wait until this replica leads. Outages are waited out; refusals are logged each time they change."""
+        log.info("seeking the lease", lease=self.name, identity=self.identity)
+        said = ""
+        while not self.leading:
+            pause = self.terms.retry_period * (1 + _JITTER * self.rng.random())
+            holder = self.holder
+            try:
+                async with asyncio.timeout(self.terms.renew_deadline / 2):
+                    pause = min(pause, await self._try())
+                said = ""
+            except (Conflict, AlreadyExists):
+                log.debug("another candidate was faster", lease=self.name)
+            except (ClientError, TimeoutError) as problem:
+                if (what := _describe(problem)) != said:
+                    log.warning("the lease could not be read or written; trying on", lease=self.name, error=what)
+                    said = what
+            if self.holder != holder and not self.leading:
+                log.info("another replica leads", lease=self.name, holder=self.holder or "nobody")
+            if not self.leading:
+                await asyncio.sleep(pause)
+        LEADER.labels(self.name).set(1)
+        log.info("this replica leads", lease=self.name, identity=self.identity)
+
+    async def hold(self) -> NoReturn:
+        """Renew until it fails for `renew_deadline` seconds or another replica leads; then raise `LeadershipLost`."""
+        try:
+            while True:
+                await asyncio.sleep(self.terms.retry_period)
+                await self._renew()
+        except LeadershipLost as lost:
+            self.state = self.state.lost(str(lost))
+            LEADER.labels(self.name).set(0)
+            log.error("the lease was lost", lease=self.name, reason=str(lost))
+            raise
+
+    async def release(self) -> bool:
+        """Give the lease back if it is ours; never raises. The gate is shut before the request leaves."""
+        if not self.leading or self.state.seen is None:
+            return False
+        record = self.state.seen
+        self.state = self.state.released()
+        LEADER.labels(self.name).set(0)
+        try:
+            async with asyncio.timeout(self.terms.renew_deadline / 2):
+                await self._give_back(record)
+        except (ClientError, TimeoutError) as problem:
+            log.warning("the lease could not be released; it expires", lease=self.name, error=_describe(problem))
+            return False
+        log.info("released the lease", lease=self.name)
+        return True
+
+    async def _give_back(self, record: Record) -> None:
+        try:
+            await self.api.write(self._claim(record, holder=""))
+        except Conflict:  # a renewal that was cut off may have been applied; one look decides
+            current = await self.api.read()
+            if current is not None and current.holder == self.identity:
+                await self.api.write(self._claim(current, holder=""))
+
+    async def _try(self) -> float:
+        """One attempt of a standby; returns the longest it makes sense to wait before the next one."""
+        record = await self.api.read()
+        self.state = self.state.saw(record, self._time())
+        sent_at = self._time()
+        match self.state.next_move(sent_at, exists=record is not None):
+            case Create():
+                written = await self.api.create(self._claim(None, holder=self.identity))
+            case Take(known) | Renew(known):
+                written = await self.api.write(self._claim(known, holder=self.identity))
+            case Wait(until):
+                # Just after the expiry, spread over a tenth of the retry period, for a short interregnum.
+                return until - sent_at + self.terms.retry_period * 0.1 * self.rng.random()
+        self.state = self.state.wrote(written, sent_at)
+        return 0.0
+
+    async def _renew(self) -> None:
+        known = self.state.seen
+        assert known is not None
+        sent_at = self._time()
+        # After a stall one last attempt is made even past the deadline, the gate being shut: it succeeds only if
+        # nobody else wrote the Lease meanwhile.
+        limit = max(min(self.state.renew_by - sent_at, self.terms.renew_deadline / 2), self.terms.retry_period / 2)
+        try:
+            async with asyncio.timeout(limit):
+                written = await self._renew_once(known)
+        except (ClientError, TimeoutError) as problem:
+            if self._time() >= self.state.renew_by:
+                raise LeadershipLost(
+                    f"not renewed within {self.terms.renew_deadline:g} s; last answer: {_describe(problem)}"
+                ) from problem
+            log.warning("the lease could not be renewed; trying on", lease=self.name, error=_describe(problem))
+            return
+        self.state = self.state.wrote(written, sent_at)
+
+    async def _renew_once(self, known: Record) -> Record:
+        try:
+            return await self.api.write(self._claim(known, holder=self.identity))
+        except (Conflict, NotFound):
+            current = await self.api.read()
+            self.state = self.state.saw(current, self._time())
+            if self.state.phase is Phase.LOST or current is None:
+                raise LeadershipLost(self.state.why) from None
+            return await self.api.write(self._claim(current, holder=self.identity))
+
+    def _claim(self, known: Record | None, *, holder: str) -> Record:
+        stamp = _micro_time(self.now())
+        before = known or Record()
+        changes_hands = before.holder != holder
+        return Record(
+            holder=holder,
+            duration=self.terms.duration if holder else 1.0,
+            acquired=stamp if changes_hands or not before.acquired else before.acquired,
+            renewed=stamp,
+            transitions=before.transitions + (1 if changes_hands and holder and known is not None else 0),
+            version=before.version,
+        )
+
+    def _time(self) -> float:
+        return self.clock() if self.clock is not None else asyncio.get_running_loop().time()
+
+
+def _micro_time(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _describe(problem: BaseException) -> str:
+    if isinstance(problem, TimeoutError) and not isinstance(problem, ApiError):
+        return "no answer in time"
+    return str(problem) or type(problem).__name__

@@ -1,0 +1,150 @@
+"""Probes answer by themselves, and say what is wrong."""
+
+import asyncio
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from steersman.operator.health import Health, Heartbeat, StallWatch
+from steersman.operator.server import Answer, BindError, ThreadServer
+from steersman.operator.settings import Address
+from steersman.telemetry.metrics import REGISTRY
+
+LOOPBACK = Address("127.0.0.1", 0)
+
+
+@pytest.fixture
+def serve():
+    servers = []
+
+    def start(routes, **options):
+        server = ThreadServer(LOOPBACK, routes, name="probe", setting="--health-probe-bind-address", **options)
+        servers.append(server)
+        return f"http://{server.address}"
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+def get(url):
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()
+
+
+def test_probes_pass_while_every_check_passes(serve):
+    base = serve(Health(live={"loop": lambda: None}, ready={}).routes())
+    assert get(f"{base}/healthz") == (200, "ok")
+    assert get(f"{base}/livez") == (200, "ok")
+    assert get(f"{base}/readyz") == (200, "ok")
+
+
+def test_a_failed_check_fails_its_probe_by_name_and_reason(serve):
+    base = serve(Health(ready={"caches": lambda: "waiting for pods", "other": lambda: None}).routes())
+    status, body = get(f"{base}/readyz")
+    assert status == 500
+    assert "[-]caches failed: waiting for pods" in body
+    assert "[+]other ok" in body
+    assert get(f"{base}/healthz") == (200, "ok")
+    assert get(f"{base}/readyz?exclude=caches") == (200, "ok")
+
+
+def test_verbose_lists_the_checks(serve):
+    base = serve(Health(live={"loop": lambda: None}).routes())
+    assert get(f"{base}/healthz?verbose") == (200, "[+]loop ok\nhealthz check passed\n")
+
+
+def test_a_check_that_crashes_is_a_failed_check(serve):
+    base = serve(Health(live={"broken": lambda: str(1 / 0)}).routes())
+    status, body = get(f"{base}/healthz")
+    assert status == 500
+    assert "ZeroDivisionError" in body
+
+
+async def test_the_liveness_probe_answers_by_itself_while_the_loop_stands_still(serve):
+    """R6: the probe's thread answers, and says that the loop does not move, while the loop is blocked."""
+    heartbeat = Heartbeat(interval=0.01)
+    heartbeat.start()
+    base = serve(Health(live={"loop": heartbeat.check(0.1)}).routes())
+    assert (await asyncio.to_thread(get, f"{base}/healthz"))[0] == 200
+    seen = []
+    asker = threading.Thread(target=lambda: (time.sleep(0.3), seen.append(get(f"{base}/healthz"))))
+    asker.start()
+    asker.join()  # blocks the loop until the probe has been answered
+    heartbeat.stop()
+    assert seen[0][0] == 500
+    assert "the event loop has not moved for" in seen[0][1]
+
+
+async def test_a_stall_is_reported_once_with_the_stack_that_causes_it(capsys):
+    """R6: what blocks the loop for over a second is named, with its stack."""
+    moment = [100.0]
+    heartbeat = Heartbeat(clock=lambda: moment[0])
+    heartbeat.start()
+    watch = StallWatch(heartbeat)
+    before = REGISTRY.get_sample_value("steersman_loop_stalls_total")
+
+    def a_blocking_call():
+        moment[0] += 1.5
+        looker = threading.Thread(target=lambda: (watch.look(), watch.look()))
+        looker.start()
+        looker.join()
+
+    watch.look()
+    a_blocking_call()
+    heartbeat.stop()
+    heartbeat.start()
+    watch.look()
+    heartbeat.stop()
+    out = capsys.readouterr().out
+    assert out.count("stands still") == 1
+    assert "a_blocking_call" in out
+    assert "moves again" in out
+    assert REGISTRY.get_sample_value("steersman_loop_stalls_total") == before + 1
+
+
+def test_unknown_paths_are_not_found(serve):
+    assert get(f"{serve({})}/admin")[0] == 404
+
+
+def test_a_crashing_route_tells_its_caller_nothing(serve):
+    def crash(_visit):
+        raise RuntimeError("the secret is 42")
+
+    status, body = get(f"{serve({'/x': crash})}/x")
+    assert status == 500
+    assert "42" not in body
+
+
+def test_posting_is_not_served(serve):
+    request = urllib.request.Request(f"{serve({'/x': lambda _: Answer(200, b'')})}/x", data=b"{}")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=5)
+    with refused.value:
+        assert refused.value.code == 501
+
+
+def test_a_busy_port_is_reported_with_the_setting_that_changes_it():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BindError, match=rf"127\.0\.0\.1:{port}: Address already in use.*--metrics-bind-address"):
+            ThreadServer(Address("127.0.0.1", port), {}, name="metrics", setting="--metrics-bind-address")
+
+
+def test_silent_clients_do_not_keep_others_waiting(serve):
+    base = serve({"/x": lambda _: Answer(200, b"here")})
+    host, port = base.removeprefix("http://").split(":")
+    silent = [socket.create_connection((host, int(port))) for _ in range(10)]
+    try:
+        assert get(f"{base}/x") == (200, "here")
+    finally:
+        for one in silent:
+            one.close()
