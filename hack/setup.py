@@ -27,7 +27,7 @@ def pip(python: Path, *arguments: str) -> None:
 
 
 def main() -> None:
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - the machine's interpreter may be older than what we support
         fail(f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}; try: make PYTHON=python3.11 demo")
     where = Path(sys.argv[1] if len(sys.argv) > 1 else ".venv").resolve()
     python = where / "bin" / "python"

@@ -21,7 +21,8 @@ class Violation:
 
     def __str__(self) -> str:
         e = self.event
-        return f"{e.received:%H:%M:%S.%f} {e.user} {e.verb} {e.resource}/{e.subresource} {e.namespace}/{e.name}: {self.why}"
+        what = f"{e.verb} {e.resource}/{e.subresource} {e.namespace}/{e.name}"
+        return f"{e.received:%H:%M:%S.%f} {e.user} {what}: {self.why}"
 
 
 def holder_of(event: AuditEvent) -> str | None:
