@@ -75,9 +75,7 @@ def _with_written_default(value: object) -> object:
         if isinstance(spec.default, _SCALARS):
             return msgspec.field(default_factory=_always_written(spec.default), name=spec.name)
         if isinstance(spec.default, dict):
-            return msgspec.field(
-                default=FrozenDict(cast("dict[Any, Any]", spec.default)) or EMPTY, name=spec.name
-            )
+            return msgspec.field(default=FrozenDict(cast("dict[Any, Any]", spec.default)) or EMPTY, name=spec.name)
     return value
 
 
@@ -105,6 +103,14 @@ def _freezer(names: tuple[str, ...], then: Callable[[Any], None] | None) -> Call
     return __post_init__
 
 
+def _discreet_repr(hidden: frozenset[str]) -> Callable[[Any], str]:
+    def __repr__(self: Any) -> str:
+        shown = (f"{n}={'…' if n in hidden else repr(getattr(self, n))}" for n in self.__struct_fields__)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    return __repr__
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
 class ModelMeta(type(msgspec.Struct)):
     """msgspec's metaclass plus our wire rule; lets options such as `kw_only` be inherited."""
@@ -116,6 +122,7 @@ class ModelMeta(type(msgspec.Struct)):
         namespace: dict[str, Any],
         *,
         omit_empty: bool | None = None,
+        hidden: tuple[str, ...] = (),
         **options: Any,
     ) -> ModelMeta:
         inherited = any(getattr(base, "__omit_empty__", False) for base in bases)
@@ -134,6 +141,8 @@ class ModelMeta(type(msgspec.Struct)):
         then = namespace.get("__post_init__")
         if own_mappings or (mappings and then is not None):
             namespace["__post_init__"] = _freezer(tuple(dict.fromkeys(mappings)), then)
+        if hidden:
+            namespace.setdefault("__repr__", _discreet_repr(frozenset(hidden)))
         options.setdefault("kw_only", True)
         cls = super().__new__(mcls, name, bases, namespace, **options)
         cls.__mapping_fields__ = tuple(dict.fromkeys(mappings))  # type: ignore[attr-defined]
@@ -154,7 +163,8 @@ class Model(
 
     Use `tuple[X, ...] = ()` for lists and `Mapping[str, X] = EMPTY` for maps. Unknown fields of the wire are
     ignored on decoding, and never lost on writing because writes are patches. The class option
-    `omit_empty=True` makes empty strings, zeros and `False` absent as well, as Go's `omitempty` does.
+    `omit_empty=True` makes empty strings, zeros and `False` absent as well, as Go's `omitempty` does; `hidden=("data",)`
+    keeps the values of fields out of `repr()`.
     """
 
 

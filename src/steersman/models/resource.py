@@ -185,6 +185,7 @@ class ResourceMeta(ModelMeta):
         storage: bool = True,
         served: bool = True,
         deprecated: str | None = None,
+        status_subresource: bool | None = None,
         **options: Any,
     ) -> ResourceMeta:
         if not version:
@@ -220,7 +221,7 @@ class ResourceMeta(ModelMeta):
         namespace["kind"] = kind
         namespace.setdefault("metadata", ObjectMeta())
         cls = cast(ResourceMeta, super().__new__(mcls, name, bases, namespace, **options))
-        has_status = "status" in cls.__struct_fields__
+        has_status = "status" in cls.__struct_fields__ if status_subresource is None else status_subresource
         cls.__resource__ = msgspec.structs.replace(info, has_status=has_status)  # type: ignore[attr-defined]
         _classes[info.api_version, kind] = cast("type[Resource]", cls)
         return cls
@@ -231,7 +232,7 @@ class Resource(Model, metaclass=ResourceMeta):
 
     Class arguments: `group`, `version`, `kind` (the class name), `plural`, `singular`, `short_names`, `categories`,
     `namespaced`, `scale=Scale(…)`, `columns=(Column(…), …)`, `storage`, `served`, `deprecated="why"`. A field named
-    `status` gives the kind a status sub-resource. Raises `TypeError` for names that the API server would refuse.
+    `status` gives the kind a status sub-resource, unless `status_subresource=False`. Raises `TypeError` for names that the API server would refuse.
     """
 
     __resource__: ClassVar[ResourceInfo]

@@ -1,0 +1,277 @@
+"""Schemas to class definitions: which Python type, which default, which marker each property gets.
+
+The rules: lists and maps default to empty, because Go omits them or sends null even where they are required; times
+are optional for the same reason; optional scalars and pointers are `None`; a struct that Go embeds by value defaults
+to an empty instance. Enumerations stay `str`, so that a newer server's values still decode.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from steersman.models.codegen.ir import ClassDef, FieldDef, ModuleDef, Ref
+from steersman.models.codegen.naming import class_name, python_name
+
+__all__ = ["Builder", "CodegenError"]
+
+Schema = Mapping[str, Any]
+
+BASE = "steersman.models.base"
+META = "steersman.models.meta"
+MARKERS = "steersman.models.markers"
+TYPING = "typing"
+
+_SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
+_ZERO = {"str": '""', "int": "0", "float": "0.0", "bool": "False"}
+_QUANTITY_PATTERN = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+
+
+class CodegenError(ValueError):
+    """A document that cannot be turned into models; the message names the schema and the property."""
+
+
+class Builder:
+    """Collects classes from schemas.
+
+    `well_known` maps schema names to existing types: a dotted path, or a bare annotation such as `Any`. `home` tells
+    the module of every other named schema, or `None` for one that is not to be generated.
+    """
+
+    def __init__(
+        self,
+        schemas: Mapping[str, Schema],
+        *,
+        well_known: Mapping[str, str],
+        homes: Mapping[str, Ref],
+        hidden: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
+        self.schemas = schemas
+        self.well_known = well_known
+        self.homes = homes
+        self.hidden = hidden or {}
+        self.modules: dict[str, ModuleDef] = {}
+
+    def module(self, path: str, doc: str) -> ModuleDef:
+        return self.modules.setdefault(path, ModuleDef(path, doc))
+
+    def classes(self) -> Iterable[ClassDef]:
+        for module in self.modules.values():
+            yield from module.classes.values()
+
+    def find(self, ref: Ref) -> ClassDef | None:
+        module = self.modules.get(ref.module)
+        return module.classes.get(ref.name) if module else None
+
+    def define(self, ref: Ref, schema: Schema, *, name: str = "", skip: frozenset[str] = frozenset()) -> ClassDef:
+        """Add the class of an object schema, and the classes of the objects nested in it."""
+        cls = ClassDef(ref, str(schema.get("description", "")), name)
+        self.modules[ref.module].classes[ref.name] = cls
+        required = frozenset(schema.get("required", ()))
+        taken: dict[str, str] = {}
+        for wire, prop in schema.get("properties", {}).items():
+            if wire in skip:
+                continue
+            made = self._field(cls, wire, prop, wire in required)
+            while made.name in taken:
+                made.name += "_"
+            taken[made.name] = wire
+            cls.fields.append(made)
+        cls.hidden = tuple(f.name for f in cls.fields if f.wire in self.hidden.get(name, ()))
+        return cls
+
+    def _field(self, cls: ClassDef, wire: str, prop: Schema, required: bool) -> FieldDef:
+        target = _reference(prop)
+        annotation, struct = self._type(cls, wire, prop)
+        markers = self._markers(cls, prop)
+        default: str | None
+        zero: str | None = None
+        wants_instance = False
+        if annotation.startswith("tuple["):
+            default = "()"
+        elif annotation.startswith("Mapping["):
+            default = "EMPTY"
+            cls.uses.add(Ref(BASE, "EMPTY"))
+        elif annotation == "Any":
+            default = "None"
+        elif annotation in ("datetime", "MicroTime"):
+            annotation, default = f"{annotation} | None", "None"
+        elif struct is not None:
+            wants_instance = prop.get("default") == {} and target is not None
+            if required:
+                default = None
+            elif wants_instance:
+                default = None
+            else:
+                annotation, default = f"{annotation} | None", "None"
+        elif required:
+            default, zero = None, _ZERO.get(annotation)
+        else:
+            annotation, default = f"{annotation} | None", "None"
+        if markers:
+            cls.uses.add(Ref(TYPING, "Annotated"))
+            annotation = f"Annotated[{', '.join([annotation, *markers])}]"
+        doc = str(prop.get("description", ""))
+        values = prop.get("enum")
+        if values and "Possible enum values" not in doc:
+            doc = f"{doc}\n\nOne of {', '.join(json.dumps(v) for v in values)}.".strip()
+        made = FieldDef(python_name(wire), wire, annotation, default, doc, struct, wants_instance, zero)
+        made.wants_instance = wants_instance and not required
+        if wants_instance and required:
+            made.zero = "instance"
+        return made
+
+    def _type(self, cls: ClassDef, wire: str, schema: Schema) -> tuple[str, Ref | None]:
+        """The annotation of a schema, and the model that it is, if it is one."""
+        target = _reference(schema)
+        if target is not None:
+            return self._named(cls, target)
+        if schema.get("x-kubernetes-int-or-string") or schema.get("format") == "int-or-string":
+            if schema.get("pattern") == _QUANTITY_PATTERN:
+                return self._use(cls, "steersman.models.quantity.Quantity"), None
+            return self._use(cls, "steersman.models.intstr.IntOrString"), None
+        kind = schema.get("type")
+        if kind == "array":
+            item, _ = self._type(cls, wire, schema.get("items", {}))
+            return f"tuple[{item}, ...]", None
+        if kind == "object" or "properties" in schema:
+            return self._object(cls, wire, schema)
+        if kind == "string":
+            if schema.get("format") == "date-time":
+                return self._use(cls, "datetime.datetime"), None
+            if schema.get("format") == "byte":
+                return "bytes", None
+        if kind in _SCALARS:
+            return _SCALARS[str(kind)], None
+        if kind is None:
+            return self._use(cls, "typing.Any"), None
+        raise CodegenError(f"{cls.ref.name}.{wire}: unknown type {kind!r}")
+
+    def _object(self, cls: ClassDef, wire: str, schema: Schema) -> tuple[str, Ref | None]:
+        values = schema.get("additionalProperties")
+        if isinstance(values, Mapping):
+            item, _ = self._type(cls, wire, values)
+            self._use(cls, "collections.abc.Mapping")
+            return f"Mapping[str, {item}]", None
+        if not schema.get("properties") or schema.get("x-kubernetes-embedded-resource"):
+            return self._use(cls, "typing.Any"), None
+        nested = Ref(cls.ref.module, self._free(cls.ref.module, class_name(cls.ref.name, wire)))
+        self.define(nested, schema)
+        cls.uses.add(nested)
+        return nested.name, nested
+
+    def _free(self, module: str, name: str) -> str:
+        while name in self.modules[module].classes:
+            name += "_"
+        return name
+
+    def _named(self, cls: ClassDef, target: str) -> tuple[str, Ref | None]:
+        if (known := self.well_known.get(target)) is not None:
+            annotation = self._use(cls, known)
+            module, _, name = known.rpartition(".")
+            return annotation, Ref(module, name) if module == META else None
+        home = self.homes.get(target)
+        if home is None:
+            raise CodegenError(f"{cls.ref.name}: refers to {target!r}, which no document defines")
+        schema = self.schemas.get(target)
+        if schema is not None and not schema.get("properties"):
+            return self._use(cls, "typing.Any"), None
+        cls.uses.add(home)
+        return home.name, home
+
+    def _use(self, cls: ClassDef, path: str) -> str:
+        """Note the import behind `path`; several alternatives are joined by ` | `."""
+        names: list[str] = []
+        for part in path.split(" | "):
+            core = part.removeprefix("tuple[").removesuffix(", ...]")
+            module, _, name = core.rpartition(".")
+            if module:
+                cls.uses.add(Ref(module, name))
+            elif (home := self.homes.get(core)) is not None:
+                cls.uses.add(home)
+            names.append(part.replace(core, name or core))
+        return " | ".join(names)
+
+    def _markers(self, cls: ClassDef, prop: Schema) -> list[str]:
+        markers: list[str] = []
+        match prop.get("x-kubernetes-list-type"):
+            case "map":
+                keys = ", ".join(json.dumps(k) for k in prop.get("x-kubernetes-list-map-keys", ()))
+                markers.append(f"ListMap({keys})")
+            case "set":
+                markers.append("Set")
+            case "atomic":
+                markers.append("Atomic")
+            case _:
+                if prop.get("x-kubernetes-map-type") == "atomic":
+                    markers.append("Atomic")
+        if strategy := prop.get("x-kubernetes-patch-strategy"):
+            key = prop.get("x-kubernetes-patch-merge-key")
+            arguments = [json.dumps(s) for s in str(strategy).split(",")]
+            if key:
+                arguments.append(f"key={json.dumps(key)}")
+            markers.append(f"PatchStrategy({', '.join(arguments)})")
+        for marker in markers:
+            cls.uses.add(Ref(MARKERS, marker.partition("(")[0]))
+        return markers
+
+    def finish(self) -> None:
+        """Settle the defaults that depend on other classes."""
+        for cls in self._written_by_servers():
+            for f in cls.fields:
+                if f.default is None and f.zero == "instance":
+                    f.wants_instance = True
+                elif f.default is None and f.zero:
+                    f.default = f.zero
+        settled: dict[Ref, bool] = {}
+        for cls in self.classes():
+            self._constructible(cls.ref, settled)
+
+    def _constructible(self, ref: Ref, settled: dict[Ref, bool]) -> bool:
+        """Whether a class needs no arguments; gives fields that want one their empty instance on the way."""
+        if ref in settled:
+            return settled[ref]
+        cls = self.find(ref)
+        if cls is None:
+            return ref.module == META
+        settled[ref] = False
+        for f in cls.fields:
+            if f.default is None and f.wants_instance and f.struct and self._constructible(f.struct, settled):
+                f.default = f"{f.struct.name}()"
+        settled[ref] = all(f.default is not None for f in cls.fields)
+        return settled[ref]
+
+    def _written_by_servers(self) -> list[ClassDef]:
+        """Classes that occur in the status of kinds and nowhere else."""
+        from_status: set[Ref] = set()
+        elsewhere: set[Ref] = set()
+        referred = {use for cls in self.classes() for use in cls.uses}
+        for cls in self.classes():
+            if cls.resource is None:
+                if cls.ref not in referred:
+                    self._reach(cls.ref, elsewhere)
+                continue
+            for f in cls.fields:
+                if f.struct:
+                    self._reach(f.struct, from_status if f.wire == "status" else elsewhere)
+            others = cls.uses - {f.struct for f in cls.fields if f.struct}
+            for use in others:
+                self._reach(use, elsewhere)
+        return [c for c in self.classes() if c.ref in from_status - elsewhere]
+
+    def _reach(self, ref: Ref, seen: set[Ref]) -> None:
+        if ref in seen or (cls := self.find(ref)) is None:
+            return
+        seen.add(ref)
+        for use in cls.uses:
+            self._reach(use, seen)
+
+
+def _reference(schema: Schema) -> str | None:
+    pointer = schema.get("$ref")
+    if pointer is None:
+        parts = schema.get("allOf", ())
+        if len(parts) == 1:
+            pointer = parts[0].get("$ref")
+    return str(pointer).rpartition("/")[2] if pointer else None

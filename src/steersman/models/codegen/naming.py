@@ -1,0 +1,36 @@
+"""Names: camelCase wire names to snake_case Python names, and back the way msgspec does it."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+
+__all__ = ["class_name", "python_name", "wire_by_rename"]
+
+_WORD = re.compile(r"[A-Z]+s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+|[0-9]+")
+_RESERVED = frozenset({"self", "mro", "field", "replace"})
+_SHADOWS = frozenset({"type", "tuple", "str", "int", "float", "bool", "bytes", "list", "dict", "set", "frozenset"})
+
+
+def python_name(wire: str) -> str:
+    """`clusterIPs` → `cluster_ips`, `continue` → `continue_`, `$ref` → `ref`."""
+    words = _WORD.findall(wire)
+    name = "_".join(word.lower() for word in words) or "value"
+    if name[0].isdigit():
+        name = f"n{name}"
+    if keyword.iskeyword(name) or name in _RESERVED or (name in _SHADOWS and name != "type"):
+        name += "_"
+    return name
+
+
+def wire_by_rename(name: str) -> str:
+    """What `rename="camel"` makes of a Python name."""
+    first, *rest = name.split("_")
+    return first + "".join(part.title() for part in rest)
+
+
+def class_name(*parts: str) -> str:
+    """A class name from wire names: `class_name("HelloApp", "spec")` is `HelloAppSpec`."""
+    name = "".join(part[:1].upper() + part[1:] for part in (re.sub(r"\W", "", p) for p in parts))
+    return f"{name}_" if keyword.iskeyword(name) or name in dir(builtins) else name

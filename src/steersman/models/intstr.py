@@ -1,0 +1,30 @@
+"""`IntOrString`: a number or a string, most often an absolute count or a percentage of something.
+
+On the wire and in Python it is just an `int` or a `str`; the functions here read what it means.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TypeAlias
+
+__all__ = ["IntOrString", "scaled_value"]
+
+IntOrString: TypeAlias = int | str
+"""An `int`, or a `str` such as `"25%"` or a port's name."""
+
+_PERCENT = re.compile(r"(\+|-)?[0-9]+%")
+
+
+def scaled_value(value: IntOrString, total: int, round_up: bool) -> int:
+    """An absolute number, or a percentage of `total` rounded up or down.
+
+    Raises `ValueError` for strings that are no percentage: `"5"` is one of those, as it is in Kubernetes.
+    """
+    if isinstance(value, int):
+        return value
+    if not _PERCENT.fullmatch(value):
+        raise ValueError(f"{value!r} is neither a number nor a percentage such as '25%'")
+    share = int(value[:-1]) * total
+    return -(-share // 100) if round_up else math.floor(share / 100) if abs(share) < 1 << 50 else share // 100

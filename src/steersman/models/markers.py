@@ -1,0 +1,226 @@
+"""Markers: what `Annotated[…]` can say of a field beyond its type.
+
+Bounds, lengths and patterns are msgspec's own constraints, so they hold when an object is decoded. The others carry
+knowledge for schemas, patches and merges; they never change how a value is read or written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from steersman.models.base import fields_of
+
+__all__ = [
+    "CEL",
+    "Atomic",
+    "Embedded",
+    "ExactlyOneOf",
+    "Format",
+    "Ge",
+    "Gt",
+    "Immutable",
+    "Le",
+    "ListMap",
+    "Lt",
+    "MaxItems",
+    "MaxLength",
+    "MaxProperties",
+    "MinItems",
+    "MinLength",
+    "MinProperties",
+    "MultipleOf",
+    "Nullable",
+    "PatchStrategy",
+    "Pattern",
+    "PreserveUnknown",
+    "RawExtension",
+    "Schemaless",
+    "Selectable",
+    "Set",
+    "markers_of",
+]
+
+T = TypeVar("T")
+
+
+def Ge(bound: float) -> msgspec.Meta:  # noqa: N802
+    """At least `bound` (JSON schema `minimum`)."""
+    return msgspec.Meta(ge=bound)
+
+
+def Gt(bound: float) -> msgspec.Meta:  # noqa: N802
+    """More than `bound` (`exclusiveMinimum`)."""
+    return msgspec.Meta(gt=bound)
+
+
+def Le(bound: float) -> msgspec.Meta:  # noqa: N802
+    """At most `bound` (`maximum`)."""
+    return msgspec.Meta(le=bound)
+
+
+def Lt(bound: float) -> msgspec.Meta:  # noqa: N802
+    """Less than `bound` (`exclusiveMaximum`)."""
+    return msgspec.Meta(lt=bound)
+
+
+def MultipleOf(step: float) -> msgspec.Meta:  # noqa: N802
+    """A multiple of `step`."""
+    return msgspec.Meta(multiple_of=step)
+
+
+def MinLength(length: int) -> msgspec.Meta:  # noqa: N802
+    """At least `length` characters."""
+    return msgspec.Meta(min_length=length)
+
+
+def MaxLength(length: int) -> msgspec.Meta:  # noqa: N802
+    """At most `length` characters."""
+    return msgspec.Meta(max_length=length)
+
+
+def Pattern(regex: str) -> msgspec.Meta:  # noqa: N802
+    """Matches `regex` somewhere, as JSON schema has it: anchor it with `^…$` for the whole string."""
+    return msgspec.Meta(pattern=regex)
+
+
+def MinItems(count: int) -> msgspec.Meta:  # noqa: N802
+    """A list of at least `count` items."""
+    return msgspec.Meta(min_length=count)
+
+
+def MaxItems(count: int) -> msgspec.Meta:  # noqa: N802
+    """A list of at most `count` items."""
+    return msgspec.Meta(max_length=count)
+
+
+def MinProperties(count: int) -> msgspec.Meta:  # noqa: N802
+    """A map of at least `count` entries."""
+    return msgspec.Meta(min_length=count)
+
+
+def MaxProperties(count: int) -> msgspec.Meta:  # noqa: N802
+    """A map of at most `count` entries."""
+    return msgspec.Meta(max_length=count)
+
+
+@dataclass(frozen=True)
+class Format:
+    """JSON schema's `format`, for example `Format("uuid")`; checked by the API server only."""
+
+    name: str
+
+
+@dataclass(frozen=True, init=False)
+class ListMap:
+    """A list that is a map by the wire names of `keys` (`x-kubernetes-list-type: map`)."""
+
+    keys: tuple[str, ...]
+
+    def __init__(self, *keys: str) -> None:
+        if not keys:
+            raise TypeError('ListMap needs at least one key, for example ListMap("name")')
+        object.__setattr__(self, "keys", keys)
+
+
+@dataclass(frozen=True, init=False)
+class PatchStrategy:
+    """How a strategic merge patch treats a field: `merge` by `key`, `retainKeys`, or both."""
+
+    strategies: tuple[str, ...]
+    key: str | None
+
+    def __init__(self, *strategies: str, key: str | None = None) -> None:
+        object.__setattr__(self, "strategies", strategies)
+        object.__setattr__(self, "key", key)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A marker without arguments."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+Set: Final = Flag("Set")
+"""A list without duplicates (`x-kubernetes-list-type: set`)."""
+Atomic: Final = Flag("Atomic")
+"""A list, map or struct that is replaced as a whole by server-side apply."""
+Immutable: Final = Flag("Immutable")
+"""Set once, never changed; the CRD says it with a CEL rule."""
+Selectable: Final = Flag("Selectable")
+"""May be used in field selectors (at most eight per kind)."""
+PreserveUnknown: Final = Flag("PreserveUnknown")
+"""The API server keeps fields that the schema does not name."""
+Schemaless: Final = Flag("Schemaless")
+"""The field's type is not described in the schema."""
+_NULLABLE: Final = Flag("Nullable")
+_EMBEDDED: Final = Flag("Embedded")
+_RAW: Final = Flag("RawExtension")
+
+Nullable: TypeAlias = Annotated[T | None, _NULLABLE]
+"""`Nullable[X]`: the API server accepts an explicit `null`."""
+Embedded: TypeAlias = Annotated[T, _EMBEDDED]
+"""`Embedded[Pod]`: a complete object with apiVersion, kind and metadata."""
+RawExtension: TypeAlias = Annotated[Any, _RAW]
+"""Any object, kept as plain data."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rule:
+    message: str = ""
+    message_expression: str = ""
+    reason: str = ""
+    field_path: str = ""
+    optional_old_self: bool | None = None
+
+
+@dataclass(frozen=True, init=False)
+class CEL(_Rule):
+    """A validation rule in CEL on a field or, as a class attribute `__rules__`, on a model."""
+
+    rule: str
+
+    def __init__(
+        self,
+        rule: str,
+        *,
+        message: str = "",
+        message_expression: str = "",
+        reason: str = "",
+        field_path: str = "",
+        optional_old_self: bool | None = None,
+    ) -> None:
+        for name, value in (
+            ("rule", rule),
+            ("message", message),
+            ("message_expression", message_expression),
+            ("reason", reason),
+            ("field_path", field_path),
+            ("optional_old_self", optional_old_self),
+        ):
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, init=False)
+class ExactlyOneOf:
+    """Of these fields exactly one is set."""
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        object.__setattr__(self, "names", names)
+
+
+def markers_of(model: type[msgspec.Struct], name: str) -> tuple[object, ...]:
+    """The markers of a field, by its Python or wire name, outermost annotation only; `AttributeError` if it has none."""
+    for f in fields_of(model):
+        if name in (f.name, f.encode_name):
+            hint = get_type_hints(model, include_extras=True)[f.name]
+            return tuple(get_args(hint)[1:]) if get_origin(hint) is Annotated else ()
+    raise AttributeError(f"{model.__name__} has no field {name!r}")
