@@ -214,9 +214,16 @@ class ControlPlane(Cluster):
     def start_apiserver(self) -> None:
         if self._components["kube-apiserver"].running:
             return
+        # With each loss of the API server their watches back off further, up to half a minute, for minutes to
+        # come. A test wants to see how its operator recovers, not to wait for them: they start anew.
+        for name in ("kube-controller-manager", "kube-scheduler"):
+            if name in self._components:
+                self._components.pop(name).kill()
         mend_audit_log(self.audit_log)
         self._run_apiserver()
         self._wait_for_apiserver()
+        self._run_controllers()
+        self._wait_for_controllers()
 
     def close(self) -> None:
         if self._closed:
@@ -239,15 +246,7 @@ class ControlPlane(Cluster):
         self._run("etcd", commands.etcd(binaries.require("etcd", "A control plane"), at))
         self._run_apiserver()
         self._wait_for_apiserver()
-        if self.has_controller_manager:
-            binary = binaries.require("kube-controller-manager", "The controller manager")
-            self._run(
-                "kube-controller-manager",
-                commands.controller_manager(binary, at, extra=self._controller_manager_args),
-            )
-        if self.has_scheduler:
-            binary = binaries.require("kube-scheduler", "The scheduler")
-            self._run("kube-scheduler", commands.scheduler(binary, at, extra=self._scheduler_args))
+        self._run_controllers()
         self._wait_for_controllers()
 
     def _run(self, name: str, command: list[str]) -> None:
@@ -261,6 +260,18 @@ class ControlPlane(Cluster):
                 binary, self._layout, service_accounts=self.has_controller_manager, extra=self._apiserver_args
             ),
         )
+
+    def _run_controllers(self) -> None:
+        at, binaries = self._layout, self.binaries
+        if self.has_controller_manager:
+            binary = binaries.require("kube-controller-manager", "The controller manager")
+            self._run(
+                "kube-controller-manager",
+                commands.controller_manager(binary, at, extra=self._controller_manager_args),
+            )
+        if self.has_scheduler:
+            binary = binaries.require("kube-scheduler", "The scheduler")
+            self._run("kube-scheduler", commands.scheduler(binary, at, extra=self._scheduler_args))
 
     def _wait_for_apiserver(self) -> None:
         with self.session() as api:

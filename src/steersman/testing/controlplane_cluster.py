@@ -182,7 +182,10 @@ class Cluster:
         raise self._unsupported("killing the API server")
 
     def start_apiserver(self) -> None:
-        """Start the API server after `kill_apiserver`; returns when it is ready."""
+        """Start the API server after `kill_apiserver`; returns when it is ready.
+
+        The controller manager and the scheduler start anew with it.
+        """
         raise self._unsupported("starting the API server")
 
     @property
