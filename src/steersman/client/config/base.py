@@ -10,12 +10,13 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 from urllib.parse import quote, urlsplit
 
 from steersman.client.config.errors import ConfigError
 
-NO_HEADERS: Mapping[str, str] = {}
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)

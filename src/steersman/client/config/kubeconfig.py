@@ -25,14 +25,15 @@ _KEPT_TAGS = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
+def _null_and_merge_only() -> dict[Any, list[Any]]:
+    resolvers = cast("dict[Any, list[Any]]", yaml.CSafeLoader.yaml_implicit_resolvers)
+    return {first: [pair for pair in pairs if pair[0] in _KEPT_TAGS] for first, pairs in resolvers.items()}
+
+
 class _Loader(yaml.CSafeLoader):
     """Every scalar but null stays text: a token of digits, a user named `no`, a version 1.10."""
 
-    yaml_implicit_resolvers = {  # noqa: RUF012 – the library's own declaration
-        first: kept
-        for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-        if (kept := [(tag, pattern) for tag, pattern in resolvers if tag in _KEPT_TAGS])
-    }
+    yaml_implicit_resolvers = _null_and_merge_only()
 
 
 @dataclass(frozen=True)
@@ -278,7 +279,8 @@ def _with_exec_config(clusters: Mapping[str, Entry], document: Any) -> dict[str,
     """The clusters with what their extension holds for exec plugins, in its own types (numbers stay numbers)."""
     configs: dict[str, Any] = {}
     for item in document.get("clusters") or ():
-        for extension in (item.get("cluster") or {}).get("extensions") or ():
+        extensions = cast("list[Any]", (item.get("cluster") or {}).get("extensions") or [])
+        for extension in extensions if isinstance(cast(object, extensions), list) else ():
             if (
                 isinstance(extension, dict)
                 and cast("dict[str, Any]", extension).get("name") == EXEC_EXTENSION

@@ -27,7 +27,7 @@ _FAILURE_MEMORY = 1.0
 class Credentials:
     """What a source yields. `lifetime` is in seconds from now; None means until refused."""
 
-    headers: Mapping[str, str] = field(default=NO_HEADERS, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     certificate: ClientCertificate | None = None
     lifetime: float | None = None
 

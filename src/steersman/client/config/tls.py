@@ -84,7 +84,7 @@ def check_client_certificate(
     try:
         key = serialization.load_pem_private_key(block[0], password=None)
         same = leaf.public_key() == key.public_key()
-    except Exception:  # noqa: BLE001 – whatever the library raises could quote the key
+    except Exception:  # noqa: BLE001 - whatever the library raises could quote the key
         raise fail("not a usable private key", key_field, "use an RSA, ECDSA or Ed25519 key in PEM") from None
     if not same:
         hint = "give the certificate and the key of the same user"

@@ -177,7 +177,7 @@ def _certificate(user: Entry, now: Now) -> tuple[Callable[[], ClientCertificate]
     key_path, key_data = user.file_path("client-key"), user.data("client-key-data")
     cert_field = "client-certificate-data" if cert_data else "client-certificate"
     key_field = "client-key-data" if key_data else "client-key"
-    if cert_path and cert_data or key_path and key_data:
+    if (cert_path and cert_data) or (key_path and key_data):
         both = "client-certificate" if cert_path and cert_data else "client-key"
         raise user.error(f"{both} and {both}-data exclude each other", both, "remove one")
     has_cert, has_key = bool(cert_path or cert_data), bool(key_path or key_data)
