@@ -1,0 +1,1 @@
+"""The programs that are measured, each as its users would write it."""

@@ -1,0 +1,3 @@
+module steersman.dev/benchmarks/server
+
+go 1.25

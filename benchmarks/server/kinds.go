@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// kindInfo is what discovery and the routes need to know of a kind. A kind without a template starts empty.
+type kindInfo struct {
+	group, version, kind, plural string
+	namespaced, hasStatus        bool
+	template                     string
+}
+
+func (k *kindInfo) apiVersion() string {
+	if k.group == "" {
+		return k.version
+	}
+	return k.group + "/" + k.version
+}
+
+var kinds = []*kindInfo{
+	{"bench.steersman.dev", "v1", "Widget", "widgets", true, true, widget},
+	{"", "v1", "Pod", "pods", true, true, pod},
+	{"", "v1", "ConfigMap", "configmaps", true, false, configMap},
+	{"", "v1", "Namespace", "namespaces", false, true, ""},
+	{"", "v1", "Event", "events", true, false, ""},
+	{"events.k8s.io", "v1", "Event", "events", true, false, ""},
+	{"coordination.k8s.io", "v1", "Lease", "leases", true, false, ""},
+	{"apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", false, true, ""},
+}
+
+var (
+	version    = fmt.Sprint(firstVersion)
+	generation = fmt.Sprint(firstGeneration)
+	widget     = compact(widgetText)
+	pod        = compact(podText)
+	configMap  = compact(configMapText)
+)
+
+// compact drops the line breaks and indentation of a template; it leaves what stands inside a line alone.
+func compact(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(strings.TrimSpace(line))
+	}
+	text = strings.NewReplacer("<<version>>", version, "<<generation>>", generation, "<<stamp>>", noTime).Replace(b.String())
+	return text
+}
+
+// A custom resource as the API server returns one: keys sorted, one managed-fields entry by its author.
+const widgetText = `
+{"apiVersion":"bench.steersman.dev/v1","kind":"Widget","metadata":{
+"annotations":{"bench.steersman.dev/sent-at":"<<stamp>>","team":"<<team>>"},
+"creationTimestamp":"<<created>>","generation":<<generation>>,
+"labels":{"app.kubernetes.io/name":"<<app>>","pod-template-hash":"<<hash>>"},
+"managedFields":[{"apiVersion":"bench.steersman.dev/v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:env":{},"f:image":{},"f:port":{},"f:replicas":{}}},"manager":"kubectl","operation":"Apply","time":"<<created>>"}],
+"name":"<<name>>","namespace":"<<ns>>","resourceVersion":"<<version>>","uid":"<<uid>>"},
+"spec":{"env":[{"name":"UPSTREAM","value":"https://<<host>>:<<port>>"},{"name":"TOKEN_ID","value":"<<hex16>>"},{"name":"REGION","value":"<<team>>"}],
+"image":"<<image>>","port":<<port>>,"replicas":<<replicas>>,
+"resources":{"cpu":"<<milli>>","memory":"<<mebi>>"},"schedule":"<<n>> * * * *","suspend":false},
+"status":{"endpoint":"<<name>>.<<ns>>.svc:8080","observedGeneration":<<generation>>,"phase":"Ready","readyReplicas":<<replicas>>}}
+`
+
+// A running Pod of a Deployment, fields in the API server's order, managed fields of its two usual writers.
+const podText = `
+{"kind":"Pod","apiVersion":"v1","metadata":{"name":"<<name>>","generateName":"<<app>>-<<hash>>-","namespace":"<<ns>>","uid":"<<uid>>","resourceVersion":"<<version>>","generation":<<generation>>,"creationTimestamp":"<<created>>",
+"labels":{"app.kubernetes.io/instance":"<<app>>","app.kubernetes.io/name":"<<word>>","app.kubernetes.io/version":"<<n>>.<<n>>","pod-template-hash":"<<hash>>","team":"<<team>>"},
+"annotations":{"bench.steersman.dev/sent-at":"<<stamp>>","checksum/config":"<<hex64>>","prometheus.io/port":"<<port>>","prometheus.io/scrape":"true"},
+"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"<<app>>-<<hash>>","uid":"<<newuid>>","controller":true,"blockOwnerDeletion":true}],
+"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"<<created>>","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:annotations":{".":{},"f:checksum/config":{},"f:prometheus.io/port":{},"f:prometheus.io/scrape":{}},"f:generateName":{},"f:labels":{".":{},"f:app.kubernetes.io/instance":{},"f:app.kubernetes.io/name":{},"f:app.kubernetes.io/version":{},"f:pod-template-hash":{},"f:team":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"<<newuid>>\"}":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"<<word>>\"}":{".":{},"f:env":{".":{},"k:{\"name\":\"DATABASE_URL\"}":{".":{},"f:name":{},"f:value":{}}},"f:image":{},"f:imagePullPolicy":{},"f:livenessProbe":{},"f:name":{},"f:ports":{},"f:readinessProbe":{},"f:resources":{},"f:volumeMounts":{}}},"f:dnsPolicy":{},"f:restartPolicy":{},"f:serviceAccount":{},"f:volumes":{}}}},
+{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"<<later>>","fieldsType":"FieldsV1","fieldsV1":{"f:status":{"f:conditions":{"k:{\"type\":\"ContainersReady\"}":{},"k:{\"type\":\"Initialized\"}":{},"k:{\"type\":\"Ready\"}":{}},"f:containerStatuses":{},"f:hostIP":{},"f:phase":{},"f:podIP":{},"f:podIPs":{},"f:startTime":{}}},"subresource":"status"}]},
+"spec":{"volumes":[{"name":"config","configMap":{"name":"<<app>>-config","defaultMode":420}},{"name":"kube-api-access-<<suffix>>","projected":{"sources":[{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}},{"downwardAPI":{"items":[{"path":"namespace","fieldRef":{"apiVersion":"v1","fieldPath":"metadata.namespace"}}]}}],"defaultMode":420}}],
+"containers":[{"name":"<<word>>","image":"<<image>>","args":["--listen=:<<port>>","--upstream=<<host>>"],"ports":[{"name":"http","containerPort":<<port>>,"protocol":"TCP"}],
+"env":[{"name":"DATABASE_URL","value":"postgres://<<word>>:<<hex16>>@<<host>>:5432/<<word>>"},{"name":"POD_IP","valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"status.podIP"}}},{"name":"TRACE_ID","value":"<<hex16>>"}],
+"resources":{"limits":{"cpu":"<<milli>>","memory":"<<mebi>>"},"requests":{"cpu":"<<milli>>","memory":"<<mebi>>"}},
+"volumeMounts":[{"name":"config","readOnly":true,"mountPath":"/etc/<<word>>"},{"name":"kube-api-access-<<suffix>>","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],
+"livenessProbe":{"httpGet":{"path":"/healthz","port":"http","scheme":"HTTP"},"timeoutSeconds":1,"periodSeconds":10,"successThreshold":1,"failureThreshold":3},
+"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent","securityContext":{"readOnlyRootFilesystem":true,"allowPrivilegeEscalation":false}}],
+"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"<<app>>","serviceAccount":"<<app>>","nodeName":"<<node>>","securityContext":{},"schedulerName":"default-scheduler",
+"tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],
+"priority":0,"enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority"},
+"status":{"observedGeneration":<<generation>>,"phase":"Running","conditions":[
+{"type":"Initialized","observedGeneration":1,"status":"True","lastProbeTime":null,"lastTransitionTime":"<<created>>"},
+{"type":"Ready","observedGeneration":1,"status":"True","lastProbeTime":null,"lastTransitionTime":"<<later>>"},
+{"type":"ContainersReady","observedGeneration":1,"status":"True","lastProbeTime":null,"lastTransitionTime":"<<later>>"}],
+"hostIP":"<<ip>>","hostIPs":[{"ip":"<<ip>>"}],"podIP":"<<ip>>","podIPs":[{"ip":"<<ip>>"}],"startTime":"<<created>>",
+"containerStatuses":[{"name":"<<word>>","state":{"running":{"startedAt":"<<later>>"}},"lastState":{},"ready":true,"restartCount":<<n>>,"image":"<<image>>","imageID":"sha256:<<digest>>","containerID":"containerd://<<hex64>>","started":true}],"qosClass":"Burstable"}}
+`
+
+const configMapText = `
+{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"<<name>>","namespace":"<<ns>>","uid":"<<uid>>","resourceVersion":"<<version>>","creationTimestamp":"<<created>>",
+"annotations":{"bench.steersman.dev/sent-at":"<<stamp>>"},
+"managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"v1","time":"<<created>>","fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:app.properties":{}}}}]},
+"data":{"app.properties":"<<lines>>"}}
+`
