@@ -88,6 +88,10 @@ def test_ready_replicas_follow_the_scale(plane: ControlPlane, space: str) -> Non
         )
 
 
+def test_the_configuration_for_the_client_leads_to_the_same_server(plane: ControlPlane) -> None:
+    assert plane.config.server == plane.server
+
+
 def test_versions_agree(plane: ControlPlane) -> None:
     versions = json.loads(plane.kubectl("version", "-o", "json"))
 
