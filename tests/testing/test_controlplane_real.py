@@ -23,6 +23,7 @@ from steersman.testing.controlplane import (
     ComponentError,
     ControlPlane,
     KubectlError,
+    PolicyRule,
     UnsupportedError,
     find_binaries,
 )
@@ -30,7 +31,7 @@ from steersman.testing.controlplane_process import wait_until
 
 pytestmark = pytest.mark.realcluster("kube-controller-manager", "kube-scheduler", "kubectl")
 
-READ_PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
+READ_PODS: PolicyRule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
 
 
 @pytest.fixture(scope="module")
