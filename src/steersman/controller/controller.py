@@ -1,0 +1,171 @@
+"""`Controller`: sources feed a work queue, workers reconcile its keys; one kind of object, one reconcile.
+
+It owns its queue and its workers and nothing else. Caches, leadership and the client belong to whoever runs it, and
+outlive it: on shutdown the controller stops first, while API calls still go through (R4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from random import Random
+from typing import Any, cast
+
+from steersman.controller.blocking import is_async, run_blocking
+from steersman.controller.loop import OnError, Reconcile, Worker
+from steersman.controller.metrics import ControllerStats, collector
+from steersman.controller.queue import Debounce, WorkQueue
+from steersman.controller.rate import DEFAULT_BACKOFF, Backoff
+from steersman.controller.request import Request, Result
+from steersman.controller.sources import Source, SourceHandler
+from steersman.models import Key
+from steersman.telemetry.log import get_logger
+
+__all__ = ["Controller"]
+
+_log = get_logger("controller")
+
+
+class Controller:
+    """Reconciles keys with `workers` workers.
+
+    `reconcile` is `async def (Request) -> Result | None`, or a plain `def`, which runs in a pool of as many threads as
+    there are workers. `timeout` (seconds) cuts a run off; a plain function cannot be cut off, so it is reported and
+    waited for. `rng` drives jitter and ids. Raises `ValueError` for options that make no sense.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconcile | Callable[[Request], Result | None],
+        *,
+        kind: str = "",
+        sources: Sequence[Source] = (),
+        workers: int = 1,
+        timeout: float | None = None,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        debounce: Debounce | None = None,
+        rng: Random | None = None,
+        on_error: OnError | None = None,
+    ) -> None:
+        if workers < 1:
+            raise ValueError(f"controller {name!r}: workers={workers}, needs at least 1")
+        if timeout is not None and timeout <= 0:
+            raise ValueError(f"controller {name!r}: timeout={timeout}, needs seconds above 0, or None")
+        self.name = name
+        self.kind = kind
+        rng = rng or Random()  # noqa: S311 - jitter and ids, no secrets
+        self.queue: WorkQueue[Key] = WorkQueue(name, rng=rng, backoff=backoff, debounce=debounce)
+        self.stats = ControllerStats(workers)
+        self._rng = rng
+        self._timeout = timeout
+        self._on_error = on_error
+        self._pool: ThreadPoolExecutor | None = None
+        self._running: dict[asyncio.Task[None], Worker] = {}
+        self._handlers: list[SourceHandler] = []
+        if is_async(reconcile):
+            self._reconcile = cast(Reconcile, reconcile)
+        else:
+            self._blocking = cast("Callable[[Request], Result | None]", reconcile)
+            self._reconcile = self._in_thread
+        for source in sources:
+            self.watch(source)
+
+    def watch(self, source: Source) -> None:
+        """Feed the queue from `source` too. Before the informer starts, or it misses the initial list."""
+        handler = SourceHandler(source, self.queue, self.stats, self._rng, self.name)
+        self._handlers.append(handler)
+        source.informer.add_handler(handler)
+
+    async def run(self, synced: Callable[[], Awaitable[object]] | None = None) -> None:
+        """Work until `stop`, or until cancelled. Workers start only when `synced()` has returned (C3)."""
+        collector.register(self)
+        try:
+            if synced is not None:
+                await synced()
+            new_id = _ids(self._rng)
+            async with asyncio.TaskGroup() as group:
+                for n in range(self.stats.workers):
+                    worker = self._worker(new_id)
+                    task = group.create_task(worker.run(), name=f"{self.name}-{n}")
+                    self._running[task] = worker
+                    task.add_done_callback(self._left)
+        finally:
+            self.queue.shut_down()
+            for handler in self._handlers:
+                handler.close()
+            if self._pool is not None:
+                self._pool.shutdown(wait=False, cancel_futures=True)
+            collector.unregister(self)
+
+    async def stop(self, grace: float = 30.0) -> None:
+        """Stop the intake, let running reconciles finish for `grace` seconds, then cancel them (R4).
+
+        Returns when every worker has ended. A plain function in a thread cannot be ended; it is left behind.
+        """
+        self.queue.shut_down()
+        for handler in self._handlers:
+            handler.close()
+        tasks = list(self._running)
+        if not tasks:
+            return
+        _, late = await asyncio.wait(tasks, timeout=grace)
+        for task in late:
+            request = self._running[task].request
+            _log.warning(
+                "reconcile did not finish within the grace period and is cancelled",
+                controller=self.name,
+                grace=grace,
+                key=str(request.key) if request is not None else "",
+            )
+            task.cancel()
+        if late:
+            await asyncio.wait(late)
+
+    @property
+    def busy(self) -> tuple[Request, ...]:
+        """What the workers are doing now."""
+        return tuple(w.request for w in self._running.values() if w.request is not None)
+
+    def _worker(self, new_id: Callable[[], str]) -> Worker:
+        return Worker(
+            self.name,
+            self.kind,
+            self.queue,
+            self._reconcile,
+            self.stats,
+            new_id,
+            timeout=self._timeout,
+            on_error=self._on_error,
+        )
+
+    def _left(self, task: asyncio.Task[None]) -> None:
+        self._running.pop(task, None)
+
+    async def _in_thread(self, request: Request) -> Result | None:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.stats.workers, thread_name_prefix=f"reconcile-{self.name}")
+        work: asyncio.Future[Any] = run_blocking(self._pool, self._blocking, request)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            worker = self._running.get(cast("asyncio.Task[None]", task))
+            deadline = worker.deadline if worker is not None else None
+            if task is None or deadline is None or not deadline.fired or task.uncancel() > 0:
+                raise
+            deadline.fired = False
+        self.stats.timeouts += 1
+        _log.warning(
+            "a plain function cannot be cut off: waiting for it, make it async or give it timeouts of its own",
+            timeout=self._timeout,
+        )
+        return await asyncio.shield(work)
+
+
+def _ids(rng: Random) -> Callable[[], str]:
+    """Ids like `5f3a9c0e71d2-1a`: random per process, counted within it; cheaper than a UUID and as unique."""
+    prefix, numbers = f"{rng.getrandbits(48):012x}", count(1)
+    return lambda: f"{prefix}-{next(numbers):x}"

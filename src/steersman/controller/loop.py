@@ -1,0 +1,181 @@
+"""The worker: takes a key, runs the reconcile, tells the queue how it went.
+
+A fixed number of these run per controller, each one task for its whole life. Whatever a reconcile raises becomes a
+retry, a quiet retry or a report; nothing it raises ends a worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any, Final, TypeAlias
+
+from steersman.client.errors import Conflict
+from steersman.controller.deadline import Deadline
+from steersman.controller.metrics import ControllerStats
+from steersman.controller.queue import QueueClosed, WorkQueue
+from steersman.controller.request import Request, Result, Retry, TerminalError
+from steersman.models import Key
+from steersman.telemetry import log
+
+__all__ = ["CURRENT_REQUEST", "OnError", "Reconcile", "Worker"]
+
+Reconcile: TypeAlias = Callable[[Request], Awaitable["Result | None"]]
+"""What a controller runs: raises `Retry`, `TerminalError` or anything else; anything else backs off."""
+
+OnError: TypeAlias = Callable[[Request, Exception, bool], None]
+"""Told of each error of a reconcile and whether it is terminal, for Events and traces. Synchronous."""
+
+CURRENT_REQUEST: ContextVar[Request | None] = ContextVar("steersman_request", default=None)
+"""The request that this context reconciles; Events and traces read the reconcile id here."""
+
+# What Go panics for: the mistakes of a program rather than of the world. They count as panics beside errors.
+_BUGS: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+)
+
+
+class Worker:
+    """One worker of a controller; `run` returns when the queue closes."""
+
+    def __init__(
+        self,
+        controller: str,
+        kind: str,
+        queue: WorkQueue[Key],
+        reconcile: Reconcile,
+        stats: ControllerStats,
+        new_id: Callable[[], str],
+        *,
+        timeout: float | None = None,
+        on_error: OnError | None = None,
+    ) -> None:
+        self._queue = queue
+        self._reconcile = reconcile
+        self._stats = stats
+        self._new_id = new_id
+        self._timeout = timeout
+        self._on_error = on_error
+        self._names = {"controller": controller, "kind": kind}
+        self._log = log.get_logger("controller")
+        self.deadline: Deadline | None = None
+        self.request: Request | None = None
+
+    async def run(self) -> None:
+        """Work until the queue is shut down, or this task is cancelled."""
+        task = asyncio.current_task()
+        assert task is not None
+        log.bind(**self._names)
+        self.deadline = Deadline(task, self._timeout)
+        try:
+            while True:
+                job = await self._queue.get()
+                await self._one(Request(job.key, job.reasons, job.attempt, self._new_id()), self.deadline)
+        except QueueClosed:
+            return
+        finally:
+            self.deadline.close()
+
+    async def _one(self, request: Request, deadline: Deadline) -> None:
+        key, queue, stats = request.key, self._queue, self._stats
+        self.request = request
+        CURRENT_REQUEST.set(request)
+        log.bind(
+            namespace=key.namespace,
+            name=key.name,
+            reconcile_id=request.reconcile_id,
+            reasons=request.reasons,
+        )
+        started = queue.now()
+        stats.active += 1
+        deadline.start(started)
+        try:
+            result = await self._reconcile(request)
+        except asyncio.CancelledError:
+            if not self._is_timeout(deadline):
+                queue.put_back(key, request.reasons)
+                raise
+            self._timed_out(request)
+        except Exception as problem:  # noqa: BLE001 - R1: sorted out below, never lost
+            self._failed(request, problem)
+        else:
+            self._finished(request, result)
+        finally:
+            deadline.end()
+            if deadline.fired:  # the reconcile swallowed the cancellation and returned
+                self._is_timeout(deadline)
+            stats.active -= 1
+            stats.seconds.observe(queue.now() - started)
+            self.request = None
+
+    def _is_timeout(self, deadline: Deadline) -> bool:
+        if not deadline.fired:
+            return False
+        deadline.fired = False
+        task = asyncio.current_task()
+        return task is not None and task.uncancel() == 0
+
+    def _finished(self, request: Request, result: Any) -> None:
+        if result is None:
+            self._stats.success += 1
+            self._queue.done(request.key)
+        elif isinstance(result, Result):
+            if result.requeue_after is None:
+                self._stats.success += 1
+            else:
+                self._stats.requeue_after += 1
+            self._queue.done(request.key, result.requeue_after)
+        else:
+            self._failed(request, TypeError(f"a reconcile returns None or a Result, not {result!r:.200}"))
+
+    def _timed_out(self, request: Request) -> None:
+        self._stats.timeouts += 1
+        self._failed(request, TimeoutError(f"not finished within {self._timeout} s, and was cancelled"))
+
+    def _failed(self, request: Request, problem: Exception) -> None:
+        key, queue, stats = request.key, self._queue, self._stats
+        if isinstance(problem, Retry):
+            stats.requeue += 1
+            if problem.after is None:
+                wait = queue.fail(key)
+            else:
+                wait = problem.after
+                queue.done(key, requeue_after=wait)
+            self._log.debug("not done yet", why=problem.reason, retry_in=round(wait, 3))
+            return
+        if isinstance(problem, Conflict):  # R2: somebody was faster; read again and repeat
+            stats.conflicts += 1
+            stats.requeue += 1
+            wait = queue.fail(key)
+            self._log.debug("conflict, reading again", error=str(problem), retry_in=round(wait, 3))
+            return
+        terminal = isinstance(problem, TerminalError)
+        stats.error += 1
+        if isinstance(problem, _BUGS):
+            stats.panics += 1
+        if terminal:
+            stats.terminal += 1
+            queue.give_up(key)
+            self._log.exception("reconcile failed for good", error=str(problem), exc_info=problem)
+        else:
+            wait = queue.fail(key)
+            self._log.exception(
+                "reconcile failed",
+                error=str(problem) or type(problem).__name__,
+                attempt=request.attempt,
+                retry_in=round(wait, 3),
+                exc_info=problem,
+            )
+        if self._on_error is not None:
+            try:
+                self._on_error(request, problem, terminal)
+            except Exception:  # noqa: BLE001 - reporting an error must not make another
+                self._log.exception("reporting a failed reconcile failed")

@@ -1,0 +1,157 @@
+"""Metrics of queues and reconciles under controller-runtime's names, so that its dashboards and alerts work.
+
+The hot path adds to plain integers; a collector turns them into metric families when somebody scrapes. What is
+measured belongs to the controller that registered it and leaves with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from steersman.controller.histogram import Histogram
+from steersman.controller.queue import WorkQueue
+from steersman.telemetry.metrics import REGISTRY
+
+__all__ = ["ControllerStats", "Measured", "RuntimeCollector", "collector"]
+
+# controller_runtime_reconcile_time_seconds, as controller-runtime has them.
+RECONCILE_BUCKETS = (
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
+    1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
+)  # fmt: skip
+
+
+class ControllerStats:
+    """What one controller counts."""
+
+    __slots__ = (
+        "active", "conflicts", "error", "handler_errors", "panics", "requeue", "requeue_after", "seconds",
+        "success", "terminal", "timeouts", "workers",
+    )  # fmt: skip
+
+    def __init__(self, workers: int = 0) -> None:
+        self.workers = workers
+        self.active = 0
+        self.success = self.error = self.requeue = self.requeue_after = 0
+        self.terminal = self.panics = self.timeouts = self.conflicts = 0
+        self.handler_errors: dict[str, int] = {}
+        self.seconds = Histogram(RECONCILE_BUCKETS)
+
+
+class Measured(Protocol):
+    """What the collector reads of a controller."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def queue(self) -> WorkQueue[Any]: ...
+    @property
+    def stats(self) -> ControllerStats: ...
+
+
+class RuntimeCollector(Collector):
+    """Renders every registered controller; later controllers of one name replace earlier ones."""
+
+    def __init__(self) -> None:
+        self._controllers: dict[str, Measured] = {}
+
+    def register(self, controller: Measured) -> None:
+        self._controllers[controller.name] = controller
+
+    def unregister(self, controller: Measured) -> None:
+        if self._controllers.get(controller.name) is controller:
+            del self._controllers[controller.name]
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        # A scrape may come from another thread: take the list in one step.
+        controllers = list(self._controllers.values())
+        yield from _reconcile_families(controllers)
+        yield from _queue_families(controllers)
+
+
+def _reconcile_families(controllers: list[Measured]) -> Iterable[Metric]:
+    label = ["controller"]
+    total = CounterMetricFamily(
+        "controller_runtime_reconcile", "Reconciles by result.", labels=["controller", "result"]
+    )
+    seconds = HistogramMetricFamily(
+        "controller_runtime_reconcile_time_seconds", "Duration of reconciles.", labels=label
+    )
+    for c in controllers:
+        for result in ("success", "error", "requeue", "requeue_after"):
+            total.add_metric([c.name, result], getattr(c.stats, result))
+        seconds.add_metric([c.name], c.stats.seconds.buckets(), c.stats.seconds.total)
+    yield total
+    yield seconds
+    counters = (
+        ("controller_runtime_reconcile_errors", "Reconciles that failed.", "error"),
+        ("controller_runtime_terminal_reconcile_errors", "Reconciles that failed for good.", "terminal"),
+        ("controller_runtime_reconcile_panics", "Reconciles that raised what only a bug raises.", "panics"),
+        ("controller_runtime_reconcile_timeouts", "Reconciles that ran into their timeout.", "timeouts"),
+        ("steersman_reconcile_conflicts", "Reconciles retried quietly after a 409 Conflict.", "conflicts"),
+    )
+    for name, doc, field in counters:
+        family = CounterMetricFamily(name, doc, labels=label)
+        for c in controllers:
+            family.add_metric([c.name], getattr(c.stats, field))
+        yield family
+    gauges = (
+        ("controller_runtime_max_concurrent_reconciles", "Number of workers.", "workers"),
+        ("controller_runtime_active_workers", "Workers that are reconciling now.", "active"),
+    )
+    for name, doc, field in gauges:
+        gauge = GaugeMetricFamily(name, doc, labels=label)
+        for c in controllers:
+            gauge.add_metric([c.name], getattr(c.stats, field))
+        yield gauge
+    handlers = CounterMetricFamily(
+        "steersman_handler_errors",
+        "Exceptions in predicates and mappers.",
+        labels=["controller", "handler"],
+    )
+    for c in controllers:
+        for handler, count in list(c.stats.handler_errors.items()):
+            handlers.add_metric([c.name, handler], count)
+    yield handlers
+
+
+def _queue_families(controllers: list[Measured]) -> Iterable[Metric]:
+    names = ["name", "controller"]
+    depth = GaugeMetricFamily("workqueue_depth", "Keys that wait for a worker.", labels=[*names, "priority"])
+    adds = CounterMetricFamily("workqueue_adds", "Keys that became ready.", labels=names)
+    waits = HistogramMetricFamily("workqueue_queue_duration_seconds", "Wait before a worker.", labels=names)
+    works = HistogramMetricFamily("workqueue_work_duration_seconds", "Time with a worker.", labels=names)
+    retries = CounterMetricFamily("workqueue_retries", "Retries after a failure.", labels=names)
+    unfinished = GaugeMetricFamily(
+        "workqueue_unfinished_work_seconds", "Seconds of work in progress, summed.", labels=names
+    )
+    longest = GaugeMetricFamily("workqueue_longest_running_processor_seconds", "Age of the longest run.", labels=names)
+    for c in controllers:
+        queue, state, labels = c.queue, c.queue.state, [c.name, c.name]
+        for priority, count in state.depths().items():
+            depth.add_metric([*labels, str(priority)], count)
+        adds.add_metric(labels, sum(state.adds().values()))
+        waits.add_metric(labels, state.queue_seconds.buckets(), state.queue_seconds.total)
+        works.add_metric(labels, state.work_seconds.buckets(), state.work_seconds.total)
+        retries.add_metric(labels, state.retries)
+        ages = _ages(queue)
+        unfinished.add_metric(labels, sum(ages))
+        longest.add_metric(labels, max(ages, default=0.0))
+    yield from (depth, adds, waits, works, retries, unfinished, longest)
+
+
+def _ages(queue: WorkQueue[Any]) -> list[float]:
+    now = queue.now()
+    return [max(0.0, now - since) for _, since in queue.state.running()]
+
+
+collector = RuntimeCollector()
+REGISTRY.register(collector)

@@ -1,0 +1,55 @@
+"""What a reconcile is given and what it may answer: `Request`, `Result`, `Retry`, `TerminalError`.
+
+Plain values and two exceptions; the worker loop gives them their meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from steersman.models import Key
+
+__all__ = ["Request", "Result", "Retry", "TerminalError"]
+
+
+class Request(msgspec.Struct, frozen=True, gc=False):
+    """One run of a reconcile: which object, why, and which attempt in a row it is (from 1).
+
+    `reasons` names what led here ("Deployment updated", "requeue-after", "retry"); it is for people and logs. A
+    reconcile decides by what it reads, never by a reason. `reconcile_id` is unique in the cluster for all practical
+    purposes and joins log lines, Events and traces.
+    """
+
+    key: Key
+    reasons: tuple[str, ...] = ()
+    attempt: int = 1
+    reconcile_id: str = ""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """A successful reconcile: look again in `requeue_after` seconds; `status` is written if it is given."""
+
+    requeue_after: float | None = None
+    status: Any = None
+
+
+class Retry(Exception):  # noqa: N818 - it asks for something, and is no error
+    """Not done yet: come back in `after` seconds, or with backoff if that is None. Logged quietly, not an error."""
+
+    def __init__(self, reason: str = "", *, after: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.after = after
+
+
+class TerminalError(Exception):
+    """Retrying cannot help: reported and counted once, then left alone until the object or a child changes.
+
+    `reason` is a CamelCase word for conditions and Events.
+    """
+
+    def __init__(self, message: str, *, reason: str = "TerminalError") -> None:
+        super().__init__(message)
+        self.reason = reason

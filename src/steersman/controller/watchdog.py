@@ -1,0 +1,80 @@
+"""Notices when the event loop stalls, and says which code stalled it (R6).
+
+A thread beside the loop watches a heartbeat that the loop must give. Its verdict needs nothing from the loop, so a
+liveness probe that asks it is answered truthfully while the loop hangs. It never interrupts anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+import traceback
+from types import TracebackType
+
+from steersman.telemetry.log import get_logger
+from steersman.telemetry.metrics import counter
+
+__all__ = ["LoopWatchdog"]
+
+_stalls = counter("steersman_loop_stalls", "Times that the event loop was blocked for longer than the threshold.")
+_log = get_logger("watchdog")
+
+
+class LoopWatchdog:
+    """Reports with a stack when the running loop gives no sign for `threshold` seconds, once per stall.
+
+    Use as `with LoopWatchdog():` in the loop's thread. `stalled_for()` may be asked from any thread.
+    """
+
+    def __init__(self, threshold: float = 1.0) -> None:
+        self._threshold = threshold
+        self._interval = threshold / 4
+        self._beat = time.monotonic()
+        self._stop = threading.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._watched = 0
+        self._thread = threading.Thread(target=self._watch, name="loop-watchdog", daemon=True)
+        self.reports = 0
+
+    def __enter__(self) -> LoopWatchdog:
+        self._loop = asyncio.get_running_loop()
+        self._watched = threading.get_ident()
+        self._pulse()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._stop.set()
+        self._thread.join(timeout=1.0)
+
+    def stalled_for(self) -> float:
+        """Seconds since the loop last gave a sign beyond what it was asked for; 0 when it is well."""
+        return max(0.0, time.monotonic() - self._beat - self._interval)
+
+    def _pulse(self) -> None:
+        self._beat = time.monotonic()
+        self._timer = self._loop.call_later(self._interval, self._pulse)
+
+    def _watch(self) -> None:
+        reported = 0.0
+        while not self._stop.wait(self._interval):
+            silent = time.monotonic() - self._beat
+            if silent > self._threshold and reported != self._beat:
+                reported = self._beat
+                self.reports += 1
+                _stalls.inc()
+                _log.warning(
+                    "the event loop is blocked: move this work to a thread, or make the reconcile a plain def",
+                    seconds=round(silent, 2),
+                    stack=self._stack(),
+                )
+
+    def _stack(self) -> str:
+        frame = sys._current_frames().get(self._watched)  # pyright: ignore[reportPrivateUsage]
+        return "".join(traceback.format_stack(frame)[-12:]) if frame is not None else "(the thread is gone)"
