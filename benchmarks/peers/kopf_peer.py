@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import base64
 import logging
+import tempfile
 from typing import Any
 
 import kopf
+import yaml
+
 from benchmarks.peers.meter import STAMP, Meter
 
 meter = Meter()
@@ -52,11 +56,6 @@ def main() -> None:
 
     @kopf.on.login()
     def login(**_: Any) -> kopf.ConnectionInfo:
-        import base64
-        import tempfile
-
-        import yaml
-
         with open(options.kubeconfig, encoding="utf-8") as file:
             cluster = yaml.safe_load(file)["clusters"][0]["cluster"]
         with tempfile.NamedTemporaryFile(delete=False, suffix=".pem") as ca:
@@ -65,7 +64,13 @@ def main() -> None:
 
     meter.mark("starting")
     meter.obey()
-    kopf.run(clusterwide=True, standalone=True)
+    try:  # `kopf run` uses uvloop where it is installed; kopf.run() leaves the choice to the caller
+        import uvloop
+
+        loop = uvloop.new_event_loop()
+    except ImportError:
+        loop = None
+    kopf.run(clusterwide=True, standalone=True, loop=loop)
 
 
 if __name__ == "__main__":
