@@ -55,10 +55,11 @@ class Entry:
     def error(self, problem: str, field: str = "", hint: str = "") -> ConfigError:
         """An error about a field of this entry."""
         return ConfigError(
-            problem, source=str(self.file), entry=self.label, field=self._field(field), hint=hint
+            problem, source=str(self.file), entry=self.label, field=self.where(field), hint=hint
         )
 
-    def _field(self, name: str) -> str:
+    def where(self, name: str) -> str:
+        """The field's full path within the entry."""
         return f"{self.path}.{name}" if self.path and name else self.path or name
 
     def text(self, name: str) -> str:
@@ -114,7 +115,7 @@ class Entry:
             return None
         if not isinstance(value, dict):
             raise self.error(f"must be a mapping, not a {_shape(value)}", name)
-        return Entry(self.kind, self.name, self.file, cast("dict[str, Any]", value), self._field(name))
+        return Entry(self.kind, self.name, self.file, cast("dict[str, Any]", value), self.where(name))
 
     def inners(self, name: str) -> tuple[Entry, ...]:
         """A list of mappings, empty when absent."""
@@ -125,7 +126,7 @@ class Entry:
             raise self.error(f"must be a list, not a {_shape(values)}", name)
         found: list[Entry] = []
         for index, value in enumerate(cast("list[Any]", values)):
-            where = f"{self._field(name)}[{index}]"
+            where = f"{self.where(name)}[{index}]"
             if not isinstance(value, dict):
                 raise ConfigError(
                     f"must be a mapping, not a {_shape(value)}",
@@ -233,7 +234,7 @@ def read_kubeconfig(file: Path) -> Kubeconfig:
         problem = f"not a kubeconfig of apiVersion v1 (kind {kind[:60]!r})"
         raise ConfigError(problem, source=str(file), field="kind", hint="is this the right file?")
     clusters = _named(top, "clusters", "cluster")
-    if EXEC_EXTENSION.encode() in content:
+    if clusters and EXEC_EXTENSION.encode() in content:
         clusters = _with_exec_config(clusters, _parse(content, file, yaml.CSafeLoader))
     return Kubeconfig(
         files=(file,),
@@ -277,19 +278,20 @@ def _named(top: Entry, plural: str, singular: str) -> dict[str, Entry]:
 
 def _with_exec_config(clusters: Mapping[str, Entry], document: Any) -> dict[str, Entry]:
     """The clusters with what their extension holds for exec plugins, in its own types (numbers stay numbers)."""
-    configs: dict[str, Any] = {}
-    for item in document.get("clusters") or ():
-        extensions = cast("list[Any]", (item.get("cluster") or {}).get("extensions") or [])
-        for extension in extensions if isinstance(cast(object, extensions), list) else ():
+    found: dict[str, Entry] = {}
+    items = cast("list[dict[str, Any]]", document["clusters"])
+    for entry, item in zip(clusters.values(), items, strict=True):
+        cluster = cast("dict[str, Any]", item.get("cluster") or {})
+        extensions = cluster.get("extensions")
+        config = None
+        for extension in cast("list[Any]", extensions) if isinstance(extensions, list) else ():
             if (
                 isinstance(extension, dict)
                 and cast("dict[str, Any]", extension).get("name") == EXEC_EXTENSION
             ):
-                configs[str(item.get("name"))] = cast("dict[str, Any]", extension).get("extension")
-    return {
-        name: Entry(entry.kind, name, entry.file, entry.fields, exec_config=configs.get(name))
-        for name, entry in clusters.items()
-    }
+                config = cast("dict[str, Any]", extension).get("extension")
+        found[entry.name] = Entry(entry.kind, entry.name, entry.file, entry.fields, exec_config=config)
+    return found
 
 
 def _names(entries: Mapping[str, Entry]) -> str:

@@ -126,7 +126,9 @@ def oidc_provider(provider: Entry) -> OidcProvider:
     if not issuer.startswith(("https://", "http://")):
         raise config.error("not an http(s) URL", "idp-issuer-url", "write https://issuer")
     if id_token := config.text("id-token"):
-        id_token = check_token(id_token, source=str(config.file), entry=config.label, field="id-token")
+        id_token = check_token(
+            id_token, source=str(config.file), entry=config.label, field=config.where("id-token")
+        )
     return OidcProvider(
         issuer=issuer,
         client_id=config.text("client-id"),
@@ -146,10 +148,10 @@ def ca_bundle(entry: Entry, name: str) -> bytes | None:
         raise entry.error(f"{name} and {name}-data exclude each other", name, "remove one")
     source = str(entry.file)
     if path is not None:
-        data = read_bytes(path, source=source, entry=entry.label, field=name)
-        return check_ca(data, source=source, entry=entry.label, field=name)
+        data = read_bytes(path, source=source, entry=entry.label, field=entry.where(name))
+        return check_ca(data, source=source, entry=entry.label, field=entry.where(name))
     if data is not None:
-        return check_ca(data, source=source, entry=entry.label, field=f"{name}-data")
+        return check_ca(data, source=source, entry=entry.label, field=entry.where(f"{name}-data"))
     return None
 
 
