@@ -75,6 +75,25 @@ class CustomResourceConversion(Model):
     """webhook describes how to call the conversion webhook. Required when `strategy` is set to `"Webhook"`."""
 
 
+class CustomResourceDefinitionStatus(Model):
+    """CustomResourceDefinitionStatus indicates the state of the CustomResourceDefinition"""
+
+    accepted_names: CustomResourceDefinitionNames | None = None
+    """acceptedNames are the names that are actually being used to serve discovery. They may be different than the
+    names in spec.
+    """
+    conditions: Annotated[tuple[CustomResourceDefinitionCondition, ...], ListMap("type")] = ()
+    """conditions indicate state for particular aspects of a CustomResourceDefinition"""
+    observed_generation: int | None = None
+    """The generation observed by the CRD controller."""
+    stored_versions: Annotated[tuple[str, ...], Atomic] = ()
+    """storedVersions lists all versions of CustomResources that were ever persisted. Tracking these versions allows
+    a migration path for stored versions in etcd. The field is mutable so a migration controller can finish a
+    migration to another version (ensuring no old objects are left in storage), and then remove the rest of the
+    versions from this list. Versions may not be removed from `spec.versions` while they exist in this list.
+    """
+
+
 class CustomResourceDefinition(
     Resource,
     group="apiextensions.k8s.io",
@@ -90,7 +109,7 @@ class CustomResourceDefinition(
     metadata: ObjectMeta = ObjectMeta()
     spec: CustomResourceDefinitionSpec
     """spec describes how the user wants the resources to appear"""
-    status: CustomResourceDefinitionStatus
+    status: CustomResourceDefinitionStatus = CustomResourceDefinitionStatus()
     """status indicates the actual state of the CustomResourceDefinition"""
 
 
@@ -172,25 +191,6 @@ class CustomResourceDefinitionSpec(Model):
     and another number (the minor version). These are sorted first by GA > beta > alpha (where GA is a version
     with no suffix such as beta or alpha), and then by comparing major version, then minor version. An example
     sorted list of versions: v10, v2, v1, v11beta2, v10beta3, v3beta1, v12alpha1, v11alpha2, foo1, foo10.
-    """
-
-
-class CustomResourceDefinitionStatus(Model):
-    """CustomResourceDefinitionStatus indicates the state of the CustomResourceDefinition"""
-
-    accepted_names: CustomResourceDefinitionNames
-    """acceptedNames are the names that are actually being used to serve discovery. They may be different than the
-    names in spec.
-    """
-    conditions: Annotated[tuple[CustomResourceDefinitionCondition, ...], ListMap("type")] = ()
-    """conditions indicate state for particular aspects of a CustomResourceDefinition"""
-    observed_generation: int | None = None
-    """The generation observed by the CRD controller."""
-    stored_versions: Annotated[tuple[str, ...], Atomic] = ()
-    """storedVersions lists all versions of CustomResources that were ever persisted. Tracking these versions allows
-    a migration path for stored versions in etcd. The field is mutable so a migration controller can finish a
-    migration to another version (ensuring no old objects are left in storage), and then remove the rest of the
-    versions from this list. Versions may not be removed from `spec.versions` while they exist in this list.
     """
 
 

@@ -119,7 +119,7 @@ class ExternalMetricStatus(Model):
 
     current: MetricValueStatus = MetricValueStatus()
     """current contains the current value for the given metric"""
-    metric: MetricIdentifier
+    metric: MetricIdentifier | None = None
     """metric identifies the target metric by name and selector"""
 
 
@@ -405,9 +405,9 @@ class ObjectMetricStatus(Model):
 
     current: MetricValueStatus = MetricValueStatus()
     """current contains the current value for the given metric"""
-    described_object: CrossVersionObjectReference
+    described_object: CrossVersionObjectReference | None = None
     """DescribedObject specifies the descriptions of a object,such as kind,name apiVersion"""
-    metric: MetricIdentifier
+    metric: MetricIdentifier | None = None
     """metric identifies the target metric by name and selector"""
 
 
@@ -430,7 +430,7 @@ class PodsMetricStatus(Model):
 
     current: MetricValueStatus = MetricValueStatus()
     """current contains the current value for the given metric"""
-    metric: MetricIdentifier
+    metric: MetricIdentifier | None = None
     """metric identifies the target metric by name and selector"""
 
 

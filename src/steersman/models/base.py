@@ -40,7 +40,7 @@ class FrozenDict(dict[K, V]):
         return hash(frozenset(self.items()))
 
     def __repr__(self) -> str:
-        return dict.__repr__(self)
+        return repr(dict(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FrozenDict, (dict(self),)
@@ -74,7 +74,7 @@ def _with_written_default(value: object) -> object:
         spec = cast(Any, value)
         if isinstance(spec.default, _SCALARS):
             return msgspec.field(default_factory=_always_written(spec.default), name=spec.name)
-        if isinstance(spec.default, dict):
+        if isinstance(spec.default, dict):  # pyright: ignore[reportUnknownMemberType]
             return msgspec.field(default=FrozenDict(cast("dict[Any, Any]", spec.default)) or EMPTY, name=spec.name)
     return value
 
@@ -157,6 +157,7 @@ class Model(
     kw_only=True,
     rename="camel",
     omit_defaults=True,
+    repr_omit_defaults=True,
     gc=False,
 ):
     """A frozen, keyword-only value with camelCase wire names.

@@ -58,7 +58,7 @@ class Quantity:
             return value
         if isinstance(value, str):
             return _parse(value)
-        if isinstance(value, int | Decimal | Fraction) and not isinstance(value, bool):
+        if isinstance(value, int | Decimal | Fraction) and not isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             return cls._of(_round_up(Fraction(value) * _NANO), QuantityFormat.DECIMAL_SI)
         raise TypeError(f"a quantity is written as str, int, Decimal or Fraction, not {type(value).__name__}")
 
@@ -108,8 +108,7 @@ class Quantity:
     def as_decimal(self) -> Decimal:
         """The exact amount; never rounded to the context's precision."""
         sign, digits = int(self._nanos < 0), tuple(int(d) for d in str(abs(self._nanos)))
-        exact = Decimal((sign, digits, -9))
-        return exact
+        return Decimal((sign, digits, -9))
 
     def milli(self) -> int:
         """Thousandths, rounded away from zero, as Go's `MilliValue()`."""
@@ -183,7 +182,7 @@ def _refusal(text: str, why: str) -> ValueError:
 def _parse(text: str) -> Quantity:
     match = _TEXT.fullmatch(text)
     if match is None or not text:
-        raise _refusal(text, "it must be a number with an optional suffix n, u, m, k, M, G, T, P, E, Ki … Ei, or an exponent")
+        raise _refusal(text, "it must be a number with an optional suffix n, u, m, k, M … E, Ki … Ei or e3")
     sign, whole, part, suffix = match[1], match[2] or "", match[3] or "", match[4] or ""
     if not (whole or part):
         raise _refusal(text, "it has no digits")
@@ -218,7 +217,13 @@ def _scaled(digits: int, exponent: int) -> int:
 
 
 def _is_kept(whole: str, part: str, exponent: int, form: QuantityFormat) -> bool:
-    return False
+    """Whether Go writes a parsed text back unchanged, canonical or not (`1.500` and `+5` are kept, `1.5` is not)."""
+    whole = whole or "0"
+    if form is QuantityFormat.BINARY_SI:
+        room = 14 - len(whole) - int(exponent * 3 / 10)
+        return not part and room >= 0 and int(whole) & 7 != 0 and int(whole) << exponent < 1 << 63
+    scale, digits = exponent - len(part), whole + part
+    return len(digits) <= 18 and scale >= -9 and scale % 3 == 0 and digits[0] != "0" and digits[-3:] != "000"
 
 
 def _canonical(nanos: int, form: QuantityFormat) -> str:

@@ -108,9 +108,7 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True):
         """`plural.group`, the name of the CustomResourceDefinition."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    def path(
-        self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
-    ) -> str:
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """The URL path of the collection, an object or a sub-resource of it, percent-encoded."""
         parts = [f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"]
         if namespace and self.namespaced:
@@ -144,13 +142,9 @@ def _declaration_error(cls: str, problem: str) -> TypeError:
 
 def _check(cls: str, info: ResourceInfo) -> None:
     if info.group and not _DNS_NAME.fullmatch(info.group):
-        raise _declaration_error(
-            cls, f"group={info.group!r} must be a lower-case DNS name such as 'apps.example.com'"
-        )
+        raise _declaration_error(cls, f"group={info.group!r} must be a lower-case DNS name such as 'apps.example.com'")
     if not _DNS_LABEL.fullmatch(info.version):
-        raise _declaration_error(
-            cls, f"version={info.version!r} must be a DNS label such as 'v1' or 'v1alpha1'"
-        )
+        raise _declaration_error(cls, f"version={info.version!r} must be a DNS label such as 'v1' or 'v1alpha1'")
     if not _KIND.fullmatch(info.kind):
         raise _declaration_error(cls, f"kind={info.kind!r} must be CamelCase and start with a capital letter")
     for what, name in (("plural", info.plural), ("singular", info.singular)):
@@ -232,7 +226,8 @@ class Resource(Model, metaclass=ResourceMeta):
 
     Class arguments: `group`, `version`, `kind` (the class name), `plural`, `singular`, `short_names`, `categories`,
     `namespaced`, `scale=Scale(…)`, `columns=(Column(…), …)`, `storage`, `served`, `deprecated="why"`. A field named
-    `status` gives the kind a status sub-resource, unless `status_subresource=False`. Raises `TypeError` for names that the API server would refuse.
+    `status` gives the kind a status sub-resource, unless `status_subresource=False`. Raises `TypeError` for names
+    that the API server would refuse.
     """
 
     __resource__: ClassVar[ResourceInfo]
@@ -304,9 +299,7 @@ class View(Generic[T_co]):
 
     __slots__ = ("_type", "form", "info")
 
-    def __init__(
-        self, info: ResourceInfo, kind: type[T_co], form: Literal["typed", "dynamic", "metadata"]
-    ) -> None:
+    def __init__(self, info: ResourceInfo, kind: type[T_co], form: Literal["typed", "dynamic", "metadata"]) -> None:
         self.info = info
         self.form: Literal["typed", "dynamic", "metadata"] = form
         self._type = kind
@@ -320,7 +313,7 @@ class View(Generic[T_co]):
         return decode(self._type, data)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, View) and self.info == other.info and self._type is other._type
+        return isinstance(other, View) and self.info == other.info and self._type is cast("View[Any]", other)._type
 
     def __hash__(self) -> int:
         return hash((self.info.gvk, self._type))
@@ -348,7 +341,7 @@ def info_of(kind: type[Any] | View[Any] | Resource) -> ResourceInfo:
 def view_of(kind: KindLike[T]) -> View[T]:
     """The typed view of a resource class; a view is returned as it is."""
     if isinstance(kind, View):
-        return cast("View[T]", kind)
+        return kind
     view = _views.get(kind)
     if view is None:
         view = _views[kind] = View(info_of(kind), kind, "typed")
@@ -360,9 +353,7 @@ def metadata_of(kind: type[Any] | View[Any]) -> View[PartialObjectMetadata]:
     return View(info_of(kind), PartialObjectMetadata, "metadata")
 
 
-def dynamic(
-    api_version: str, kind: str, *, plural: str | None = None, namespaced: bool = True
-) -> View[Dynamic]:
+def dynamic(api_version: str, kind: str, *, plural: str | None = None, namespaced: bool = True) -> View[Dynamic]:
     """A view of a kind for which there is no class; `plural` is guessed as Kubernetes' tools do when left out."""
     group, _, version = api_version.rpartition("/")
     info = ResourceInfo(

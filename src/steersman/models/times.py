@@ -13,9 +13,7 @@ from typing import Final
 
 __all__ = ["Duration", "MicroTime", "format_duration", "format_time", "parse_duration", "parse_time"]
 
-_RFC3339: Final = re.compile(
-    r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:[.,](\d+))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
-)
+_RFC3339: Final = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:[.,](\d+))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def parse_time(text: str) -> datetime:

@@ -2,7 +2,8 @@
 
 Decoding tries msgspec's fast path; only when that fails does it fall back to Go's rule that JSON `null` means
 absent (served by the API server for, say, the `rules` of an empty Role). What still fails is a `DecodeError` that
-names the field. Types of our own join in through `__from_wire__` and `__to_wire__`.
+names the field. Types of our own join in through `__from_wire__` and `__to_wire__`; pydantic models join in through
+their own protocol (declare camelCase aliases on them), and dataclasses natively, with their field names as they are.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ def enc_hook(value: object) -> object:
     """msgspec's hook for types that are not its own: asks the value for its wire form."""
     to_wire = getattr(value, "__to_wire__", None)
     if to_wire is None:
+        dump = getattr(value, "model_dump", None)  # pydantic's protocol; a user's type, so never imported here
+        if dump is not None:
+            return dump(mode="json", by_alias=True, exclude_none=True)
         raise NotImplementedError(f"{type(value).__name__} has no wire form: give it __to_wire__()")
     return to_wire()
 
@@ -42,6 +46,9 @@ def dec_hook(kind: Any, value: object) -> object:
     """msgspec's hook for types that are not its own: asks the type to read its wire form."""
     from_wire = getattr(kind, "__from_wire__", None)
     if from_wire is None:
+        validate = getattr(kind, "model_validate", None)
+        if validate is not None:
+            return validate(value)
         raise NotImplementedError(f"{kind} cannot be read from the wire: give it __from_wire__(value)")
     return from_wire(value)
 

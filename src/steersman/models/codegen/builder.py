@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from steersman.models.codegen.ir import ClassDef, FieldDef, ModuleDef, Ref
 from steersman.models.codegen.naming import class_name, python_name
@@ -25,7 +25,10 @@ TYPING = "typing"
 
 _SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
 _ZERO = {"str": '""', "int": "0", "float": "0.0", "bool": "False"}
-_QUANTITY_PATTERN = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+_INSTANCE = "instance"
+_NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+_QUANTITY_PATTERN = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
+"""What controller-gen writes for a `resource.Quantity`."""
 
 
 class CodegenError(ValueError):
@@ -82,10 +85,8 @@ class Builder:
         return cls
 
     def _field(self, cls: ClassDef, wire: str, prop: Schema, required: bool) -> FieldDef:
-        target = _reference(prop)
         annotation, struct = self._type(cls, wire, prop)
-        markers = self._markers(cls, prop)
-        default: str | None
+        default: str | None = None
         zero: str | None = None
         wants_instance = False
         if annotation.startswith("tuple["):
@@ -95,32 +96,17 @@ class Builder:
             cls.uses.add(Ref(BASE, "EMPTY"))
         elif annotation == "Any":
             default = "None"
-        elif annotation in ("datetime", "MicroTime"):
+        elif struct is not None and prop.get("default") == {}:
+            wants_instance = not required
+            zero = _INSTANCE if required else None
+        elif required and struct is None and annotation not in ("datetime", "MicroTime"):
+            zero = _ZERO.get(annotation)
+        elif not required or struct is None:
             annotation, default = f"{annotation} | None", "None"
-        elif struct is not None:
-            wants_instance = prop.get("default") == {} and target is not None
-            if required:
-                default = None
-            elif wants_instance:
-                default = None
-            else:
-                annotation, default = f"{annotation} | None", "None"
-        elif required:
-            default, zero = None, _ZERO.get(annotation)
-        else:
-            annotation, default = f"{annotation} | None", "None"
-        if markers:
+        if markers := self._markers(cls, prop):
             cls.uses.add(Ref(TYPING, "Annotated"))
             annotation = f"Annotated[{', '.join([annotation, *markers])}]"
-        doc = str(prop.get("description", ""))
-        values = prop.get("enum")
-        if values and "Possible enum values" not in doc:
-            doc = f"{doc}\n\nOne of {', '.join(json.dumps(v) for v in values)}.".strip()
-        made = FieldDef(python_name(wire), wire, annotation, default, doc, struct, wants_instance, zero)
-        made.wants_instance = wants_instance and not required
-        if wants_instance and required:
-            made.zero = "instance"
-        return made
+        return FieldDef(python_name(wire), wire, annotation, default, _describe(prop), struct, wants_instance, zero)
 
     def _type(self, cls: ClassDef, wire: str, schema: Schema) -> tuple[str, Ref | None]:
         """The annotation of a schema, and the model that it is, if it is one."""
@@ -151,7 +137,7 @@ class Builder:
     def _object(self, cls: ClassDef, wire: str, schema: Schema) -> tuple[str, Ref | None]:
         values = schema.get("additionalProperties")
         if isinstance(values, Mapping):
-            item, _ = self._type(cls, wire, values)
+            item, _ = self._type(cls, wire, cast(Schema, values))
             self._use(cls, "collections.abc.Mapping")
             return f"Mapping[str, {item}]", None
         if not schema.get("properties") or schema.get("x-kubernetes-embedded-resource"):
@@ -220,10 +206,14 @@ class Builder:
         """Settle the defaults that depend on other classes."""
         for cls in self._written_by_servers():
             for f in cls.fields:
-                if f.default is None and f.zero == "instance":
+                if f.default is None and f.zero == _INSTANCE:
                     f.wants_instance = True
                 elif f.default is None and f.zero:
                     f.default = f.zero
+        for cls in self._written_by_servers():
+            for f in cls.fields:
+                if f.default is None and f.struct and not self._constructible(f.struct, {}):
+                    f.annotation, f.default = f"{f.annotation} | None", "None"
         settled: dict[Ref, bool] = {}
         for cls in self.classes():
             self._constructible(cls.ref, settled)
@@ -266,6 +256,14 @@ class Builder:
         seen.add(ref)
         for use in cls.uses:
             self._reach(use, seen)
+
+
+def _describe(prop: Schema) -> str:
+    doc = str(prop.get("description", ""))
+    values = prop.get("enum")
+    if values and "Possible enum values" not in doc:
+        doc = f"{doc}\n\nOne of {', '.join(json.dumps(v) for v in values)}.".strip()
+    return doc
 
 
 def _reference(schema: Schema) -> str | None:

@@ -23,23 +23,22 @@ def modules_from_crds(crds: Iterable[Mapping[str, Any]], *, package: str) -> lis
     return list(builder.modules.values())
 
 
-def _add(builder: Builder, crd: Mapping[str, Any], package: str) -> None:
-    name = crd.get("metadata", {}).get("name", "?")
+def _add(builder: Builder, crd: Any, package: str) -> None:
+    name: str = crd.get("metadata", {}).get("name", "?")
     if (crd.get("apiVersion"), crd.get("kind")) != ("apiextensions.k8s.io/v1", "CustomResourceDefinition"):
         raise CodegenError(f"{name}: not an apiextensions.k8s.io/v1 CustomResourceDefinition")
     spec = crd["spec"]
     group, names = spec["group"], spec["names"]
     for version in spec["versions"]:
-        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        wrapper: dict[str, Any] = version.get("schema") or {}
+        schema = wrapper.get("openAPIV3Schema")
         if schema is None:
             raise CodegenError(f"{name}: version {version['name']} has no schema.openAPIV3Schema")
         path = f"{package}.{group.split('.')[0].replace('-', '_')}_{version['name']}"
         builder.module(path, f"The types of {group}/{version['name']}.")
-        cls = builder.define(
-            Ref(path, names["kind"]), schema, skip=frozenset({"apiVersion", "kind", "metadata"})
-        )
-        subresources = version.get("subresources") or {}
-        scale = subresources.get("scale")
+        cls = builder.define(Ref(path, names["kind"]), schema, skip=frozenset({"apiVersion", "kind", "metadata"}))
+        subresources: dict[str, Any] = version.get("subresources") or {}
+        scale: dict[str, str] | None = subresources.get("scale")
         cls.resource = ResourceDef(
             group=group,
             version=version["name"],
@@ -50,14 +49,14 @@ def _add(builder: Builder, crd: Mapping[str, Any], package: str) -> None:
             categories=tuple(names.get("categories") or ()),
             namespaced=spec["scope"] == "Namespaced",
             has_status="status" in subresources,
-            scale=(
-                scale["specReplicasPath"].lstrip("."),
-                scale["statusReplicasPath"].lstrip("."),
-                (scale.get("labelSelectorPath") or "").lstrip(".") or None,
-            )
-            if scale
-            else None,
+            scale=_scale(scale) if scale else None,
         )
         for f in cls.fields:
             if f.wire in ("spec", "status") and f.struct and f.default == "None":
                 f.annotation, f.default, f.wants_instance = f.annotation.removesuffix(" | None"), None, True
+
+
+def _scale(paths: Mapping[str, str]) -> tuple[str, str, str | None]:
+    selector = paths.get("labelSelectorPath", "").removeprefix(".")
+    spec, status = paths["specReplicasPath"], paths["statusReplicasPath"]
+    return spec.removeprefix("."), status.removeprefix("."), selector or None

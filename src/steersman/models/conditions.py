@@ -1,0 +1,108 @@
+"""Conditions by the API conventions: a status list with one entry per type, whose transition times are kept.
+
+Pure functions on tuples. A reconcile says what it observes with `ready_when(…)`; whoever writes the status fills in
+times and generations with `merge_conditions(…)`. The clock comes in as an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+from steersman.models.base import replace
+from steersman.models.meta import Condition, Conditions
+
+__all__ = ["get_condition", "is_true", "merge_conditions", "ready_when", "remove_condition", "set_condition"]
+
+
+class ConditionLike(Protocol):
+    """Any API's condition: `Condition`, `DeploymentCondition`, `PodCondition`, …"""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+
+
+C = TypeVar("C", bound=ConditionLike)
+
+
+def get_condition(conditions: Iterable[C], type: str) -> C | None:
+    """The condition of a type, or `None`."""
+    return next((c for c in conditions if c.type == type), None)
+
+
+def is_true(conditions: Iterable[ConditionLike], type: str) -> bool:
+    """Whether the condition is there and its status is "True"."""
+    found = get_condition(conditions, type)
+    return found is not None and found.status == "True"
+
+
+def _status(value: bool | str | None) -> str:
+    if isinstance(value, bool):
+        return str(value)
+    if value is None:
+        return "Unknown"
+    if value not in ("True", "False", "Unknown"):
+        raise ValueError(f"a condition's status is True, False or Unknown, not {value!r}")
+    return value
+
+
+def ready_when(ready: bool | None, *, reason: str = "", message: str = "", type: str = "Ready") -> Conditions:
+    """One condition that says whether the object is ready (`None`: unknown), without a transition time.
+
+    The reason defaults to the type for true, to `Not<type>` for false, and to `Unknown`.
+    """
+    default = "Unknown" if ready is None else type if ready else f"Not{type}"
+    return (Condition(type=type, status=_status(ready), reason=reason or default, message=message),)
+
+
+def set_condition(
+    conditions: Conditions,
+    type: str,
+    status: bool | str | None,
+    *,
+    reason: str,
+    message: str = "",
+    now: datetime,
+    observed_generation: int | None = None,
+) -> Conditions:
+    """`conditions` with one set; its transition time changes only when its status does.
+
+    Returns `conditions` itself when nothing changes. Raises `ValueError` for a status that is none.
+    """
+    new = Condition(
+        type=type, status=_status(status), reason=reason, message=message, observed_generation=observed_generation
+    )
+    return merge_conditions(conditions, (new,), now, observed_generation)
+
+
+def remove_condition(conditions: Conditions, type: str) -> Conditions:
+    """`conditions` without one."""
+    return tuple(c for c in conditions if c.type != type)
+
+
+def merge_conditions(
+    old: Conditions, new: Conditions, now: datetime, generation: int | None = None, *, keep_others: bool = True
+) -> Conditions:
+    """What to write when `old` is in the cluster and `new` was observed at `now` of `generation`.
+
+    A transition time that `new` leaves open is that of `old` while the status is the same, else `now`. An observed
+    generation that it leaves open is `generation`. Types that only `old` has stay, since others may own them, unless
+    `keep_others` is off. Returns `old` itself when nothing changes. Order: that of `old`, then new types.
+    """
+    wanted = {c.type: _dated(get_condition(old, c.type), c, now, generation) for c in new}
+    merged = [wanted.pop(c.type, c) for c in old if c.type in wanted or keep_others]
+    merged += wanted.values()
+    result = tuple(merged)
+    return old if result == old else result
+
+
+def _dated(before: Condition | None, after: Condition, now: datetime, generation: int | None) -> Condition:
+    when = after.last_transition_time
+    if when is None:
+        same = before is not None and before.status == after.status
+        when = (before.last_transition_time if before and same else None) or now.replace(microsecond=0)
+    observed = generation if after.observed_generation is None else after.observed_generation
+    return replace(after, last_transition_time=when, observed_generation=observed)
