@@ -198,7 +198,7 @@ async def _gone(pid: int) -> None:
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         try:
-            state = stat.read_text().rpartition(")")[2].split()[0]
+            state = stat.read_text().rpartition(")")[2].split()[0]  # noqa: ASYNC240 - procfs
         except OSError:
             return
         if state == "Z":
