@@ -6,6 +6,7 @@ documented tree of errors is in `client.errors`, the HTTP libraries are behind `
 
 from steersman.client.client import Client
 from steersman.client.config import Config
+from steersman.client.discovery import ApiResource, ServerVersion
 from steersman.client.errors import (
     AlreadyExists,
     ApiError,
@@ -34,14 +35,21 @@ from steersman.client.errors import (
     WaitTimeout,
 )
 from steersman.client.hooks import WriteGate, WriteObserver, WriteOutcome
+from steersman.client.lists import Page, Undecodable
+from steersman.client.options import FieldValidation, Preconditions, Propagation
 from steersman.client.raw import Raw
 from steersman.client.retry import NO_RETRIES, RetryPolicy
 from steersman.client.status import Status, StatusCause, StatusDetails
+from steersman.client.streams import ExecResult, ExecSession, Forwarding
+from steersman.client.subresources import ScaleState, Token
+from steersman.client.wait import condition_is, condition_true, deleted, exists
+from steersman.client.watch import WatchEvent
 
 __all__ = [
     "NO_RETRIES",
     "AlreadyExists",
     "ApiError",
+    "ApiResource",
     "BadRequest",
     "Client",
     "ClientError",
@@ -49,30 +57,46 @@ __all__ = [
     "Conflict",
     "ConnectError",
     "ConnectionLost",
+    "ExecResult",
+    "ExecSession",
     "Expired",
+    "FieldValidation",
     "Forbidden",
+    "Forwarding",
     "InternalError",
     "Invalid",
     "MethodNotAllowed",
     "NotAcceptable",
     "NotFound",
+    "Page",
+    "Preconditions",
+    "Propagation",
     "Raw",
     "RequestTooLarge",
     "ResponseError",
     "RetryPolicy",
+    "ScaleState",
     "ServerTimeout",
+    "ServerVersion",
     "ServiceUnavailable",
     "Status",
     "StatusCause",
     "StatusDetails",
+    "Token",
     "TooManyRequests",
     "TransportError",
     "TransportTimeout",
     "Unauthorized",
+    "Undecodable",
     "UnsupportedMediaType",
     "UpgradeRefused",
     "WaitTimeout",
+    "WatchEvent",
     "WriteGate",
     "WriteObserver",
     "WriteOutcome",
+    "condition_is",
+    "condition_true",
+    "deleted",
+    "exists",
 ]

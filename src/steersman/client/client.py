@@ -18,12 +18,16 @@ from typing import Self
 
 import steersman
 from steersman.client.config import Config
-from steersman.client.core import Verbs
+from steersman.client.discovery import Discovery
 from steersman.client.hooks import WriteGate
 from steersman.client.raw import Raw
 from steersman.client.retry import RetryPolicy
+from steersman.client.streams import Streams
+from steersman.client.subresources import Subresources
 from steersman.client.transport import Transport, transport_for
+from steersman.client.wait import Waits
 from steersman.client.warnings import WarningHandler, log_warning
+from steersman.client.writes import Writes
 from steersman.telemetry.clock import Now, utc_now
 
 __all__ = ["Client", "default_user_agent"]
@@ -37,7 +41,7 @@ def default_user_agent() -> str:
     )
 
 
-class Client(Verbs):
+class Client(Waits, Writes, Subresources, Streams, Discovery):
     """One API server as one identity. Use as an async context manager, or call `close`.
 
     `transport` is the default for the configuration unless given; see `steersman.client.transport.Transport` for the

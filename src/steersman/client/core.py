@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
 from steersman.client.config import Config
-from steersman.client.hooks import WriteObserver
+from steersman.client.hooks import WriteObserver, WriteOutcome
+from steersman.client.lists import name_of
 from steersman.client.raw import Raw
 from steersman.models import (
     Dynamic,
@@ -25,7 +26,7 @@ from steersman.models import (
     view_of,
 )
 
-__all__ = ["AnyObject", "Verbs", "accept_for", "accept_list_for", "target_of"]
+__all__ = ["AnyObject", "Target", "Verbs", "accept_for", "accept_list_for", "outcome_of", "target_of"]
 
 T = TypeVar("T")
 
@@ -63,6 +64,23 @@ class Verbs:
         if not info.namespaced:
             return ""
         return namespace or self.config.namespace
+
+    def announce(self, info: ResourceInfo, key: Key, verb: str, dry_run: bool) -> list[Any]:
+        """Tell the observers of a write that is about to leave; pass what is returned to `report`, in any case."""
+        if dry_run or not self.observers:
+            return []
+        return [(observer, observer.before_write(info, key, verb)) for observer in self.observers]
+
+    def report(self, tokens: list[Any], outcome: WriteOutcome | None) -> None:
+        """Tell the observers how a write ended; `None` when it changed nothing or nobody knows."""
+        for observer, token in tokens:
+            observer.after_write(token, outcome)
+
+
+def outcome_of(body: bytes) -> WriteOutcome:
+    """What a write left, read from its response without decoding the rest."""
+    name = name_of(body)
+    return WriteOutcome(name.uid, name.resource_version)
 
 
 class Target:
@@ -113,7 +131,3 @@ def _target_of_mapping(body: Mapping[str, Any], kind: KindLike[Any] | None, defa
 
 def _dynamic_view(info: ResourceInfo) -> View[Dynamic]:
     return View(info, Dynamic, "dynamic")
-
-
-def metadata_path(info: ResourceInfo, key: Key) -> str:
-    return info.path(key.namespace or None, key.name)

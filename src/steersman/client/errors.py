@@ -22,6 +22,8 @@
 Messages name the request and the way out. No message, `repr` or attribute holds a header or the body of a request.
 """
 
+# ruff: noqa: N818 - the names are those of the API: a NotFound, a Conflict
+
 from __future__ import annotations
 
 from typing import ClassVar
@@ -167,11 +169,13 @@ class NotFound(ApiError):
     @property
     def kind_is_missing(self) -> bool:
         """True when the server does not serve the kind at all, as opposed to having no object of that name."""
-        return not self.status.details.name and "could not find the requested resource" in self.status.message
+        said = self.status.message
+        unknown = "could not find the requested resource" in said or "page not found" in said
+        return unknown and not self.status.details.name
 
     def _message(self) -> str:
         text = super()._message()
-        if self.kind_is_missing or "page not found" in self.status.message:
+        if self.kind_is_missing:
             text += ". The server does not serve this kind: install its CustomResourceDefinition, or check the version"
         return text
 

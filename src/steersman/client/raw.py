@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -174,7 +174,7 @@ class Raw:
         content_type: str,
         connect_timeout: float,
         idle_timeout: float,
-    ) -> AsyncIterator[StreamResponse]:
+    ) -> AsyncGenerator[StreamResponse]:
         time = asyncio.get_running_loop().time
         request = f"{method} {path}"
         refused = False
@@ -263,9 +263,7 @@ class Raw:
 
     def _refusal(self, status: int, headers: Headers, body: bytes, request: str) -> ClientError:
         if status < 400:
-            return ResponseError(
-                f"{request}: the answer {status} is a redirect or an interim one, which no API server sends"
-            )
+            return ResponseError(f"{request}: unexpected answer {status}: no API server redirects, is there a proxy?")
         after = _seconds(headers.get("Retry-After"), self._now)
         return api_error(
             status, body, request=request, content_type=headers.get("Content-Type") or "", retry_after=after

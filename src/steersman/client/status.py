@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from steersman.models import DecodeError, ListMeta, Model, decode
+from steersman.models import DecodeError, ListMeta, Model, decode, replace
 
 __all__ = ["Status", "StatusCause", "StatusDetails", "status_from_body"]
 
@@ -61,13 +61,9 @@ def status_from_body(code: int, body: bytes, content_type: str = "") -> Status:
         except DecodeError:
             status = Status()
         if status.kind == "Status":
-            return status if status.code else Status(**{**_fields(status), "code": code})
+            return status if status.code else replace(status, code=code)
         return Status(kind="Status", status="Failure", code=code, message="the answer is JSON, but not a Status")
     return Status(kind="Status", status="Failure", code=code, message=_quote(body, content_type))
-
-
-def _fields(status: Status) -> dict[str, object]:
-    return {name: getattr(status, name) for name in status.__struct_fields__}
 
 
 def _quote(body: bytes, content_type: str) -> str:

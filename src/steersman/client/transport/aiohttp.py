@@ -7,7 +7,7 @@ the default cannot. It costs two to three times the CPU per request.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -29,6 +29,7 @@ _PING_SECONDS = 30.0
 _LONGEST_MESSAGE = 64 << 20
 _READ_BUFFER = 1 << 18
 _LONGEST_HEADER = 1 << 16
+_NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientProxyConnectionError)
 
 
 class _AiohttpHeaders:
@@ -122,7 +123,7 @@ class AiohttpTransport:
     @asynccontextmanager
     async def _stream(
         self, request: Any, what: str, connect_timeout: float, idle_timeout: float
-    ) -> AsyncIterator[StreamResponse]:
+    ) -> AsyncGenerator[StreamResponse]:
         try:
             async with asyncio.timeout(connect_timeout):
                 response: aiohttp.ClientResponse = await request
@@ -149,7 +150,7 @@ class AiohttpTransport:
         what = f"GET {path} (web socket)"
         try:
             async with asyncio.timeout(timeout):
-                socket = await self._current().ws_connect(
+                socket: aiohttp.ClientWebSocketResponse = await self._current().ws_connect(
                     self._url(path, query),
                     protocols=protocols,
                     max_msg_size=_LONGEST_MESSAGE,

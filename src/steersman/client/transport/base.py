@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 from urllib.parse import quote_plus
 
 from steersman.client.errors import TransportError
@@ -55,7 +55,7 @@ class HeaderPairs:
     __slots__ = ("_pairs",)
 
     def __init__(self, pairs: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
-        items = pairs.items() if isinstance(pairs, Mapping) else pairs
+        items = cast("Iterable[tuple[str, str]]", pairs.items() if isinstance(pairs, Mapping) else pairs)
         self._pairs = tuple((name.lower(), value) for name, value in items)
 
     def get(self, name: str) -> str | None:

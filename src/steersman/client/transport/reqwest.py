@@ -10,7 +10,7 @@ A private CA is trusted in addition to the system's roots, because the library c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from ipaddress import ip_address
@@ -149,7 +149,7 @@ class PyreqwestTransport(UnsupportedTransport):
     @asynccontextmanager
     async def _stream(
         self, request: Any, what: str, connect_timeout: float, idle_timeout: float
-    ) -> AsyncIterator[StreamResponse]:
+    ) -> AsyncGenerator[StreamResponse]:
         try:
             async with asyncio.timeout(connect_timeout):
                 response = await request.__aenter__()

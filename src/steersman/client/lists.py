@@ -1,0 +1,161 @@
+"""Lists: a page of objects from bytes, where one bad item spoils nothing but itself.
+
+A page is split into the raw bytes of its items, and each is decoded on its own. Items that do not fit their type are
+kept apart as `Undecodable`, with key and field path: the caller decides. Nothing is dropped silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from steersman.client.errors import ResponseError
+from steersman.models import DecodeError, Dynamic, Key, ListMeta, View, decode
+
+__all__ = ["Page", "Undecodable", "decode_item", "read_page"]
+
+T = TypeVar("T")
+
+
+class Undecodable(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that does not fit its type: which one, and why. The bytes are kept out of the `repr`."""
+
+    key: Key
+    resource_version: str
+    error: DecodeError
+    raw: bytes
+
+    def __repr__(self) -> str:
+        return f"<undecodable {self.key}: {self.error}>"
+
+
+class Page(Generic[T]):
+    """One page of a list. Iterating yields its items.
+
+    `resource_version` is the version of the whole list, the same for all its pages, from which a watch can start.
+    `continue_` asks for the next page and is `""` on the last. `remaining` is how many objects follow, where the server
+    says so. `undecodable` holds the objects of this page that do not fit the type.
+    """
+
+    __slots__ = ("continue_", "items", "remaining", "resource_version", "undecodable")
+
+    def __init__(
+        self,
+        items: tuple[T, ...],
+        resource_version: str,
+        continue_: str = "",
+        remaining: int | None = None,
+        undecodable: tuple[Undecodable, ...] = (),
+    ) -> None:
+        self.items = items
+        self.resource_version = resource_version
+        self.continue_ = continue_
+        self.remaining = remaining
+        self.undecodable = undecodable
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        more = ", more follow" if self.continue_ else ""
+        return f"<page of {len(self.items)} items at {self.resource_version}{more}>"
+
+
+class _Envelope(msgspec.Struct, gc=False):
+    metadata: ListMeta = ListMeta()
+    items: list[msgspec.Raw] | None = None
+
+
+class _Name(msgspec.Struct, gc=False, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class Named(msgspec.Struct, gc=False):
+    """The least of an object: who it is. Decoding it passes over the rest."""
+
+    metadata: _Name = _Name()
+
+
+_envelope = msgspec.json.Decoder(_Envelope)
+_named = msgspec.json.Decoder(Named)
+
+
+def name_of(raw: bytes | memoryview) -> _Name:
+    """Name, namespace, uid and version of an object, whatever else is wrong with it."""
+    try:
+        return _named.decode(raw).metadata
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _Name()
+
+
+def split_page(body: bytes, request: str) -> tuple[ListMeta, list[msgspec.Raw]]:
+    """The list's metadata and its items as bytes. Raises `ResponseError` for what is no list."""
+    try:
+        envelope = _envelope.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise ResponseError(f"{request}: the answer is no list: {problem}") from None
+    return envelope.metadata, envelope.items or []
+
+
+def decode_item(view: View[T], raw: bytes | memoryview) -> T:
+    """One item of a list: items carry neither apiVersion nor kind, so a dynamic view is given them."""
+    obj = view.decode(raw)
+    if view.form == "dynamic":
+        body = cast("dict[str, Any]", cast(Dynamic, obj).body)
+        if "kind" not in body:
+            return cast(T, Dynamic({"apiVersion": view.info.api_version, "kind": view.info.kind, **body}))
+    return obj
+
+
+def read_page(view: View[T], body: bytes, request: str) -> Page[T]:
+    """A page from the bytes of a List; raises `ResponseError` when the whole is no list."""
+    metadata, raws = split_page(body, request)
+    items: list[T] = []
+    bad: list[Undecodable] = []
+    for raw in raws:
+        try:
+            items.append(decode_item(view, memoryview(raw)))
+        except DecodeError as problem:
+            bad.append(undecodable(bytes(raw), problem))
+    return Page(
+        tuple(items),
+        metadata.resource_version,
+        metadata.continue_,
+        metadata.remaining_item_count,
+        tuple(bad),
+    )
+
+
+def undecodable(raw: bytes, problem: DecodeError) -> Undecodable:
+    """Say which object it was, as far as its bytes tell."""
+    name = name_of(raw)
+    return Undecodable(
+        key=Key(name.namespace, name.name), resource_version=name.resource_version, error=problem, raw=raw
+    )
+
+
+def read_object(view: View[T], body: bytes, request: str) -> T:
+    """One object from the body of a response; raises `ResponseError` naming the request and the field."""
+    try:
+        return decode_item(view, body)
+    except DecodeError as problem:
+        raise ResponseError(
+            f"{request}: the answer does not fit {view.info.kind}: {problem}. "
+            "Read it with dynamic(…) or metadata_of(…), or mend the model"
+        ) from problem
+
+
+def read_as(kind: type[T], body: bytes, request: str) -> T:
+    """Any model from the body of a response; raises `ResponseError`."""
+    try:
+        return decode(kind, body)
+    except DecodeError as problem:
+        raise ResponseError(f"{request}: the answer does not fit {kind.__name__}: {problem}") from problem

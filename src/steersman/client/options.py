@@ -1,0 +1,142 @@
+"""Query parameters and bodies that the verbs share, from Python values; pure functions.
+
+Names and meanings follow `k8s.io/apimachinery/pkg/apis/meta/v1` (ListOptions, PatchOptions, DeleteOptions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol, TypeAlias, cast
+
+import msgspec
+
+from steersman.models import LabelSelector
+
+__all__ = [
+    "FieldValidation",
+    "Labels",
+    "Preconditions",
+    "Propagation",
+    "delete_options",
+    "list_query",
+    "selector_text",
+    "write_query",
+]
+
+FieldValidation: TypeAlias = Literal["Strict", "Warn", "Ignore"]
+"""What the server does with unknown and duplicate fields: refuse, warn, or drop them silently. Its default is Warn."""
+
+Propagation: TypeAlias = Literal["Foreground", "Background", "Orphan"]
+"""What becomes of dependents: deleted before the owner, deleted after it, or kept."""
+
+
+class _Selector(Protocol):
+    def __str__(self) -> str: ...
+
+
+Labels: TypeAlias = "str | Mapping[str, str] | LabelSelector | _Selector | None"
+"""A selector: its text (`app=web,tier in (a,b)`), exact pairs, a `LabelSelector`, or what has the text as its `str`."""
+
+
+class Preconditions(msgspec.Struct, frozen=True, kw_only=True):
+    """Delete only this very object (`uid`), in this very state (`resource_version`); else the answer is `Conflict`."""
+
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+def selector_text(selector: Labels) -> str:
+    """The selector as the API takes it; `""` selects everything."""
+    if selector is None:
+        return ""
+    if isinstance(selector, str):
+        return selector
+    if isinstance(selector, Mapping):
+        pairs = cast("Mapping[str, str]", selector)
+        return ",".join(f"{name}={value}" for name, value in sorted(pairs.items()))
+    if isinstance(selector, LabelSelector):
+        parts = [f"{name}={value}" for name, value in sorted(selector.match_labels.items())]
+        parts.extend(_rule_text(rule.key, rule.operator, rule.values) for rule in selector.match_expressions)
+        return ",".join(parts)
+    return str(selector)
+
+
+def _rule_text(key: str, operator: str, values: tuple[str, ...]) -> str:
+    match operator:
+        case "In" | "NotIn":
+            return f"{key} {operator.lower()} ({','.join(values)})"
+        case "Exists":
+            return key
+        case "DoesNotExist":
+            return f"!{key}"
+        case _:
+            raise ValueError(f"label selector: operator {operator!r} of {key!r}: use In, NotIn, Exists or DoesNotExist")
+
+
+def list_query(
+    *,
+    labels: Labels = None,
+    fields: Labels = None,
+    limit: int | None = None,
+    continue_: str = "",
+    resource_version: str | None = None,
+    resource_version_match: str | None = None,
+) -> dict[str, str]:
+    """The query of a list, a watch or a delete-collection."""
+    query: dict[str, str] = {}
+    if text := selector_text(labels):
+        query["labelSelector"] = text
+    if text := selector_text(fields):
+        query["fieldSelector"] = text
+    if limit:
+        query["limit"] = str(limit)
+    if continue_:
+        query["continue"] = continue_
+    if resource_version is not None and not continue_:
+        query["resourceVersion"] = resource_version
+    if resource_version_match is not None and not continue_:
+        query["resourceVersionMatch"] = resource_version_match
+    return query
+
+
+def write_query(
+    *,
+    dry_run: bool = False,
+    field_manager: str | None = None,
+    field_validation: FieldValidation | None = None,
+    force: bool = False,
+) -> dict[str, str]:
+    """The query of a create, an update or a patch."""
+    query: dict[str, str] = {}
+    if dry_run:
+        query["dryRun"] = "All"
+    if field_manager:
+        query["fieldManager"] = field_manager
+    if field_validation:
+        query["fieldValidation"] = field_validation
+    if force:
+        query["force"] = "true"
+    return query
+
+
+def delete_options(
+    *,
+    propagation: Propagation | None = None,
+    preconditions: Preconditions | None = None,
+    grace_period: int | None = None,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """`DeleteOptions` in wire form; empty when everything is left to the server."""
+    body: dict[str, Any] = {}
+    if propagation is not None:
+        body["propagationPolicy"] = propagation
+    if grace_period is not None:
+        body["gracePeriodSeconds"] = grace_period
+    if dry_run:
+        body["dryRun"] = ["All"]
+    if preconditions is not None:
+        wanted = {"uid": preconditions.uid, "resourceVersion": preconditions.resource_version}
+        body["preconditions"] = {name: value for name, value in wanted.items() if value}
+    if body:
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", **body}
+    return body

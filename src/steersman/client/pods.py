@@ -1,0 +1,10 @@
+"""Addresses of the two core kinds whose sub-resources have verbs of their own, without importing their models."""
+
+from __future__ import annotations
+
+from steersman.models import dynamic
+
+__all__ = ["POD", "SERVICE_ACCOUNT"]
+
+POD = dynamic("v1", "Pod").info
+SERVICE_ACCOUNT = dynamic("v1", "ServiceAccount").info

@@ -1,0 +1,266 @@
+"""exec, attach and port-forward over web sockets (KEP-4006), without SPDY.
+
+exec and attach speak `v5.channel.k8s.io`, or v4 where the server is older: one byte names the channel of each message.
+Port-forwarding speaks `v4.channel.k8s.io`, which API servers pass through to the kubelet: one web socket for each
+forwarded connection. The framing is in pure functions; the sockets come from the transport.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from steersman.client.core import Verbs
+from steersman.client.errors import ClientError, ConnectionLost, ResponseError, error_from_status
+from steersman.client.pods import POD
+from steersman.client.status import Status
+from steersman.client.transport.base import WebSocket
+from steersman.models import DecodeError, decode, encode
+from steersman.telemetry.log import get_logger
+
+__all__ = ["ExecResult", "ExecSession", "Forwarding", "Streams", "exit_code_of"]
+
+Output: TypeAlias = Literal["stdout", "stderr"]
+
+_EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_FORWARD_PROTOCOLS = ("v4.channel.k8s.io",)
+_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
+_CHUNK = 1 << 15
+
+_log = get_logger("client")
+
+
+class ExecResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command wrote, and its exit code. The output is left out of the `repr`."""
+
+    stdout: bytes
+    stderr: bytes
+    exit_code: int
+
+    def __repr__(self) -> str:
+        return f"<exit code {self.exit_code}, {len(self.stdout)} + {len(self.stderr)} bytes>"
+
+
+def exit_code_of(status: Status) -> int:
+    """The exit code in the Status that ends a command. Raises the `ApiError` of a command that never ran."""
+    if status.status == "Success":
+        return 0
+    for cause in status.details.causes:
+        if cause.reason == "ExitCode" and cause.message.isdecimal():
+            return int(cause.message)
+    raise error_from_status(status, "exec")
+
+
+class ExecSession:
+    """A running command. Iterate over it for its output, `("stdout" | "stderr", bytes)`; then `exit_code` is known."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+        self._exit_code: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code. Raises `ValueError` while the output has not been read to its end."""
+        if self._exit_code is None:
+            raise ValueError("the command has not ended: read its output to the end first")
+        return self._exit_code
+
+    async def write(self, data: bytes) -> None:
+        """Write to the command's standard input."""
+        for start in range(0, len(data), _CHUNK):
+            await self._socket.send(bytes((_STDIN,)) + data[start : start + _CHUNK])
+
+    async def close_stdin(self) -> None:
+        """End the command's standard input. Raises `ResponseError` where the server speaks only v4, which cannot."""
+        if self._socket.protocol != _EXEC_PROTOCOLS[0]:
+            raise ResponseError("exec: this server cannot close standard input (v5.channel.k8s.io, Kubernetes 1.30)")
+        await self._socket.send(bytes((_CLOSE, _STDIN)))
+
+    async def resize(self, columns: int, rows: int) -> None:
+        """Tell the terminal's size."""
+        await self._socket.send(bytes((_RESIZE,)) + encode({"Width": columns, "Height": rows}))
+
+    async def __aiter__(self) -> AsyncIterator[tuple[Output, bytes]]:
+        while (message := await self._socket.receive()) is not None:
+            if not message:
+                continue
+            channel, data = message[0], message[1:]
+            if channel == _ERROR:
+                self._exit_code = exit_code_of(_status(data))
+            elif data and channel in (_STDOUT, _STDERR):
+                yield ("stdout" if channel == _STDOUT else "stderr"), data
+        if self._exit_code is None:
+            raise ConnectionLost("exec: the connection ended before the command did; it may still run")
+
+
+def _status(data: bytes) -> Status:
+    try:
+        return decode(Status, data)
+    except DecodeError as problem:
+        raise ResponseError(f"exec: the command ended with something that is no Status: {problem}") from problem
+
+
+class Forwarding:
+    """A port of a Pod, open on this machine at `host:port` until the context ends."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+
+    def __repr__(self) -> str:
+        return f"<forwarding at {self.host}:{self.port}>"
+
+
+class Streams(Verbs):
+    """The verbs that keep a connection to a container."""
+
+    async def exec(
+        self,
+        name: str,
+        command: Sequence[str],
+        namespace: str | None = None,
+        *,
+        container: str | None = None,
+        stdin: bytes | None = None,
+        timeout: float = 60.0,
+    ) -> ExecResult:
+        """Run a command in a container and wait for its end, `timeout` seconds at most (then `TimeoutError`).
+
+        A non-zero exit code is a result, not an error. The command is no shell's: pass `["sh", "-c", "…"]` for one.
+        """
+        out: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+        async with (
+            asyncio.timeout(timeout),
+            self.open_exec(name, command, namespace, container=container, stdin=stdin is not None) as session,
+        ):
+            if stdin is not None:
+                await session.write(stdin)
+                await session.close_stdin()
+            async for stream, data in session:
+                out[stream] += data
+            return ExecResult(stdout=bytes(out["stdout"]), stderr=bytes(out["stderr"]), exit_code=session.exit_code)
+
+    @asynccontextmanager
+    async def open_exec(
+        self,
+        name: str,
+        command: Sequence[str],
+        namespace: str | None = None,
+        *,
+        container: str | None = None,
+        stdin: bool = False,
+        tty: bool = False,
+    ) -> AsyncGenerator[ExecSession]:
+        """Run a command and talk to it while it runs. Leaving the context hangs up."""
+        if isinstance(command, str) or not command:
+            raise ValueError(f"exec: command={command!r}: pass a list of words, for example ['ls', '-l']")
+        query = [*(("command", word) for word in command), *_attach_query(container, stdin, tty)]
+        async with self._session(name, namespace, "exec", query) as session:
+            yield session
+
+    @asynccontextmanager
+    async def open_attach(
+        self,
+        name: str,
+        namespace: str | None = None,
+        *,
+        container: str | None = None,
+        stdin: bool = False,
+        tty: bool = False,
+    ) -> AsyncGenerator[ExecSession]:
+        """Attach to a container's main process. Leaving the context hangs up; the process lives on."""
+        async with self._session(name, namespace, "attach", _attach_query(container, stdin, tty)) as session:
+            yield session
+
+    @asynccontextmanager
+    async def _session(
+        self, name: str, namespace: str | None, subresource: str, query: Sequence[tuple[str, str]]
+    ) -> AsyncGenerator[ExecSession]:
+        path = POD.path(namespace or self.config.namespace, name, subresource)
+        socket = await self.raw.websocket(path, query=query, protocols=_EXEC_PROTOCOLS)
+        try:
+            yield ExecSession(socket)
+        finally:
+            await socket.close()
+
+    @asynccontextmanager
+    async def port_forward(
+        self, name: str, port: int, namespace: str | None = None, *, local_port: int = 0, host: str = "127.0.0.1"
+    ) -> AsyncGenerator[Forwarding]:
+        """Listen on this machine and forward each connection to a port of a Pod until the context ends.
+
+        `local_port` 0 picks a free one, found in `Forwarding.port`. A connection that the Pod refuses is closed,
+        and the reason logged. Binds loopback unless `host` says otherwise.
+        """
+        path = POD.path(namespace or self.config.namespace, name, "portforward")
+        tasks: set[asyncio.Task[None]] = set()
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            tasks.add(task)
+            try:
+                await self._forward(path, port, reader, writer)
+            except ClientError as problem:
+                _log.warning("a forwarded connection ended", pod=name, port=port, problem=str(problem))
+            finally:
+                tasks.discard(task)
+                writer.close()
+
+        server = await asyncio.start_server(accept, host, local_port)
+        try:
+            yield Forwarding(host, server.sockets[0].getsockname()[1])
+        finally:
+            server.close()
+            for task in list(tasks):
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _forward(self, path: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        socket = await self.raw.websocket(path, query=(("ports", str(port)),), protocols=_FORWARD_PROTOCOLS)
+        upward = asyncio.create_task(_send_up(reader, socket))
+        try:
+            await _send_down(socket, writer, path)
+        finally:
+            upward.cancel()
+            with suppress(asyncio.CancelledError, ClientError, OSError):
+                await upward
+            await socket.close()
+
+
+async def _send_up(reader: asyncio.StreamReader, socket: WebSocket) -> None:
+    while data := await reader.read(_CHUNK):
+        await socket.send(b"\0" + data)
+    await socket.close()
+
+
+async def _send_down(socket: WebSocket, writer: asyncio.StreamWriter, path: str) -> None:
+    greeted: set[int] = set()
+    with suppress(ConnectionResetError, BrokenPipeError):
+        while (message := await socket.receive()) is not None:
+            if not message:
+                continue
+            channel, data = message[0], message[1:]
+            if channel not in greeted:  # the first message of each channel is the port, two bytes
+                greeted.add(channel)
+                data = data[2:]
+            if channel == 1 and data:
+                raise ResponseError(f"{path}: {data[:300].decode('utf-8', 'replace').strip()}")
+            if channel == 0 and data:
+                writer.write(data)
+                await writer.drain()
+
+
+def _attach_query(container: str | None, stdin: bool, tty: bool) -> list[tuple[str, str]]:
+    query = [("stdout", "true"), ("stderr", "false" if tty else "true")]
+    if stdin:
+        query.append(("stdin", "true"))
+    if tty:
+        query.append(("tty", "true"))
+    if container:
+        query.append(("container", container))
+    return query

@@ -1,0 +1,473 @@
+"""Writing: create, apply, patch, replace, delete, delete_collection.
+
+Every write passes the gate (L2), is announced to the observers before it leaves (C2), and says whose fields it sets.
+Responses are decoded as far as the caller wants: `want="metadata"` reads uid and version and skips the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol, TypeVar, cast, overload
+
+from steersman.client.core import AnyObject, Target, Verbs, accept_for, outcome_of, target_of
+from steersman.client.errors import NotFound
+from steersman.client.hooks import WriteOutcome
+from steersman.client.lists import read_as, read_object
+from steersman.client.options import (
+    FieldValidation,
+    Labels,
+    Preconditions,
+    Propagation,
+    delete_options,
+    list_query,
+    write_query,
+)
+from steersman.client.raw import JSON
+from steersman.client.status import StatusDetails
+from steersman.models import (
+    Key,
+    KindLike,
+    Model,
+    ObjectMeta,
+    PartialObjectMetadata,
+    Resource,
+    ResourceInfo,
+    View,
+    encode,
+    metadata_of,
+    view_of,
+)
+
+__all__ = ["Patch", "Writes"]
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Resource)
+
+APPLY = "application/apply-patch+yaml"
+
+
+class _Deleted(Model):
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    details: StatusDetails | None = None
+
+
+class Patch(Protocol):
+    """One of the four kinds of patch: `JsonPatch`, `MergePatch`, `StrategicMergePatch`, `ApplyPatch`."""
+
+    @property
+    def content_type(self) -> str: ...
+
+    def encode(self) -> bytes: ...
+
+
+class Writes(Verbs):
+    """The verbs that write. All take `dry_run` (the server does everything but store) where the API has it."""
+
+    @overload
+    async def create(
+        self,
+        obj: R,
+        *,
+        kind: None = None,
+        want: Literal["object"] = "object",
+        dry_run: bool = False,
+        field_manager: str | None = None,
+        field_validation: FieldValidation | None = None,
+        timeout: float = 30.0,
+    ) -> R: ...
+    @overload
+    async def create(
+        self,
+        obj: AnyObject,
+        *,
+        kind: KindLike[Any] | None = None,
+        want: Literal["metadata"],
+        dry_run: bool = False,
+        field_manager: str | None = None,
+        field_validation: FieldValidation | None = None,
+        timeout: float = 30.0,
+    ) -> PartialObjectMetadata: ...
+    @overload
+    async def create(
+        self,
+        obj: AnyObject,
+        *,
+        kind: KindLike[T],
+        want: Literal["object"] = "object",
+        dry_run: bool = False,
+        field_manager: str | None = None,
+        field_validation: FieldValidation | None = None,
+        timeout: float = 30.0,
+    ) -> T: ...
+    @overload
+    async def create(
+        self,
+        obj: AnyObject,
+        *,
+        kind: None = None,
+        want: Literal["object"] = "object",
+        dry_run: bool = False,
+        field_manager: str | None = None,
+        field_validation: FieldValidation | None = None,
+        timeout: float = 30.0,
+    ) -> Any: ...
+    async def create(
+        self,
+        obj: AnyObject,
+        *,
+        kind: KindLike[Any] | None = None,
+        want: Literal["object", "metadata"] = "object",
+        dry_run: bool = False,
+        field_manager: str | None = None,
+        field_validation: FieldValidation | None = None,
+        timeout: float = 30.0,
+    ) -> Any:
+        """Create an object; the namespace is the object's, else the configuration's.
+
+        Raises `AlreadyExists`, `Invalid` with causes, `Forbidden`. Never repeated blindly: after a lost connection it
+        raises `ConnectionLost`, and whether the object exists is to be looked up. A mapping is answered as a `Dynamic`
+        unless `kind` says otherwise.
+        """
+        target = target_of(obj, kind, self.config.namespace)
+        path = target.view.info.path(target.key.namespace)
+        query = write_query(
+            dry_run=dry_run, field_manager=field_manager or self.field_manager, field_validation=field_validation
+        )
+        return await self._write(
+            "POST", path, target, "create", query, target.encode(), JSON, want, dry_run, timeout, False
+        )
+
+    @overload
+    async def apply(
+        self,
+        obj: R,
+        *,
+        kind: None = None,
+        field_manager: str | None = None,
+        force: bool = False,
+        subresource: str | None = None,
+        want: Literal["object"] = "object",
+        dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
+        timeout: float = 30.0,
+    ) -> R: ...
+    @overload
+    async def apply(
+        self,
+        obj: AnyObject,
+        *,
+        kind: KindLike[Any] | None = None,
+        field_manager: str | None = None,
+        force: bool = False,
+        subresource: str | None = None,
+        want: Literal["metadata"],
+        dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
+        timeout: float = 30.0,
+    ) -> PartialObjectMetadata: ...
+    @overload
+    async def apply(
+        self,
+        obj: AnyObject,
+        *,
+        kind: KindLike[T],
+        field_manager: str | None = None,
+        force: bool = False,
+        subresource: str | None = None,
+        want: Literal["object"] = "object",
+        dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
+        timeout: float = 30.0,
+    ) -> T: ...
+    @overload
+    async def apply(
+        self,
+        obj: AnyObject,
+        *,
+        kind: None = None,
+        field_manager: str | None = None,
+        force: bool = False,
+        subresource: str | None = None,
+        want: Literal["object"] = "object",
+        dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
+        timeout: float = 30.0,
+    ) -> Any: ...
+    async def apply(
+        self,
+        obj: AnyObject,
+        *,
+        kind: KindLike[Any] | None = None,
+        field_manager: str | None = None,
+        force: bool = False,
+        subresource: str | None = None,
+        want: Literal["object", "metadata"] = "object",
+        dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
+        timeout: float = 30.0,
+    ) -> Any:
+        """Server-side apply (KEP-555): `obj` is all that the field manager wants of the object, created if missing.
+
+        Fields that this manager applied before and leaves out now are removed. Raises `Conflict` where another manager
+        owns a field with another value, unless `force`. A resourceVersion in `obj` makes it conditional.
+        """
+        target = target_of(obj, kind, self.config.namespace)
+        info = target.view.info
+        if not target.key.name:
+            raise ValueError(
+                f"apply {info.kind}: metadata.name is missing: apply needs a name, create() may generate one"
+            )
+        path = info.path(target.key.namespace, target.key.name, subresource)
+        query = write_query(
+            dry_run=dry_run,
+            field_manager=field_manager or self.field_manager,
+            field_validation=field_validation,
+            force=force,
+        )
+        return await self._write(
+            "PATCH", path, target, "apply", query, target.encode(), APPLY, want, dry_run, timeout, True
+        )
+
+    @overload
+    async def patch(
+        self,
+        kind: KindLike[T],
+        name: str,
+        patch: Patch,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        want: Literal["object"] = "object",
+        dry_run: bool = False,
+        field_manager: str | None = None,
+        field_validation: FieldValidation | None = None,
+        force: bool = False,
+        timeout: float = 30.0,
+    ) -> T: ...
+    @overload
+    async def patch(
+        self,
+        kind: KindLike[Any],
+        name: str,
+        patch: Patch,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        want: Literal["metadata"],
+        dry_run: bool = False,
+        field_manager: str | None = None,
+        field_validation: FieldValidation | None = None,
+        force: bool = False,
+        timeout: float = 30.0,
+    ) -> PartialObjectMetadata: ...
+    async def patch(
+        self,
+        kind: KindLike[Any],
+        name: str,
+        patch: Patch,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        want: Literal["object", "metadata"] = "object",
+        dry_run: bool = False,
+        field_manager: str | None = None,
+        field_validation: FieldValidation | None = None,
+        force: bool = False,
+        timeout: float = 30.0,
+    ) -> Any:
+        """Change an object by a patch; the patch's class says of which kind it is. `force` is for apply patches only.
+
+        Raises `NotFound`, `Invalid` (also when a JSON patch's `test` fails), `Conflict` (a resourceVersion in the patch
+        is not the object's), `UnsupportedMediaType` (a strategic merge patch of a custom resource).
+        """
+        view = view_of(kind)
+        key = Key(self.namespace_for(view.info, namespace), name)
+        if not name:
+            raise ValueError(f"patch {view.info.kind}: the name is empty")
+        path = view.info.path(key.namespace, name, subresource)
+        query = write_query(
+            dry_run=dry_run,
+            field_manager=field_manager or self.field_manager,
+            field_validation=field_validation,
+            force=force and patch.content_type == APPLY,
+        )
+        target = Target(view, key, "", "", None)
+        return await self._write(
+            "PATCH", path, target, "patch", query, patch.encode(), patch.content_type, want, dry_run, timeout, None
+        )
+
+    async def replace(
+        self,
+        obj: R,
+        *,
+        subresource: str | None = None,
+        dry_run: bool = False,
+        field_manager: str | None = None,
+        field_validation: FieldValidation | None = None,
+        timeout: float = 30.0,
+    ) -> R:
+        """Put a whole object in the place of the one whose resourceVersion it carries.
+
+        Fields that the class of `obj` does not know are lost: prefer `apply` or `patch` (rule A3). Raises `ValueError`
+        without a resourceVersion and `Conflict` when the object has changed since.
+        """
+        target = target_of(obj, None, self.config.namespace)
+        info = target.view.info
+        if not target.key.name or not target.resource_version:
+            raise ValueError(
+                f"replace {info.kind} {target.key}: metadata.name or metadata.resourceVersion is missing: "
+                "replace what you have read, or use apply()"
+            )
+        path = info.path(target.key.namespace, target.key.name, subresource)
+        query = write_query(
+            dry_run=dry_run, field_manager=field_manager or self.field_manager, field_validation=field_validation
+        )
+        return await self._write(
+            "PUT", path, target, "update", query, target.encode(), JSON, "object", dry_run, timeout, True
+        )
+
+    async def delete(
+        self,
+        what: KindLike[T] | Resource,
+        name: str = "",
+        namespace: str | None = None,
+        *,
+        propagation: Propagation | None = None,
+        preconditions: Preconditions | None = None,
+        grace_period: int | None = None,
+        dry_run: bool = False,
+        missing_ok: bool = False,
+        timeout: float = 30.0,
+    ) -> bool:
+        """Delete an object, given itself or by kind and name; True when it is gone, False while finalizers hold it.
+
+        An object that was read is deleted itself: its uid is a precondition, so that a namesake made since survives
+        (`Conflict`). `grace_period` is seconds, 0 at once. Raises `NotFound` unless `missing_ok` (then True).
+        """
+        if isinstance(what, (type, View)):
+            info = view_of(cast("KindLike[Any]", what)).info
+            key, uid = Key(self.namespace_for(info, namespace), name), ""
+        else:
+            target = target_of(what, None, self.config.namespace)
+            info, key, uid = target.view.info, target.key, target.uid
+            if name or namespace:
+                raise TypeError("delete(object) takes name and namespace from the object: leave them out")
+        if not key.name:
+            raise ValueError(f"delete {info.kind}: the name is empty; use delete_collection() for many")
+        if preconditions is None and uid:
+            preconditions = Preconditions(uid=uid)
+        options = delete_options(
+            propagation=propagation, preconditions=preconditions, grace_period=grace_period, dry_run=dry_run
+        )
+        try:
+            return await self._delete(info, key, options, preconditions, dry_run, timeout)
+        except NotFound as missing:
+            if missing_ok and not missing.kind_is_missing:
+                return True
+            raise
+
+    async def _delete(
+        self,
+        info: ResourceInfo,
+        key: Key,
+        options: dict[str, Any],
+        preconditions: Preconditions | None,
+        dry_run: bool,
+        timeout: float,
+    ) -> bool:
+        tokens = self.announce(info, key, "delete", dry_run)
+        outcome: WriteOutcome | None = None
+        try:
+            response = await self.raw.request(
+                "DELETE",
+                info.path(key.namespace, key.name),
+                body=encode(options) if options else None,
+                timeout=timeout,
+                # Without a uid a second attempt could hit the namesake that came after the first.
+                idempotent=bool(preconditions and preconditions.uid),
+            )
+            outcome = _deletion(response.body)
+            return outcome.deleted
+        finally:
+            self.report(tokens, outcome)
+
+    async def delete_collection(
+        self,
+        kind: KindLike[Any],
+        namespace: str | None = None,
+        *,
+        labels: Labels = None,
+        fields: Labels = None,
+        propagation: Propagation | None = None,
+        grace_period: int | None = None,
+        dry_run: bool = False,
+        timeout: float = 60.0,
+    ) -> None:
+        """Delete all objects of a namespace (the configuration's unless given) that the selectors match.
+
+        The server deletes one after the other and stops at the first refusal. Without selectors all of them go.
+        """
+        info = view_of(kind).info
+        key = Key(self.namespace_for(info, namespace), "")
+        options = delete_options(propagation=propagation, grace_period=grace_period, dry_run=dry_run)
+        tokens = self.announce(info, key, "delete", dry_run)
+        try:
+            await self.raw.request(
+                "DELETE",
+                info.path(key.namespace),
+                query=list_query(labels=labels, fields=fields),
+                body=encode(options) if options else None,
+                accept=accept_for(metadata_of(view_of(kind))),
+                timeout=timeout,
+            )
+        finally:
+            self.report(tokens, None)
+
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        target: Target,
+        verb: str,
+        query: Mapping[str, str],
+        body: bytes,
+        content_type: str,
+        want: str,
+        dry_run: bool,
+        timeout: float,
+        idempotent: bool | None,
+    ) -> Any:
+        view = target.view
+        tokens = self.announce(view.info, target.key, verb, dry_run)
+        outcome: WriteOutcome | None = None
+        try:
+            response = await self.raw.request(
+                method,
+                path,
+                query=query,
+                body=body,
+                accept=accept_for(view),
+                content_type=content_type,
+                timeout=timeout,
+                idempotent=idempotent,
+            )
+            data = response.body
+            if tokens:
+                outcome = outcome_of(data)
+        finally:
+            self.report(tokens, outcome)
+        if want == "metadata":
+            return read_as(PartialObjectMetadata, data, f"{method} {path}")
+        return read_object(view, data, f"{method} {path}")
+
+
+def _deletion(body: bytes) -> WriteOutcome:
+    """A Status says that the object is gone; the object itself, that something still holds it."""
+    answer = read_as(_Deleted, body, "DELETE")
+    if answer.kind == "Status":
+        return WriteOutcome(answer.details.uid if answer.details else "", "", deleted=True)
+    metadata = answer.metadata
+    waits_for_nothing = metadata.deletion_grace_period_seconds == 0 and not metadata.finalizers
+    gone = metadata.deletion_timestamp is None or waits_for_nothing
+    return WriteOutcome(metadata.uid, metadata.resource_version, deleted=gone)
