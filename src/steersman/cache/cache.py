@@ -1,0 +1,332 @@
+"""The cache: all informers of one client, reads over them, and the consistency of reads with own writes.
+
+Kinds are declared with `informer`; a read of anything else raises `NotCached`, so that nothing is ever watched by
+accident (C6). Reads are synchronous and never go to the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from steersman.cache.consistency import OwnWrite
+from steersman.cache.entry import Entry, Undecodable
+from steersman.cache.index import IndexFunction
+from steersman.cache.informer import Informer, Scope
+from steersman.cache.listwatch import ListWatch, RawListWatch
+from steersman.cache.shell import Server, Shell
+from steersman.cache.store import Transform
+from steersman.client.hooks import WriteObserver, WriteOutcome
+from steersman.client.raw import Raw
+from steersman.models import GVK, Key, KindLike, ObjectMeta, ResourceInfo, View, view_of
+from steersman.telemetry.clock import Now, utc_now
+from steersman.telemetry.log import get_logger
+
+__all__ = ["Cache", "CacheClient", "NotCached", "SyncTimeout"]
+
+T = TypeVar("T")
+
+ListWatches: TypeAlias = Callable[[ResourceInfo, Scope], ListWatch]
+
+_log = get_logger("cache")
+
+
+class CacheClient(Protocol):
+    """What the cache needs of a client."""
+
+    @property
+    def raw(self) -> Raw: ...
+    @property
+    def observers(self) -> list[WriteObserver]: ...
+
+
+class Selects(Protocol):
+    """A parsed label selector."""
+
+    def matches(self, labels: Mapping[str, str]) -> bool: ...
+
+
+class NotCached(LookupError):  # noqa: N818 - reads as what it says
+    """No informer covers the read: declare the kind, or read through the client."""
+
+
+class SyncTimeout(TimeoutError):  # noqa: N818 - reads as what it says
+    """Some informers have not synced in time; the message says which and why."""
+
+
+class Cache:
+    """Shared informers over one client.
+
+    `rng` jitters back-offs, `now` stamps metrics. `sources` replaces the requests to the server, for tests. One event
+    loop, one thread.
+    """
+
+    def __init__(
+        self,
+        client: CacheClient | None,
+        *,
+        rng: random.Random | None = None,
+        now: Now = utc_now,
+        sources: ListWatches | None = None,
+    ) -> None:
+        if client is None and sources is None:
+            raise TypeError("Cache needs a client, or sources= to list and watch from")
+        self._client = client
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
+        self._now = now
+        self._sources = sources or self._from_client
+        self._server = Server()
+        self._informers: dict[tuple[GVK, Scope], Informer] = {}
+        self._by_kind: dict[GVK, list[Informer]] = {}
+        self._by_resource: dict[tuple[str, str], list[Informer]] = {}
+        self._tasks: dict[Informer, asyncio.Task[None]] = {}
+        self._started = False
+        self._observer = _Observer(self._by_resource)
+
+    def informer(
+        self,
+        kind: KindLike[Any],
+        *,
+        namespace: str | None = None,
+        labels: object = None,
+        fields: object = None,
+        indexes: Mapping[str, IndexFunction] | None = None,
+        transform: Transform | None = None,
+    ) -> Informer:
+        """Declare that a kind is watched; the same arguments give the same informer, whatever the view (W11).
+
+        `labels` and `fields` are selectors, as text or parsed. An index function is given the object in the view of
+        `kind`. Starts watching at once when the cache has been started. Raises `ValueError` when an index or the
+        transform contradicts an earlier declaration.
+        """
+        view = kind if isinstance(kind, View) else view_of(kind)
+        info = view.info
+        scope = Scope((namespace or None) if info.namespaced else None, str(labels or ""), str(fields or ""))
+        known = self._informers.get((info.gvk, scope))
+        if known is None:
+            known = Informer(view, scope, transform=transform, now=self._now)
+            self._informers[info.gvk, scope] = known
+            self._by_kind.setdefault(info.gvk, []).append(known)
+            self._by_resource.setdefault((info.group, info.plural), []).append(known)
+            if self._started:
+                self._run(known)
+        elif transform is not None and known.store.transform is not transform:
+            raise ValueError(f"{info.kind}: the informer for {scope or 'all objects'} already has another transform")
+        for name, function in (indexes or {}).items():
+            known.declare_index(name, function, view)
+        return known
+
+    @property
+    def informers(self) -> tuple[Informer, ...]:
+        """All that were declared."""
+        return tuple(self._informers.values())
+
+    async def start(self) -> None:
+        """Start to list and watch; returns at once."""
+        if self._started:
+            return
+        self._started = True
+        if self._client is not None:
+            self._client.observers.append(self._observer)
+        for informer in self._informers.values():
+            self._run(informer)
+
+    async def wait_synced(self, timeout: float | None = None, informers: Iterable[Informer] | None = None) -> None:
+        """Return when all informers (or those given) have synced and their handlers have run (C3).
+
+        Raises `SyncTimeout` after `timeout` seconds, which names the kinds that are missing and what keeps them. A kind
+        whose CustomResourceDefinition does not exist syncs when that is created, and not before.
+        """
+        wanted = tuple(self._informers.values() if informers is None else informers)
+        try:
+            async with asyncio.timeout(timeout):
+                for informer in wanted:
+                    await informer.wait_synced()
+        except TimeoutError:
+            missing = [i for i in wanted if not i.synced]
+            reasons = "; ".join(f"{i.kind}: {i.problem or 'still listing'}" for i in missing)
+            raise SyncTimeout(f"{len(missing)} of {len(wanted)} informers have not synced: {reasons}") from None
+
+    async def close(self) -> None:
+        """Stop to watch; reads keep answering from what was known. Safe to call twice."""
+        if self._client is not None and self._observer in self._client.observers:
+            self._client.observers.remove(self._observer)
+        tasks, self._tasks = self._tasks, {}
+        for task in tasks.values():
+            task.cancel()
+        for task in tasks.values():
+            await asyncio.wait([task])
+        for informer in tasks:
+            informer.metrics.forget()
+
+    # Reads.
+
+    def get(self, kind: KindLike[T], key: Key) -> T | None:
+        """The object as cached, or `None`. Raises `NotCached`, and `Undecodable` when it does not fit its type."""
+        view = kind if isinstance(kind, View) else view_of(kind)
+        for informer in self._covering(view.info, key[0] or None):
+            entry = informer.get(key)
+            if entry is not None:
+                return entry.object(view)
+        return None
+
+    def list(
+        self,
+        kind: KindLike[T],
+        *,
+        namespace: str | None = None,
+        labels: Any = None,
+        owner: str | None = None,
+        index: tuple[str, str] | None = None,
+    ) -> tuple[T, ...]:
+        """The cached objects that fit all arguments, in no particular order.
+
+        `labels` is a selector, as text or parsed; `owner` a uid; `index` a declared index's name and a value. Objects
+        that do not fit their type are left out (`Informer.store.undecodables` has them, logs and metrics name them).
+        Raises `NotCached`, and `KeyError` for an index that was not declared.
+        """
+        view = kind if isinstance(kind, View) else view_of(kind)
+        selector = _selector(labels)
+        found: list[T] = []
+        seen: set[Key] = set()
+        informers = self._covering(view.info, namespace, str(labels or ""))
+        for informer in informers:
+            for entry in _select(informer, namespace, owner, index):
+                if len(informers) > 1:
+                    if entry.key in seen:
+                        continue
+                    seen.add(entry.key)
+                try:
+                    value = entry.object(view)
+                    if selector is None or selector.matches(_metadata(value, entry).labels):
+                        found.append(value)
+                except Undecodable:
+                    continue
+        return tuple(found)
+
+    def caches(self, kind: KindLike[Any], namespace: str | None = None) -> bool:
+        """Whether reads of that kind (in that namespace) are answered from the cache."""
+        view = kind if isinstance(kind, View) else view_of(kind)
+        try:
+            return bool(self._covering(view.info, namespace))
+        except NotCached:
+            return False
+
+    def outstanding(self, kind: KindLike[Any], key: Key | None = None) -> bool:
+        """Whether a read could be older than a write of this client; what to ask before awaiting `read_barrier`."""
+        view = kind if isinstance(kind, View) else view_of(kind)
+        for informer in self._by_resource.get((view.info.group, view.info.plural), ()):
+            if informer.writes.active and informer.writes.unseen(key):
+                return True
+        return False
+
+    async def read_barrier(self, kind: KindLike[Any], key: Key | None = None, timeout: float = 5.0) -> bool:
+        """Wait until reads of `key` (or of lists of the kind) are no older than any finished write of this client (C2).
+
+        Returns true at once where nothing is outstanding, and false after `timeout` seconds: then the read may be
+        older, and the write holds back nobody any more.
+        """
+        view = kind if isinstance(kind, View) else view_of(kind)
+        fresh = True
+        for informer in self._by_resource.get((view.info.group, view.info.plural), ()):
+            if informer.writes.active and informer.writes.unseen(key):
+                informer.metrics.own_write_waits.inc()
+                if not await informer.writes.wait(key, timeout):
+                    fresh = False
+                    informer.metrics.own_write_timeouts.inc()
+                    _log.warning(
+                        "an own write has not arrived in time: the read may be older than it",
+                        kind=informer.kind,
+                        key=str(key) if key else "",
+                        seconds=timeout,
+                    )
+        return fresh
+
+    def _covering(self, info: ResourceInfo, namespace: str | None, labels: str = "") -> list[Informer]:
+        """The informers that together answer a read: the one for all objects, else those that come nearest."""
+        informers = self._by_kind.get(info.gvk, ())
+        fitting = [i for i in informers if not namespace or i.scope.namespace in (None, namespace)]
+        if not fitting:
+            raise NotCached(
+                f"{info.gvk} {f'in namespace {namespace} ' if namespace else ''}is not cached: declare it "
+                "(owns=, reads=, watches=, or Cache.informer), or read it through the client"
+            )
+        for informer in fitting:
+            if informer.scope.namespace is None and not informer.scope.selects:
+                return [informer]
+        exact = [i for i in fitting if labels and i.scope.labels == labels and not i.scope.fields]
+        whole = [i for i in fitting if not i.scope.selects]
+        return exact or whole or fitting
+
+    def _run(self, informer: Informer) -> None:
+        loop = asyncio.get_running_loop()
+        store, started = informer.store, self._now().timestamp()
+        informer.metrics.observe(
+            objects=lambda: len(store),
+            stored=lambda: store.bytes,
+            last=lambda: informer.last_event,
+            lag=lambda: max(0.0, self._now().timestamp() - (informer.last_event or started)),
+        )
+        source = self._sources(informer.info, informer.scope)
+        shell = Shell(informer, source, server=self._server, rng=self._rng)
+        self._tasks[informer] = loop.create_task(shell.run(), name=f"informer {informer.kind} {informer.scope}")
+
+    def _from_client(self, info: ResourceInfo, scope: Scope) -> ListWatch:
+        assert self._client is not None
+        return RawListWatch(self._client.raw, info, namespace=scope.namespace, labels=scope.labels, fields=scope.fields)
+
+
+class _Observer:
+    """Tells the informers of this client's writes (C2)."""
+
+    def __init__(self, informers: Mapping[tuple[str, str], list[Informer]]) -> None:
+        self._informers = informers
+
+    def before_write(self, info: ResourceInfo, key: Key, verb: str) -> Any:
+        return [
+            (informer, informer.writes.begin(key))
+            for informer in self._informers.get((info.group, info.plural), ())
+            if informer.scope.namespace in (None, key.namespace)
+        ]
+
+    def after_write(self, token: Any, outcome: WriteOutcome | None) -> None:
+        pairs: list[tuple[Informer, OwnWrite]] = token
+        for informer, write in pairs:
+            if outcome is None:
+                informer.writes.abandon(write)
+            else:
+                informer.writes.finish(write, outcome.uid, outcome.resource_version, outcome.deleted)
+
+
+def _select(
+    informer: Informer, namespace: str | None, owner: str | None, index: tuple[str, str] | None
+) -> Iterator[Entry]:
+    if index is not None:
+        entries: Iterable[Entry] = informer.indexed(*index)
+    elif owner is not None:
+        entries = informer.owned_by(owner)
+    else:
+        yield from informer.entries(namespace)
+        return
+    for entry in entries:
+        if namespace and entry.key.namespace != namespace:
+            continue
+        if owner is None or owner in entry.owner_uids:
+            yield entry
+
+
+def _selector(labels: Any) -> Selects | None:
+    if not labels:
+        return None
+    if isinstance(labels, str):
+        from steersman.models.selectors import parse_labels
+
+        return parse_labels(labels)
+    return labels
+
+
+def _metadata(value: object, entry: Entry) -> ObjectMeta:
+    metadata = getattr(value, "metadata", None)
+    return metadata if isinstance(metadata, ObjectMeta) else entry.metadata()

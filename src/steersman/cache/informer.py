@@ -1,0 +1,302 @@
+"""The informer: takes in the bytes of one kind and scope, keeps the store, and tells the handlers what changed.
+
+`feed` is the hot path, one synchronous pass: bytes, store, handlers, and with them the work queues. An informer does
+no I/O of its own; its shell reads the bytes and drives the reflector. One informer serves every view of its kind (W11).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from steersman.cache.consistency import OwnWrites
+from steersman.cache.entry import Change, Entry, Undecodable
+from steersman.cache.index import IndexFunction
+from steersman.cache.metrics import InformerMetrics
+from steersman.cache.store import Store, Transform
+from steersman.cache.versions import at_least, older
+from steersman.cache.wire import error_of, event_of, head_of, initial_end, items_of, named
+from steersman.models import Key, View
+from steersman.telemetry.clock import Now, utc_now
+from steersman.telemetry.log import get_logger
+
+__all__ = ["Fed", "Handler", "Informer", "Scope"]
+
+Handler: TypeAlias = Callable[[Change], None]
+"""Hears of every change, in order, in the same pass in which its bytes arrive. What it raises is logged and counted."""
+
+SLICE: Final = 1000
+"""Changes told in one go after a list; between two slices the event loop gets its turn."""
+
+_log = get_logger("cache")
+
+
+class Scope(NamedTuple):
+    """Which objects of a kind an informer keeps."""
+
+    namespace: str | None = None
+    labels: str = ""
+    fields: str = ""
+
+    def __str__(self) -> str:
+        parts = (f"namespace={self.namespace}" if self.namespace else "", self.labels, self.fields)
+        return " ".join(p for p in parts if p)
+
+    @property
+    def selects(self) -> bool:
+        """Whether a selector hides objects of the namespace (or cluster)."""
+        return bool(self.labels or self.fields)
+
+
+class Fed(NamedTuple):
+    """What `feed` took in: up to which version, and from where on to go on after the initial events' end."""
+
+    version: str
+    rest: list[bytes] | None
+
+
+class Informer:
+    """All objects of one kind and scope, kept current.
+
+    Reads are synchronous, and complete and consistent as of one moment once `synced`. Before that they are empty.
+    """
+
+    def __init__(
+        self, view: View[Any], scope: Scope | None = None, *, transform: Transform | None = None, now: Now = utc_now
+    ) -> None:
+        info = view.info
+        self.view = view
+        self.info = info
+        self.scope = scope = scope or Scope()
+        self.kind = f"{info.kind}.{info.group}" if info.group else info.kind
+        self.store = Store(
+            view, transform=transform, on_undecodable=self._undecodable, on_index_error=self._index_failed
+        )
+        self.writes = OwnWrites(self)
+        self.metrics = InformerMetrics(self.kind, str(scope))
+        self.version = ""
+        """Everything up to this resourceVersion has been taken in."""
+        self.problem = ""
+        """What keeps the watch from running at the moment; empty when nothing does."""
+        self.parked = False
+        """Whether the server does not serve the kind (W10)."""
+        self.last_event: float = 0.0
+        """When the server last said anything, in seconds of the wall clock."""
+        self._now = now
+        self._handlers: tuple[Handler, ...] = ()
+        self._joining: list[Handler] = []
+        self._telling = False
+        self._synced = asyncio.Event()
+        self._staging = False
+        self._log = _log
+
+    # For readers.
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first whole content is in the store and all handlers have heard of it (C3)."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Return as soon as `synced`."""
+        await self._synced.wait()
+
+    def get(self, key: Key) -> Entry | None:
+        """The entry of a key, or `None`."""
+        return self.store.get(key)
+
+    def entries(self, namespace: str | None = None) -> Iterator[Entry]:
+        """All entries, or those of a namespace, as of now."""
+        return self.store.entries(namespace)
+
+    def owned_by(self, uid: str) -> list[Entry]:
+        """The entries with that owner (C5)."""
+        return self.store.by_owner(uid)
+
+    def indexed(self, name: str, value: str) -> list[Entry]:
+        """The entries under a value of a declared index; raises `KeyError` for an unknown index."""
+        return self.store.by_index(name, value)
+
+    def declare_index(self, name: str, function: IndexFunction, view: View[Any] | None = None) -> None:
+        """Add an index over objects in `view`; raises `ValueError` when the name has another function."""
+        self.store.declare(name, function, view)
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def seen(self, key: Key, resource_version: str) -> bool:
+        """Whether that version of an object, or a newer one, has been taken in; deletes count."""
+        entry = self.get(key)
+        if entry is not None and at_least(entry.resource_version, resource_version):
+            return True
+        return at_least(self.version, resource_version)
+
+    def is_echo(self, change: Change) -> bool:
+        """Whether a change only brings back what a write of this process's client made and knows already."""
+        entry = change.new
+        return entry is not None and self.writes.is_echo(entry.uid, entry.resource_version)
+
+    def add_handler(self, handler: Handler) -> None:
+        """Tell `handler` of everything that is there, as initial adds, and of all changes from now on."""
+        if self._telling:
+            self._joining.append(handler)
+            return
+        if self.synced:
+            for entry in self.entries():
+                self._tell_one(handler, Change("add", entry.key, None, entry, initial=True))
+        self._handlers = (*self._handlers, handler)
+
+    def remove_handler(self, handler: Handler) -> None:
+        """Tell `handler` nothing more; ignores one that was not added."""
+        self._handlers = tuple(h for h in self._handlers if h != handler)
+        self._joining = [h for h in self._joining if h != handler]
+
+    # For the shell.
+
+    def begin(self) -> None:
+        """Collect a new content."""
+        self.store.begin()
+        self._staging = True
+
+    def discard(self) -> None:
+        """Forget the content that is being collected."""
+        self.store.discard()
+        self._staging = False
+
+    def feed(self, lines: list[bytes]) -> Fed:  # noqa: C901 - the hot path is one loop
+        """Take in whole lines of a watch stream; stops after the bookmark that ends the initial events.
+
+        Raises the `ApiError` of an ERROR event and `Malformed`; what came before it is taken in and `version` says
+        how far.
+        """
+        apply, stage, staging = self.store.apply, self.store.stage, self._staging
+        handlers, writes = self._handlers, self.writes
+        version = self.version
+        taken = 0
+        try:
+            for line in lines:
+                taken += 1
+                if not line:
+                    continue
+                event, meta, body, guessed = event_of(line)
+                if event == "BOOKMARK":
+                    if staging and initial_end(line):
+                        return Fed(meta.resource_version, lines[taken:])
+                    if not staging:
+                        version = _later(version, meta.resource_version)
+                elif event == "ERROR":
+                    raise error_of(body, f"WATCH {self.info.path(self.scope.namespace)}")
+                elif staging:
+                    stage(event, meta, body, guessed)
+                else:
+                    for change in apply(event, meta, body, guessed):
+                        for handler in handlers:
+                            try:
+                                handler(change)
+                            except Exception:  # noqa: BLE001 - a handler must not end the stream (R1)
+                                self._handler_failed(change)
+                    version = _later(version, meta.resource_version)
+                    if writes.active:
+                        writes.saw(Key(meta.namespace, meta.name), meta.resource_version)
+        finally:
+            self.version = version
+            self._took_in(taken)
+        return Fed(version, None)
+
+    def stage_page(self, page: bytes) -> tuple[str, str]:
+        """Take one page of a list into the new content; its version and the token of the next. Raises `Malformed`."""
+        version, token, items = items_of(page)
+        stage = self.store.stage
+        api_version, kind = self.info.api_version, self.info.kind
+        for item in items:
+            meta, body, guessed = head_of(named(bytes(item), api_version, kind))
+            stage("ADDED", meta, body, guessed)
+        self._took_in(len(items))
+        return version, token
+
+    async def commit(self, version: str) -> None:
+        """Swap the new content in at once, then tell the handlers; `synced` when they have all heard (C3)."""
+        self._staging = False
+        self.metrics.relists.inc()
+        changes = self.store.commit(initial=not self.synced)
+        self.version = version
+        await self._tell_all(changes)
+        self._synced.set()
+
+    async def clear(self) -> None:
+        """Drop everything, with deletes to the handlers (W10)."""
+        self._staging = False
+        await self._tell_all(self.store.clear())
+
+    async def _tell_all(self, changes: Iterator[Change]) -> None:
+        self._telling = True
+        try:
+            while part := list(islice(changes, SLICE)):
+                for change in part:
+                    for handler in self._handlers:
+                        self._tell_one(handler, change)
+                if len(part) == SLICE:
+                    await asyncio.sleep(0)
+        finally:
+            self._telling = False
+        if self.writes.active:
+            self.writes.advance()
+        joining, self._joining = self._joining, []
+        for handler in joining:
+            for entry in self.entries():
+                self._tell_one(handler, Change("add", entry.key, None, entry, initial=True))
+            self._handlers = (*self._handlers, handler)
+
+    def _tell_one(self, handler: Handler, change: Change) -> None:
+        try:
+            handler(change)
+        except Exception:  # noqa: BLE001 - a handler must not end the stream (R1)
+            self._handler_failed(change)
+
+    def _took_in(self, events: int) -> None:
+        self.last_event = self._now().timestamp()
+        self.metrics.events.inc(events)
+        self.store.tidy()
+        if self.writes.active:
+            self.writes.advance()
+
+    # What went wrong with single objects.
+
+    def _handler_failed(self, change: Change) -> None:
+        self.metrics.handler_errors.inc()
+        self._log.exception(
+            "a handler failed",
+            kind=self.kind,
+            namespace=change.key.namespace,
+            name=change.key.name,
+            change=change.type,
+        )
+
+    def _index_failed(self, index: str, key: Key, problem: Exception) -> None:
+        self.metrics.handler_errors.inc()
+        self._log.error(
+            "an index function failed: the object is not in that index",
+            kind=self.kind,
+            namespace=key.namespace,
+            name=key.name,
+            index=index,
+            exc_info=problem,
+        )
+
+    def _undecodable(self, error: Undecodable) -> None:
+        self.metrics.undecodable.inc()
+        self._log.error(
+            "an object does not fit its type: it is kept, and read as undecodable",
+            kind=self.kind,
+            namespace=error.key.namespace,
+            name=error.key.name,
+            resource_version=error.resource_version,
+            path=error.path,
+            problem=error.problem,
+        )
+
+
+def _later(known: str, new: str) -> str:
+    return known if not new or older(new, known) else new

@@ -1,0 +1,63 @@
+"""Whether values of a type can be handed to many readers at once: whether they are immutable all the way down (C1).
+
+Models freeze their own mappings and use tuples; a field of type `Any`, `dict` or `list` would let one reader change
+what another reads, so objects with such a field are decoded anew for each.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, cast
+
+import msgspec
+from msgspec import inspect
+
+__all__ = ["shareable"]
+
+_MUTABLE = (inspect.AnyType, inspect.ListType, inspect.SetType, inspect.ByteArrayType, inspect.RawType)
+
+
+@cache
+def shareable(kind: Any) -> bool:
+    """True when no reader of a decoded value of `kind` could change it. Looked up once per type."""
+    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
+        return False
+    return _immutable(inspect.type_info(kind), set())
+
+
+def _immutable(info: inspect.Type, seen: set[type]) -> bool:
+    if isinstance(info, _MUTABLE):
+        return False
+    if isinstance(info, inspect.Metadata):
+        return _immutable(info.type, seen)
+    if isinstance(info, inspect.StructType):
+        return _immutable_struct(info, seen)
+    if isinstance(info, inspect.CollectionType | inspect.VarTupleType):
+        return _immutable(cast(Any, info).item_type, seen)
+    if isinstance(info, inspect.TupleType):
+        return all(_immutable(item, seen) for item in info.item_types)
+    if isinstance(info, inspect.UnionType):
+        return all(_immutable(member, seen) for member in info.types)
+    if isinstance(info, inspect.CustomType):
+        return not issubclass(info.cls, dict | list | set)
+    return not isinstance(info, inspect.DictType | inspect.TypedDictType | inspect.DataclassType)
+
+
+def _immutable_struct(info: inspect.StructType, seen: set[type]) -> bool:
+    if info.cls in seen:
+        return True
+    seen.add(info.cls)
+    if not info.cls.__struct_config__.frozen:
+        return False
+    frozen_maps: tuple[str, ...] = getattr(info.cls, "__mapping_fields__", ())
+    for field in info.fields:
+        kind = field.type
+        while isinstance(kind, inspect.Metadata):
+            kind = kind.type
+        members = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
+        for member in members:
+            if isinstance(member, inspect.DictType) and field.name in frozen_maps:
+                member = member.value_type
+            if not _immutable(member, seen):
+                return False
+    return True

@@ -1,0 +1,287 @@
+"""The reflector's shell: performs what the state machine decides, on real bytes and the event loop's clock.
+
+One task per informer, one timer per stream, and nothing per event. It never raises for anything that a server or a
+handler does; it ends when it is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Final
+
+from msgspec.structs import replace
+
+from steersman.cache.informer import Informer
+from steersman.cache.listwatch import ListWatch
+from steersman.cache.reflector import (
+    Begin,
+    Clear,
+    Commit,
+    Continue,
+    Discard,
+    Effect,
+    Ended,
+    Event,
+    Failed,
+    Failure,
+    ForgetWatchList,
+    InitialEnd,
+    OpenStream,
+    PageRead,
+    Phase,
+    Progressed,
+    ReadPage,
+    Report,
+    Sleep,
+    Slept,
+    Start,
+    State,
+    Stop,
+    step,
+)
+from steersman.cache.wire import LineSplitter, Malformed
+from steersman.client.errors import (
+    ApiError,
+    BadRequest,
+    ClientError,
+    Expired,
+    Forbidden,
+    Invalid,
+    MethodNotAllowed,
+    NotAcceptable,
+    NotFound,
+    TooManyRequests,
+    Unauthorized,
+    UnsupportedMediaType,
+)
+from steersman.telemetry.log import get_logger
+
+__all__ = ["Server", "Shell", "failure_of"]
+
+WATCH_SECONDS: Final = (40.0, 48.0)
+"""How long a watch is asked for. The server sends a bookmark before it ends one, so that the position stays fresh
+however little happens; and because a living stream ends, a dead one is known by its silence within a minute (W7)."""
+INITIAL_SECONDS: Final = (300.0, 600.0)
+"""How long a stream that begins with the whole content is asked for."""
+SLACK: Final = 10.0
+YIELD_EVERY: Final = 512 * 1024
+"""Bytes after which other tasks get their turn, in case the transport has everything ready at once."""
+
+_log = get_logger("cache")
+
+
+class Server:
+    """What is known of one API server, shared by all its reflectors."""
+
+    __slots__ = ("watch_list",)
+
+    def __init__(self) -> None:
+        self.watch_list = True
+        """False once the server has refused a WatchList (W2)."""
+
+
+class _Watchdog:
+    """One timer per stream: moved lazily, so that a chunk costs no timer operation."""
+
+    __slots__ = ("_deadline", "_handle", "_limit", "_loop", "last")
+
+    def __init__(self, limit: float, deadline: asyncio.Timeout) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._limit = limit
+        self._deadline = deadline
+        self.last = self._loop.time()
+        self._handle = self._loop.call_later(limit, self._look)
+
+    def heard(self) -> None:
+        self.last = self._loop.time()
+
+    def stop(self) -> None:
+        self._handle.cancel()
+
+    def _look(self) -> None:
+        due = self.last + self._limit
+        if self._loop.time() >= due:
+            self._deadline.reschedule(self._loop.time())
+        else:
+            self._handle = self._loop.call_at(due, self._look)
+
+
+class Shell:
+    """Keeps one informer current from one `ListWatch`."""
+
+    def __init__(self, informer: Informer, source: ListWatch, *, server: Server, rng: random.Random) -> None:
+        self.state = State(watch_list=server.watch_list)
+        self._informer = informer
+        self._source = source
+        self._server = server
+        self._rng = rng
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        loop = asyncio.get_running_loop()
+        self.state = State(watch_list=self._server.watch_list)
+        try:
+            effect = await self._advance(Start())
+            while True:
+                match effect:
+                    case ReadPage():
+                        effect = await self._advance(await self._read_page(effect))
+                    case OpenStream():
+                        effect = await self._stream(effect)
+                    case Sleep(seconds=seconds):
+                        await asyncio.sleep(seconds * (1.0 + 0.5 * self._rng.random()))
+                        effect = await self._advance(Slept(loop.time()))
+                    case _:
+                        return
+        finally:
+            self.state, _ = step(self.state, Stop())
+            self._informer.discard()
+
+    async def _advance(self, event: Event) -> Effect:
+        """Step, perform all that is local, and return the piece of I/O that is left."""
+        informer = self._informer
+        if isinstance(event, Failed):
+            informer.metrics.failed(event.failure.value)
+        if not self._server.watch_list and self.state.watch_list:
+            self.state = replace(self.state, watch_list=False)  # another reflector has learned it
+        self.state, effects = step(self.state, event)
+        informer.parked = self.state.phase is Phase.PARKED
+        for effect in effects[:-1]:
+            match effect:
+                case Begin():
+                    informer.begin()
+                case Commit(version=version):
+                    await informer.commit(version)
+                    informer.problem = ""
+                case Discard():
+                    informer.discard()
+                case Clear():
+                    await informer.clear()
+                case ForgetWatchList():
+                    self._server.watch_list = False
+                case Report():
+                    self._report(effect)
+                case _:
+                    raise AssertionError(f"{effect!r} must be the last of its step")
+        return effects[-1]
+
+    def _report(self, report: Report) -> None:
+        informer = self._informer
+        if report.level == "warning" or informer.problem:
+            informer.problem = f"{report.event}: {report.problem}" if report.problem else report.event
+        if report.level == "info":
+            informer.problem = ""
+        say = {"debug": _log.debug, "info": _log.info, "warning": _log.warning}[report.level]
+        details = {"problem": report.problem} if report.problem else {}
+        say(report.event, kind=informer.kind, scope=str(informer.scope), **details)
+
+    async def _read_page(self, effect: ReadPage) -> Event:
+        time = asyncio.get_running_loop().time
+        try:
+            page = await self._source.list_page(
+                limit=effect.limit, continue_=effect.continue_, resource_version="", match=""
+            )
+            version, token = self._informer.stage_page(page)
+        except Exception as problem:  # noqa: BLE001 - whatever goes wrong, the answer is to try again later
+            return self._failed(problem, time())
+        return PageRead(version, token, time())
+
+    async def _stream(self, effect: OpenStream) -> Effect:
+        """Read one stream until it ends or something else is to be done; returns that."""
+        seconds = self._rng.uniform(*(INITIAL_SECONDS if effect.initial else WATCH_SECONDS))
+        limit = WATCH_SECONDS[1] + SLACK
+        deadline = asyncio.timeout(None)
+        time = asyncio.get_running_loop().time
+        try:
+            async with deadline:
+                watchdog = _Watchdog(limit, deadline)
+                try:
+                    left = await self._read_stream(effect, seconds, watchdog)
+                finally:
+                    watchdog.stop()
+            if left is not None:
+                return left
+            event: Event = Ended(time())
+        except Exception as problem:  # noqa: BLE001 - whatever goes wrong, the answer is to try again later
+            if isinstance(problem, TimeoutError) and deadline.expired():
+                event = Failed(Failure.SILENT, f"neither event nor bookmark for {limit:.0f} s", time())
+            else:
+                event = self._failed(problem, time())
+        self._note_progress()
+        return await self._advance(event)
+
+    async def _read_stream(self, effect: OpenStream, seconds: float, watchdog: _Watchdog) -> Effect | None:
+        splitter = LineSplitter()
+        taken = 0
+        stream = self._source.watch(
+            resource_version=effect.version, send_initial_events=effect.initial, timeout=seconds
+        )
+        async with stream as chunks:
+            async for chunk in chunks:
+                watchdog.heard()
+                lines = splitter.feed(chunk)
+                if not lines:
+                    continue
+                left = await self._take_in(lines.split(b"\n"))
+                if left is not None:
+                    return left
+                taken += len(lines)
+                if taken > YIELD_EVERY:
+                    taken = 0
+                    await asyncio.sleep(0)
+                    watchdog.heard()
+        return None
+
+    async def _take_in(self, lines: list[bytes]) -> Effect | None:
+        """Feed whole lines; what is to be done instead of reading on, if anything."""
+        time = asyncio.get_running_loop().time
+        fed = self._informer.feed(lines)
+        while fed.rest is not None:
+            effect = await self._advance(InitialEnd(fed.version, time()))
+            if not isinstance(effect, Continue):
+                return effect
+            fed = self._informer.feed(fed.rest)
+        self.state, effects = step(self.state, Progressed(self._informer.version, time()))
+        if self._informer.problem:
+            self._recovered()
+        return None if isinstance(effects[-1], Continue) else effects[-1]
+
+    def _note_progress(self) -> None:
+        # A failure in the middle of a run of lines must not lose the position that the lines before it reached.
+        version = self._informer.version
+        if self.state.phase is Phase.WATCHING and version != self.state.version:
+            self.state, _ = step(self.state, Progressed(version, asyncio.get_running_loop().time()))
+
+    def _recovered(self) -> None:
+        if self.state.phase is Phase.WATCHING:
+            self._informer.problem = ""
+            _log.info("the watch runs again", kind=self._informer.kind, scope=str(self._informer.scope))
+
+    def _failed(self, problem: Exception, at: float) -> Failed:
+        failure = failure_of(problem)
+        if failure is Failure.UNREACHABLE and not isinstance(problem, ClientError):
+            _log.exception("an informer's stream failed unexpectedly", kind=self._informer.kind)
+        wait = problem.retry_after if isinstance(problem, ApiError) else None
+        return Failed(failure, str(problem) or type(problem).__name__, at, wait or 0.0)
+
+
+def failure_of(problem: Exception) -> Failure:
+    """What an exception means to the state machine."""
+    match problem:
+        case Malformed():
+            return Failure.MALFORMED
+        case Expired():
+            return Failure.EXPIRED
+        case NotFound():
+            return Failure.MISSING
+        case TooManyRequests():
+            return Failure.THROTTLED
+        case Unauthorized() | Forbidden():
+            return Failure.FORBIDDEN
+        case BadRequest() | MethodNotAllowed() | NotAcceptable() | UnsupportedMediaType() | Invalid():
+            return Failure.REFUSED
+        case ApiError(code=501):
+            return Failure.REFUSED
+        case _:
+            return Failure.UNREACHABLE

@@ -1,0 +1,408 @@
+"""The store: every object of one kind and scope as compressed bytes, with the indexes to find them.
+
+It is the one owner of cached state and is changed by one informer only, in the event loop's thread. It talks to
+nobody: `apply` and `commit` say what changed, and the informer tells the handlers. Names, versions and owners live in
+records and strings, which the garbage collector never visits.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Final, TypeAlias, TypeVar
+
+from steersman.cache import records
+from steersman.cache.codecs import PLAIN, Codecs
+from steersman.cache.entry import Change, Entry, Undecodable
+from steersman.cache.index import Declared, Index, IndexFunction, key_of_member, member_of
+from steersman.cache.shareable import shareable
+from steersman.cache.versions import older
+from steersman.cache.wire import Meta
+from steersman.models import DecodeError, Key, KindLike, View, view_of
+
+__all__ = ["Store", "Transform"]
+
+T = TypeVar("T")
+Transform: TypeAlias = Callable[[bytes], bytes]
+"""Takes an object's JSON without managedFields and returns what the cache shall keep of it. Must leave apiVersion,
+kind and metadata's name, namespace, uid and resourceVersion alone."""
+
+_Objects: TypeAlias = dict[str, dict[str, bytes]]
+
+SAMPLE: Final = 1000
+"""Objects from which a dictionary is trained."""
+FEW: Final = 64
+"""Collections smaller than this stay plain."""
+HOT: Final = 512
+"""Decoded objects that are kept."""
+GONE: Final = 1024
+"""Deleted objects whose uids are remembered, so that a late event does not bring one back."""
+
+
+class _Staged:
+    """A new content that is being collected beside the current one."""
+
+    __slots__ = ("bytes", "count", "declared", "objects", "owners")
+
+    def __init__(self, declared: dict[str, Declared]) -> None:
+        self.objects: _Objects = {}
+        self.owners = Index()
+        self.declared = {name: Declared(d.function, d.view) for name, d in declared.items()}
+        self.count = 0
+        self.bytes = 0
+
+
+class Store:
+    """All objects of one kind and scope."""
+
+    def __init__(
+        self,
+        view: View[Any],
+        *,
+        transform: Transform | None = None,
+        on_undecodable: Callable[[Undecodable], None] = lambda _problem: None,
+        on_index_error: Callable[[str, Key, Exception], None] = lambda _index, _key, _problem: None,
+    ) -> None:
+        self.view = view
+        self.transform = transform
+        self._content = _Staged({})
+        self._staged: _Staged | None = None
+        self._codecs = Codecs()
+        self._trained_on = 0
+        self._hot: OrderedDict[tuple[Any, Key], tuple[bytes, Any]] = OrderedDict()
+        self._gone: dict[str, None] = {}
+        self._bad: dict[Key, Undecodable] = {}
+        self._on_undecodable = on_undecodable
+        self._on_index_error = on_index_error
+
+    # Reading.
+
+    def __len__(self) -> int:
+        return self._content.count
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all records; Python's own overhead of about 150 bytes an object comes on top."""
+        return self._content.bytes
+
+    def get(self, key: Key) -> Entry | None:
+        """The entry of a key."""
+        names = self._content.objects.get(key[0])
+        record = names.get(key[1]) if names is not None else None
+        return None if record is None else Entry(self, Key(*key), record)
+
+    def entries(self, namespace: str | None = None) -> Iterator[Entry]:
+        """All entries, or those of a namespace, as of now: later changes do not show."""
+        objects = self._content.objects
+        spaces = tuple(objects) if namespace is None else (namespace,)
+        for space, names in [(s, tuple(objects.get(s, {}).items())) for s in spaces]:
+            for name, record in names:
+                yield Entry(self, Key(space, name), record)
+
+    def by_owner(self, uid: str) -> list[Entry]:
+        """The objects that have the object of that uid among their owners."""
+        return self._found(self._content.owners.find(uid))
+
+    def by_index(self, name: str, value: str) -> list[Entry]:
+        """The objects under a value of a declared index; raises `KeyError` for an index that was not declared."""
+        declared = self._content.declared.get(name)
+        if declared is None:
+            known = ", ".join(sorted(self._content.declared)) or "none"
+            raise KeyError(
+                f"{self.view.info.kind} has no index {name!r} (declared: {known}): pass it to informer(indexes=)"
+            )
+        return self._found(declared.index.find(value))
+
+    def _found(self, members: tuple[str, ...]) -> list[Entry]:
+        found = (self.get(key_of_member(m)) for m in members)
+        return [entry for entry in found if entry is not None]
+
+    def body_of(self, record: bytes) -> bytes:
+        """The JSON of a record."""
+        codec, _size, payload = records.payload_of(record)
+        return self._codecs.decode(codec, payload)
+
+    def read(self, entry: Entry, kind: KindLike[T]) -> T:
+        """The entry decoded in a view, from the hot ones where possible; raises `Undecodable`."""
+        view = kind if isinstance(kind, View) else view_of(kind)
+        slot = (view.type, entry.key)
+        hot = self._hot.get(slot)
+        if hot is not None and hot[0] is entry.record:
+            self._hot.move_to_end(slot)
+            return hot[1]
+        try:
+            value = view.decode(entry.raw())
+        except DecodeError as problem:
+            raise self.undecodable(entry, problem) from None
+        if shareable(view.type):
+            self._hot[slot] = (entry.record, value)
+            if len(self._hot) > HOT:
+                self._hot.popitem(last=False)
+        return value
+
+    def undecodable(self, entry: Entry, problem: DecodeError) -> Undecodable:
+        """The error for an entry that does not fit its type; reports each version once."""
+        known = self._bad.get(entry.key)
+        if known is not None and known.resource_version == entry.resource_version:
+            return known
+        info = self.view.info
+        error = Undecodable(info.kind, entry.key, entry.resource_version, problem.message, problem.path)
+        self._bad[entry.key] = error
+        self._on_undecodable(error)
+        return error
+
+    @property
+    def undecodables(self) -> tuple[Undecodable, ...]:
+        """What of the current content was found not to fit its type."""
+        return tuple(self._bad.values())
+
+    # Changing.
+
+    def apply(self, event: str, meta: Meta, body: bytes, guessed: bool = False) -> tuple[Change, ...]:
+        """Take in one watch event ("ADDED", "MODIFIED", "DELETED"); returns what changed, in order.
+
+        Duplicates and events older than what is kept change nothing, nor does a late event of an object that is gone.
+        """
+        content = self._content
+        namespace, name = meta.namespace, meta.name
+        names = content.objects.get(namespace)
+        old = names.get(name) if names is not None else None
+        if event == "DELETED":
+            return self._deleted(old, meta, body, guessed)
+        if self._gone and meta.uid in self._gone and (old is None or not records.same_object(old, meta)):
+            return ()
+        key = Key(namespace, name)
+        if old is None:
+            if names is None:
+                names = content.objects[namespace] = {}
+            return (Change("add", key, None, self._put(content, key, None, meta, body, guessed)),)
+        before = Entry(self, key, old)
+        known = before.resource_version
+        if known == meta.resource_version and known:
+            if records.same_object(old, meta):
+                return ()
+        elif older(meta.resource_version, known):
+            return ()
+        if records.same_object(old, meta):
+            return (Change("update", key, before, self._put(content, key, old, meta, body, guessed)),)
+        self._bury(before)
+        return (
+            Change("delete", key, before, None),
+            Change("add", key, None, self._put(content, key, old, meta, body, guessed)),
+        )
+
+    def _deleted(self, old: bytes | None, meta: Meta, body: bytes, guessed: bool) -> tuple[Change, ...]:
+        key = Key(meta.namespace, meta.name)
+        if old is None or not records.same_object(old, meta):
+            self._remember_gone(meta.uid)
+            return ()
+        # The event carries the final state, which is newer than ours.
+        if self.transform is not None:
+            body = self.transform(body)
+        last = Entry(self, key, records.pack(meta, PLAIN, body, len(body), guessed=guessed), body)
+        self._drop(self._content, key, old)
+        self._bury(last)
+        return (Change("delete", key, last, None),)
+
+    def clear(self) -> Iterator[Change]:
+        """Drop everything; yields the deletes."""
+        self.begin()
+        return self.commit()
+
+    def begin(self) -> None:
+        """Start to collect a new content beside the current one, which readers keep seeing (W2)."""
+        self._staged = _Staged(self._content.declared)
+
+    def stage(self, event: str, meta: Meta, body: bytes, guessed: bool = False) -> None:
+        """Take one object, or an event about one, into the new content."""
+        staged = self._staged
+        assert staged is not None
+        key = Key(meta.namespace, meta.name)
+        names = staged.objects.get(meta.namespace)
+        if names is None:
+            names = staged.objects[meta.namespace] = {}
+        old = names.get(meta.name)
+        if event == "DELETED":
+            if old is not None and records.same_object(old, meta):
+                self._drop(staged, key, old)
+            return
+        current = self._content.objects.get(meta.namespace)
+        unchanged = current.get(meta.name) if current is not None else None
+        if unchanged is not None and not records.same_version(unchanged, meta):
+            unchanged = None
+        self._put(staged, key, old, meta, body, guessed, unchanged)
+
+    def discard(self) -> None:
+        """Forget the new content."""
+        self._staged = None
+
+    def commit(self, *, initial: bool = False) -> Iterator[Change]:
+        """Swap the new content in, in one step, and yield how it differs: deletes first, then adds and updates (W5).
+
+        The swap is done when this returns; the iterator only tells.
+        """
+        staged, before = self._staged, self._content
+        assert staged is not None
+        self._staged = None
+        self._tidy(staged, settled=True)
+        self._content = staged
+        self._bad = {k: bad for k, bad in self._bad.items() if self.get(k) is not None}
+        return self._difference(before.objects, staged.objects, initial)
+
+    def _difference(self, before: _Objects, after: _Objects, initial: bool) -> Iterator[Change]:  # noqa: C901
+        nothing: dict[str, bytes] = {}
+        for namespace, names in before.items():
+            kept = after.get(namespace, nothing)
+            for name, record in names.items():
+                now = kept.get(name)
+                if now is record:
+                    continue
+                last = Entry(self, Key(namespace, name), record)
+                if now is None or Entry(self, last.key, now).uid != last.uid:
+                    self._bury(last)
+                    yield Change("delete", last.key, last, None)
+        for namespace, names in after.items():
+            had = before.get(namespace, nothing)
+            for name, record in names.items():
+                old = had.get(name)
+                if old is record:
+                    continue
+                key = Key(namespace, name)
+                entry = Entry(self, key, record)
+                if old is None:
+                    yield Change("add", key, None, entry, initial)
+                    continue
+                previous = Entry(self, key, old)
+                if previous.uid != entry.uid:
+                    yield Change("add", key, None, entry, initial)
+                elif previous.resource_version != entry.resource_version:
+                    yield Change("update", key, previous, entry)
+
+    def declare(self, name: str, function: IndexFunction, view: View[Any] | None = None) -> None:
+        """Add an index over what is there and what comes; raises `ValueError` for a second function of one name."""
+        known = self._content.declared.get(name)
+        if known is not None:
+            if known.function is not function:
+                raise ValueError(f"{self.view.info.kind} already has another index named {name!r}")
+            return
+        for content in (self._content, self._staged):
+            if content is None:
+                continue
+            declared = content.declared[name] = Declared(function, view or self.view)
+            for namespace, names in content.objects.items():
+                for object_name, record in names.items():
+                    entry = Entry(self, Key(namespace, object_name), record)
+                    declared.put(member_of(*entry.key), self._values(name, declared, entry))
+
+    def tidy(self) -> None:
+        """Train the dictionary when there is enough to learn from, or when the objects have outgrown it."""
+        self._tidy(self._staged or self._content)
+
+    # Parts.
+
+    def _put(
+        self,
+        content: _Staged,
+        key: Key,
+        old: bytes | None,
+        meta: Meta,
+        body: bytes,
+        guessed: bool,
+        unchanged: bytes | None = None,
+    ) -> Entry:
+        if self.transform is not None:
+            body = self.transform(body)
+        if unchanged is None:
+            codec, payload = self._codecs.encode(body)
+            record = records.pack(meta, codec, payload, len(body), guessed=guessed)
+        else:
+            record = unchanged
+        content.objects[key[0]][key[1]] = record
+        entry = Entry(self, key, record, body)
+        content.bytes += len(record)
+        if old is None:
+            content.count += 1
+            if meta.owner_references:
+                member = member_of(*key)
+                for owner in meta.owner_references:
+                    content.owners.add(owner.uid, member)
+        else:
+            content.bytes -= len(old)
+            if meta.owner_references or records.has_owners(old):
+                self._reown(content, key, old, entry)
+        if content.declared:
+            member = member_of(*key)
+            for name, declared in content.declared.items():
+                declared.put(member, self._values(name, declared, entry))
+        return entry
+
+    def _reown(self, content: _Staged, key: Key, old: bytes, entry: Entry | None) -> None:
+        before = records.header_of(old)[3][2:]
+        after = entry.owner_uids if entry is not None else ()
+        if before == after:
+            return
+        member = member_of(*key)
+        for uid in before:
+            content.owners.discard(uid, member)
+        for uid in after:
+            content.owners.add(uid, member)
+
+    def _drop(self, content: _Staged, key: Key, record: bytes) -> None:
+        names = content.objects[key[0]]
+        del names[key[1]]
+        if not names:
+            del content.objects[key[0]]
+        content.count -= 1
+        content.bytes -= len(record)
+        if records.has_owners(record):
+            self._reown(content, key, record, None)
+        for declared in content.declared.values():
+            declared.discard(member_of(*key))
+
+    def _bury(self, entry: Entry) -> None:
+        self._remember_gone(entry.uid)
+        if self._bad:
+            self._bad.pop(entry.key, None)
+
+    def _remember_gone(self, uid: str) -> None:
+        if uid:
+            self._gone[uid] = None
+            if len(self._gone) > GONE:
+                del self._gone[next(iter(self._gone))]
+
+    def _values(self, name: str, declared: Declared, entry: Entry) -> str | tuple[str, ...]:
+        try:
+            values = declared.function(self.read(entry, declared.view))
+            return values if isinstance(values, str) else tuple(values or ())
+        except Undecodable:
+            return ()
+        except Exception as problem:  # noqa: BLE001 - a user's function must not end the stream (R1)
+            self._on_index_error(name, entry.key, problem)
+            return ()
+
+    def _tidy(self, content: _Staged, settled: bool = False) -> None:
+        codecs, count = self._codecs, content.count
+        if not codecs.trained:
+            if count < SAMPLE and not (settled and count >= FEW):
+                return
+        elif not (codecs.outdated() or (self._trained_on < SAMPLE and count >= 8 * self._trained_on)):
+            return
+        sample = islice(_evenly(content.objects, max(1, count // SAMPLE)), SAMPLE)
+        if codecs.train([self.body_of(record) for record in sample]):
+            self._trained_on = min(count, SAMPLE)
+            self._repack(content)
+
+    def _repack(self, content: _Staged) -> None:
+        for names in content.objects.values():
+            for name, record in names.items():
+                codec, _size, payload = records.payload_of(record)
+                if codec == PLAIN:
+                    codec, packed = self._codecs.encode(payload)
+                    names[name] = b"".join((bytes((codec,)), record[1 : len(record) - len(payload)], packed))
+                    content.bytes += len(packed) - len(payload)
+
+
+def _evenly(objects: _Objects, step: int) -> Iterator[bytes]:
+    everything = (record for names in objects.values() for record in names.values())
+    return islice(everything, 0, None, step)

@@ -1,0 +1,281 @@
+"""The bytes of lists and watch streams, taken apart just as far as a cache needs.
+
+One pass over a line gives the event's type and the few metadata fields that keys and indexes are made of; the
+object itself stays the bytes it came as, minus managedFields. Nothing here knows any kind's schema, and a value of
+an unexpected type never hides the object's name (`lenient_head`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from steersman.client.errors import ApiError, error_from_status
+from steersman.client.status import Status
+from steersman.models import OwnerReference
+
+__all__ = [
+    "LineSplitter",
+    "Malformed",
+    "Meta",
+    "error_of",
+    "event_of",
+    "head_of",
+    "initial_end",
+    "items_of",
+    "named",
+]
+
+INITIAL_END: Final = "k8s.io/initial-events-end"
+"""The annotation of the bookmark that ends a WatchList's initial events (KEP-3157)."""
+
+_MANAGED: Final = b'"managedFields":'
+
+
+class Malformed(ValueError):  # noqa: N818 - reads as what it says
+    """Bytes that are no JSON of the expected frame: the stream or page cannot be trusted any further."""
+
+
+class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The metadata fields that a cache uses, and the span of those that it drops."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    deletion_timestamp: str | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
+    managed_fields: Raw | UnsetType = UNSET
+
+
+_NO_META: Final = Meta()
+
+
+class Head(msgspec.Struct, frozen=True, gc=False):
+    """An object, read as far as its metadata."""
+
+    metadata: Meta = _NO_META
+    kind: str = ""
+
+
+class Event(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """One line of a watch stream."""
+
+    type: str
+    object: Head
+
+
+class _RawEvent(msgspec.Struct):
+    type: str
+    object: Raw
+
+
+class _PageMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class _Page(msgspec.Struct):
+    metadata: _PageMeta = msgspec.field(default_factory=_PageMeta)
+    items: list[Raw] | None = None
+
+
+class _Bookmark(msgspec.Struct):
+    class _Object(msgspec.Struct):
+        class _Meta(msgspec.Struct):
+            annotations: dict[str, str] | None = None
+
+        metadata: _Meta
+
+    object: _Object
+
+
+_decode_event = msgspec.json.Decoder(Event).decode
+_decode_raw_event = msgspec.json.Decoder(_RawEvent).decode
+_decode_head = msgspec.json.Decoder(Head).decode
+_decode_page = msgspec.json.Decoder(_Page).decode
+_decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
+_decode_status = msgspec.json.Decoder(Status).decode
+_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_plain = msgspec.json.Decoder().decode
+
+_PREFIX: Final = {
+    t: f'{{"type":"{t}","object":'.encode() for t in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
+}
+_CLOSING, _COMMA = ord("}"), ord(",")
+
+
+class LineSplitter:
+    """Cuts a stream of chunks into runs of whole lines, on `\\n` and nothing else (W8).
+
+    U+0085, U+2028 and `\\r` are ordinary characters inside JSON strings. A line may be as long as `limit` bytes;
+    chunks of a long line are joined once, when its end arrives.
+    """
+
+    __slots__ = ("_held", "_limit", "_parts")
+
+    def __init__(self, limit: int = 256 * 1024 * 1024) -> None:
+        self._parts: list[bytes] = []
+        self._held = 0
+        self._limit = limit
+
+    def feed(self, chunk: bytes) -> bytes:
+        """The whole lines that `chunk` completes, without the last newline; `b""` when it completes none."""
+        cut = chunk.rfind(b"\n")
+        if cut < 0:
+            self._held += len(chunk)
+            if self._held > self._limit:
+                raise Malformed(f"a line of the watch stream is longer than {self._limit} bytes")
+            self._parts.append(chunk)
+            return b""
+        whole = chunk[:cut]
+        if self._parts:
+            whole = b"".join((*self._parts, whole))
+            self._parts.clear()
+        rest = chunk[cut + 1 :]
+        self._held = len(rest)
+        if rest:
+            self._parts.append(rest)
+        return whole
+
+
+def event_of(line: bytes) -> tuple[str, Meta, bytes, bool]:
+    """Type, metadata, object bytes without managedFields, and whether the metadata had to be guessed at.
+
+    Raises `Malformed` for what is no watch event at all.
+    """
+    try:
+        event = _decode_event(line)
+    except msgspec.DecodeError:
+        return _event_the_long_way(line)
+    prefix = _PREFIX.get(event.type)
+    if prefix is None or line[-1] != _CLOSING or not line.startswith(prefix):
+        return _event_the_long_way(line)
+    meta = event.object.metadata
+    managed = meta.managed_fields
+    if managed is UNSET:
+        return event.type, meta, line[len(prefix) : -1], False
+    start = line.find(_MANAGED)
+    value = start + 16
+    end = value + len(managed)
+    # Exact only where this is the one place of that name; anything else takes the slow and certain way.
+    if start < 0 or line.find(_MANAGED, end) >= 0 or line[value:end] != bytes(managed):
+        return event.type, meta, _without_managed_fields(line[len(prefix) : -1]), False
+    if line[end] == _COMMA:
+        end += 1
+    elif line[start - 1] == _COMMA:
+        start -= 1
+    return event.type, meta, line[len(prefix) : start] + line[end:-1], False
+
+
+def _event_the_long_way(line: bytes) -> tuple[str, Meta, bytes, bool]:
+    try:
+        event = _decode_raw_event(line)
+    except msgspec.DecodeError as problem:
+        raise Malformed(f"a line of the watch stream is no event: {problem}") from None
+    meta, body, guessed = head_of(bytes(event.object))
+    return event.type, meta, body, guessed
+
+
+def head_of(body: bytes) -> tuple[Meta, bytes, bool]:
+    """Metadata, bytes without managedFields, and whether the metadata had to be guessed at; raises `Malformed`."""
+    try:
+        meta = _decode_head(body).metadata
+    except msgspec.ValidationError:
+        return lenient_head(body), _without_managed_fields(body), True
+    except msgspec.DecodeError as problem:
+        raise Malformed(f"an object is no JSON: {problem}") from None
+    managed = meta.managed_fields
+    if managed is UNSET:
+        return meta, body, False
+    start = body.find(_MANAGED)
+    value = start + 16
+    end = value + len(managed)
+    if start < 0 or body.find(_MANAGED, end) >= 0 or body[value:end] != bytes(managed):
+        return meta, _without_managed_fields(body), False
+    if body[end] == _COMMA:
+        end += 1
+    elif body[start - 1] == _COMMA:
+        start -= 1
+    return meta, body[:start] + body[end:], False
+
+
+def _without_managed_fields(body: bytes) -> bytes:
+    try:
+        members = _decode_members(body)
+        metadata = _decode_members(members["metadata"])
+    except (msgspec.DecodeError, KeyError):
+        return body
+    if metadata.pop("managedFields", None) is None:
+        return body
+    members["metadata"] = Raw(msgspec.json.encode(metadata))
+    return msgspec.json.encode(members)
+
+
+def lenient_head(body: bytes) -> Meta:
+    """What can be known of an object whose metadata has the wrong types: its key lists and deletes all the same (W9).
+
+    Raises `Malformed` when there is no name to be had.
+    """
+    try:
+        plain: Any = _decode_plain(body)
+    except msgspec.DecodeError as problem:
+        raise Malformed(f"an object is no JSON: {problem}") from None
+    metadata: Any = cast("dict[str, Any]", plain).get("metadata") if isinstance(plain, dict) else None
+    if not isinstance(metadata, dict):
+        raise Malformed("an object has no metadata")
+    fields = cast("dict[str, Any]", metadata)
+
+    def text(name: str) -> str:
+        value = fields.get(name)
+        return value if isinstance(value, str) else "" if value is None else str(value)
+
+    return Meta(
+        name=text("name"),
+        namespace=text("namespace"),
+        uid=text("uid"),
+        resource_version=text("resourceVersion"),
+        deletion_timestamp=text("deletionTimestamp") or None,
+    )
+
+
+def initial_end(line: bytes) -> bool:
+    """Whether a BOOKMARK line is the one that ends the initial events."""
+    try:
+        annotations = _decode_bookmark(line).object.metadata.annotations
+    except msgspec.DecodeError:
+        return False
+    return bool(annotations) and annotations.get(INITIAL_END) == "true"
+
+
+def error_of(body: bytes, request: str) -> ApiError:
+    """The error that an ERROR event carries; its object is a Status."""
+    try:
+        status = _decode_status(body)
+    except msgspec.DecodeError:
+        status = Status(code=500, reason="InternalError", message=body[:200].decode("utf-8", "replace"))
+    return error_from_status(status, request)
+
+
+def items_of(page: bytes) -> tuple[str, str, list[Raw]]:
+    """resourceVersion, continue token (`""` on the last page) and items of one page of a list; raises `Malformed`."""
+    try:
+        decoded = _decode_page(page)
+    except msgspec.DecodeError as problem:
+        raise Malformed(f"the answer is no list: {problem}") from None
+    return decoded.metadata.resource_version, decoded.metadata.continue_ or "", decoded.items or []
+
+
+def named(body: bytes, api_version: str, kind: str) -> bytes:
+    """`body` with apiVersion and kind put back, which the items of built-in kinds' lists lack."""
+    try:
+        if _decode_head(body).kind:
+            return body
+    except msgspec.DecodeError:
+        return body
+    rest = body[body.index(b"{") + 1 :]
+    comma = b"" if rest.lstrip().startswith(b"}") else b","
+    return b'{"kind":"%s","apiVersion":"%s"%s%s' % (kind.encode(), api_version.encode(), comma, rest)
