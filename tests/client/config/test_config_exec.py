@@ -146,12 +146,8 @@ async def test_the_event_loop_runs_on_while_a_plugin_works(program) -> None:
         ("sys.stdout.write('x' * 3_000_000)", "printed more than"),
     ],
 )
-async def test_a_plugin_that_fails_is_named_and_its_secrets_are_not(
-    program, source: str, problem: str
-) -> None:
-    auth = exec_auth(
-        plugin(program(source), env=(("PW", "hunter2"),), entry='user "u"', source="/kube/config")
-    )
+async def test_a_plugin_that_fails_is_named_and_its_secrets_are_not(program, source: str, problem: str) -> None:
+    auth = exec_auth(plugin(program(source), env=(("PW", "hunter2"),), entry='user "u"', source="/kube/config"))
     with pytest.raises(CredentialError) as caught:
         await auth.headers()
     text = str(caught.value)
@@ -181,9 +177,7 @@ async def test_a_plugin_that_hangs_is_ended_with_its_children(program, tmp_path:
 
 async def test_a_cancelled_caller_leaves_no_process_behind(program, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
-    auth = exec_auth(
-        plugin(program(f"import time\nopen({str(pids)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"))
-    )
+    auth = exec_auth(plugin(program(f"import time\nopen({str(pids)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)")))
     task = asyncio.create_task(auth.headers())
     while not (pids.exists() and pids.read_text()):  # noqa: ASYNC110 - another process writes it
         await asyncio.sleep(0.01)
@@ -217,9 +211,7 @@ async def _gone(pid: int) -> None:
         ("Always", True, True),
     ],
 )
-async def test_interactive_mode_decides_about_standard_input(
-    mode: str, terminal: bool, interactive: bool
-) -> None:
+async def test_interactive_mode_decides_about_standard_input(mode: str, terminal: bool, interactive: bool) -> None:
     seen: list[tuple[bool, bool]] = []
 
     async def run(_plugin: ExecPlugin, env: Any, is_interactive: bool) -> Output:

@@ -98,9 +98,7 @@ async def test_an_expired_token_is_refreshed_once_for_all_and_the_refresh_token_
     assert [form["refresh_token"] for form, _ in idp.requests] == ["r0", "r1"]
 
 
-async def test_the_secret_goes_into_the_form_where_the_provider_prefers_it(
-    idp: IdentityProvider, pair
-) -> None:
+async def test_the_secret_goes_into_the_form_where_the_provider_prefers_it(idp: IdentityProvider, pair) -> None:
     idp.discovery = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
     await oidc_auth(provider_for(idp, pair[0], client_secret="s")).headers()
     assert idp.requests[0][0]["client_secret"] == "s"
@@ -132,9 +130,7 @@ async def test_a_failing_refresh_says_why_and_shows_no_secret(
     assert "hunter2" not in str(caught.value)
 
 
-async def test_an_identity_provider_that_is_not_trusted_gets_no_refresh_token(
-    idp: IdentityProvider, pki
-) -> None:
+async def test_an_identity_provider_that_is_not_trusted_gets_no_refresh_token(idp: IdentityProvider, pki) -> None:
     with pytest.raises(CredentialError, match="ClientConnectorCertificateError"):
         await oidc_auth(provider_for(idp, pki.pair("stranger")[0])).headers()
     assert idp.requests == []
@@ -142,9 +138,7 @@ async def test_an_identity_provider_that_is_not_trusted_gets_no_refresh_token(
 
 async def test_without_a_refresh_token_the_user_is_told_to_log_in() -> None:
     provider = OidcProvider(issuer="https://idp.test", client_id="k", id_token=jwt("x", -1))
-    with pytest.raises(
-        CredentialError, match="id-token has expired and there is no refresh-token; log in again"
-    ):
+    with pytest.raises(CredentialError, match="id-token has expired and there is no refresh-token; log in again"):
         await oidc_auth(provider).headers()
 
 

@@ -6,17 +6,17 @@ credential is ever part of a message, and no underlying exception is chained tha
 
 from __future__ import annotations
 
+from steersman.client.errors import ClientError
 
-class ConfigError(Exception):
+
+class ConfigError(ClientError):
     """The configuration cannot be used: which file, which entry, which field, and the way out.
 
     Raised by `load_config` and friends, before any connection is made. `.source` is the file or environment
     variable, `.entry` e.g. `user "admin"`, `.field` e.g. `client-key-data`; each may be empty.
     """
 
-    def __init__(
-        self, problem: str, *, source: str = "", entry: str = "", field: str = "", hint: str = ""
-    ) -> None:
+    def __init__(self, problem: str, *, source: str = "", entry: str = "", field: str = "", hint: str = "") -> None:
         self.problem = problem
         self.source = source
         self.entry = entry
@@ -24,9 +24,7 @@ class ConfigError(Exception):
         self.hint = hint
         place = ", ".join(part for part in (source, entry, field) if part)
         super().__init__(
-            f"{place}: {problem}{f'; {hint}' if hint else ''}"
-            if place
-            else problem + (f"; {hint}" if hint else "")
+            f"{place}: {problem}{f'; {hint}' if hint else ''}" if place else problem + (f"; {hint}" if hint else "")
         )
 
 

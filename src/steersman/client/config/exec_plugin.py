@@ -123,9 +123,7 @@ def read_credential(plugin: ExecPlugin, stdout: bytes, now: Now) -> Credentials:
         raise plugin.error(f"{plugin.command} did not print an ExecCredential", hint) from None
     if credential.kind != "ExecCredential" or credential.api_version != plugin.api_version:
         problem = f"{plugin.command} printed {credential.api_version[:80]!r} {credential.kind[:80]!r}"
-        raise plugin.error(
-            problem, f"set apiVersion to what it prints, or make it print {plugin.api_version!r}"
-        )
+        raise plugin.error(problem, f"set apiVersion to what it prints, or make it print {plugin.api_version!r}")
     status = credential.status or _Status()
     if not status.token and not status.client_certificate_data:
         raise plugin.error(f"{plugin.command} returned neither a token nor a client certificate")

@@ -39,9 +39,7 @@ def in_cluster_config(*, env: Mapping[str, str] | None = None, directory: Path =
         )
     host, port = env["KUBERNETES_SERVICE_HOST"], env["KUBERNETES_SERVICE_PORT"]
     bracketed = f"[{host}]" if ":" in host and not host.startswith("[") else host
-    server = check_server(
-        f"https://{bracketed}:{port}", source="environment", field="KUBERNETES_SERVICE_HOST"
-    )
+    server = check_server(f"https://{bracketed}:{port}", source="environment", field="KUBERNETES_SERVICE_HOST")
     entry = "ServiceAccount"
     token_path, ca_path = directory / "token", directory / "ca.crt"
     try:
@@ -49,9 +47,7 @@ def in_cluster_config(*, env: Mapping[str, str] | None = None, directory: Path =
         ca = check_ca(read_bytes(ca_path, entry=entry, field="ca.crt"), source=str(ca_path), entry=entry)
     except ConfigError as error:
         hint = "set automountServiceAccountToken: true on the Pod"
-        raise ConfigError(
-            error.problem, source=str(directory), entry=entry, field=error.field, hint=hint
-        ) from None
+        raise ConfigError(error.problem, source=str(directory), entry=entry, field=error.field, hint=hint) from None
     return Config(
         server=server,
         tls=TlsConfig(ca_pem=ca),

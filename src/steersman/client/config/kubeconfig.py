@@ -54,9 +54,7 @@ class Entry:
 
     def error(self, problem: str, field: str = "", hint: str = "") -> ConfigError:
         """An error about a field of this entry."""
-        return ConfigError(
-            problem, source=str(self.file), entry=self.label, field=self.where(field), hint=hint
-        )
+        return ConfigError(problem, source=str(self.file), entry=self.label, field=self.where(field), hint=hint)
 
     def where(self, name: str) -> str:
         """The field's full path within the entry."""
@@ -87,9 +85,7 @@ class Entry:
         try:
             return base64.b64decode("".join(value.split()), validate=True)
         except (binascii.Error, ValueError):
-            raise self.error(
-                "not valid base64", name, "encode the whole file, e.g. with base64 -w0"
-            ) from None
+            raise self.error("not valid base64", name, "encode the whole file, e.g. with base64 -w0") from None
 
     def file_path(self, name: str) -> Path | None:
         """A path, resolved against the directory of this entry's file; None when absent."""
@@ -175,9 +171,7 @@ class Kubeconfig:
         """The cluster that a context names. Raises `ConfigError`."""
         name = context.text("cluster")
         if not name:
-            raise context.error(
-                "the context names no cluster", "cluster", f"add one of: {_names(self.clusters)}"
-            )
+            raise context.error("the context names no cluster", "cluster", f"add one of: {_names(self.clusters)}")
         if (entry := self.clusters.get(name)) is None:
             hint = f"choose one of: {_names(self.clusters)}"
             raise context.error(f'there is no cluster "{name}"', "cluster", hint)
@@ -253,9 +247,7 @@ def _parse(content: bytes, file: Path, loader: Any) -> Any:
         mark = error.problem_mark
         place = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         why = _QUOTED.sub("…", error.problem or "syntax error")
-        raise ConfigError(
-            f"not valid YAML{place}: {why}", source=str(file), hint="correct the file"
-        ) from None
+        raise ConfigError(f"not valid YAML{place}: {why}", source=str(file), hint="correct the file") from None
     except (yaml.YAMLError, ValueError, TypeError, RecursionError):
         raise ConfigError("not valid YAML", source=str(file), hint="is this the right file?") from None
 
@@ -285,10 +277,7 @@ def _with_exec_config(clusters: Mapping[str, Entry], document: Any) -> dict[str,
         extensions = cluster.get("extensions")
         config = None
         for extension in cast("list[Any]", extensions) if isinstance(extensions, list) else ():
-            if (
-                isinstance(extension, dict)
-                and cast("dict[str, Any]", extension).get("name") == EXEC_EXTENSION
-            ):
+            if isinstance(extension, dict) and cast("dict[str, Any]", extension).get("name") == EXEC_EXTENSION:
                 config = cast("dict[str, Any]", extension).get("extension")
         found[entry.name] = Entry(entry.kind, entry.name, entry.file, entry.fields, exec_config=config)
     return found

@@ -49,14 +49,10 @@ class OidcProvider:
 
     def error(self, problem: str, hint: str = "") -> CredentialError:
         """An error about this provider."""
-        return CredentialError(
-            problem, source=self.source, entry=self.entry, field="auth-provider", hint=hint
-        )
+        return CredentialError(problem, source=self.source, entry=self.entry, field="auth-provider", hint=hint)
 
 
-async def fetch_with_aiohttp(
-    url: str, data: bytes | None, ca_pem: bytes | None, headers: Mapping[str, str]
-) -> bytes:
+async def fetch_with_aiohttp(url: str, data: bytes | None, ca_pem: bytes | None, headers: Mapping[str, str]) -> bytes:
     """The default `Fetch`: verified TLS, no redirects (they could carry the refresh token elsewhere), 30 s, 1 MiB."""
     import aiohttp  # only who refreshes pays for the import
 
@@ -87,9 +83,7 @@ async def fetch_with_aiohttp(
         raise FetchError(type(error).__name__) from None
 
 
-def oidc_auth(
-    provider: OidcProvider, *, fetch: Fetch = fetch_with_aiohttp, now: Now = utc_now
-) -> RefreshingAuth:
+def oidc_auth(provider: OidcProvider, *, fetch: Fetch = fetch_with_aiohttp, now: Now = utc_now) -> RefreshingAuth:
     """An `Authenticator` over `provider`. Nothing is fetched while the ID token is good for 10 s more."""
     id_token, refresh_token = provider.id_token, provider.refresh_token
 
@@ -155,9 +149,7 @@ async def _json(
     try:
         body = await fetch(url, data, provider.ca_pem, headers)
     except FetchError as error:
-        hint = (
-            "log in again if the session has ended, else check idp-issuer-url and idp-certificate-authority"
-        )
+        hint = "log in again if the session has ended, else check idp-issuer-url and idp-certificate-authority"
         raise provider.error(f"{url}: {error}", hint) from None
     try:
         answer: Any = msgspec.json.decode(body)
@@ -175,6 +167,4 @@ def _oauth_error(body: bytes) -> str:
         code = answer["error"]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
         return ""
-    return (
-        f" ({code})" if isinstance(code, str) and code.replace("_", "").isalpha() and len(code) < 40 else ""
-    )
+    return f" ({code})" if isinstance(code, str) and code.replace("_", "").isalpha() and len(code) < 40 else ""

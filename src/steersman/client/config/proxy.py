@@ -37,11 +37,7 @@ def proxy_from_environment(server: str, env: Mapping[str, str]) -> str | None:
     upper = f"{parts.scheme.upper()}_PROXY"
     name = upper if env.get(upper) else upper.lower()
     url = env.get(name, "")
-    if (
-        not url
-        or _is_loopback(host)
-        or _excluded(host, port, env.get("NO_PROXY") or env.get("no_proxy") or "")
-    ):
+    if not url or _is_loopback(host) or _excluded(host, port, env.get("NO_PROXY") or env.get("no_proxy") or ""):
         return None
     return check_proxy(url if "://" in url else f"http://{url}", source="environment", field=name)
 
@@ -64,9 +60,7 @@ def _excluded(host: str, port: int, no_proxy: str) -> bool:
     return any(_matches(rule.strip().lower(), host, address, port) for rule in no_proxy.split(","))
 
 
-def _matches(
-    rule: str, host: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address | None, port: int
-) -> bool:
+def _matches(rule: str, host: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address | None, port: int) -> bool:
     if rule in ("", "*"):
         return rule == "*"
     if "/" in rule:

@@ -122,6 +122,4 @@ class RefreshingAuth:
 
 def _again(error: CredentialError) -> CredentialError:
     # Every waiter raises its own instance: a shared one would collect all their tracebacks.
-    return CredentialError(
-        error.problem, source=error.source, entry=error.entry, field=error.field, hint=error.hint
-    )
+    return CredentialError(error.problem, source=error.source, entry=error.entry, field=error.field, hint=error.hint)

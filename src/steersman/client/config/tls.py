@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from cryptography import x509
 
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
-_PRIVATE_KEY = re.compile(
-    rb"-----BEGIN (?P<kind>(?:[A-Z]+ )*PRIVATE KEY)-----.+?-----END (?P=kind)-----", re.DOTALL
-)
+_PRIVATE_KEY = re.compile(rb"-----BEGIN (?P<kind>(?:[A-Z]+ )*PRIVATE KEY)-----.+?-----END (?P=kind)-----", re.DOTALL)
 
 
 def _certificates(pem: bytes) -> list[x509.Certificate]:

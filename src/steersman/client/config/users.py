@@ -28,9 +28,7 @@ from steersman.client.config.tls import check_ca, check_client_certificate
 from steersman.telemetry.clock import Now
 
 
-def authenticator(
-    user: Entry, cluster: Entry, *, now: Now, fetch: Fetch = fetch_with_aiohttp
-) -> Authenticator:
+def authenticator(user: Entry, cluster: Entry, *, now: Now, fetch: Fetch = fetch_with_aiohttp) -> Authenticator:
     """How `user` authenticates to `cluster`. Raises `ConfigError`."""
     _refuse_competitors(user)
     if (plugin := user.inner("exec")) is not None:
@@ -62,9 +60,7 @@ def impersonation(user: Entry) -> Impersonation | None:
     """Whom `user` acts as. Raises `ConfigError` for groups, uid or extra without a user."""
     extra_entry = user.inner("as-user-extra")
     extra = {key: extra_entry.texts(key) for key in extra_entry.fields} if extra_entry else {}
-    found = Impersonation(
-        user=user.text("as"), uid=user.text("as-uid"), groups=user.texts("as-groups"), extra=extra
-    )
+    found = Impersonation(user=user.text("as"), uid=user.text("as-uid"), groups=user.texts("as-groups"), extra=extra)
     if found.user:
         return found
     if found.uid or found.groups or found.extra:
@@ -84,9 +80,7 @@ def exec_plugin(plugin: Entry, cluster: Entry) -> ExecPlugin:
         raise plugin.error(problem, "apiVersion", f"use {' or '.join(API_VERSIONS)}")
     mode = plugin.text("interactiveMode")
     if not mode and version.endswith("/v1"):
-        raise plugin.error(
-            "interactiveMode is required by v1", "interactiveMode", f"use one of {INTERACTIVE_MODES}"
-        )
+        raise plugin.error("interactiveMode is required by v1", "interactiveMode", f"use one of {INTERACTIVE_MODES}")
     if mode and mode not in INTERACTIVE_MODES:
         raise plugin.error(
             f"unknown interactiveMode {mode[:40]!r}", "interactiveMode", f"use one of {INTERACTIVE_MODES}"
@@ -126,9 +120,7 @@ def oidc_provider(provider: Entry) -> OidcProvider:
     if not issuer.startswith(("https://", "http://")):
         raise config.error("not an http(s) URL", "idp-issuer-url", "write https://issuer")
     if id_token := config.text("id-token"):
-        id_token = check_token(
-            id_token, source=str(config.file), entry=config.label, field=config.where("id-token")
-        )
+        id_token = check_token(id_token, source=str(config.file), entry=config.label, field=config.where("id-token"))
     return OidcProvider(
         issuer=issuer,
         client_id=config.text("client-id"),
@@ -160,9 +152,7 @@ def _refuse_competitors(user: Entry) -> None:
         "token": bool(user.text("token") or user.text("tokenFile")),
         "username/password": bool(user.text("username") or user.text("password")),
         "client-certificate": any(
-            user.text(name + suffix)
-            for name in ("client-certificate", "client-key")
-            for suffix in ("", "-data")
+            user.text(name + suffix) for name in ("client-certificate", "client-key") for suffix in ("", "-data")
         ),
         "exec": user.inner("exec") is not None,
         "auth-provider": user.inner("auth-provider") is not None,
@@ -186,13 +176,9 @@ def _certificate(user: Entry, now: Now) -> tuple[Callable[[], ClientCertificate]
     if not has_cert and not has_key:
         return None, False
     if not has_key:
-        raise user.error(
-            "a client certificate without its key", "client-key", "add client-key or client-key-data"
-        )
+        raise user.error("a client certificate without its key", "client-key", "add client-key or client-key-data")
     if not has_cert:
-        raise user.error(
-            "a client key without its certificate", "client-certificate", "add client-certificate"
-        )
+        raise user.error("a client key without its certificate", "client-certificate", "add client-certificate")
     place: dict[str, Any] = {"source": str(user.file), "entry": user.label}
 
     def content(path: Path | None, data: bytes | None, name: str) -> bytes:
