@@ -66,19 +66,19 @@ class Page(Generic[T]):
         return f"<page of {len(self.items)} items at {self.resource_version}{more}>"
 
 
-class _Envelope(msgspec.Struct, gc=False):
+class _Envelope(msgspec.Struct, frozen=True, gc=False):
     metadata: ListMeta = ListMeta()
     items: list[msgspec.Raw] | None = None
 
 
-class _Name(msgspec.Struct, gc=False, rename="camel"):
+class _Name(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
 
 
-class Named(msgspec.Struct, gc=False):
+class Named(msgspec.Struct, frozen=True, gc=False):
     """The least of an object: who it is. Decoding it passes over the rest."""
 
     metadata: _Name = _Name()

@@ -68,17 +68,17 @@ class WatchEvent(Generic[T]):
         return f"<{self.type} {self._view.info.kind} {self.key} at {self.resource_version}>"
 
 
-class _Event(msgspec.Struct, gc=False):
+class _Event(msgspec.Struct, frozen=True, gc=False):
     type: str
     object: msgspec.Raw
 
 
-class _BookmarkMeta(msgspec.Struct, gc=False, rename="camel"):
+class _BookmarkMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resource_version: str = ""
     annotations: dict[str, str] | None = None
 
 
-class _Bookmark(msgspec.Struct, gc=False):
+class _Bookmark(msgspec.Struct, frozen=True, gc=False):
     metadata: _BookmarkMeta = _BookmarkMeta()
 
 
