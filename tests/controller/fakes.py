@@ -19,6 +19,10 @@ class FakeEntry:
     meta: ObjectMeta = field(default_factory=ObjectMeta)
     value: Any = None
 
+    @property
+    def owners(self) -> tuple[Any, ...]:
+        return self.meta.owner_references
+
     def metadata(self) -> ObjectMeta:
         return self.meta
 

@@ -3,7 +3,18 @@
 Data flows one way: cache -> predicate -> work queue -> reconcile -> writer. This room knows nothing of operators.
 """
 
+from steersman.controller.apply import Applier, FieldConflict
 from steersman.controller.controller import Controller
+from steersman.controller.events import EventRecorder
+from steersman.controller.finalizers import (
+    Finalizer,
+    FinalizerOutcome,
+    FinalizerState,
+    add_finalizers,
+    remove_finalizer,
+    run_finalizers,
+)
+from steersman.controller.live import CachedState
 from steersman.controller.loop import CURRENT_REQUEST
 from steersman.controller.mappers import (
     Mapper,
@@ -12,6 +23,13 @@ from steersman.controller.mappers import (
     to_label,
     to_owner,
     to_self,
+)
+from steersman.controller.ownership import (
+    OwnershipError,
+    controller_of,
+    is_controlled_by,
+    is_owned_by,
+    owner_reference,
 )
 from steersman.controller.predicates import (
     Predicate,
@@ -31,18 +49,30 @@ from steersman.controller.queue import FRESH, LOW_PRIORITY, Debounce, Job, Queue
 from steersman.controller.rate import Backoff
 from steersman.controller.request import Request, Result, Retry, TerminalError
 from steersman.controller.sources import Source
+from steersman.controller.status import NoStatusSubresource, patch_status
+from steersman.controller.timers import Periodic
 from steersman.controller.watchdog import LoopWatchdog
 
 __all__ = [
     "CURRENT_REQUEST",
     "FRESH",
     "LOW_PRIORITY",
+    "Applier",
     "Backoff",
+    "CachedState",
     "Controller",
     "Debounce",
+    "EventRecorder",
+    "FieldConflict",
+    "Finalizer",
+    "FinalizerOutcome",
+    "FinalizerState",
     "Job",
     "LoopWatchdog",
     "Mapper",
+    "NoStatusSubresource",
+    "OwnershipError",
+    "Periodic",
     "Predicate",
     "PredicateLike",
     "QueueClosed",
@@ -52,14 +82,22 @@ __all__ = [
     "Source",
     "TerminalError",
     "WorkQueue",
+    "add_finalizers",
     "annotations_changed",
+    "controller_of",
     "created",
     "deleted",
     "generation_changed",
+    "is_controlled_by",
+    "is_owned_by",
     "labelled",
     "labels_changed",
     "namespace",
+    "owner_reference",
+    "patch_status",
+    "remove_finalizer",
     "resource_version_changed",
+    "run_finalizers",
     "to_annotation",
     "to_controller",
     "to_label",

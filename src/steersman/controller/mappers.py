@@ -61,7 +61,7 @@ def to_owner(kind: Any, *, controller: bool = False) -> MapTo:
     group, name, namespaced = info.group, info.kind, info.namespaced
 
     def run(entry: Entry) -> Iterable[Key]:
-        for owner in entry.metadata().owner_references:
+        for owner in entry.owners:
             same = owner.kind == name and owner.api_version.rpartition("/")[0] == group
             if same and (owner.controller or not controller):
                 yield Key(entry.key.namespace if namespaced else "", owner.name)

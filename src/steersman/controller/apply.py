@@ -1,0 +1,234 @@
+"""`Applier`: makes the cluster agree with what a reconcile wants, and sends nothing when it already does (A1).
+
+Each call is the full intent, applied by the server under one stable field manager (KEP-555). Whether there is anything
+to send is decided against the cache: the same intent as last time, and a live object that still holds it. The first
+apply of a process is always sent, because only the server knows which fields an earlier version of the operator left
+behind; it changes nothing if nothing differs. Never a PUT, never a read before the write.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any, Final, Protocol, TypeVar, cast, overload
+
+import msgspec
+
+from steersman.client.errors import ClientError, Conflict
+from steersman.controller.intent import Differences, differences, intent_of
+from steersman.controller.ownership import check_scope, owner_reference
+from steersman.controller.protocols import Entry
+from steersman.controller.request import Retry
+from steersman.models import (
+    Dynamic,
+    Key,
+    KindLike,
+    ObjectMeta,
+    OwnerReference,
+    Resource,
+    View,
+    dynamic,
+    encode,
+    info_of,
+    lookup,
+    to_dict,
+    view_of,
+)
+
+__all__ = ["Applier", "ApplyClient", "FieldConflict", "LiveState"]
+
+R = TypeVar("R", bound=Resource)
+
+_REMEMBERED: Final = 200_000
+"""Children whose last intent is remembered; what is forgotten is applied once more, which changes nothing."""
+
+
+class ApplyClient(Protocol):
+    """What an applier needs of the client."""
+
+    async def apply(
+        self, obj: Any, *, kind: KindLike[Any] | None = None, field_manager: str | None = None, force: bool = False
+    ) -> Any: ...
+
+
+class LiveState(Protocol):
+    """What an applier needs of the cache."""
+
+    async def entry(self, kind: View[Any], key: Key) -> Entry | None:
+        """The cached object, no older than our own writes; None if it is not there, or the kind is not cached."""
+        ...
+
+
+class FieldConflict(ClientError):  # noqa: N818 - named like Conflict, which it replaces
+    """An apply without force met fields that another manager owns. It will not go away by itself."""
+
+
+class _Applied(msgspec.Struct, gc=False):
+    fingerprint: bytes
+    uid: str
+    resource_version: str
+    generation: int
+    agreed: Differences | None
+    """Differences that were left when the server had applied the intent: its own way to write what we asked for."""
+
+
+class Applier:
+    """Applies objects on behalf of one field manager, which must stay the same across releases of an operator."""
+
+    def __init__(self, client: ApplyClient, live: LiveState | None, field_manager: str) -> None:
+        if not field_manager or len(field_manager) > 128:
+            raise ValueError(f"field manager {field_manager!r}: needs 1 to 128 characters")
+        self._client = client
+        self._live = live
+        self._manager = field_manager
+        self._applied: OrderedDict[tuple[Any, Key], _Applied] = OrderedDict()
+        self.sent = 0
+        self.skipped = 0
+
+    @overload
+    async def apply(
+        self, obj: R, *, owner: Any = None, controller: bool = True, force: bool = True, kind: None = None
+    ) -> R: ...
+    @overload
+    async def apply(
+        self,
+        obj: Mapping[str, Any] | Dynamic,
+        *,
+        owner: Any = None,
+        controller: bool = True,
+        force: bool = True,
+        kind: KindLike[Any] | None = None,
+    ) -> Any: ...
+    async def apply(
+        self,
+        obj: Any,
+        *,
+        owner: Any = None,
+        controller: bool = True,
+        force: bool = True,
+        kind: KindLike[Any] | None = None,
+    ) -> Any:
+        """Make the cluster's object hold everything that `obj` says, and return it as it is now.
+
+        `obj` is the full intent: fields set by an earlier apply and left out now are removed. `owner` becomes its
+        controller (or an ordinary owner with `controller=False`). With `force` (the default) fields of `obj` are taken
+        from whoever holds them; without it another manager's field raises `FieldConflict`. Status is never applied.
+
+        Sends nothing when the cache shows that nothing would change. Raises `OwnershipError`, `Retry` while a
+        predecessor's child of the same name still exists, and the client's errors.
+        """
+        view, namespace, name = _address(obj, kind)
+        reference = None
+        if owner is not None:
+            reference = owner_reference(owner, controller=controller)
+            if view.info.namespaced and not namespace:
+                namespace = owner.metadata.namespace
+            check_scope(owner, view.info.kind, namespace, name)
+        key = Key(namespace, name)
+        fingerprint = _fingerprint(obj, reference)
+        entry = await self._live.entry(view, key) if self._live is not None else None
+        if entry is not None and reference is not None:
+            _check_controller(entry, reference, view, key)
+        left: Differences | None = None
+        memory = self._applied.get((view.info.gvk, key))
+        if memory is not None and entry is not None and _same_intent(memory, entry, fingerprint):
+            if memory.resource_version != entry.resource_version:
+                left = _left(_wire(obj, reference, view, key), entry, memory)
+            if not left:
+                memory.resource_version = entry.resource_version
+                self.skipped += 1
+                return entry.object(view)
+        answer = await self._send(_wire(obj, reference, view, key), view, key, fingerprint, force)
+        if left and entry is not None and answer.metadata.resource_version == entry.resource_version:
+            self._applied[view.info.gvk, key].agreed = left  # the server says that this is what we want
+        return answer
+
+    async def _send(self, intent: dict[str, Any], view: View[Any], key: Key, fingerprint: bytes, force: bool) -> Any:
+        self._applied.pop((view.info.gvk, key), None)
+        self.sent += 1
+        try:
+            answer = await self._client.apply(intent, kind=view, field_manager=self._manager, force=force)
+        except Conflict as problem:
+            if force or not problem.causes:
+                raise
+            fields = ", ".join(f"{c.field} ({c.message})" for c in problem.causes)
+            raise FieldConflict(
+                f"{view.info.kind} {key}: other field managers own {fields}: leave these fields out, or apply with "
+                "force=True to take them over"
+            ) from problem
+        metadata: ObjectMeta = answer.metadata
+        # With a generation, "the spec is as we left it" is one number; without, the answer must be compared.
+        agreed = None if metadata.generation else differences(intent, to_dict(answer)) or None
+        self._applied[view.info.gvk, key] = _Applied(
+            fingerprint, metadata.uid, metadata.resource_version, metadata.generation, agreed
+        )
+        if len(self._applied) > _REMEMBERED:
+            self._applied.popitem(last=False)
+        return answer
+
+    def forget(self, kind: KindLike[Any], key: Key) -> None:
+        """Drop what is remembered of a child, for example because it was deleted."""
+        self._applied.pop((info_of(kind).gvk, key), None)
+
+
+def _address(obj: Any, kind: KindLike[Any] | None) -> tuple[View[Any], str, str]:
+    if isinstance(obj, Mapping):
+        obj = Dynamic(cast("Mapping[str, Any]", obj))
+    if kind is not None:
+        view: View[Any] = view_of(kind)
+    elif isinstance(obj, Dynamic):
+        known = lookup(obj.api_version, obj.kind)
+        if not obj.api_version or not obj.kind:
+            raise ValueError("apply: the object has no apiVersion or no kind: add them")
+        view = dynamic(obj.api_version, obj.kind) if known is None else View(info_of(known), Dynamic, "dynamic")
+    else:
+        view = view_of(cast("type[Any]", type(obj)))
+    metadata = obj.metadata
+    if not metadata.name:
+        raise ValueError(f"apply {view.info.kind}: metadata.name is missing; a generated name cannot be applied")
+    return view, metadata.namespace if view.info.namespaced else "", metadata.name
+
+
+def _fingerprint(obj: Any, reference: OwnerReference | None) -> bytes:
+    digest = blake2b(encode(obj), digest_size=16)
+    if reference is not None:
+        digest.update(f"\0{reference.uid}\0{reference.controller}".encode())
+    return digest.digest()
+
+
+def _wire(obj: Any, reference: OwnerReference | None, view: View[Any], key: Key) -> dict[str, Any]:
+    wire = intent_of(msgspec.json.decode(encode(obj)) if not isinstance(obj, Resource) else to_dict(obj), reference)
+    wire["apiVersion"], wire["kind"] = view.info.api_version, view.info.kind
+    if key.namespace:
+        wire["metadata"]["namespace"] = key.namespace
+    return wire
+
+
+def _check_controller(entry: Entry, reference: OwnerReference, view: View[Any], key: Key) -> None:
+    """A child of another owner is not ours to change (A4)."""
+    rival = next((o for o in entry.owners if o.controller and o.uid != reference.uid), None)
+    if rival is None or not reference.controller:
+        return
+    if rival.name == reference.name and rival.kind == reference.kind:
+        raise Retry(f"{view.info.kind} {key} still belongs to the previous {rival.kind} {rival.name}", after=1.0)
+    raise FieldConflict(
+        f"{view.info.kind} {key} is controlled by {rival.kind} {rival.name!r} (uid {rival.uid}), not by "
+        f"{reference.kind} {reference.name!r}: choose another name, or delete it"
+    )
+
+
+def _same_intent(memory: _Applied, entry: Entry, fingerprint: bytes) -> bool:
+    return memory.uid == entry.uid and memory.fingerprint == fingerprint
+
+
+def _left(intent: dict[str, Any], entry: Entry, memory: _Applied) -> Differences:
+    """What of the live object is neither as intended nor as agreed."""
+    if memory.generation and memory.generation == entry.generation:
+        metadata: dict[str, Any] = {"metadata": to_dict(entry.metadata())}
+        return differences({"metadata": intent["metadata"]}, metadata)
+    found = differences(intent, msgspec.json.decode(entry.raw()))
+    agreed = memory.agreed or {}
+    if all(path in agreed and agreed[path] == value for path, value in found.items()):
+        return {}
+    return found

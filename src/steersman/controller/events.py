@@ -1,0 +1,298 @@
+"""`EventRecorder`: tells people what happened to an object, as `kubectl describe` shows it (events.k8s.io/v1).
+
+Recording is synchronous, cheap and never fails: events go through a bounded buffer to one task that writes them. The
+same event again within six minutes becomes a series instead of a new object, and an object that causes too many gets
+no more of them for a while. Events are for people; nothing may depend on one arriving.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+
+from steersman.client.errors import ApiError, ClientError, NotFound
+from steersman.controller.loop import CURRENT_REQUEST
+from steersman.controller.spam import SpamFilter
+from steersman.models import ObjectMeta, info_of
+from steersman.models.patches import MergePatch
+from steersman.models.times import MicroTime
+from steersman.telemetry.clock import Now, utc_now
+from steersman.telemetry.log import get_logger
+from steersman.telemetry.metrics import counter
+
+__all__ = ["EventClient", "EventRecorder", "EventType"]
+
+EventType: TypeAlias = Literal["Normal", "Warning"]
+
+_MAX_NOTE: Final = 1024
+_MAX_WORD: Final = 128
+_SERIES_IDLE: Final = 360.0
+"""A series ends after this many quiet seconds, as in client-go."""
+_SERIES_FLUSH: Final = 30.0
+"""A series is written at most this often."""
+_SERIES_KEPT: Final = 4096
+RECONCILE_ID: Final = "steersman.dev/reconcile-id"
+
+_log = get_logger("events")
+_written = counter("steersman_events_written", "Events written, by verb.", ("verb",))
+_dropped = counter("steersman_events_dropped", "Events that were not written, by reason.", ("reason",))
+
+
+class EventClient(Protocol):
+    """What a recorder needs of the client."""
+
+    async def create(self, obj: Any, *, want: Any = "object", timeout: float = 30.0) -> Any: ...
+    async def patch(
+        self,
+        kind: Any,
+        name: str,
+        patch: Any,
+        namespace: str | None = None,
+        *,
+        want: Any = "object",
+        timeout: float = 30.0,
+    ) -> Any: ...
+
+
+class _Reference(NamedTuple):
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+
+
+class _Occurrence(NamedTuple):
+    regarding: _Reference
+    related: _Reference | None
+    type: str
+    reason: str
+    action: str
+    note: str
+    reconcile_id: str
+
+
+class _Series:
+    __slots__ = ("count", "dirty", "flushed", "last", "name", "namespace", "seen")
+
+    def __init__(self, name: str, namespace: str, now: float, seen: MicroTime) -> None:
+        self.name = name
+        self.namespace = namespace
+        self.count = 1
+        self.last = now
+        self.seen = seen
+        self.flushed = now - _SERIES_FLUSH  # the first repetition is written at once
+        self.dirty = False
+
+
+class EventRecorder:
+    """Records events as `component` (a qualified name) of `instance` (this replica).
+
+    `allowed` is asked before every write; while it says no (this replica does not lead) events are dropped. `buffer`
+    is how many may wait; more are dropped and counted. Run `run()` as a task.
+    """
+
+    def __init__(
+        self,
+        client: EventClient,
+        component: str,
+        instance: str,
+        *,
+        allowed: Callable[[], bool] = lambda: True,
+        buffer: int = 1000,
+        now: Now = utc_now,
+        rng: Random | None = None,
+    ) -> None:
+        self._client = client
+        self._component = cut(component, _MAX_WORD)
+        self._instance = cut(instance, _MAX_WORD)
+        self._allowed = allowed
+        self._limit = buffer
+        self._now = now
+        self._rng = rng or Random()  # noqa: S311 - names of events
+        self._waiting: deque[_Occurrence] = deque()
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._series: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
+        self._spam = SpamFilter()
+
+    def event(
+        self,
+        obj: Any,
+        reason: str,
+        note: str,
+        *,
+        type: EventType = "Normal",
+        action: str = "Reconcile",
+        related: Any = None,
+    ) -> None:
+        """Record that something happened to `obj`. Never blocks and never raises for what the cluster thinks of it.
+
+        `reason` and `action` are CamelCase words (at most 128 characters), `note` a sentence (cut at 1024 bytes).
+        """
+        if len(self._waiting) >= self._limit:
+            _dropped.labels("buffer_full").inc()
+            return
+        request = CURRENT_REQUEST.get()
+        self._waiting.append(
+            _Occurrence(
+                _reference(obj),
+                _reference(related) if related is not None else None,
+                type,
+                cut(reason, _MAX_WORD),
+                cut(action, _MAX_WORD),
+                cut(note, _MAX_NOTE),
+                request.reconcile_id if request is not None else "",
+            )
+        )
+        self._idle.clear()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write what is recorded until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(self._next_flush()):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+            self._wake.clear()
+            while self._waiting:
+                await self._write(self._waiting.popleft())
+            await self._flush()
+            if not self._waiting:
+                self._idle.set()
+
+    async def drain(self, timeout: float = 5.0) -> bool:
+        """Wait until everything recorded so far is written, for at most `timeout` seconds; says whether it was."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _write(self, what: _Occurrence) -> None:
+        if not self._allowed():
+            _dropped.labels("not_leader").inc()
+            return
+        now = asyncio.get_running_loop().time()
+        key = (*what.regarding[:5], what.related and what.related[:5], what.type, what.reason, what.action, what.note)
+        series = self._series.get(key)
+        if series is not None and now - series.last < _SERIES_IDLE:
+            series.count += 1
+            series.last = now
+            series.seen = MicroTime.of(self._now())
+            series.dirty = True
+            self._series.move_to_end(key)
+            if now - series.flushed >= _SERIES_FLUSH:
+                await self._write_series(series, now)
+            return
+        if not self._spam.allows(what.regarding.uid or what.regarding[:4], now):
+            _dropped.labels("rate_limited").inc()
+            return
+        await self._create(key, what, now)
+
+    async def _create(self, key: tuple[Any, ...], what: _Occurrence, now: float) -> None:
+        from steersman.k8s.events_v1 import Event  # loads the module of built-in kinds only when events are used
+
+        seen = MicroTime.of(self._now())
+        namespace = what.regarding.namespace or "default"
+        name = f"{what.regarding.name[:230].rstrip('.-') or 'event'}.{self._rng.getrandbits(64):016x}"
+        obj = Event(
+            metadata=ObjectMeta(
+                name=name,
+                namespace=namespace,
+                annotations={RECONCILE_ID: what.reconcile_id} if what.reconcile_id else {},
+            ),
+            event_time=seen,
+            reporting_controller=self._component,
+            reporting_instance=self._instance,
+            action=what.action,
+            reason=what.reason,
+            note=what.note,
+            type=what.type,
+            regarding=_object_reference(what.regarding),
+            related=_object_reference(what.related) if what.related is not None else None,
+        )
+        if await self._send("create", self._client.create(obj, want="metadata", timeout=10.0)):
+            self._series[key] = _Series(name, namespace, now, seen)
+            if len(self._series) > _SERIES_KEPT:
+                self._series.popitem(last=False)
+
+    async def _write_series(self, series: _Series, now: float) -> None:
+        from steersman.k8s.events_v1 import Event
+
+        body = {"series": {"count": series.count, "lastObservedTime": series.seen.__to_wire__()}}
+        series.flushed, series.dirty = now, False
+        await self._send(
+            "patch",
+            self._client.patch(Event, series.name, MergePatch(body), series.namespace, want="metadata", timeout=10.0),
+        )
+
+    async def _flush(self) -> None:
+        """Write series that are due and forget those that ended; client-go does both on its heartbeat."""
+        now = asyncio.get_running_loop().time()
+        for key, series in list(self._series.items()):
+            if series.dirty and now - series.flushed >= _SERIES_FLUSH and self._allowed():
+                await self._write_series(series, now)
+            if now - series.last >= _SERIES_IDLE:
+                del self._series[key]
+
+    def _next_flush(self) -> float | None:
+        """Seconds until a series must be written; None when nothing is due ever."""
+        due = [s.flushed + _SERIES_FLUSH for s in self._series.values() if s.dirty]
+        return max(0.01, min(due) - asyncio.get_running_loop().time()) if due else None
+
+    async def _send(self, verb: str, request: Any) -> bool:
+        try:
+            await request
+        except NotFound:
+            _dropped.labels("gone").inc()  # the series' object has expired, or its namespace is gone
+            return False
+        except ApiError as problem:
+            _dropped.labels("refused").inc()
+            _log.warning("an event was refused", error=str(problem))
+            return False
+        except ClientError as problem:
+            _dropped.labels("unreachable").inc()
+            _log.warning("an event could not be written", error=str(problem))
+            return False
+        _written.labels(verb).inc()
+        return True
+
+
+def cut(text: str, limit: int) -> str:
+    """`text` in at most `limit` bytes of UTF-8, with an ellipsis where it was cut."""
+    data = text.encode()
+    if len(data) <= limit:
+        return text
+    return data[: limit - 3].decode(errors="ignore") + "…"
+
+
+def _reference(obj: Any) -> _Reference:
+    if hasattr(obj, "__resource__"):
+        info = info_of(obj)
+        api_version, kind = info.api_version, info.kind
+    else:
+        api_version, kind = str(obj.api_version), str(obj.kind)
+    m = obj.metadata
+    return _Reference(api_version, kind, m.namespace, m.name, m.uid, m.resource_version)
+
+
+def _object_reference(reference: _Reference) -> Any:
+    from steersman.k8s.core_v1 import ObjectReference
+
+    return ObjectReference(
+        api_version=reference.api_version,
+        kind=reference.kind,
+        namespace=reference.namespace or None,
+        name=reference.name,
+        uid=reference.uid or None,
+        resource_version=reference.resource_version or None,
+    )
