@@ -1,4 +1,4 @@
-"""Kubernetes API types as frozen Python values: models, resources, wire encoding, and the types that only Kubernetes has.
+"""Kubernetes API types as frozen Python values: models, resources, wire encoding, and types only Kubernetes has.
 
 Everything is immutable and free of I/O. This room stands at the bottom: it imports nothing of Steersman.
 """

@@ -74,8 +74,9 @@ def _with_written_default(value: object) -> object:
         spec = cast(Any, value)
         if isinstance(spec.default, _SCALARS):
             return msgspec.field(default_factory=_always_written(spec.default), name=spec.name)
-        if isinstance(spec.default, dict):  # pyright: ignore[reportUnknownMemberType]
-            return msgspec.field(default=FrozenDict(cast("dict[Any, Any]", spec.default)) or EMPTY, name=spec.name)
+        default: object = spec.default
+        if isinstance(default, dict):
+            return msgspec.field(default=FrozenDict(cast("dict[Any, Any]", default)) or EMPTY, name=spec.name)
     return value
 
 
@@ -164,8 +165,8 @@ class Model(
 
     Use `tuple[X, ...] = ()` for lists and `Mapping[str, X] = EMPTY` for maps. Unknown fields of the wire are
     ignored on decoding, and never lost on writing because writes are patches. The class option
-    `omit_empty=True` makes empty strings, zeros and `False` absent as well, as Go's `omitempty` does; `hidden=("data",)`
-    keeps the values of fields out of `repr()`.
+    `omit_empty=True` makes empty strings, zeros and `False` absent as well, as Go's `omitempty` does;
+    `hidden=("data",)` keeps the values of fields out of `repr()`.
     """
 
 

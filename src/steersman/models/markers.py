@@ -218,7 +218,7 @@ class ExactlyOneOf:
 
 
 def markers_of(model: type[msgspec.Struct], name: str) -> tuple[object, ...]:
-    """The markers of a field (by its Python or wire name), outermost annotation only; `AttributeError` if there is none."""
+    """The markers of a field, by its Python or wire name, outermost annotation only; or `AttributeError`."""
     for f in fields_of(model):
         if name in (f.name, f.encode_name):
             hint = get_type_hints(model, include_extras=True)[f.name]

@@ -43,7 +43,8 @@ class Quantity:
 
     Equal amounts are equal and hash alike whatever their notation, also to `int`, `Fraction` and `Decimal`. `str()` is
     the wire form: `"1500m"` for 1.5, `"1536Mi"` for 1.5Gi. Amounts finer than a nano-unit are rounded away from
-    zero; binary amounts are capped at 2**63 - 1. `int()` rounds away from zero too, as Go's `Value()` does.
+    zero; binary amounts are capped at 2**63 - 1. `int()` rounds away from zero too, as Go's `Value()` does for amounts
+    in its range. Beyond 999 exa the suffix stays `E` (Go loses it there).
     Raises `ValueError` for text that is not a quantity.
     """
 

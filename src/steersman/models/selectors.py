@@ -382,5 +382,7 @@ def parse_fields(text: str) -> FieldSelector:
         parts = _FIELD.fullmatch(match[1])
         if parts is None:
             raise SelectorError(f"field selector {text!r}: {match[1]!r} has none of =, ==, !=")
+        if not (parts[1] or parts[3]):
+            continue  # "=" and "!=" alone select everything, as in Go
         terms.append(FieldTerm(parts[1], parts[2] != "!=", _ESCAPED.sub(unescape, parts[3])))
     return FieldSelector(terms)

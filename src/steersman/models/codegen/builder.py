@@ -24,6 +24,7 @@ MARKERS = "steersman.models.markers"
 TYPING = "typing"
 
 _SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
+_FORMATS = {"string:date-time": "datetime.datetime", "string:byte": "bytes"}
 _ZERO = {"str": '""', "int": "0", "float": "0.0", "bool": "False"}
 _INSTANCE = "instance"
 _NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
@@ -123,16 +124,10 @@ class Builder:
             return f"tuple[{item}, ...]", None
         if kind == "object" or "properties" in schema:
             return self._object(cls, wire, schema)
-        if kind == "string":
-            if schema.get("format") == "date-time":
-                return self._use(cls, "datetime.datetime"), None
-            if schema.get("format") == "byte":
-                return "bytes", None
-        if kind in _SCALARS:
-            return _SCALARS[str(kind)], None
-        if kind is None:
-            return self._use(cls, "typing.Any"), None
-        raise CodegenError(f"{cls.ref.name}.{wire}: unknown type {kind!r}")
+        scalar = _SCALARS.get(str(kind), "typing.Any" if kind is None else None)
+        if scalar is None:
+            raise CodegenError(f"{cls.ref.name}.{wire}: unknown type {kind!r}")
+        return self._use(cls, _FORMATS.get(f"{kind}:{schema.get('format')}", scalar)), None
 
     def _object(self, cls: ClassDef, wire: str, schema: Schema) -> tuple[str, Ref | None]:
         values = schema.get("additionalProperties")
