@@ -27,9 +27,7 @@ def test_the_transition_time_is_kept_while_the_status_is_the_same():
     merged = merge_conditions((condition(),), ready_when(True, reason="Other"), NOW, 3)
 
     assert merged == (
-        Condition(
-            type="Ready", status="True", reason="Other", last_transition_time=THEN, observed_generation=3
-        ),
+        Condition(type="Ready", status="True", reason="Other", last_transition_time=THEN, observed_generation=3),
     )
 
 

@@ -17,7 +17,9 @@ from steersman.models import (
 )
 from steersman.models.patches import split_pointer
 
-scalars = st.none() | st.booleans() | st.integers(-5, 5) | st.floats(-2, 2, allow_nan=False) | st.text("ab~/", max_size=3)
+scalars = (
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(-2, 2, allow_nan=False) | st.text("ab~/", max_size=3)
+)
 documents = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("ab~/", max_size=2), inner, max_size=4),

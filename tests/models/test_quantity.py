@@ -11,10 +11,7 @@ from steersman.models import Model, Quantity, decode, encode
 from steersman.models.quantity import QuantityFormat
 from steersman.models.wire import DecodeError
 
-GO = [
-    line.split("\t")
-    for line in (Path(__file__).parent / "data" / "quantities.tsv").read_text().splitlines()
-]
+GO = [line.split("\t") for line in (Path(__file__).parent / "data" / "quantities.tsv").read_text().splitlines()]
 """Text, what apimachinery 0.36 writes for it, and what it writes after arithmetic; both empty where it refuses."""
 
 

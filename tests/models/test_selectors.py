@@ -18,9 +18,7 @@ from steersman.models.selectors import (
     requirement,
 )
 
-GO = [
-    line.split("\t") for line in (Path(__file__).parent / "data" / "selectors.tsv").read_text().splitlines()
-]
+GO = [line.split("\t") for line in (Path(__file__).parent / "data" / "selectors.tsv").read_text().splitlines()]
 """Kind, text, and which of the sets below apimachinery 0.36 matches with it; ERR where it refuses."""
 LABELS = [{}, {"a": "b"}, {"a": "", "x": "5"}, {"a": "c", "b": "b", "x": "-3"}, {"in": "in", "notin": "a", "x": "y"}]
 FIELDS = [{}, {"a": "b"}, {"a": "", "x": "5"}, {"a": "c", "b": "b"}, {"a": "a,b", "b": "\\"}]
