@@ -1,1 +1,48 @@
-"""The operator room."""
+"""The operator: its description, what a reconcile is given, and the loop that runs a replica.
+
+`Operator` and `Context` are what users write against; `run_operator` with `Settings` is what `steersman run` does.
+"""
+
+from steersman.operator.context import ALL_NAMESPACES, Context, SyncContext
+from steersman.operator.declarations import (
+    ControllerDeclaration,
+    DeclarationError,
+    FinalizerDeclaration,
+    HookDeclaration,
+    Permission,
+    Place,
+    TimerDeclaration,
+    Watch,
+    WebhookDeclaration,
+)
+from steersman.operator.election import Terms
+from steersman.operator.leader import LeaderElector, LeadershipLost, NotLeader
+from steersman.operator.operator import Operator
+from steersman.operator.run import run_operator
+from steersman.operator.server import BindError
+from steersman.operator.settings import Settings, SettingsError, load_settings
+
+__all__ = [
+    "ALL_NAMESPACES",
+    "BindError",
+    "Context",
+    "ControllerDeclaration",
+    "DeclarationError",
+    "FinalizerDeclaration",
+    "HookDeclaration",
+    "LeaderElector",
+    "LeadershipLost",
+    "NotLeader",
+    "Operator",
+    "Permission",
+    "Place",
+    "Settings",
+    "SettingsError",
+    "SyncContext",
+    "Terms",
+    "TimerDeclaration",
+    "Watch",
+    "WebhookDeclaration",
+    "load_settings",
+    "run_operator",
+]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from steersman.telemetry.metrics import counter, gauge
 
-__all__ = ["LEADER", "LOOP_STALLS", "UNDECODABLE_RECONCILES"]
+__all__ = ["LEADER", "UNDECODABLE_RECONCILES"]
 
 LEADER = gauge("leader_election_master_status", "1 if this replica holds the lease, else 0.", ["name"])
-LOOP_STALLS = counter("steersman_loop_stalls", "Times that the event loop stood still for longer than a second.")
 UNDECODABLE_RECONCILES = counter(
     "steersman_undecodable_reconciles", "Reconciles skipped because the object does not fit its type.", ["controller"]
 )

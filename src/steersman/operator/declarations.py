@@ -1,0 +1,164 @@
+"""What an operator declares, as frozen values: controllers, finalizers, timers, hooks, permissions, webhooks.
+
+The decorators of `Operator` make them; the run loop, and whatever derives manifests from an operator, read them.
+Each knows where in the user's code it was made, for errors that can be clicked on. Nothing here runs anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from steersman.controller import Debounce
+from steersman.controller.mappers import MapperLike
+from steersman.controller.predicates import PredicateLike
+from steersman.models import KindLike, View
+
+__all__ = [
+    "ControllerDeclaration",
+    "DeclarationError",
+    "FinalizerDeclaration",
+    "Handler",
+    "HookDeclaration",
+    "Permission",
+    "Place",
+    "TimerDeclaration",
+    "Watch",
+    "WebhookDeclaration",
+]
+
+
+class DeclarationError(TypeError):
+    """Something declared wrongly; the message begins with the file, the line and the name of the function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the source something was declared."""
+
+    file: str
+    line: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.name}"
+
+    def error(self, problem: str) -> DeclarationError:
+        return DeclarationError(f"{self}: {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A user's function: how to call it, and where it is."""
+
+    call: Callable[..., Any]
+    is_async: bool
+    """False runs it in a thread of the pool (R6)."""
+    takes_object: bool
+    takes_context: bool
+    place: Place
+
+
+class Watch:
+    """Another kind whose changes lead to reconciles: `Watch(ConfigMap, to=mapper, where=predicate)`.
+
+    `to` maps an object to keys of the reconciled kind: `to_label("app")`, `to_owner(Kind)`, or a function of the
+    typed object that returns a `Key`, several or `None`. The kind is cached, and may be listed and read by the
+    controller.
+    """
+
+    __slots__ = ("kind", "to", "where")
+
+    def __init__(self, kind: KindLike[Any], *, to: MapperLike, where: PredicateLike | None = None) -> None:
+        self.kind = kind
+        self.to = to
+        self.where = where
+
+    def __repr__(self) -> str:
+        return f"Watch({self.kind!r}, to={self.to!r}, where={self.where!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerDeclaration:
+    """One controller: its kind, its function, and what it watches."""
+
+    name: str
+    kind: View[Any]
+    handler: Handler
+    owns: tuple[View[Any], ...] = ()
+    reads: tuple[View[Any], ...] = ()
+    watches: tuple[Watch, ...] = ()
+    where: PredicateLike | None = None
+    workers: int = 4
+    timeout: float | None = None
+    debounce: Debounce | None = None
+
+    @property
+    def place(self) -> Place:
+        return self.handler.place
+
+
+@dataclass(frozen=True, slots=True)
+class FinalizerDeclaration:
+    """What must happen before an object of `kind` may go; `name` is what stands in `metadata.finalizers`."""
+
+    name: str
+    kind: View[Any]
+    handler: Handler
+
+    @property
+    def place(self) -> Place:
+        return self.handler.place
+
+
+@dataclass(frozen=True, slots=True)
+class TimerDeclaration:
+    """A function called every `interval` seconds on the leader, never twice at a time."""
+
+    name: str
+    interval: float
+    handler: Handler
+    reads: tuple[View[Any], ...] = ()
+
+    @property
+    def place(self) -> Place:
+        return self.handler.place
+
+
+@dataclass(frozen=True, slots=True)
+class HookDeclaration:
+    """Called once: after the lease is held and before controllers start, or after they have stopped."""
+
+    when: Literal["startup", "shutdown"]
+    handler: Handler
+
+    @property
+    def place(self) -> Place:
+        return self.handler.place
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """Something the operator may do beyond what its controllers imply."""
+
+    verbs: tuple[str, ...]
+    kind: View[Any]
+    names: tuple[str, ...] = ()
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookDeclaration:
+    """A function for admission or conversion; collected, and not served by this version."""
+
+    purpose: Literal["defaults", "validates", "mutates", "converts"]
+    kind: View[Any]
+    handler: Handler
+    on: tuple[str, ...] = ()
+    to: View[Any] | None = None
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def place(self) -> Place:
+        return self.handler.place

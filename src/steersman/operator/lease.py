@@ -1,0 +1,79 @@
+"""The election's record as a `coordination.k8s.io/v1` Lease, read and written through a client without the gate.
+
+Writes are merge patches that name the resourceVersion they were based on: compare and swap, and labels, owner
+references or fields of newer API versions stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from steersman.client import Client, NotFound
+from steersman.models import Dynamic, MergePatch, View, dynamic
+from steersman.operator.election import Record
+
+__all__ = ["LEASE", "ApiLease"]
+
+LEASE: Final[View[Dynamic]] = dynamic("coordination.k8s.io/v1", "Lease")
+
+_TIMEOUT: Final = 5.0
+
+
+class ApiLease:
+    """One Lease of one namespace, as `LeaseApi`."""
+
+    def __init__(self, client: Client, name: str, namespace: str) -> None:
+        self._client = client
+        self._name = name
+        self._namespace = namespace
+
+    async def read(self) -> Record | None:
+        """The record as the API server has it now; `None` when there is no Lease."""
+        try:
+            found = await self._client.get(LEASE, self._name, self._namespace, timeout=_TIMEOUT)
+        except NotFound:
+            return None
+        return record_of(found.body)
+
+    async def create(self, record: Record) -> Record:
+        """Create the Lease; raises `AlreadyExists` when another candidate was faster."""
+        lease = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": spec_of(record),
+        }
+        stored = await self._client.create(lease, kind=LEASE, timeout=_TIMEOUT)
+        return record_of(stored.body)
+
+    async def write(self, record: Record) -> Record:
+        """Overwrite the record that has `record.version`; raises `Conflict` when it has changed since."""
+        patch = MergePatch({"metadata": {"resourceVersion": record.version}, "spec": spec_of(record)})
+        stored = await self._client.patch(LEASE, self._name, patch, namespace=self._namespace, timeout=_TIMEOUT)
+        return record_of(stored.body)
+
+
+def spec_of(record: Record) -> dict[str, Any]:
+    """The wire form; a free lease has no holder, as client-go writes it."""
+    return {
+        "holderIdentity": record.holder or None,
+        "leaseDurationSeconds": int(record.duration),
+        "acquireTime": record.acquired,
+        "renewTime": record.renewed,
+        "leaseTransitions": record.transitions,
+    }
+
+
+def record_of(body: Mapping[str, Any]) -> Record:
+    """Read a Lease that anybody may have written; what is missing or has another type counts as empty."""
+    spec = cast("Mapping[str, Any]", body.get("spec") or {})
+    duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+    return Record(
+        holder=str(spec.get("holderIdentity") or ""),
+        duration=float(duration) if isinstance(duration, int) else 0.0,
+        acquired=str(spec.get("acquireTime") or ""),
+        renewed=str(spec.get("renewTime") or ""),
+        transitions=transitions if isinstance(transitions, int) else 0,
+        version=str(cast("Mapping[str, Any]", body.get("metadata") or {}).get("resourceVersion") or ""),
+    )

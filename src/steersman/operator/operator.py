@@ -1,0 +1,299 @@
+"""`Operator`: one object that describes an operator, from which everything else is derived.
+
+It collects declarations and does nothing: importing a module with an operator touches no cluster, no file and no
+loop, so that the CLI can read it to run it, and tools to derive CRDs and RBAC from it. Decorators return the
+function unchanged, ready to be tested.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar, overload
+
+from steersman.controller import Debounce
+from steersman.controller.predicates import PredicateLike
+from steersman.models import KindLike, View, view_of
+from steersman.operator.declarations import (
+    ControllerDeclaration,
+    DeclarationError,
+    FinalizerDeclaration,
+    HookDeclaration,
+    Permission,
+    TimerDeclaration,
+    Watch,
+    WebhookDeclaration,
+)
+from steersman.operator.signatures import handler_of, kind_of, place_of, views_of
+
+__all__ = ["Operator"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_FINALIZER = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
+_VERBS = {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"}
+_OPERATIONS = {"create", "update", "delete", "connect"}
+
+
+class Operator:
+    """The description of an operator: `operator = Operator("demo-operator")`.
+
+    `name` is a DNS label; it names the lease, the field manager (unless `field_manager` is given) and the Events'
+    reporter. Changing the field manager of a deployed operator leaves fields behind that nobody owns. Raises
+    `DeclarationError`, here and in all decorators, with the place in the source.
+    """
+
+    def __init__(self, name: str, *, field_manager: str | None = None) -> None:
+        if not _NAME.fullmatch(name):
+            raise DeclarationError(
+                f"Operator({name!r}): the name must be a DNS label: lower-case letters, digits and '-', at most 63"
+            )
+        self.name = name
+        self.field_manager = field_manager or name
+        self._controllers: dict[str, ControllerDeclaration] = {}
+        self._finalizers: list[FinalizerDeclaration] = []
+        self._timers: dict[str, TimerDeclaration] = {}
+        self._hooks: list[HookDeclaration] = []
+        self._permissions: list[Permission] = []
+        self._webhooks: list[WebhookDeclaration] = []
+
+    def __repr__(self) -> str:
+        return f"<Operator {self.name}: {', '.join(self._controllers) or 'no controllers'}>"
+
+    @property
+    def controllers(self) -> tuple[ControllerDeclaration, ...]:
+        return tuple(self._controllers.values())
+
+    @property
+    def finalizers(self) -> tuple[FinalizerDeclaration, ...]:
+        """In the order in which they run."""
+        return tuple(self._finalizers)
+
+    @property
+    def timers(self) -> tuple[TimerDeclaration, ...]:
+        return tuple(self._timers.values())
+
+    @property
+    def hooks(self) -> tuple[HookDeclaration, ...]:
+        return tuple(self._hooks)
+
+    @property
+    def permissions(self) -> tuple[Permission, ...]:
+        return tuple(self._permissions)
+
+    @property
+    def webhooks(self) -> tuple[WebhookDeclaration, ...]:
+        return tuple(self._webhooks)
+
+    @overload
+    def controller(self, reconcile: F, /) -> F: ...
+    @overload
+    def controller(
+        self,
+        reconcile: None = None,
+        /,
+        *,
+        name: str | None = None,
+        kind: KindLike[Any] | None = None,
+        owns: Sequence[KindLike[Any]] = (),
+        reads: Sequence[KindLike[Any]] = (),
+        watches: Sequence[Watch] = (),
+        where: PredicateLike | None = None,
+        workers: int = 4,
+        timeout: float | None = None,
+        debounce: Debounce | float | None = None,
+    ) -> Callable[[F], F]: ...
+    def controller(
+        self,
+        reconcile: Any = None,
+        /,
+        *,
+        name: str | None = None,
+        kind: KindLike[Any] | None = None,
+        owns: Sequence[KindLike[Any]] = (),
+        reads: Sequence[KindLike[Any]] = (),
+        watches: Sequence[Watch] = (),
+        where: PredicateLike | None = None,
+        workers: int = 4,
+        timeout: float | None = None,
+        debounce: Debounce | float | None = None,
+    ) -> Any:
+        """Declare a controller; the kind is the annotation of the function's first parameter.
+
+        `async def reconcile(obj: Kind, ctx: Context)` returns nothing, a status, or `Result(…)`; a plain `def` runs
+        in a thread pool and gets a `SyncContext`; a class (made once, without arguments) or an instance with a
+        `reconcile` method works too.
+
+        `owns` watches children by controller reference and allows writing them; `reads` caches kinds for `ctx.get`
+        and `ctx.list`; `watches` maps changes of other kinds. `where` filters changes of the reconciled kind.
+        `timeout` (seconds) ends one reconcile with a retry. `debounce` waits for so many quiet seconds before
+        reconciling, at most ten times as long. `name` is the kind in lower case by default; a second controller of a
+        kind needs one. `kind` is for dynamic and metadata views.
+        """
+
+        def declare(function: Any) -> Any:
+            handler = handler_of(function, "object")
+            place = handler.place
+            view = kind_of(handler, kind)
+            declared = name or view.info.kind.lower()
+            if (before := self._controllers.get(declared)) is not None:
+                raise place.error(
+                    f"a controller named {declared!r} is already declared at {before.place}; give this one a name="
+                )
+            if workers < 1:
+                raise place.error(f"workers={workers}: at least 1")
+            for label, seconds in (("timeout", timeout), ("debounce", debounce)):
+                if isinstance(seconds, int | float) and seconds <= 0:
+                    raise place.error(f"{label}={seconds:g}: seconds, more than 0")
+            quiet = Debounce(debounce, 10 * debounce) if isinstance(debounce, int | float) else debounce
+            for watch in watches:
+                if not isinstance(watch, Watch):  # pyright: ignore[reportUnnecessaryIsInstance]
+                    raise place.error(f"watches= takes Watch(Kind, to=…), not {watch!r}")
+                views_of([watch.kind], "watches", place)
+            self._controllers[declared] = ControllerDeclaration(
+                name=declared,
+                kind=view,
+                handler=handler,
+                owns=views_of(owns, "owns", place),
+                reads=views_of(reads, "reads", place),
+                watches=tuple(watches),
+                where=where,
+                workers=workers,
+                timeout=timeout,
+                debounce=quiet,
+            )
+            return function
+
+        return declare if reconcile is None else declare(reconcile)
+
+    def finalizer(self, name: str, *, kind: KindLike[Any] | None = None) -> Callable[[F], F]:
+        """Declare what must happen before an object may go: `@operator.finalizer("apps.example.com/backup")`.
+
+        The finalizer is added before the first reconcile of an object, and removed when the function returns. It is
+        called again after `Retry`, any other exception, or a `Result` with `requeue_after`, and must bear being
+        called twice. Several finalizers of a kind run one after the other, in the order of their declaration.
+        """
+
+        def declare(function: F) -> F:
+            handler = handler_of(function, "object", method="finalize")
+            if not _FINALIZER.fullmatch(name):
+                raise handler.place.error(f"finalizer {name!r}: write domain/name, such as 'example.com/cleanup'")
+            for before in self._finalizers:
+                if before.name == name and before.kind.info.gvk == kind_of(handler, kind).info.gvk:
+                    raise handler.place.error(f"finalizer {name!r} is already declared at {before.place}")
+            view = kind_of(handler, kind)
+            if view.form != "typed":
+                raise handler.place.error("finalizers need a Resource class; a dynamic kind has none")
+            self._finalizers.append(FinalizerDeclaration(name, view, handler))
+            return function
+
+        return declare
+
+    def every(
+        self, seconds: float, *, name: str | None = None, reads: Sequence[KindLike[Any]] = ()
+    ) -> Callable[[F], F]:
+        """Declare a timer: called every `seconds` on the leader, first after one interval, never twice at once."""
+
+        def declare(function: F) -> F:
+            handler = handler_of(function, "context", method="tick")
+            if not seconds > 0:
+                raise handler.place.error(f"every({seconds!r}): seconds, more than 0")
+            declared = name or handler.place.name.rpartition(".")[2]
+            if (before := self._timers.get(declared)) is not None:
+                raise handler.place.error(f"a timer named {declared!r} is already declared at {before.place}")
+            views = views_of(reads, "reads", handler.place)
+            self._timers[declared] = TimerDeclaration(declared, float(seconds), handler, views)
+            return function
+
+        return declare
+
+    def on_startup(self, function: F) -> F:
+        """Call once, when this replica leads and before its controllers start. A failure ends the process."""
+        self._hooks.append(HookDeclaration("startup", handler_of(function, "context")))
+        return function
+
+    def on_shutdown(self, function: F) -> F:
+        """Call once, after the controllers have stopped and before the lease is released. Failures are logged."""
+        self._hooks.append(HookDeclaration("shutdown", handler_of(function, "context")))
+        return function
+
+    def permit(
+        self, verbs: str | Iterable[str], kind: KindLike[Any], *, names: Iterable[str] = (), subresource: str = ""
+    ) -> None:
+        """Declare a permission that no controller implies: `operator.permit("get create", Secret, names=["ca"])`."""
+        words = tuple(verbs.replace(",", " ").split()) if isinstance(verbs, str) else tuple(verbs)
+        unknown = [word for word in words if word not in _VERBS]
+        if not words or unknown:
+            raise DeclarationError(f"permit({verbs!r}): verbs are {', '.join(sorted(_VERBS))}")
+        self._permissions.append(Permission(words, view_of(kind), tuple(names), subresource))
+
+    def defaults(self, function: F) -> F:
+        """Declare a defaulting webhook: `(obj: Kind) -> Kind`. Not served by this version; running says so."""
+        return self._webhook("defaults", function)
+
+    def validates(self, function: F) -> F:
+        """Declare a validating webhook: raises to refuse. Not served by this version; running says so."""
+        return self._webhook("validates", function)
+
+    def mutates(
+        self, kind: KindLike[Any], *, on: str | Iterable[str] = ("create", "update"), **options: Any
+    ) -> Callable[[F], F]:
+        """Declare a mutating webhook on any kind. Not served by this version; running says so."""
+        operations = tuple(on.replace(",", " ").split()) if isinstance(on, str) else tuple(on)
+
+        def declare(function: F) -> F:
+            place = place_of(function)
+            if unknown := [word for word in operations if word not in _OPERATIONS]:
+                raise place.error(f"on={unknown[0]!r}: operations are {', '.join(sorted(_OPERATIONS))}")
+            view = views_of([kind], "mutates", place)[0]
+            handler = handler_of(function, "free")
+            self._webhooks.append(WebhookDeclaration("mutates", view, handler, operations, None, dict(options)))
+            return function
+
+        return declare
+
+    def converts(self, source: KindLike[Any], target: KindLike[Any]) -> Callable[[F], F]:
+        """Declare a conversion between two versions of a kind. Not served by this version; running says so."""
+
+        def declare(function: F) -> F:
+            place = place_of(function)
+            old, new = views_of([source], "converts", place)[0], views_of([target], "converts", place)[0]
+            if (old.info.group, old.info.kind) != (new.info.group, new.info.kind):
+                raise place.error(f"converts between versions of one kind, not {old.info.gvk} and {new.info.gvk}")
+            self._webhooks.append(WebhookDeclaration("converts", old, handler_of(function, "free"), (), new))
+            return function
+
+        return declare
+
+    def _webhook(self, purpose: Any, function: F) -> F:
+        handler = handler_of(function, "object", method=purpose)
+        self._webhooks.append(WebhookDeclaration(purpose, kind_of(handler), handler))
+        return function
+
+    def kinds(self) -> tuple[View[Any], ...]:
+        """Every kind that is cached while the operator runs."""
+        found: dict[Any, View[Any]] = {}
+        for c in self.controllers:
+            for view in (c.kind, *c.owns, *c.reads, *(view_of(w.kind) for w in c.watches)):
+                found.setdefault((view.info.gvk, view.form), view)
+        for f in self._finalizers:
+            found.setdefault((f.kind.info.gvk, f.kind.form), f.kind)
+        for t in self.timers:
+            for view in t.reads:
+                found.setdefault((view.info.gvk, view.form), view)
+        return tuple(found.values())
+
+    def check(self) -> None:
+        """Raise `DeclarationError` for what can only be judged as a whole, such as having nothing to do."""
+        if not self._controllers and not self._timers:
+            raise DeclarationError(
+                f"operator {self.name!r} has no controller and no timer; declare one with @operator.controller, in a"
+                " module that is imported together with the operator"
+            )
+        reconciled = {c.kind.info.gvk for c in self.controllers}
+        for f in self._finalizers:
+            if f.kind.info.gvk not in reconciled:
+                raise f.place.error(
+                    f"finalizer {f.name!r} needs a controller for {f.kind.info.kind} in the same operator"
+                )

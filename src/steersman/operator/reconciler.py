@@ -1,0 +1,205 @@
+"""Between a controller's worker and the user's function: read the object, finalizers, call, status.
+
+The function sees a typed, immutable object that is no older than our own last write. What it returns is checked and
+written; what cannot be read is reported once and left alone until it changes (W9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+
+from steersman.cache import Entry, Undecodable
+from steersman.controller import Request, Result, TerminalError
+from steersman.controller.blocking import run_blocking
+from steersman.controller.finalizers import Finalizer, FinalizerState, run_finalizers
+from steersman.controller.status import patch_status
+from steersman.models import Dynamic, MergePatch, metadata_of
+from steersman.operator.context import SyncContext
+from steersman.operator.declarations import ControllerDeclaration, FinalizerDeclaration, Handler
+from steersman.operator.metrics import UNDECODABLE_RECONCILES
+from steersman.operator.runtime import Reach, Runtime
+from steersman.telemetry.log import get_logger
+
+__all__ = ["Reconciler"]
+
+log = get_logger("reconcile")
+
+
+class Reconciler:
+    """Reconciles one declared controller's keys; `await reconciler(request)` is what its workers call."""
+
+    def __init__(
+        self,
+        declaration: ControllerDeclaration,
+        finalizers: Sequence[FinalizerDeclaration],
+        runtime: Runtime,
+        reach: Reach,
+    ) -> None:
+        self.declaration = declaration
+        self._view = declaration.kind
+        self._finalizers = tuple(finalizers)
+        self._runtime = runtime
+        self._reach = reach
+        self._handler = declaration.handler
+        self._status = _status_type(self._view.type)
+        self._pool: ThreadPoolExecutor | None = None
+        self._undecodable = UNDECODABLE_RECONCILES.labels(declaration.name)
+
+    async def __call__(self, request: Request) -> Result | None:
+        """One reconcile. Raises what the user's function raises."""
+        tracing = self._runtime.tracing
+        if tracing is None:
+            return await self._reconcile(request)
+        with tracing.reconcile(self.declaration.name, self._view.info.kind, request):
+            return await self._reconcile(request)
+
+    def close(self) -> None:
+        """Let the threads go; those that still work are left behind."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _reconcile(self, request: Request) -> Result | None:
+        await self._reach.settled()
+        entry = await self._runtime.live.entry(self._view, request.key)
+        if entry is None:
+            return None
+        try:
+            obj = entry.object(self._view)
+        except Undecodable as problem:
+            self._report(entry, problem)
+            return None
+        if self._finalizers:
+            outcome = await run_finalizers(
+                self._runtime.client,
+                obj,
+                self._bound(request),
+                field_manager=self._runtime.field_manager,
+            )
+            if outcome.state is FinalizerState.ADDED:
+                return Result(requeue_after=0.0)  # `where` may filter the change that this was
+            if outcome.state is not FinalizerState.READY:
+                return Result(requeue_after=outcome.requeue_after) if outcome.requeue_after is not None else None
+        elif entry.deleting:
+            return None
+        try:
+            return await self._conclude(obj, await self._call(self._handler, request, obj))
+        except TerminalError as problem:
+            # It will not be tried again, so whoever looks at the object must be told why nothing happens.
+            self._runtime.event(obj, problem.reason, str(problem), type="Warning", action="Reconcile")
+            raise
+
+    def _bound(self, request: Request) -> list[Finalizer[Any]]:
+        def bind(declared: FinalizerDeclaration) -> Finalizer[Any]:
+            return Finalizer(declared.name, lambda obj: self._clean_up(declared, request, obj))
+
+        return [bind(f) for f in self._finalizers]
+
+    async def _clean_up(self, finalizer: FinalizerDeclaration, request: Request, obj: Any) -> Result | None:
+        returned = await self._call(finalizer.handler, request, obj)
+        if returned is None:
+            return None
+        if not isinstance(returned, Result):
+            raise finalizer.place.error(f"returned a {type(returned).__name__}; expected None or Result")
+        return await self._conclude(obj, returned)
+
+    async def _conclude(self, obj: Any, returned: Any) -> Result | None:
+        if returned is None:
+            return None
+        if isinstance(returned, Result):
+            status, after = returned.status, returned.requeue_after
+        else:
+            status, after = returned, None
+        if status is not None:
+            self._check_status(status)
+            await self._write_status(obj, status)
+        return None if after is None else Result(requeue_after=after)
+
+    async def _write_status(self, obj: Any, status: Any) -> None:
+        runtime = self._runtime
+        if self._view.form == "typed":
+            await patch_status(runtime.client, obj, status, now=runtime.now, field_manager=runtime.field_manager)
+            return
+        if isinstance(obj, Dynamic) and obj.get("status") == status:
+            return
+        metadata, patch = obj.metadata, MergePatch({"metadata": {"uid": obj.metadata.uid}, "status": status})
+        await runtime.client.patch(
+            self._view,
+            metadata.name,
+            patch,
+            metadata.namespace or None,
+            subresource="status",
+            want="metadata",
+            field_manager=runtime.field_manager,
+        )
+
+    def _check_status(self, status: Any) -> None:
+        if self._status is None:
+            if self._view.form == "typed":
+                raise self.declaration.place.error(
+                    f"returned a {type(status).__name__}, but {self._view.info.kind} has no `status` field for it"
+                )
+        elif not isinstance(status, self._status):
+            raise self.declaration.place.error(
+                f"returned a {type(status).__name__}; expected {self._status.__name__}, Result or None"
+            )
+
+    async def _call(self, handler: Handler, request: Request, obj: Any) -> Any:
+        context = self._runtime.context(self._reach, request, obj)
+        if handler.is_async:
+            return await (handler.call(obj, context) if handler.takes_context else handler.call(obj))
+        blocking = SyncContext(context, asyncio.get_running_loop())
+        arguments = (obj, blocking) if handler.takes_context else (obj,)
+        return await self._in_thread(handler, arguments)
+
+    async def _in_thread(self, handler: Handler, arguments: tuple[Any, ...]) -> Any:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(
+                self.declaration.workers, thread_name_prefix=f"reconcile-{self.declaration.name}"
+            )
+        work = run_blocking(self._pool, handler.call, *arguments)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            if self._runtime.stopping or work.done():
+                raise
+            # A thread cannot be ended. Its key stays with it until it ends, or it would be reconciled twice at a time.
+            log.warning("a plain function overstays its timeout: waiting for it; give it timeouts of its own")
+            await asyncio.wait([work])
+            raise
+
+    def _report(self, entry: Entry, problem: Undecodable) -> None:
+        """Say that the object does not fit: the cache has logged it once, an Event tells who looks at the object."""
+        self._undecodable.inc()
+        try:
+            subject = entry.object(metadata_of(self._view))
+        except Undecodable:
+            return
+        self._runtime.event(
+            subject,
+            "Undecodable",
+            f"this {self._view.info.kind} cannot be read and is left alone until it changes: {problem}",
+            type="Warning",
+            action="Decode",
+        )
+
+
+def _status_type(kind: Any) -> type[Any] | None:
+    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
+        return None
+    from typing import get_args, get_type_hints
+
+    if "status" not in kind.__struct_fields__:
+        return None
+    try:
+        hint = get_type_hints(kind).get("status")
+    except Exception:  # noqa: BLE001 - an annotation that cannot be resolved is checked by the API server instead
+        return object
+    for candidate in (hint, *get_args(hint)):
+        if isinstance(candidate, type) and candidate is not type(None):
+            return candidate
+    return object

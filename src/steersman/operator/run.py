@@ -1,0 +1,378 @@
+"""The run loop: brings a replica of an operator up in order, keeps it running, and takes it down in order.
+
+Up: probes, metrics, client, caches, lease, start-up hooks, controllers and timers. Down (R4): intake, running
+reconciles with a grace period in which their API calls still go through, shutdown hooks, caches, and the lease last
+of all (L3). Probes and metrics are served on every replica, leader or not (L4). An API server that cannot be
+reached, or that refuses, is waited for: no crash loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+from steersman.cache import Cache, SyncTimeout, settle
+from steersman.client import Client, ClientError
+from steersman.client.config import Config, Impersonation
+from steersman.client.transport import Transport, transport_for
+from steersman.controller import LoopWatchdog
+from steersman.controller.apply import Applier
+from steersman.controller.events import EventRecorder
+from steersman.controller.live import CachedState
+from steersman.controller.timers import Periodic
+from steersman.operator.context import SyncContext
+from steersman.operator.declarations import Handler, TimerDeclaration
+from steersman.operator.dryrun import DryRunTransport
+from steersman.operator.health import Health, loop_moves
+from steersman.operator.leader import LeaderElector, monotonic, new_identity
+from steersman.operator.lease import ApiLease
+from steersman.operator.operator import Operator
+from steersman.operator.runtime import Reach, Runtime
+from steersman.operator.serving import serve_metrics, serve_probes
+from steersman.operator.settings import Settings
+from steersman.operator.tracing import TracedTransport, Tracing, start_tracing
+from steersman.operator.wiring import Wired, Wiring, unsynced
+from steersman.telemetry.clock import Now, utc_now
+from steersman.telemetry.log import get_logger
+
+__all__ = ["Replica", "run_operator"]
+
+log = get_logger("operator")
+
+_LONGEST_WAIT = 15.0
+
+
+async def run_operator(
+    operator: Operator,
+    config: Config,
+    settings: Settings | None = None,
+    *,
+    stop: asyncio.Event | None = None,
+    rng: random.Random | None = None,
+    now: Now = utc_now,
+) -> None:
+    """Run one replica of `operator` until `stop` is set; returns after a clean shutdown.
+
+    Raises `LeadershipLost` when another replica took over (L2), `DeclarationError` and `SettingsError` for what can
+    never work, `BindError` for an address that is taken, and what a start-up hook raises. Cancelling it shuts down
+    in order, too.
+    """
+    operator.check()
+    settings = settings or Settings()
+    settings.check()
+    replica = Replica(operator, config, settings, rng=rng, now=now)
+    await replica.run(stop or asyncio.Event())
+
+
+class Replica:
+    """One process's life as a replica of an operator."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        config: Config,
+        settings: Settings,
+        *,
+        rng: random.Random | None = None,
+        now: Now = utc_now,
+        transport: Callable[[Config], Transport] = transport_for,
+    ) -> None:
+        self.operator = operator
+        self.settings = settings
+        self.health = Health()
+        self.identity = new_identity()
+        self.elector: LeaderElector | None = None
+        self._config = _as(config, settings)
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, no secrets
+        self._now = now
+        self._make_transport = transport
+        self._unready = "starting"
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._timers: list[Periodic] = []
+        self._hooks_ran = False
+        self._hold: asyncio.Task[Any] | None = None
+        self._wiring: Wiring | None = None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Live until `stop`; see `run_operator`."""
+        for webhook in self.operator.webhooks:
+            log.warning(
+                "webhooks are not served by this version: the function will not be called",
+                purpose=webhook.purpose,
+                kind=webhook.kind.info.kind,
+                declared=str(webhook.place),
+            )
+        async with AsyncExitStack() as stack:
+            watchdog = stack.enter_context(LoopWatchdog())
+            self.health.live["loop"] = loop_moves(watchdog.stalled_for, self.settings.liveness_stall)
+            self.health.ready["replica"] = lambda: self._unready or None
+            if (probes := serve_probes(self.health, self.settings)) is not None:
+                stack.callback(probes.close)
+            tracing = start_tracing(self.operator.name) if self.settings.tracing else None
+            if tracing is not None:
+                stack.callback(tracing.close)
+            # Leases, reviews and the like: connections of their own, so that no flood of writes delays a renewal.
+            system = await stack.enter_async_context(Client(self._config, transport=self._make_transport(self._config)))
+            if (metrics := serve_metrics(system, self.settings)) is not None:
+                stack.callback(metrics.close)
+            await self._live(stack, stop, system, tracing)
+
+    async def _live(self, stack: AsyncExitStack, stop: asyncio.Event, system: Client, tracing: Tracing | None) -> None:
+        elector = self._make_elector(system)
+        client = await stack.enter_async_context(self._make_client(elector, tracing))
+        cache = Cache(client, rng=self._rng, now=self._now)
+        recorder = EventRecorder(
+            client,
+            self.operator.name,
+            self.identity,
+            allowed=elector.may_write if elector is not None else lambda: True,
+            now=self._now,
+            rng=self._rng,
+        )
+        runtime = Runtime(
+            client,
+            cache,
+            Applier(cast(Any, client), CachedState(cache), self.operator.field_manager),
+            recorder,
+            field_manager=self.operator.field_manager,
+            now=self._now,
+            rng=self._rng,
+            tracing=tracing,
+            waits=not self.settings.dry_run,
+        )
+        self._wiring = wiring = Wiring(self.operator, cache, runtime, self.settings, rng=self._rng)
+        stopped = asyncio.create_task(stop.wait(), name="stop")
+        start = asyncio.create_task(self._start(system, cache, runtime, wiring, elector), name="start")
+        try:
+            await _first(stopped, start)
+            if start.done():
+                start.result()
+                await _first(stopped, *self._tasks, *([self._hold] if self._hold is not None else []))
+                self._raise_what_ended()
+        finally:
+            stopped.cancel()
+            await self._shut_down(start, cache, runtime, recorder)
+
+    def _raise_what_ended(self) -> None:
+        if self._hold is not None and self._hold.done():
+            self._hold.result()
+        for task in self._tasks:
+            if task.done():
+                task.result()
+                raise RuntimeError(f"{task.get_name()} ended by itself")
+
+    # Up.
+
+    async def _start(
+        self, system: Client, cache: Cache, runtime: Runtime, wiring: Wiring, elector: LeaderElector | None
+    ) -> None:
+        await self._reach_server(system)
+        self.health.ready["caches"] = lambda: _behind(cache)
+        if elector is None or self.settings.warm_standby:
+            await self._sync(cache)
+        if elector is not None:
+            self._unready = ""  # a standby that can take over is ready
+            await elector.acquire()
+            self._hold = asyncio.create_task(elector.hold(), name="lease")
+        if elector is not None and not self.settings.warm_standby:
+            await self._sync(cache)
+        if self.settings.gc_tuning:
+            settle()
+        await self._run_hooks("startup", runtime, wiring.everything)
+        self._hooks_ran = True
+        self._task(runtime.recorder.run(), "events")
+        for wired in wiring.wired:
+            self._task(
+                wired.controller.run(partial(self._own_sync, cache, wired)), f"controller {wired.declaration.name}"
+            )
+        for timer in self.operator.timers:
+            self._timers.append(self._timer(timer, runtime, cache))
+            self._task(self._timers[-1].run(), f"timer {timer.name}")
+        self._unready = ""
+        log.info(
+            "the operator runs",
+            operator=self.operator.name,
+            controllers=[w.declaration.name for w in wiring.wired],
+            namespaces=self.settings.namespace_selector or list(self.settings.namespaces) or "all",
+            dry_run=self.settings.dry_run,
+        )
+
+    async def _reach_server(self, system: Client) -> None:
+        """Wait until the API server answers; what keeps it from that is logged when it changes."""
+        said, wait = "", 0.5
+        while True:
+            try:
+                version = await system.server_version()
+            except ClientError as problem:
+                self._unready = f"the API server cannot be used: {problem}"
+                if str(problem) != said:
+                    said = str(problem)
+                    log.warning("the API server cannot be used; trying on", server=self._config.server, error=said)
+                await asyncio.sleep(wait * (1 + self._rng.random() / 2))
+                wait = min(wait * 2, _LONGEST_WAIT)
+                continue
+            log.info("connected", server=self._config.server, version=version.git_version, context=self._config.context)
+            self._unready = "the caches are not in step yet"
+            return
+
+    async def _sync(self, cache: Cache) -> None:
+        """Start the caches and wait for them, except for kinds that cannot be had: others must not wait for those."""
+        await cache.start()
+        waited = 0.0
+        while any(not i.problem for i in unsynced(cache.informers)):
+            try:
+                await cache.wait_synced(1.0, [i for i in unsynced(cache.informers) if not i.problem])
+            except SyncTimeout as behind:
+                waited += 1.0
+                if waited % max(1.0, self.settings.sync_timeout) < 1.0:
+                    log.warning("the caches are not in step yet", seconds=round(waited), reason=str(behind))
+
+    async def _own_sync(self, cache: Cache, wired: Wired) -> None:
+        """Wait for the kinds of one controller, for as long as it takes (C3); say now and then what is missing."""
+        while True:
+            try:
+                await cache.wait_synced(max(1.0, self.settings.sync_timeout), wired.informers)
+                return
+            except SyncTimeout as behind:
+                log.warning("a controller waits for its kinds", controller=wired.declaration.name, reason=str(behind))
+
+    def _timer(self, declared: TimerDeclaration, runtime: Runtime, cache: Cache) -> Periodic:
+        reach = Reach(cache, declared.reads, f"timer {declared.name}")
+
+        async def tick() -> None:
+            await reach.settled()
+            await _call(declared.handler, runtime, reach)
+
+        return Periodic(declared.name, declared.interval, tick, initial_delay=declared.interval, rng=self._rng)
+
+    def _task(self, work: Coroutine[Any, Any, Any], name: str) -> None:
+        self._tasks.append(asyncio.create_task(work, name=name))
+
+    async def _run_hooks(self, when: str, runtime: Runtime, reach: Reach) -> None:
+        for hook in self.operator.hooks:
+            if hook.when != when:
+                continue
+            try:
+                await _call(hook.handler, runtime, reach)
+            except Exception:
+                log.exception("a hook failed", when=when, declared=str(hook.place))
+                if when == "startup":
+                    raise
+
+    # Down.
+
+    async def _shut_down(
+        self, start: asyncio.Task[None], cache: Cache, runtime: Runtime, recorder: EventRecorder
+    ) -> None:
+        wiring = self._wiring
+        assert wiring is not None
+        self._unready = "shutting down"
+        runtime.stopping = True
+        await _cancelled(start)
+        lost = self._hold is not None and self._hold.done()
+        grace = 0.0 if lost else self.settings.shutdown_grace  # who has lost the lease can write nothing any more
+        if self._tasks:
+            log.info("shutting down: waiting for running reconciles", grace=grace)
+        for timer in self._timers:
+            timer.stop()
+        await self._stop_controllers(wiring, grace)
+        if self._hooks_ran and not lost:
+            await self._run_hooks("shutdown", runtime, wiring.everything)
+        if self._tasks and not lost:
+            await recorder.drain(2.0)
+        await _cancelled(*self._tasks)
+        wiring.close()
+        await cache.close()
+        if self._hold is not None:
+            await _cancelled(self._hold)
+        if self.elector is not None:
+            await self.elector.release()
+        log.info("stopped", operator=self.operator.name)
+
+    async def _stop_controllers(self, wiring: Wiring, grace: float) -> None:
+        stopping = [asyncio.ensure_future(w.controller.stop(grace)) for w in wiring.wired]
+        timers = [t for t in self._tasks if t.get_name().startswith("timer ")]
+        ending: list[Awaitable[Any]] = [*stopping]
+        if timers:
+            ending.append(asyncio.wait(timers, timeout=grace))
+        if self._hold is None or self._hold.done():
+            await asyncio.gather(*ending)
+            return
+        # The lease is renewed while reconciles finish; if it is lost meanwhile, there is nothing left to wait for.
+        finishing = asyncio.ensure_future(asyncio.gather(*ending))
+        await _first(finishing, self._hold)
+        if not finishing.done():
+            finishing.cancel()
+            await asyncio.gather(finishing, return_exceptions=True)
+            await asyncio.gather(*(w.controller.stop(0.0) for w in wiring.wired))
+
+    # Parts.
+
+    def _make_elector(self, system: Client) -> LeaderElector | None:
+        settings = self.settings
+        if not settings.leader_elect or settings.dry_run:
+            return None
+        name = settings.lease_name or self.operator.name
+        namespace = settings.lease_namespace or self._config.namespace
+        self.elector = LeaderElector(
+            ApiLease(system, name, namespace),
+            name,
+            self.identity,
+            settings.terms,
+            now=self._now,
+            rng=self._rng,
+            clock=monotonic,
+        )
+        return self.elector
+
+    def _make_client(self, elector: LeaderElector | None, tracing: Tracing | None) -> Client:
+        transport = self._make_transport(self._config)
+        if tracing is not None:
+            transport = TracedTransport(transport, tracing)
+        if self.settings.dry_run:
+            transport = DryRunTransport(transport)
+        return Client(
+            self._config,
+            transport=transport,
+            field_manager=self.operator.field_manager,
+            gate=elector.gate if elector is not None else None,
+            rng=self._rng,
+            now=self._now,
+        )
+
+
+def _as(config: Config, settings: Settings) -> Config:
+    if not settings.impersonate_user:
+        return config
+    return replace(config, impersonate=Impersonation(settings.impersonate_user, groups=settings.impersonate_groups))
+
+
+def _behind(cache: Cache) -> str | None:
+    behind = unsynced(cache.informers)
+    if not behind:
+        return None
+    return "; ".join(f"{i.kind}: {i.problem or 'still listing'}" for i in behind)
+
+
+async def _call(handler: Handler, runtime: Runtime, reach: Reach) -> None:
+    context = runtime.context(reach, None, None)
+    if handler.is_async:
+        await (handler.call(context) if handler.takes_context else handler.call())
+        return
+    blocking = SyncContext(context, asyncio.get_running_loop())
+    await asyncio.to_thread(handler.call, *((blocking,) if handler.takes_context else ()))
+
+
+async def _first(*tasks: asyncio.Future[Any]) -> None:
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _cancelled(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

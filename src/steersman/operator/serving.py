@@ -1,0 +1,231 @@
+"""The HTTP servers of a replica: probes, and metrics in the clear or over TLS with authorisation.
+
+Secure metrics follow controller-runtime: a bearer token is reviewed by the API server (TokenReview), and its user
+must be allowed to `get` the non-resource URL `/metrics` (SubjectAccessReview). Answers are cached for a minute,
+refusals for ten seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ssl
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+from prometheus_client.exposition import choose_encoder
+
+from steersman.client import Client, ClientError
+from steersman.models import dynamic
+from steersman.operator.health import Health
+from steersman.operator.server import Answer, Route, ThreadServer, Visit
+from steersman.operator.settings import Settings, SettingsError, parse_address
+from steersman.telemetry.clock import Now, utc_now
+from steersman.telemetry.log import get_logger
+from steersman.telemetry.metrics import REGISTRY
+
+__all__ = ["Certificates", "Reviewer", "metrics_route", "serve_metrics", "serve_probes"]
+
+log = get_logger("server")
+
+_GRANTED_FOR: Final = 60.0
+_REFUSED_FOR: Final = 10.0
+_REMEMBERED: Final = 1000
+_REVIEW_TIMEOUT: Final = 10.0
+
+_TOKEN_REVIEW = dynamic("authentication.k8s.io/v1", "TokenReview", namespaced=False)
+_ACCESS_REVIEW = dynamic("authorization.k8s.io/v1", "SubjectAccessReview", namespaced=False)
+
+
+def metrics_route() -> Route:
+    """`/metrics` in the format that the scraper asks for."""
+
+    def route(visit: Visit) -> Answer:
+        encode, content_type = choose_encoder(visit.headers.get("accept", ""))
+        return Answer(200, encode(REGISTRY), content_type)
+
+    return route
+
+
+def serve_probes(health: Health, settings: Settings) -> ThreadServer | None:
+    """Start the probe server; `None` when the settings want none. Raises `BindError`."""
+    address = parse_address(settings.health_probe_bind_address)
+    if address is None:
+        return None
+    server = ThreadServer(address, health.routes(), name="probe", setting="--health-probe-bind-address")
+    log.info("probes are served", address=str(server.address))
+    return server
+
+
+def serve_metrics(client: Client, settings: Settings) -> ThreadServer | None:
+    """Start the metrics server; `None` when the settings want none. Raises `BindError` and `SettingsError`."""
+    address = parse_address(settings.metrics_bind_address)
+    if address is None:
+        return None
+    route, tls = metrics_route(), None
+    if settings.metrics_secure:
+        directory = Path(settings.metrics_cert_dir) if settings.metrics_cert_dir else None
+        tls = Certificates(directory).context
+        route = Reviewer(client, asyncio.get_running_loop()).guard(route)
+    server = ThreadServer(address, {"/metrics": route}, name="metrics", setting="--metrics-bind-address", tls=tls)
+    log.info("metrics are served", address=str(server.address), secure=settings.metrics_secure)
+    return server
+
+
+class Certificates:
+    """The certificate of a server: from a directory, read again when it changes, or self-signed."""
+
+    def __init__(self, directory: Path | None, *, now: Now = utc_now) -> None:
+        self._directory = directory
+        self._version: object = None
+        self._lock = threading.Lock()
+        self._context: ssl.SSLContext | None = None
+        self._now = now
+        self.context()  # report what is wrong at once
+
+    def context(self) -> ssl.SSLContext:
+        """The context for the next connection."""
+        with self._lock:
+            version = self._current()
+            if self._context is None or version != self._version:
+                try:
+                    self._context = self._load()
+                    self._version = version
+                except (OSError, ValueError) as problem:  # ssl.SSLError is an OSError
+                    if self._context is None:
+                        raise SettingsError(
+                            f"--metrics-cert-dir {self._directory}: tls.crt and tls.key cannot be used: {problem}"
+                        ) from None
+                    log.warning("the new certificate cannot be used; keeping the old one", error=str(problem))
+            return self._context
+
+    def _current(self) -> object:
+        if self._directory is None:
+            return None
+        try:
+            return tuple((self._directory / name).stat().st_mtime_ns for name in ("tls.crt", "tls.key"))
+        except OSError:
+            return None
+
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if self._directory is not None:
+            context.load_cert_chain(self._directory / "tls.crt", self._directory / "tls.key")
+            return context
+        import tempfile
+
+        certificate, key = self_signed(self._now)
+        with tempfile.TemporaryDirectory(prefix="steersman-") as scratch:  # 0700; OpenSSL reads files only
+            path = Path(scratch) / "both.pem"
+            path.touch(0o600)
+            path.write_bytes(certificate + key)
+            context.load_cert_chain(path)
+        return context
+
+
+def self_signed(now: Now) -> tuple[bytes, bytes]:
+    """A certificate for localhost and this host, valid for a year, and its key; both PEM."""
+    import socket
+    from datetime import timedelta
+    from ipaddress import ip_address
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "steersman-metrics")])
+    names = [
+        x509.DNSName("localhost"),
+        x509.DNSName(socket.gethostname()[:253]),
+        x509.IPAddress(ip_address("127.0.0.1")),
+    ]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now() - timedelta(minutes=5))
+        .not_valid_after(now() + timedelta(days=365))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return certificate.public_bytes(pem), private
+
+
+class Reviewer:
+    """Asks the API server whether the bearer of a token may read metrics; called from the server's threads."""
+
+    def __init__(
+        self, client: Client, loop: asyncio.AbstractEventLoop, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client = client
+        self._loop = loop
+        self._clock = clock
+        self._known: OrderedDict[bytes, tuple[float, Answer | None]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def guard(self, route: Route) -> Route:
+        """`route`, for those who may."""
+
+        def guarded(visit: Visit) -> Answer:
+            refusal = self.judge(visit.headers.get("authorization", ""), visit.path)
+            return route(visit) if refusal is None else refusal
+
+        return guarded
+
+    def judge(self, authorization: str, path: str) -> Answer | None:
+        """`None` for who may; the refusal for who may not."""
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            return Answer(401, b"a bearer token is needed\n", headers={"WWW-Authenticate": "Bearer"})
+        slot = hashlib.sha256(f"{path}\0{token}".encode()).digest()
+        with self._lock:
+            known = self._known.get(slot)
+            if known is not None and self._clock() < known[0]:
+                return known[1]
+        try:
+            verdict = asyncio.run_coroutine_threadsafe(self._ask(token.strip(), path), self._loop).result(
+                _REVIEW_TIMEOUT
+            )
+        except (ClientError, TimeoutError) as problem:
+            log.warning("a request for metrics could not be judged", error=str(problem) or "no answer in time")
+            return Answer(503, b"the API server could not be asked\n")
+        with self._lock:
+            self._known[slot] = (self._clock() + (_GRANTED_FOR if verdict is None else _REFUSED_FOR), verdict)
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return verdict
+
+    async def _ask(self, token: str, path: str) -> Answer | None:
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        status = _status(await self._client.create(review, kind=_TOKEN_REVIEW))
+        if not status.get("authenticated"):
+            return Answer(401, b"the token was refused\n", headers={"WWW-Authenticate": "Bearer"})
+        user = cast("Mapping[str, Any]", status.get("user") or {})
+        access: dict[str, Any] = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": user.get("username", ""),
+                "uid": user.get("uid", ""),
+                "groups": user.get("groups") or [],
+                "extra": user.get("extra") or {},
+                "nonResourceAttributes": {"path": path, "verb": "get"},
+            },
+        }
+        if _status(await self._client.create(access, kind=_ACCESS_REVIEW)).get("allowed"):
+            return None
+        return Answer(403, f"{user.get('username', '')} may not get {path}\n".encode())
+
+
+def _status(review: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", review.body.get("status") or {})

@@ -1,0 +1,124 @@
+"""Optional OpenTelemetry: a span around each reconcile and each API request.
+
+Without `tracing` in the settings nothing of OpenTelemetry is imported, and the hot path has one `is None` more.
+Exporters are configured by the `OTEL_*` environment variables, as everywhere. No span holds a header, a query or a
+body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Any
+
+from steersman.client.transport import Query, RequestHeaders, Response, StreamResponse, Transport, WebSocket
+from steersman.controller import Request
+
+__all__ = ["TracedTransport", "Tracing", "TracingUnavailable", "start_tracing"]
+
+
+class TracingUnavailable(RuntimeError):  # noqa: N818 - it says what is the case
+    """Tracing was asked for, and OpenTelemetry is not installed."""
+
+
+class Tracing:
+    """Spans of one process; made by `start_tracing`."""
+
+    def __init__(self, tracer: Any, provider: Any = None) -> None:
+        self._tracer = tracer
+        self._provider = provider
+
+    @contextmanager
+    def reconcile(self, controller: str, kind: str, request: Request) -> Generator[None]:
+        """The span of one reconcile; an exception is recorded and marks it as failed."""
+        attributes = {
+            "steersman.controller": controller,
+            "k8s.object.kind": kind,
+            "k8s.namespace.name": request.key.namespace,
+            "k8s.object.name": request.key.name,
+            "steersman.reconcile_id": request.reconcile_id,
+            "steersman.attempt": request.attempt,
+            "steersman.reasons": list(request.reasons),
+        }
+        with self._tracer.start_as_current_span(f"reconcile {controller}", attributes=attributes):
+            yield
+
+    @contextmanager
+    def request(self, method: str, path: str) -> Generator[Any]:
+        """The span of one API request, a child of the reconcile's where there is one."""
+        attributes = {"http.request.method": method, "url.path": path}
+        with self._tracer.start_as_current_span(f"{method} {path}", attributes=attributes) as span:
+            yield span
+
+    def close(self) -> None:
+        """Send what has not been sent."""
+        if self._provider is not None:
+            self._provider.shutdown()
+
+
+def start_tracing(service: str) -> Tracing:
+    """Set up OpenTelemetry as its environment variables say; raises `TracingUnavailable` when it is not installed."""
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as missing:
+        raise TracingUnavailable(
+            f"tracing is on, but {missing.name} is not installed: pip install 'steersman[otel]', or turn tracing off"
+        ) from None
+    provider = TracerProvider(resource=Resource.create({"service.name": service}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return Tracing(provider.get_tracer("steersman"), provider)
+
+
+class TracedTransport:
+    """A transport whose requests are spans. Watches are not: they last for minutes, and say nothing when they end."""
+
+    def __init__(self, inner: Transport, tracing: Tracing) -> None:
+        self._inner = inner
+        self._tracing = tracing
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: RequestHeaders = (),
+        body: bytes | None = None,
+        timeout: float,
+    ) -> Response:
+        with self._tracing.request(method, path) as span:
+            response = await self._inner.request(method, path, query=query, headers=headers, body=body, timeout=timeout)
+            span.set_attribute("http.response.status_code", response.status)
+            return response
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: RequestHeaders = (),
+        body: bytes | None = None,
+        connect_timeout: float,
+        idle_timeout: float,
+    ) -> AbstractAsyncContextManager[StreamResponse]:
+        return self._inner.stream(
+            method,
+            path,
+            query=query,
+            headers=headers,
+            body=body,
+            connect_timeout=connect_timeout,
+            idle_timeout=idle_timeout,
+        )
+
+    async def websocket(
+        self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
+    ) -> WebSocket:
+        return await self._inner.websocket(path, query=query, headers=headers, protocols=protocols, timeout=timeout)
+
+    async def close(self) -> None:
+        await self._inner.close()
