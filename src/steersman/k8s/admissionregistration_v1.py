@@ -7,7 +7,7 @@ from typing import Annotated
 
 from steersman.models.base import Model
 from steersman.models.markers import Atomic, ListMap, PatchStrategy, Set
-from steersman.models.meta import Condition, LabelSelector, ObjectMeta
+from steersman.models.meta import Condition, LabelSelector
 from steersman.models.resource import Resource
 
 __all__ = [
@@ -420,7 +420,6 @@ class MutatingAdmissionPolicy(
     coming into admission chain.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: MutatingAdmissionPolicySpec = MutatingAdmissionPolicySpec()
     """spec defines the desired behavior of the MutatingAdmissionPolicy."""
 
@@ -472,7 +471,6 @@ class MutatingAdmissionPolicyBinding(
     combination is within its own CEL budget.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: MutatingAdmissionPolicyBindingSpec = MutatingAdmissionPolicyBindingSpec()
     """spec defines the desired behavior of the MutatingAdmissionPolicyBinding."""
 
@@ -646,7 +644,6 @@ class MutatingWebhookConfiguration(
     may change the object.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     webhooks: Annotated[tuple[MutatingWebhook, ...], ListMap("name"), PatchStrategy("merge", key="name")] = ()
     """webhooks is a list of webhooks and the affected resources and operations."""
 
@@ -937,7 +934,6 @@ class ValidatingAdmissionPolicy(
     an object without changing it.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ValidatingAdmissionPolicySpec = ValidatingAdmissionPolicySpec()
     """spec defines the desired behavior of the ValidatingAdmissionPolicy."""
     status: ValidatingAdmissionPolicyStatus = ValidatingAdmissionPolicyStatus()
@@ -966,7 +962,6 @@ class ValidatingAdmissionPolicyBinding(
     affect whether a given (policy, binding, param) combination is within its own CEL budget.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ValidatingAdmissionPolicyBindingSpec
     """spec defines the desired behavior of the ValidatingAdmissionPolicyBinding."""
 
@@ -1178,7 +1173,6 @@ class ValidatingWebhookConfiguration(
     object without changing it.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     webhooks: Annotated[tuple[ValidatingWebhook, ...], ListMap("name"), PatchStrategy("merge", key="name")] = ()
     """webhooks is a list of webhooks and the affected resources and operations."""
 

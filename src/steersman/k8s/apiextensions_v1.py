@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from steersman.models.base import EMPTY, Model, field
 from steersman.models.markers import Atomic, ListMap, PatchStrategy
-from steersman.models.meta import ObjectMeta
 from steersman.models.resource import Resource
 
 __all__ = [
@@ -106,7 +105,6 @@ class CustomResourceDefinition(
     """CustomResourceDefinition represents a resource that should be exposed on the API server."""
     """Its name MUST be in the format <.spec.name>.<.spec.group>."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: CustomResourceDefinitionSpec
     """spec describes how the user wants the resources to appear"""
     status: CustomResourceDefinitionStatus = CustomResourceDefinitionStatus()

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from steersman.models.base import Model, field
 from steersman.models.markers import Atomic, ListMap, PatchStrategy
-from steersman.models.meta import ObjectMeta
 from steersman.models.resource import Resource
 
 __all__ = [
@@ -38,7 +37,6 @@ class APIService(
     """APIService represents a server for a particular GroupVersion."""
     """Name must be "version.group"."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: APIServiceSpec
     """Spec contains information for locating and communicating with a server"""
     status: APIServiceStatus = APIServiceStatus()

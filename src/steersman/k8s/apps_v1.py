@@ -10,7 +10,7 @@ from steersman.k8s.core_v1 import PersistentVolumeClaim, PodTemplateSpec
 from steersman.models.base import Model
 from steersman.models.intstr import IntOrString
 from steersman.models.markers import Atomic, ListMap, PatchStrategy
-from steersman.models.meta import LabelSelector, ObjectMeta
+from steersman.models.meta import LabelSelector
 from steersman.models.resource import Resource, Scale
 
 __all__ = [
@@ -52,7 +52,6 @@ class ControllerRevision(Resource, group="apps", version="v1", plural="controlle
     clients should not depend on its stability. It is primarily for internal use by controllers.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     data: Any = None
     """Data is the serialized representation of the state."""
     revision: int
@@ -108,7 +107,6 @@ class DaemonSet(
 ):
     """DaemonSet represents the configuration of a daemon set."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: DaemonSetSpec
     """The desired behavior of this daemon set. More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status
@@ -223,7 +221,6 @@ class Deployment(
 ):
     """Deployment enables declarative updates for Pods and ReplicaSets."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: DeploymentSpec
     """Specification of the desired behavior of the Deployment."""
     status: DeploymentStatus = DeploymentStatus()
@@ -337,7 +334,6 @@ class ReplicaSet(
 ):
     """ReplicaSet ensures that a specified number of pod replicas are running at any given time."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ReplicaSetSpec
     """Spec defines the specification of the desired behavior of the ReplicaSet. More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status
@@ -510,7 +506,6 @@ class StatefulSet(
     The StatefulSet guarantees that a given network identity will always map to the same storage identity.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: StatefulSetSpec
     """Spec defines the desired identities of pods in this set."""
     status: StatefulSetStatus = StatefulSetStatus()

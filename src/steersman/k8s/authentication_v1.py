@@ -9,7 +9,6 @@ from typing import Annotated
 
 from steersman.models.base import EMPTY, Model
 from steersman.models.markers import Atomic
-from steersman.models.meta import ObjectMeta
 from steersman.models.resource import Resource
 
 __all__ = [
@@ -77,7 +76,6 @@ class SelfSubjectReview(
     lowercase.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     status: SelfSubjectReviewStatus = SelfSubjectReviewStatus()
     """status is filled in by the server with the user attributes."""
 
@@ -114,7 +112,6 @@ class TokenRequestStatus(Model):
 class TokenRequest(Resource, group="authentication.k8s.io", version="v1", status_subresource=False):
     """TokenRequest requests a token for a given service account."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: TokenRequestSpec = TokenRequestSpec()
     """spec holds information about the request being evaluated"""
     status: TokenRequestStatus = TokenRequestStatus()
@@ -151,7 +148,6 @@ class TokenReview(
     """TokenReview attempts to authenticate a token to a known user."""
     """Note: TokenReview requests may be cached by the webhook token authenticator plugin in the kube-apiserver."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: TokenReviewSpec
     """spec holds information about the request being evaluated"""
     status: TokenReviewStatus = TokenReviewStatus()

@@ -9,7 +9,7 @@ from typing import Annotated
 from steersman.k8s.meta_v1 import FieldSelectorRequirement
 from steersman.models.base import EMPTY, Model, field
 from steersman.models.markers import Atomic
-from steersman.models.meta import LabelSelectorRequirement, ObjectMeta
+from steersman.models.meta import LabelSelectorRequirement
 from steersman.models.resource import Resource
 
 __all__ = [
@@ -114,7 +114,6 @@ class LocalSubjectAccessReview(
     permissions checking.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: SubjectAccessReviewSpec
     """spec holds information about the request being evaluated.  spec.namespace must be equal to the namespace you
     made the request against.  If empty, it is defaulted.
@@ -213,7 +212,6 @@ class SelfSubjectAccessReview(
     always be able to check whether they can perform an action
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: SelfSubjectAccessReviewSpec
     """spec holds information about the request being evaluated.  user and groups must be empty"""
     status: SubjectAccessReviewStatus = SubjectAccessReviewStatus()
@@ -273,7 +271,6 @@ class SelfSubjectRulesReview(
     server.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: SelfSubjectRulesReviewSpec
     """spec holds information about the request being evaluated."""
     status: SubjectRulesReviewStatus = SubjectRulesReviewStatus()
@@ -297,7 +294,6 @@ class SubjectAccessReview(
 ):
     """SubjectAccessReview checks whether or not a user or group can perform an action."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: SubjectAccessReviewSpec
     """spec holds information about the request being evaluated"""
     status: SubjectAccessReviewStatus = SubjectAccessReviewStatus()

@@ -6,7 +6,6 @@ from __future__ import annotations
 from datetime import datetime
 
 from steersman.models.base import Model, field
-from steersman.models.meta import ObjectMeta
 from steersman.models.resource import Resource
 
 __all__ = [
@@ -64,7 +63,6 @@ class HorizontalPodAutoscaler(
 ):
     """configuration of a horizontal pod autoscaler."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: HorizontalPodAutoscalerSpec
     """spec defines the behaviour of autoscaler. More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status.
@@ -119,7 +117,6 @@ class ScaleStatus(Model):
 class Scale(Resource, group="autoscaling", version="v1", status_subresource=False):
     """Scale represents a scaling request for a resource."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ScaleSpec = ScaleSpec()
     """spec defines the behavior of the scale. More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status.

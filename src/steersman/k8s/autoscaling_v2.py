@@ -8,7 +8,7 @@ from typing import Annotated
 
 from steersman.models.base import Model
 from steersman.models.markers import Atomic, ListMap, PatchStrategy
-from steersman.models.meta import LabelSelector, ObjectMeta
+from steersman.models.meta import LabelSelector
 from steersman.models.quantity import Quantity
 from steersman.models.resource import Resource
 
@@ -212,7 +212,6 @@ class HorizontalPodAutoscaler(
     replica count of any resource implementing the scale subresource based on the metrics specified.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: HorizontalPodAutoscalerSpec
     """spec is the specification for the behaviour of the autoscaler. More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status.

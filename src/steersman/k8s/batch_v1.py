@@ -45,7 +45,6 @@ class CronJobStatus(Model):
 class CronJob(Resource, group="batch", version="v1", plural="cronjobs", short_names=("cj",), categories=("all",)):
     """CronJob represents the configuration of a single cron job."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: CronJobSpec
     """Specification of the desired behavior of a cron job, including the schedule. More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status
@@ -180,7 +179,6 @@ class JobStatus(Model):
 class Job(Resource, group="batch", version="v1", plural="jobs", categories=("all",)):
     """Job represents the configuration of a single job."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: JobSpec
     """Specification of the desired behavior of a job. More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status

@@ -9,7 +9,6 @@ from typing import Annotated
 
 from steersman.models.base import EMPTY, Model
 from steersman.models.markers import Atomic, ListMap
-from steersman.models.meta import ObjectMeta
 from steersman.models.resource import Resource
 
 __all__ = [
@@ -80,7 +79,6 @@ class CertificateSigningRequest(
     signers.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: CertificateSigningRequestSpec
     """spec contains the certificate request, and is immutable after creation. Only the request, signerName,
     expirationSeconds, and usages fields can be set on creation. Other fields are derived by Kubernetes and

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from steersman.models.base import Model
-from steersman.models.meta import ObjectMeta
 from steersman.models.resource import Resource
 from steersman.models.times import MicroTime
 
@@ -45,7 +44,6 @@ class LeaseSpec(Model):
 class Lease(Resource, group="coordination.k8s.io", version="v1", plural="leases"):
     """Lease defines a lease concept."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: LeaseSpec = LeaseSpec()
     """spec contains the specification of the Lease. More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status

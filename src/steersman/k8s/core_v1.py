@@ -358,7 +358,6 @@ class AzureFileVolumeSource(Model):
 class Binding(Resource, group="", version="v1", plural="bindings"):
     """Binding ties one object to another; for example, a pod is bound to a node by a scheduler."""
 
-    metadata: ObjectMeta = ObjectMeta()
     target: ObjectReference
     """The target object that you want to bind to the standard object."""
 
@@ -600,7 +599,6 @@ class ComponentStatus(
     """ComponentStatus (and ComponentStatusList) holds the cluster validation info."""
     """Deprecated: This API is deprecated in v1.19+"""
 
-    metadata: ObjectMeta = ObjectMeta()
     conditions: Annotated[tuple[ComponentCondition, ...], ListMap("type"), PatchStrategy("merge", key="type")] = ()
     """List of component conditions observed"""
 
@@ -608,7 +606,6 @@ class ComponentStatus(
 class ConfigMap(Resource, group="", version="v1", plural="configmaps", short_names=("cm",)):
     """ConfigMap holds configuration data for pods to consume."""
 
-    metadata: ObjectMeta = ObjectMeta()
     binary_data: Mapping[str, bytes] = EMPTY
     """BinaryData contains the binary data. Each key must consist of alphanumeric characters, '-', '_' or '.'.
     BinaryData can contain byte sequences that are not in the UTF-8 range. The keys stored in BinaryData must not
@@ -1349,7 +1346,6 @@ class Endpoints(Resource, group="", version="v1", plural="endpoints", short_name
     Deprecated: This API is deprecated in v1.33+. Use discoveryv1.EndpointSlice.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     subsets: Annotated[tuple[EndpointSubset, ...], Atomic] = ()
     """The set of all endpoints is the union of all subsets. Addresses are placed into subsets according to the IPs
     they share. A single address with multiple ports, some of which are ready and some of which are not (because
@@ -1585,7 +1581,6 @@ class Event(Resource, group="", version="v1", plural="events", short_names=("ev"
     supplemental data.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     action: str | None = None
     """What action was taken/failed regarding to the Regarding object."""
     count: int | None = None
@@ -2177,7 +2172,6 @@ class LimitRangeSpec(Model):
 class LimitRange(Resource, group="", version="v1", plural="limitranges", short_names=("limits",)):
     """LimitRange sets resource usage limits for each kind of resource in a Namespace."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: LimitRangeSpec = LimitRangeSpec()
     """Spec defines the limits enforced. More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status
@@ -2345,7 +2339,6 @@ class Namespace(Resource, group="", version="v1", plural="namespaces", short_nam
     """Namespace provides a scope for Names."""
     """Use of multiple namespaces is optional."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: NamespaceSpec = NamespaceSpec()
     """Spec defines the behavior of the Namespace. More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status
@@ -2493,7 +2486,6 @@ class Node(Resource, group="", version="v1", plural="nodes", short_names=("no",)
     """Node is a worker node in Kubernetes."""
     """Each node will have a unique identifier in the cache (i.e. in etcd)."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()
     """Spec defines the behavior of a node.
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status
@@ -2936,7 +2928,6 @@ class PersistentVolume(
     """PersistentVolume (PV) is a storage resource provisioned by an administrator."""
     """It is analogous to a node. More info: https://kubernetes.io/docs/concepts/storage/persistent-volumes"""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
     """spec defines a specification of a persistent volume owned by the cluster. Provisioned by an administrator.
     More info: https://kubernetes.io/docs/concepts/storage/persistent-volumes#persistent-volumes
@@ -3129,7 +3120,6 @@ class PersistentVolumeClaim(
 ):
     """PersistentVolumeClaim is a user's request for and claim to a persistent volume"""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     """spec defines the desired characteristics of a volume requested by a pod author. More info:
     https://kubernetes.io/docs/concepts/storage/persistent-volumes#persistentvolumeclaims
@@ -3604,7 +3594,6 @@ class Pod(Resource, group="", version="v1", plural="pods", short_names=("po",), 
     """Pod is a collection of containers that can run on a host."""
     """This resource is created by clients and scheduled onto hosts."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
     """Specification of the desired behavior of the pod. More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status
@@ -4074,7 +4063,6 @@ class PodTemplateSpec(Model):
 class PodTemplate(Resource, group="", version="v1", plural="podtemplates"):
     """PodTemplate describes a template for creating copies of a predefined pod."""
 
-    metadata: ObjectMeta = ObjectMeta()
     template: PodTemplateSpec = PodTemplateSpec()
     """Template defines the pods that will be created from this pod template.
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status
@@ -4336,7 +4324,6 @@ class ReplicationController(
 ):
     """ReplicationController represents the configuration of a replication controller."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
     """Spec defines the specification of the desired behavior of the replication controller. More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status
@@ -4443,7 +4430,6 @@ class ResourceQuotaStatus(Model):
 class ResourceQuota(Resource, group="", version="v1", plural="resourcequotas", short_names=("quota",)):
     """ResourceQuota sets aggregate quota restrictions enforced per namespace"""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
     """Spec defines the desired quota.
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status
@@ -4619,7 +4605,6 @@ class Secret(Resource, group="", version="v1", plural="secrets", hidden=("data",
     """Secret holds secret data of a certain type."""
     """The total bytes of the values in the Data field must be less than MaxSecretSize bytes."""
 
-    metadata: ObjectMeta = ObjectMeta()
     data: Mapping[str, bytes] = EMPTY
     """Data contains the secret data. Each key must consist of alphanumeric characters, '-', '_' or '.'. The
     serialized form of the secret data is a base64 encoded string, representing the arbitrary (possibly
@@ -5022,7 +5007,6 @@ class Service(Resource, group="", version="v1", plural="services", short_names=(
     through the proxy.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ServiceSpec = ServiceSpec()
     """Spec defines the behavior of a service.
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status
@@ -5038,7 +5022,6 @@ class ServiceAccount(Resource, group="", version="v1", plural="serviceaccounts",
     identity * a principal that can be authenticated and authorized * a set of secrets
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     automount_service_account_token: bool | None = None
     """AutomountServiceAccountToken indicates whether pods running as this service account should have an API token
     automatically mounted. Can be overridden at the pod level.

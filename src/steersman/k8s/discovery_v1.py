@@ -9,7 +9,6 @@ from typing import Annotated
 from steersman.k8s.core_v1 import ObjectReference
 from steersman.models.base import EMPTY, Model
 from steersman.models.markers import Atomic, Set
-from steersman.models.meta import ObjectMeta
 from steersman.models.resource import Resource
 
 __all__ = [
@@ -137,7 +136,6 @@ class EndpointSlice(Resource, group="discovery.k8s.io", version="v1", plural="en
     service's namespace whose `kubernetes.io/service-name` label contains the service's name.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     address_type: str
     """addressType specifies the type of address carried by this EndpointSlice. All addresses in this slice must be
     the same type. This field is immutable after creation. The following address types are currently supported: *

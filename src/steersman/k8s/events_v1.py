@@ -7,7 +7,6 @@ from datetime import datetime
 
 from steersman.k8s.core_v1 import EventSource, ObjectReference
 from steersman.models.base import Model
-from steersman.models.meta import ObjectMeta
 from steersman.models.resource import Resource
 from steersman.models.times import MicroTime
 
@@ -25,7 +24,6 @@ class Event(Resource, group="events.k8s.io", version="v1", plural="events", shor
     should be treated as informative, best-effort, supplemental data.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     action: str | None = None
     """action is what action was taken/failed regarding to the regarding object. It is machine-readable. This field
     cannot be empty for new Events and it can have at most 128 characters.

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from steersman.models.base import Model, field
 from steersman.models.markers import Atomic, ListMap, PatchStrategy, Set
-from steersman.models.meta import ObjectMeta
 from steersman.models.resource import Resource
 
 __all__ = [
@@ -90,7 +89,6 @@ class FlowSchema(
     pair of strings: the name of the FlowSchema and a "flow distinguisher".
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: FlowSchemaSpec
     """`spec` is the specification of the desired behavior of a FlowSchema. More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status
@@ -274,7 +272,6 @@ class PriorityLevelConfiguration(
 ):
     """PriorityLevelConfiguration represents the configuration of a priority level."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: PriorityLevelConfigurationSpec
     """`spec` is the specification of the desired behavior of a "request-priority". More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status

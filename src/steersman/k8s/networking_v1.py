@@ -9,7 +9,7 @@ from steersman.k8s.core_v1 import TypedLocalObjectReference
 from steersman.models.base import Model
 from steersman.models.intstr import IntOrString
 from steersman.models.markers import Atomic, ListMap, PatchStrategy
-from steersman.models.meta import Condition, LabelSelector, ObjectMeta
+from steersman.models.meta import Condition, LabelSelector
 from steersman.models.resource import Resource
 
 __all__ = [
@@ -114,7 +114,6 @@ class IPAddress(
     2001:db8:0:0:0::1
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: IPAddressSpec
     """spec is the desired state of the IPAddress. More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status
@@ -193,7 +192,6 @@ class Ingress(Resource, group="networking.k8s.io", version="v1", plural="ingress
     offer name based virtual hosting etc.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: IngressSpec = IngressSpec()
     """spec is the desired state of the Ingress. More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status
@@ -238,7 +236,6 @@ class IngressClass(Resource, group="networking.k8s.io", version="v1", plural="in
     Ingress resources without a class specified will be assigned this default class.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: IngressClassSpec = IngressClassSpec()
     """spec is the desired state of the IngressClass. More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status
@@ -409,7 +406,6 @@ class NetworkPolicy(
 ):
     """NetworkPolicy describes what network traffic is allowed for a set of Pods"""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: NetworkPolicySpec = NetworkPolicySpec()
     """spec represents the specification of the desired behavior for this NetworkPolicy."""
 
@@ -537,7 +533,6 @@ class ServiceCIDR(Resource, group="networking.k8s.io", version="v1", plural="ser
     """ServiceCIDR defines a range of IP addresses using CIDR format (e.g. 192.168.0.0/24 or 2001:db2::/64)."""
     """This range is used to allocate ClusterIPs to Service objects."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ServiceCIDRSpec = ServiceCIDRSpec()
     """spec is the desired state of the ServiceCIDR. More info:
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status

@@ -9,7 +9,6 @@ from typing import Annotated
 from steersman.k8s.core_v1 import Toleration
 from steersman.models.base import EMPTY, Model
 from steersman.models.markers import Atomic
-from steersman.models.meta import ObjectMeta
 from steersman.models.quantity import Quantity
 from steersman.models.resource import Resource
 
@@ -35,7 +34,6 @@ class RuntimeClass(Resource, group="node.k8s.io", version="v1", plural="runtimec
     details, see https://kubernetes.io/docs/concepts/containers/runtime-class/
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     handler: str
     """handler specifies the underlying runtime and configuration that the CRI implementation will use to handle
     pods of this class. The possible values are specific to the node & CRI configuration.  It is assumed that all

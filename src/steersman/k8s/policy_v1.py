@@ -11,7 +11,7 @@ from steersman.k8s.meta_v1 import DeleteOptions
 from steersman.models.base import EMPTY, Model
 from steersman.models.intstr import IntOrString
 from steersman.models.markers import ListMap, PatchStrategy
-from steersman.models.meta import Condition, LabelSelector, ObjectMeta
+from steersman.models.meta import Condition, LabelSelector
 from steersman.models.resource import Resource
 
 __all__ = [
@@ -28,7 +28,6 @@ class Eviction(Resource, group="policy", version="v1"):
     name>/evictions.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     delete_options: DeleteOptions | None = None
     """DeleteOptions may be provided"""
 
@@ -131,7 +130,6 @@ class PodDisruptionBudget(
 ):
     """PodDisruptionBudget is an object to define the max disruption that can be caused to a collection of pods"""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     """Specification of the desired behavior of the PodDisruptionBudget."""
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()

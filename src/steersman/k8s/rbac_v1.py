@@ -7,7 +7,7 @@ from typing import Annotated
 
 from steersman.models.base import Model, field
 from steersman.models.markers import Atomic
-from steersman.models.meta import LabelSelector, ObjectMeta
+from steersman.models.meta import LabelSelector
 from steersman.models.resource import Resource
 
 __all__ = [
@@ -42,7 +42,6 @@ class ClusterRole(
     RoleBinding or ClusterRoleBinding.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     aggregation_rule: AggregationRule | None = None
     """AggregationRule is an optional field that describes how to build the Rules for this ClusterRole. If
     AggregationRule is set, then the Rules are controller managed and direct changes to Rules will be stomped by
@@ -62,7 +61,6 @@ class ClusterRoleBinding(
     """ClusterRoleBinding references a ClusterRole, but not contain it."""
     """It can reference a ClusterRole in the global namespace, and adds who information via Subject."""
 
-    metadata: ObjectMeta = ObjectMeta()
     role_ref: RoleRef
     """RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the
     Authorizer must return an error. This field is immutable.
@@ -102,7 +100,6 @@ class PolicyRule(Model):
 class Role(Resource, group="rbac.authorization.k8s.io", version="v1", plural="roles"):
     """Role is a namespaced, logical grouping of PolicyRules that can be referenced as a unit by a RoleBinding."""
 
-    metadata: ObjectMeta = ObjectMeta()
     rules: Annotated[tuple[PolicyRule, ...], Atomic] = ()
     """Rules holds all the PolicyRules for this Role"""
 
@@ -114,7 +111,6 @@ class RoleBinding(Resource, group="rbac.authorization.k8s.io", version="v1", plu
     namespace only have effect in that namespace.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     role_ref: RoleRef
     """RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. If the
     RoleRef cannot be resolved, the Authorizer must return an error. This field is immutable.

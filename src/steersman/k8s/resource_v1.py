@@ -509,7 +509,6 @@ class DeviceClass(Resource, group="resource.k8s.io", version="v1", plural="devic
     """DeviceClass is a vendor- or admin-provided resource that contains device configuration and selectors."""
     """It can be referenced in the device requests of a claim to apply these presets. Cluster scoped."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: DeviceClassSpec
     """Spec defines what can be allocated and how to configure it.
 
@@ -1078,7 +1077,6 @@ class ResourceClaim(Resource, group="resource.k8s.io", version="v1", plural="res
     been allocated.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ResourceClaimSpec
     """Spec describes what is being requested and how to configure it. The spec is immutable."""
     status: ResourceClaimStatus = ResourceClaimStatus()
@@ -1111,7 +1109,6 @@ class ResourceClaimSpec(Model):
 class ResourceClaimTemplate(Resource, group="resource.k8s.io", version="v1", plural="resourceclaimtemplates"):
     """ResourceClaimTemplate is used to produce ResourceClaim objects."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ResourceClaimTemplateSpec
     """Describes the ResourceClaim that is to be generated.
 
@@ -1184,7 +1181,6 @@ class ResourceSlice(Resource, group="resource.k8s.io", version="v1", plural="res
     selector to specify where the devices are available.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ResourceSliceSpec
     """Contains the information published by the driver.
 

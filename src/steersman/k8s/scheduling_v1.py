@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from steersman.models.meta import ObjectMeta
 from steersman.models.resource import Resource
 
 __all__ = [
@@ -22,7 +21,6 @@ class PriorityClass(
     """PriorityClass defines mapping from a priority class name to the priority integer value."""
     """The value can be any valid integer."""
 
-    metadata: ObjectMeta = ObjectMeta()
     description: str | None = None
     """description is an arbitrary string that usually provides guidelines on when this priority class should be
     used.

@@ -10,7 +10,7 @@ from typing import Annotated
 from steersman.k8s.core_v1 import PersistentVolumeSpec, TopologySelectorTerm
 from steersman.models.base import EMPTY, Model, field
 from steersman.models.markers import Atomic, ListMap, PatchStrategy, Set
-from steersman.models.meta import LabelSelector, ObjectMeta
+from steersman.models.meta import LabelSelector
 from steersman.models.quantity import Quantity
 from steersman.models.resource import Resource
 
@@ -42,7 +42,6 @@ class CSIDriver(Resource, group="storage.k8s.io", version="v1", plural="csidrive
     non-namespaced.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: CSIDriverSpec
     """spec represents the specification of the CSI Driver."""
 
@@ -214,7 +213,6 @@ class CSINode(Resource, group="storage.k8s.io", version="v1", plural="csinodes",
     this object. CSINode has an OwnerReference that points to the corresponding node object.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: CSINodeSpec
     """spec is the specification of CSINode"""
 
@@ -278,7 +276,6 @@ class CSIStorageCapacity(Resource, group="storage.k8s.io", version="v1", plural=
     and tries some other node.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     capacity: Quantity | None = None
     """capacity is the value reported by the CSI driver in its GetCapacityResponse for a GetCapacityRequest with
     topology and parameters that match the previous fields.
@@ -321,7 +318,6 @@ class StorageClass(
     """
     """StorageClasses are non-namespaced; the name of the storage class according to etcd is in ObjectMeta.Name."""
 
-    metadata: ObjectMeta = ObjectMeta()
     allow_volume_expansion: bool | None = None
     """allowVolumeExpansion shows whether the storage class allow volume expand."""
     allowed_topologies: Annotated[tuple[TopologySelectorTerm, ...], Atomic] = ()
@@ -408,7 +404,6 @@ class VolumeAttachment(
     """VolumeAttachment captures the intent to attach or detach the specified volume to/from the specified node."""
     """VolumeAttachment objects are non-namespaced."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: VolumeAttachmentSpec
     """spec represents specification of the desired attach/detach volume behavior. Populated by the Kubernetes
     system.
@@ -461,7 +456,6 @@ class VolumeAttributesClass(
     PersistentVolumeClaim spec after provisioning.
     """
 
-    metadata: ObjectMeta = ObjectMeta()
     driver_name: str
     """Name of the CSI driver This field is immutable."""
     parameters: Mapping[str, str] = EMPTY

@@ -206,9 +206,10 @@ class ResourceMeta(ModelMeta):
         _check(name, info)
         annotations = namespace.setdefault("__annotations__", {})
         namespace["__annotations__"] = {
-            "api_version": "str",
-            "kind": "str",
-            "metadata": "ObjectMeta",
+            # The types themselves: names would be looked up in the module of the kind, which need not import them.
+            "api_version": str,
+            "kind": str,
+            "metadata": ObjectMeta,
             **annotations,
         }
         namespace["api_version"] = info.api_version

@@ -109,7 +109,8 @@ def as_decode_error(problem: msgspec.ValidationError) -> DecodeError:
 
 def to_dict(value: object) -> dict[str, Any]:
     """The wire form as plain, freshly built dicts, lists and scalars."""
-    return msgspec.to_builtins(value, enc_hook=enc_hook, str_keys=True)
+    # Through JSON rather than to_builtins(), which is no faster and leaves tuples as tuples.
+    return _parse.decode(_encoder.encode(value))
 
 
 def from_dict(kind: type[T], value: Mapping[str, Any]) -> T:

@@ -9,8 +9,9 @@ import re
 __all__ = ["class_name", "python_name", "wire_by_rename"]
 
 _WORD = re.compile(r"[A-Z]+s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+|[0-9]+")
-_RESERVED = frozenset({"self", "mro", "field", "replace"})
-_SHADOWS = frozenset({"type", "tuple", "str", "int", "float", "bool", "bytes", "list", "dict", "set", "frozenset"})
+_RESERVED = frozenset({"field", "mro"})
+_IN_ANNOTATIONS = frozenset({"tuple", "str", "int", "float", "bool", "bytes", "datetime"})
+"""Names that a field must not take, because the annotations of its class could no longer mean the type."""
 
 
 def python_name(wire: str) -> str:
@@ -19,9 +20,7 @@ def python_name(wire: str) -> str:
     name = "_".join(word.lower() for word in words) or "value"
     if name[0].isdigit():
         name = f"n{name}"
-    if keyword.iskeyword(name) or name in _RESERVED or (name in _SHADOWS and name != "type"):
-        name += "_"
-    return name
+    return f"{name}_" if keyword.iskeyword(name) or name in _RESERVED | _IN_ANNOTATIONS else name
 
 
 def wire_by_rename(name: str) -> str:
