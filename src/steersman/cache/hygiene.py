@@ -1,10 +1,34 @@
-"""Keeps the garbage collector away from what lives long; a full collection then takes milliseconds, not a second."""
+"""Keeps memory tidy after a sync: the garbage collector away from what lives long, and freed pages with the kernel.
+
+A full collection then takes milliseconds instead of a second. Nothing here is needed for correctness.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import sys
+from functools import cache
+from typing import Any
 
-__all__ = ["settle"]
+__all__ = ["give_back", "settle"]
+
+
+@cache
+def _libc() -> Any:
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        library = ctypes.CDLL("libc.so.6")
+        return library if hasattr(library, "malloc_trim") else None
+    except OSError:
+        return None
+
+
+def give_back() -> None:
+    """Return the C library's free memory to the kernel, where it can: after a big sync a third of the cache's size."""
+    if (library := _libc()) is not None:
+        library.malloc_trim(0)
 
 
 def settle() -> None:
@@ -14,5 +38,6 @@ def settle() -> None:
     collection stops the event loop, and with it the renewal of leases.
     """
     gc.collect()
+    give_back()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)

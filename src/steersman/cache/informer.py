@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from steersman.cache.consistency import OwnWrites
 from steersman.cache.entry import Change, Entry, Undecodable
+from steersman.cache.hygiene import give_back
 from steersman.cache.index import IndexFunction
 from steersman.cache.metrics import InformerMetrics
 from steersman.cache.store import Store, Transform
@@ -29,6 +30,9 @@ Handler: TypeAlias = Callable[[Change], None]
 
 SLICE: Final = 1000
 """Changes told in one go after a list; between two slices the event loop gets its turn."""
+
+MANY: Final = 5000
+"""Objects from which on a list leaves enough free memory behind to be worth returning."""
 
 _log = get_logger("cache")
 
@@ -224,6 +228,8 @@ class Informer:
         self.version = version
         await self._tell_all(changes)
         self._synced.set()
+        if len(self.store) >= MANY:
+            give_back()
 
     async def clear(self) -> None:
         """Drop everything, with deletes to the handlers (W10)."""

@@ -39,7 +39,7 @@ def _immutable(info: inspect.Type, seen: set[type]) -> bool:
     if isinstance(info, inspect.UnionType):
         return all(_immutable(member, seen) for member in info.types)
     if isinstance(info, inspect.CustomType):
-        return not issubclass(info.cls, dict | list | set)
+        return info.cls is not object and not issubclass(info.cls, dict | list | set)
     return not isinstance(info, inspect.DictType | inspect.TypedDictType | inspect.DataclassType)
 
 

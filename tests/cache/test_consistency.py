@@ -1,0 +1,209 @@
+"""Read your own writes: what waits, for what, and for how long."""
+
+import asyncio
+import itertools
+
+from cache_fakeserver import FakeServer, cached, widget_view
+
+from steersman.cache.consistency import OwnWrites
+from steersman.cache.versions import at_least, older
+from steersman.client.hooks import WriteOutcome
+from steersman.models import Key
+from steersman.testing import virtual_time
+
+WIDGET = widget_view()
+A = Key("default", "a")
+
+
+class Writer:
+    """Writes to the fake server as a client would, telling the cache's observer."""
+
+    def __init__(self, cache, server):
+        self.observer, self.server = cache._observer, server
+
+    def write(self, name, answer_lost=False, **spec):
+        token = self.observer.before_write(WIDGET.info, Key("default", name), "apply")
+        obj = self.server.put(name, **spec)
+        meta = obj["metadata"]
+        self.observer.after_write(token, None if answer_lost else WriteOutcome(meta["uid"], meta["resourceVersion"]))
+        return meta
+
+    def delete(self, name):
+        token = self.observer.before_write(WIDGET.info, Key("default", name), "delete")
+        uid = self.server.objects["default", name]["metadata"]["uid"]
+        self.server.delete(name)
+        self.observer.after_write(token, WriteOutcome(uid, "", deleted=True))
+
+
+@virtual_time
+async def test_a_read_after_a_write_is_never_older_than_the_write():
+    """C2: the barrier holds until the watch has brought the write."""
+    server = FakeServer()
+    server.put("a", size=1)
+    async with cached(server) as (cache, _, _):
+        await cache.wait_synced(5)
+        writer = Writer(cache, server)
+        assert not cache.outstanding(WIDGET)
+        writer.write("a", size=2)
+        assert cache.get(WIDGET, A)["spec"]["size"] == 1, "without the barrier the read is older"
+        assert cache.outstanding(WIDGET, A)
+        assert cache.outstanding(WIDGET), "a list of the kind is held back too"
+        assert not cache.outstanding(WIDGET, Key("default", "b")), "other objects are not"
+        assert await cache.read_barrier(WIDGET, A)
+        assert cache.get(WIDGET, A)["spec"]["size"] == 2
+        assert not cache.outstanding(WIDGET)
+
+
+@virtual_time
+async def test_a_create_is_waited_for_by_key_and_a_delete_counts():
+    """C2: create, then delete, then create again under the same name."""
+    server = FakeServer()
+    async with cached(server) as (cache, _, _):
+        await cache.wait_synced(5)
+        writer = Writer(cache, server)
+        writer.write("a", size=1)
+        assert await cache.read_barrier(WIDGET, A)
+        assert cache.get(WIDGET, A) is not None
+        writer.delete("a")
+        assert cache.get(WIDGET, A) is not None
+        assert await cache.read_barrier(WIDGET)
+        assert cache.get(WIDGET, A) is None
+        again = writer.write("a", size=2)
+        assert await cache.read_barrier(WIDGET, A)
+        assert cache.get(WIDGET, A).metadata.uid == again["uid"]
+
+
+@virtual_time
+async def test_a_delete_right_after_a_create_does_not_show_the_object_later():
+    """C2: the object is not there yet when its delete returns, and must not come up afterwards."""
+    server = FakeServer()
+    async with cached(server) as (cache, _, changes):
+        await cache.wait_synced(5)
+        writer = Writer(cache, server)
+        writer.write("a", size=1)
+        writer.delete("a")
+        assert cache.outstanding(WIDGET, A)
+        assert await cache.read_barrier(WIDGET, A)
+        assert cache.get(WIDGET, A) is None
+        await asyncio.sleep(5)
+        assert cache.get(WIDGET, A) is None
+        assert [c.type for c in changes] == ["add", "delete"]
+
+
+@virtual_time
+async def test_a_wait_is_bounded_and_holds_back_nobody_afterwards():
+    """C2: a watch that hangs costs one reader its time, once, and says so."""
+    server = FakeServer()
+    async with cached(server) as (cache, _, _):
+        await cache.wait_synced(5)
+        server.silence()
+        Writer(cache, server).write("a", size=1)
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        assert await cache.read_barrier(WIDGET, A, timeout=2.0) is False
+        assert 2.0 <= loop.time() - before < 2.1
+        assert not cache.outstanding(WIDGET)
+
+
+@virtual_time
+async def test_a_write_that_changed_nothing_holds_back_nobody():
+    """C2: an apply without effect returns the version that is already cached."""
+    server = FakeServer()
+    meta = server.put("a", size=1)["metadata"]
+    async with cached(server) as (cache, _, _):
+        await cache.wait_synced(5)
+        token = cache._observer.before_write(WIDGET.info, A, "apply")
+        cache._observer.after_write(token, WriteOutcome(meta["uid"], meta["resourceVersion"]))
+        assert not cache.outstanding(WIDGET)
+
+
+@virtual_time
+async def test_a_write_whose_answer_was_lost_holds_back_nobody():
+    """C2: nobody knows its version; the next event tells."""
+    server = FakeServer()
+    async with cached(server) as (cache, informer, _):
+        await cache.wait_synced(5)
+        Writer(cache, server).write("a", answer_lost=True)
+        assert not cache.outstanding(WIDGET)
+        assert not informer.writes.active
+
+
+@virtual_time
+async def test_many_readers_wait_for_their_own_writes_and_cancelled_ones_leave_nothing():
+    """C2: each reader goes on when its object has arrived."""
+    server = FakeServer()
+    async with cached(server) as (cache, informer, _):
+        await cache.wait_synced(5)
+        writer = Writer(cache, server)
+        for name in "abc":
+            writer.write(name)
+        readers = [asyncio.create_task(cache.read_barrier(WIDGET, Key("default", n))) for n in "abc"]
+        impatient = asyncio.create_task(cache.read_barrier(WIDGET))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        assert await asyncio.gather(*readers) == [True] * 3
+        assert informer.writes._waiters == []
+        assert not informer.writes.active
+
+
+@virtual_time
+async def test_an_informer_of_another_namespace_is_not_waited_for():
+    """C2: what cannot show the write need not have seen it."""
+    server = FakeServer()
+    async with cached(server, namespace="elsewhere") as (cache, informer, _):
+        await cache.wait_synced(5)
+        assert cache._observer.before_write(WIDGET.info, A, "apply") == []
+        assert not informer.writes.active
+
+
+@virtual_time
+async def test_an_echo_of_an_own_write_can_be_told_from_others_changes():
+    """C2: the information is offered; whether to skip it is the controller's choice."""
+    server = FakeServer()
+    async with cached(server) as (cache, informer, changes):
+        await cache.wait_synced(5)
+        meta = Writer(cache, server).write("a", size=1)
+        server.put("a", size=2)
+        await asyncio.sleep(1)
+        assert [informer.is_echo(c) for c in changes] == [True, False]
+        assert informer.seen(A, meta["resourceVersion"])
+        assert not informer.seen(A, "999999")
+
+
+class Opaque:
+    """A watched kind whose versions cannot be compared."""
+
+    def __init__(self):
+        self.version, self.entries = "", {}
+
+    def get(self, key):
+        return self.entries.get(key)
+
+
+def test_versions_without_an_order_are_recognised_when_they_come_by():
+    """C2: also where the event overtakes the response, and where a later version is all that is left."""
+    for overtakes in (True, False):
+        watched = Opaque()
+        writes = OwnWrites(watched)
+        write = writes.begin(A)
+        if overtakes:
+            writes.saw(A, "v-x")
+            writes.advance()
+        writes.finish(write, "u", "v-x", deleted=False)
+        assert writes.unseen(A) is not overtakes
+        if not overtakes:
+            writes.saw(A, "v-x")
+            writes.advance()
+        assert not writes.unseen(A)
+        assert not writes.active
+
+
+def test_versions_compare_as_numbers_where_they_are_numbers():
+    """W1: KEP-5504; 9 is older than 10, and words are only equal or not."""
+    numbers = ["9", "10", "100"]
+    for (i, a), (j, b) in itertools.product(enumerate(numbers), repeat=2):
+        assert older(a, b) is (i < j)
+        assert at_least(a, b) is (i >= j)
+    assert not older("a", "b")
+    assert at_least("a", "a")
+    assert not at_least("b", "a")

@@ -1,0 +1,232 @@
+"""Random histories, faults and interleavings: whatever happens, the cache ends where the server is.
+
+The handlers' view is checked as strictly as the store: no update or delete before an add, versions that only rise
+while an object lives, a delete for everything that vanished, and never two objects under one name.
+"""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+from cache_fakeserver import FakeServer, api_error, cached, content, line, status, truth, widget_view
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from steersman.cache.reflector import (
+    Commit,
+    Continue,
+    Ended,
+    Failed,
+    Failure,
+    InitialEnd,
+    OpenStream,
+    PageRead,
+    Phase,
+    Progressed,
+    ReadPage,
+    Sleep,
+    Slept,
+    Start,
+    State,
+    step,
+)
+from steersman.cache.versions import older
+from steersman.client.errors import ConnectError, ConnectionLost
+from steersman.models import Key
+from steersman.testing import virtual_time
+
+WIDGET = widget_view()
+NAMES = ("a", "b", "c", "d")
+
+
+@dataclass
+class Legal:
+    """A handler that knows what a legal sequence of changes is."""
+
+    alive: dict = field(default_factory=dict)
+    ended: set = field(default_factory=set)
+
+    def __call__(self, change):
+        known = self.alive.get(change.key)
+        if change.type == "add":
+            assert known is None, f"add of {change.key}, which is there"
+            assert change.old is None
+            assert change.new.uid not in self.ended, f"{change.key} came back from the dead"
+        elif change.type == "update":
+            assert known is not None, f"update of {change.key} before its add"
+            assert (change.old.uid, change.old.resource_version) == known
+            assert change.new.uid == known[0], "an update changed the uid"
+            assert older(known[1], change.new.resource_version), "an update went back in time"
+        else:
+            assert known is not None, f"delete of {change.key}, which is not there"
+            assert change.new is None
+            assert change.old.uid == known[0]
+            assert not older(change.old.resource_version, known[1])
+            self.ended.add(known[0])
+            del self.alive[change.key]
+            return
+        self.alive[change.key] = (change.new.uid, change.new.resource_version)
+
+
+class Unruly(FakeServer):
+    """Delivers each batch of news out of order and partly twice, when told to."""
+
+    shuffle: random.Random | None = None
+
+    def _record(self, version, type, obj):
+        super()._record(version, type, obj)
+        if self.shuffle is not None and self.shuffle.random() < 0.3:
+            for stream in self.streams:
+                stream.outbox += [line(t, o) for _, t, o in self.history[-3:]]
+
+
+operations = st.one_of(
+    st.tuples(st.just("put"), st.sampled_from(NAMES), st.sampled_from(("x", "y"))),
+    st.tuples(st.just("put"), st.sampled_from(NAMES), st.sampled_from(("x", "y"))),
+    st.tuples(st.just("delete"), st.sampled_from(NAMES), st.sampled_from(("x", "y"))),
+    st.tuples(st.just("again"), st.sampled_from(NAMES), st.sampled_from(("x", "y"))),
+    st.tuples(st.just("sleep"), st.sampled_from((0.0, 0.005, 0.3, 3.0, 70.0))),
+    st.tuples(st.just("break"), st.sampled_from(("lost", "end", "error 410", "event 410", "garbage"))),
+    st.tuples(st.just("refuse"), st.sampled_from(("connect", "429", "500", "404", "410", "403")), st.integers(1, 3)),
+    st.tuples(st.just("compact")),
+    st.tuples(st.just("silence")),
+    st.tuples(st.just("lag"), st.integers(0, 3)),
+    st.tuples(st.just("chop"), st.sampled_from((1, 13, 200, None))),
+    st.tuples(st.just("tokens")),
+)
+
+REFUSALS = {
+    "connect": lambda: ConnectError("connection refused"),
+    "429": lambda: api_error(429, "TooManyRequests", retry_after=2),
+    "500": lambda: api_error(500, "InternalError"),
+    "404": lambda: api_error(404, "NotFound"),
+    "410": lambda: api_error(410, "Expired"),
+    "403": lambda: api_error(403, "Forbidden"),
+}
+
+
+async def perform(server, operation):
+    match operation:
+        case ("put", name, space):
+            server.put(name, space, size=server.version)
+        case ("delete", name, space) if (space, name) in server.objects:
+            server.delete(name, space)
+        case ("again", name, space) if (space, name) in server.objects:
+            server.delete(name, space)
+            server.put(name, space, size=server.version)
+        case ("sleep", seconds):
+            await asyncio.sleep(seconds)
+        case ("break", "lost"):
+            server.break_streams(ConnectionLost("reset"))
+        case ("break", "end"):
+            server.break_streams()
+        case ("break", "error 410"):
+            server.break_streams(api_error(410, "Expired"))
+        case ("break", "event 410"):
+            server.say(line("ERROR", status(410, "Expired")))
+        case ("break", "garbage"):
+            server.say(b'{"type":"MODI\n')
+        case ("refuse", what, times):
+            server.refusals += [REFUSALS[what]() for _ in range(times)]
+        case ("compact",):
+            server.compact()
+        case ("silence",):
+            server.silence()
+        case ("lag", versions):
+            server.lag = min(versions, server.version - max(server.compacted, 100))
+        case ("chop", size):
+            server.chop = size
+        case ("tokens",):
+            server.tokens.clear()
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(operations, max_size=40),
+    st.booleans(),
+    st.sampled_from((None, 1, 2)),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_after_any_history_the_store_is_what_the_server_has(history, watch_list, page, unruly, seed):
+    """W1, W3, W4, W5: drops, 410s, restarts, silence, lag, duplicates and reordering end in the truth."""
+
+    @virtual_time
+    async def run():
+        server = Unruly(watch_list=watch_list, page=page)
+        if unruly:
+            server.shuffle = random.Random(seed)
+        server.put("a", "x", size=0)
+        server.put("b", "y", size=0)
+        async with cached(server, start=False, seed=seed, indexes={"size": lambda o: str(o["spec"]["size"])}) as (
+            cache,
+            informer,
+            _,
+        ):
+            legal = Legal()
+            failures = []
+
+            def handler(change):
+                try:
+                    legal(change)
+                    entry = informer.get(change.key)
+                    if change.type != "delete" and entry is not None:
+                        assert entry.uid
+                except AssertionError as problem:
+                    failures.append(problem)
+
+            informer.add_handler(handler)
+            await cache.start()
+            for operation in history:
+                server.lag = min(server.lag, server.version - max(server.compacted, 100))
+                await perform(server, operation)
+            server.refusals.clear()
+            server.lag, server.chop = 0, None
+            await asyncio.sleep(400)
+            assert failures == []
+            assert informer.synced
+            assert content(informer) == truth(server)
+            assert {tuple(k): f"{u}@{v}" for k, (u, v) in legal.alive.items()} == truth(server)
+            assert len(informer) == len(server.objects)
+            for (space, name), obj in server.objects.items():
+                assert cache.get(WIDGET, Key(space, name))["spec"] == obj["spec"]
+                found = cache.list(WIDGET, index=("size", str(obj["spec"]["size"])), namespace=space)
+                assert [o.metadata.name for o in found] == [name]
+            assert informer.problem == ""
+
+    run()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_the_state_machine_takes_every_outcome_of_its_effects(data):
+    """W6: from any state, any outcome leads to one next piece of I/O; positions never go back but for a restore."""
+    version = 100
+    state, effects = step(State(watch_list=data.draw(st.booleans())), Start())
+    now, stale = 0.0, 0
+    for _ in range(data.draw(st.integers(1, 60))):
+        now += data.draw(st.sampled_from((0.01, 1.0, 50.0, 200.0)))
+        last = effects[-1]
+        fails = st.builds(Failed, st.sampled_from(Failure), st.just("why"), st.just(now), st.sampled_from((0.0, 9.0)))
+        version += data.draw(st.integers(0, 3))
+        lags = version - data.draw(st.integers(0, 3))
+        match last:
+            case Sleep(seconds=seconds):
+                assert 0.8 <= seconds <= 30.0
+                assert state.phase in (Phase.BACKING_OFF, Phase.PARKED)
+                event = Slept(now)
+            case ReadPage():
+                assert state.phase is Phase.LISTING
+                token = data.draw(st.sampled_from(("", "", "token")))
+                event = data.draw(st.one_of(st.just(PageRead(str(lags), token, now)), fails))
+            case OpenStream() | Continue():
+                assert not isinstance(last, OpenStream) or last.initial == (state.phase is Phase.STREAMING)
+                ends = InitialEnd(str(lags), now) if state.phase is Phase.STREAMING else Progressed(str(lags), now)
+                event = data.draw(st.one_of(st.just(ends), st.just(Ended(now)), fails))
+            case _:
+                raise AssertionError(last)
+        before, stale = state.version, state.stale
+        state, effects = step(state, event)
+        assert effects
+        assert sum(isinstance(e, Commit) for e in effects) <= 1
+        assert not older(state.version, before) or stale == 5
