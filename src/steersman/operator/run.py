@@ -40,11 +40,15 @@ from steersman.operator.wiring import Wired, Wiring, unsynced
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
 
-__all__ = ["Replica", "run_operator"]
+__all__ = ["HookFailed", "Replica", "run_operator"]
 
 log = get_logger("operator")
 
 _LONGEST_WAIT = 15.0
+
+
+class HookFailed(Exception):  # noqa: N818 - it says what happened
+    """A start-up hook raised; the operator does not run without what it prepares."""
 
 
 async def run_operator(
@@ -259,10 +263,10 @@ class Replica:
                 continue
             try:
                 await _call(hook.handler, runtime, reach)
-            except Exception:
+            except Exception as problem:
                 log.exception("a hook failed", when=when, declared=str(hook.place))
                 if when == "startup":
-                    raise
+                    raise HookFailed(f"{hook.place}: the start-up hook failed: {problem!r}") from problem
 
     # Down.
 

@@ -1,0 +1,85 @@
+"""The tree of commands, and the one place where errors become messages and exit codes.
+
+Exit codes: 0 all went well (a shutdown that was asked for included), 1 it failed, 2 it was asked for wrongly, 130 it
+was interrupted before it had shut down. No traceback reaches a user unless `--debug` asks for one.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+import steersman
+from steersman.cli.errors import explain
+from steersman.cli.run import run as run_command
+
+__all__ = ["app", "run"]
+
+app = typer.Typer(
+    name="steersman",
+    help="Build, run and test Kubernetes operators in Python.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="markdown",
+)
+cluster = typer.Typer(name="cluster", help="Control planes for tests and development.", no_args_is_help=True)
+app.add_typer(cluster)
+
+
+@app.callback()
+def root() -> None:
+    """Build, run and test Kubernetes operators in Python.
+
+    `steersman run helloapp:operator` runs the operator of the module `helloapp` against the cluster of your
+    kubeconfig.
+    """
+
+
+app.command("run")(run_command)
+
+
+@app.command()
+def version(
+    output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
+) -> None:
+    """Print the version of Steersman and of what it runs on."""
+    import json
+    import platform
+
+    facts = {
+        "version": steersman.__version__,
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "platform": f"{platform.system().lower()}/{platform.machine()}",
+    }
+    if output == "json":
+        typer.echo(json.dumps(facts))
+    else:
+        typer.echo(f"steersman {facts['version']} (Python {facts['python']}, {facts['platform']})")
+
+
+def _mount_assets() -> None:
+    from steersman.testing.assets import assets_command
+
+    cluster.add_typer(assets_command(), name="assets")
+
+
+def run(arguments: list[str] | None = None) -> None:
+    """Parse and run; raises `SystemExit`."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["cluster"] or "--help" in words or "-h" in words:
+        _mount_assets()  # the testing room is not loaded by an operator in production
+    try:
+        app(args=words, prog_name="steersman")
+    except (typer.Exit, SystemExit):
+        raise
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise SystemExit(1) from None
+    except Exception as problem:  # noqa: BLE001 - the last line of defence against tracebacks
+        raise SystemExit(explain(problem, debug="--debug" in words)) from None

@@ -1,0 +1,48 @@
+"""Turns an exception into what a user reads, and an exit code."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+from steersman.cli.loading import LoadError
+from steersman.client.errors import ClientError
+from steersman.operator.declarations import DeclarationError
+from steersman.operator.leader import LeadershipLost
+from steersman.operator.run import HookFailed
+from steersman.operator.server import BindError
+from steersman.operator.settings import SettingsError
+from steersman.operator.tracing import TracingUnavailable
+
+__all__ = ["FAILED", "WRONG_USE", "explain"]
+
+FAILED = 1
+WRONG_USE = 2
+
+
+def explain(problem: BaseException, *, debug: bool = False) -> int:
+    """Print what went wrong to stderr; returns the exit code."""
+    message, code = _words(problem)
+    if debug:
+        traceback.print_exception(problem)
+    print(f"error: {message}", file=sys.stderr)  # noqa: T201 - this is the terminal's side
+    return code
+
+
+def _words(problem: BaseException) -> tuple[str, int]:
+    match problem:
+        case SettingsError():
+            return str(problem), WRONG_USE
+        case LoadError():
+            return str(problem), problem.code
+        case LeadershipLost():
+            return f"this replica no longer leads: {problem}", FAILED
+        case ClientError() | DeclarationError() | BindError() | HookFailed() | TracingUnavailable():
+            return str(problem), FAILED
+        case BaseExceptionGroup():
+            return _words(problem.exceptions[0])
+        case _:
+            return (
+                f"{type(problem).__name__}: {problem}. This should not have happened; --debug shows where it did",
+                FAILED,
+            )

@@ -1,0 +1,104 @@
+"""Finds the `Operator` that `module:attribute` names, as the user's own `python -c "import module"` would.
+
+The current directory comes first on the path. Whatever is wrong with the user's module is shown with the user's
+frames only: not with those of the import system, or of Steersman.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType, TracebackType
+
+from steersman.operator.declarations import DeclarationError
+from steersman.operator.operator import Operator
+
+__all__ = ["LoadError", "load_operator"]
+
+_OURS = str(Path(__file__).resolve().parent.parent)
+
+
+class LoadError(Exception):
+    """The operator could not be loaded; the message is for the terminal, `code` for the shell."""
+
+    def __init__(self, message: str, code: int = 2) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def load_operator(target: str, directory: Path | None = None) -> Operator:
+    """Import the module and return its operator; the attribute is `operator` if left out. Raises `LoadError`."""
+    name, _, attribute = target.partition(":")
+    attribute = attribute or "operator"
+    _check_name(name, attribute, target)
+    where = str((directory or Path.cwd()).resolve())
+    if where not in sys.path[:1]:
+        sys.path.insert(0, where)
+    importlib.invalidate_caches()
+    module = _import(name, where)
+    return _operator_of(module, attribute, name)
+
+
+def _check_name(name: str, attribute: str, target: str) -> None:
+    if name.endswith(".py") or "/" in name:
+        dotted = name.removesuffix(".py").strip("./").replace("/", ".")
+        raise LoadError(f"{target!r} is a path; name the module instead: {dotted}:{attribute}")
+    words = [*name.split("."), attribute]
+    if not all(word.isidentifier() for word in words):
+        raise LoadError(f"{target!r}: expected MODULE:ATTRIBUTE, for example helloapp:operator")
+
+
+def _import(name: str, where: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        if missing.name is not None and (name == missing.name or name.startswith(missing.name + ".")):
+            raise LoadError(
+                f"there is no module {missing.name!r} in {where} or on the Python path. Run it in the directory that"
+                f" holds {missing.name.partition('.')[0]}/ or {missing.name.partition('.')[0]}.py"
+            ) from None
+        raise LoadError(f"{_told(missing)}\n{name} imports {missing.name!r}, which is not installed", 1) from None
+    except SyntaxError as wrong:
+        raise LoadError(f"{name} cannot be read:\n{_syntax(wrong)}", 1) from None
+    except DeclarationError as wrong:
+        raise LoadError(str(wrong), 1) from None
+    except KeyboardInterrupt:
+        raise
+    except SystemExit as ended:
+        raise LoadError(
+            f"importing {name} ended the process (SystemExit: {ended.code}): guard it with `if __name__ == …`", 1
+        ) from None
+    except BaseException as problem:  # noqa: BLE001 - whatever the user's module raises is shown as it is
+        raise LoadError(f"importing {name} failed:\n{_told(problem)}", 1) from None
+
+
+def _operator_of(module: ModuleType, attribute: str, name: str) -> Operator:
+    found = getattr(module, attribute, None)
+    if isinstance(found, Operator):
+        return found
+    others = sorted(key for key, value in vars(module).items() if isinstance(value, Operator))
+    hint = f"; it has {', '.join(f'{name}:{other}' for other in others)}" if others else ""
+    if found is None and not hasattr(module, attribute):
+        raise LoadError(f"module {name!r} ({module.__file__ or 'a namespace package'}) has no {attribute!r}{hint}")
+    raise LoadError(f"{name}:{attribute} is a {type(found).__name__}, not an Operator{hint}")
+
+
+def _syntax(wrong: SyntaxError) -> str:
+    return "".join(traceback.format_exception_only(wrong)).rstrip()
+
+
+def _told(problem: BaseException) -> str:
+    """The traceback from the user's first frame on."""
+    frames = [f for f in traceback.extract_tb(_tb(problem)) if not _is_machinery(f.filename)]
+    lines = traceback.format_list(frames)
+    return "".join(["Traceback (most recent call last):\n", *lines, *traceback.format_exception_only(problem)]).rstrip()
+
+
+def _tb(problem: BaseException) -> TracebackType | None:
+    return problem.__traceback__
+
+
+def _is_machinery(file: str) -> bool:
+    return file.startswith(("<frozen", _OURS)) or "importlib" in Path(file).parts
