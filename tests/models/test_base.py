@@ -1,7 +1,7 @@
 import copy
 import pickle
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -98,6 +98,7 @@ def test_hidden_fields_do_not_show():
     account = Account(user="jane", password="hunter2")
 
     assert repr(account) == "Account(user='jane', password=…)"
+    assert "hunter2" not in repr([*cast(Any, account).__rich_repr__()])
     assert b"hunter2" in encode(account)
 
 

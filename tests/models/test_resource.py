@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -105,6 +107,19 @@ def test_plurals_are_guessed_as_kubernetes_tools_do(kind: str, plural: str):
 def test_a_kind_is_found_by_its_names():
     assert lookup("shop.example.com/v1", "Widget") is Widget
     assert lookup("shop.example.com/v2", "Widget") is None
+
+
+def test_built_in_kinds_are_found_without_being_imported():
+    code = (
+        "import sys; from steersman.models import lookup; assert 'steersman.k8s' not in sys.modules; "
+        "print(lookup('apps/v1', 'Deployment').__name__, lookup('apps/v1', 'Deploymint'), "
+        "*[m for m in sys.modules if m.startswith('steersman.k8s.')])"
+    )
+
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert shown.split()[:2] == ["Deployment", "None"]
+    assert "steersman.k8s.batch_v1" not in shown
 
 
 def test_three_views_of_one_kind():

@@ -79,7 +79,7 @@ def test_dynamic_objects_are_their_bodies():
     assert obj.get("spec", "m", default=3) == 3
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class PlainSpec:
     image: str
     size: int = 1

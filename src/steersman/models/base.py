@@ -8,7 +8,7 @@ always written, `0` and `False` included. Nothing here talks to a server or know
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import repeat
 from typing import Any, Final, NoReturn, TypeVar, cast, dataclass_transform
 
@@ -104,12 +104,22 @@ def _freezer(names: tuple[str, ...], then: Callable[[Any], None] | None) -> Call
     return __post_init__
 
 
-def _discreet_repr(hidden: frozenset[str]) -> Callable[[Any], str]:
-    def __repr__(self: Any) -> str:
-        shown = (f"{n}={'…' if n in hidden else repr(getattr(self, n))}" for n in self.__struct_fields__)
-        return f"{type(self).__name__}({', '.join(shown)})"
+class _Redacted:
+    def __repr__(self) -> str:
+        return "…"
 
-    return __repr__
+
+def _discreet_reprs(hidden: frozenset[str]) -> dict[str, Any]:
+    """`__repr__`, and `__rich_repr__` for rich and its tracebacks, that do not show some fields."""
+
+    def __rich_repr__(self: Any) -> Iterator[tuple[str, object]]:
+        for name in self.__struct_fields__:
+            yield name, _Redacted() if name in hidden else getattr(self, name)
+
+    def __repr__(self: Any) -> str:
+        return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in __rich_repr__(self))})"
+
+    return {"__repr__": __repr__, "__rich_repr__": __rich_repr__}
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
@@ -143,7 +153,7 @@ class ModelMeta(type(msgspec.Struct)):
         if own_mappings or (mappings and then is not None):
             namespace["__post_init__"] = _freezer(tuple(dict.fromkeys(mappings)), then)
         if hidden:
-            namespace.setdefault("__repr__", _discreet_repr(frozenset(hidden)))
+            namespace.update(_discreet_reprs(frozenset(hidden)))
         options.setdefault("kw_only", True)
         cls = super().__new__(mcls, name, bases, namespace, **options)
         cls.__mapping_fields__ = tuple(dict.fromkeys(mappings))  # type: ignore[attr-defined]

@@ -15,6 +15,8 @@ from steersman.models.base import fields_of
 
 __all__ = [
     "CEL",
+    "AtLeastOneOf",
+    "AtMostOneOf",
     "Atomic",
     "Embedded",
     "ExactlyOneOf",
@@ -208,13 +210,25 @@ class CEL(_Rule):
 
 
 @dataclass(frozen=True, init=False)
-class ExactlyOneOf:
-    """Of these fields exactly one is set."""
-
+class _FieldSet:
     names: tuple[str, ...]
 
     def __init__(self, *names: str) -> None:
+        if len(names) < 2:
+            raise TypeError(f"{type(self).__name__} needs at least two field names")
         object.__setattr__(self, "names", names)
+
+
+class ExactlyOneOf(_FieldSet):
+    """Of these fields exactly one is set."""
+
+
+class AtMostOneOf(_FieldSet):
+    """Of these fields no more than one is set."""
+
+
+class AtLeastOneOf(_FieldSet):
+    """Of these fields one or more are set."""
 
 
 def markers_of(model: type[msgspec.Struct], name: str) -> tuple[object, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast, dataclass_transform
 from urllib.parse import quote
 
@@ -153,6 +154,8 @@ def _check(cls: str, info: ResourceInfo) -> None:
 
 
 _classes: dict[tuple[str, str], type[Resource]] = {}
+_FINDER_MODULES = ("steersman.k8s",)
+"""Modules that register a finder when imported: by name and only on demand, since this room imports none above it."""
 _finders: list[Callable[[str, str], type[Resource] | None]] = []
 
 
@@ -375,6 +378,8 @@ def lookup(api_version: str, kind: str) -> type[Resource] | None:
     """The class registered for an apiVersion and kind, or `None`; built-in kinds are found without being imported."""
     found = _classes.get((api_version, kind))
     if found is None:
+        for name in _FINDER_MODULES:
+            import_module(name)
         for finder in _finders:
             if (found := finder(api_version, kind)) is not None:
                 break

@@ -3,7 +3,8 @@
 Decoding tries msgspec's fast path; only when that fails does it fall back to Go's rule that JSON `null` means
 absent (served by the API server for, say, the `rules` of an empty Role). What still fails is a `DecodeError` that
 names the field. Types of our own join in through `__from_wire__` and `__to_wire__`; pydantic models join in through
-their own protocol (declare camelCase aliases on them), and dataclasses natively, with their field names as they are.
+their own protocol (declare camelCase aliases on them). Dataclasses join in natively, with their field names as they
+are; give them `slots=True`, since msgspec otherwise leaves defaults on the class and does not write them again.
 """
 
 from __future__ import annotations
