@@ -11,6 +11,7 @@ import json
 import os
 import queue
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -159,7 +160,10 @@ class Peer:
         deadline = time.monotonic() + timeout
         while not done(mark := self.ask("mark")):
             if time.monotonic() > deadline:
-                raise BenchmarkError(f"{self.name}: {what} did not happen in {timeout} s; last report: {dict(mark)}")
+                self._dump()
+                raise BenchmarkError(
+                    f"{self.name}: {what} did not happen in {timeout} s; last report: {dict(mark)}\n{self._tail()}"
+                )
             time.sleep(0.1)
         return mark
 
@@ -173,6 +177,11 @@ class Peer:
             self._process.kill()
             self._process.wait()
         self._errors.close()
+
+    def _dump(self) -> None:
+        if not self.name.startswith("controller-runtime"):
+            self._process.send_signal(signal.SIGUSR1)
+            time.sleep(0.5)
 
     def _tail(self) -> str:
         self._errors.seek(0)
@@ -208,9 +217,9 @@ class Bench:
                 ]  # fmt: skip
             case "kopf":
                 return [sys.executable, "-m", "benchmarks.peers.kopf_peer", "--kubeconfig", kubeconfig]
-            case "steersman":
+            case "steersman" | "rooms":
                 return [
-                    sys.executable, "-m", "benchmarks.peers.steersman_peer", "--kubeconfig", kubeconfig,
+                    sys.executable, "-m", f"benchmarks.peers.{base}_peer", "--kubeconfig", kubeconfig,
                     "--kind", kind, "--mode", mode, *(f"--{v}" for v in variants),
                 ]  # fmt: skip
             case _:

@@ -65,9 +65,9 @@ def _settled(peer: Peer, size: Size, mode: str) -> tuple[Mark, float]:
     else:
         peer.wait("synced")
     expected = size.objects
-    mark = peer.until(lambda m: m["seen"] >= expected, 180, f"seeing {expected} objects")
+    mark = peer.until(lambda m: m["seen"] >= expected, 90, f"seeing {expected} objects")
     if mode != "informer" and peer.name != KOPF:
-        mark = peer.until(lambda m: m["reconciles"] >= expected, 180, f"{expected} first reconciles")
+        mark = peer.until(lambda m: m["reconciles"] >= expected, 90, f"{expected} first reconciles")
     if mark["seen"] != expected:
         raise BenchmarkError(f"{peer.name} saw {mark['seen']} objects of {expected}")
     return mark, mark["rss"]

@@ -7,10 +7,12 @@ It uses the standard library only, so that it weighs the same in every peer.
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import gc
 import json
 import os
 import resource
+import signal
 import sys
 import threading
 import time
@@ -59,6 +61,7 @@ class Meter:
 
     def obey(self) -> None:
         """Serve the driver from a daemon thread; the process ends when stdin closes."""
+        faulthandler.register(signal.SIGUSR1)  # the driver asks a peer that hangs where it hangs
         threading.Thread(target=self._obey, name="meter", daemon=True).start()
 
     def _obey(self) -> None:
