@@ -27,7 +27,6 @@ from steersman.controller.live import CachedState
 from steersman.controller.timers import Periodic
 from steersman.operator.context import SyncContext
 from steersman.operator.declarations import Handler, TimerDeclaration
-from steersman.operator.dryrun import DryRunTransport
 from steersman.operator.health import Health, loop_moves
 from steersman.operator.leader import LeaderElector, monotonic, new_identity
 from steersman.operator.lease import ApiLease
@@ -35,7 +34,8 @@ from steersman.operator.operator import Operator
 from steersman.operator.runtime import Reach, Runtime
 from steersman.operator.serving import serve_metrics, serve_probes
 from steersman.operator.settings import Settings
-from steersman.operator.tracing import TracedTransport, Tracing, start_tracing
+from steersman.operator.tracing import Tracing, start_tracing
+from steersman.operator.transports import DryRunTransport, GatedTransport, TracedTransport
 from steersman.operator.wiring import Wired, Wiring, unsynced
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
@@ -336,6 +336,8 @@ class Replica:
 
     def _make_client(self, elector: LeaderElector | None, tracing: Tracing | None) -> Client:
         transport = self._make_transport(self._config)
+        if elector is not None:
+            transport = GatedTransport(transport, elector.gate)
         if tracing is not None:
             transport = TracedTransport(transport, tracing)
         if self.settings.dry_run:

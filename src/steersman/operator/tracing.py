@@ -7,14 +7,13 @@ body.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
-from steersman.client.transport import Query, RequestHeaders, Response, StreamResponse, Transport, WebSocket
 from steersman.controller import Request
 
-__all__ = ["TracedTransport", "Tracing", "TracingUnavailable", "start_tracing"]
+__all__ = ["Tracing", "TracingUnavailable", "start_tracing"]
 
 
 class TracingUnavailable(RuntimeError):  # noqa: N818 - it says what is the case
@@ -70,55 +69,3 @@ def start_tracing(service: str) -> Tracing:
     provider = TracerProvider(resource=Resource.create({"service.name": service}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return Tracing(provider.get_tracer("steersman"), provider)
-
-
-class TracedTransport:
-    """A transport whose requests are spans. Watches are not: they last for minutes, and say nothing when they end."""
-
-    def __init__(self, inner: Transport, tracing: Tracing) -> None:
-        self._inner = inner
-        self._tracing = tracing
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query = (),
-        headers: RequestHeaders = (),
-        body: bytes | None = None,
-        timeout: float,
-    ) -> Response:
-        with self._tracing.request(method, path) as span:
-            response = await self._inner.request(method, path, query=query, headers=headers, body=body, timeout=timeout)
-            span.set_attribute("http.response.status_code", response.status)
-            return response
-
-    def stream(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query = (),
-        headers: RequestHeaders = (),
-        body: bytes | None = None,
-        connect_timeout: float,
-        idle_timeout: float,
-    ) -> AbstractAsyncContextManager[StreamResponse]:
-        return self._inner.stream(
-            method,
-            path,
-            query=query,
-            headers=headers,
-            body=body,
-            connect_timeout=connect_timeout,
-            idle_timeout=idle_timeout,
-        )
-
-    async def websocket(
-        self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
-    ) -> WebSocket:
-        return await self._inner.websocket(path, query=query, headers=headers, protocols=protocols, timeout=timeout)
-
-    async def close(self) -> None:
-        await self._inner.close()

@@ -1,0 +1,167 @@
+"""Transports around the client's own: the last gate before the wire, dry runs, spans.
+
+They stand below everything that writes, retries and queues of requests included, so that nothing can forget to ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from steersman.client.transport import Query, RequestHeaders, Response, StreamResponse, Transport, WebSocket
+from steersman.operator.leader import LeaseGate
+from steersman.operator.tracing import Tracing
+
+__all__ = ["DryRunTransport", "GatedTransport", "TracedTransport", "WrappedTransport"]
+
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class WrappedTransport:
+    """Passes everything on; the base of those below."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: RequestHeaders = (),
+        body: bytes | None = None,
+        timeout: float,
+    ) -> Response:
+        return await self._inner.request(method, path, query=query, headers=headers, body=body, timeout=timeout)
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: RequestHeaders = (),
+        body: bytes | None = None,
+        connect_timeout: float,
+        idle_timeout: float,
+    ) -> AbstractAsyncContextManager[StreamResponse]:
+        return self._inner.stream(
+            method,
+            path,
+            query=query,
+            headers=headers,
+            body=body,
+            connect_timeout=connect_timeout,
+            idle_timeout=idle_timeout,
+        )
+
+    async def websocket(
+        self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
+    ) -> WebSocket:
+        return await self._inner.websocket(path, query=query, headers=headers, protocols=protocols, timeout=timeout)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class GatedTransport(WrappedTransport):
+    """Refuses writes at the very moment of sending, and cuts the time of those it lets pass to the lease's (L2)."""
+
+    def __init__(self, inner: Transport, gate: LeaseGate) -> None:
+        super().__init__(inner)
+        self._gate = gate
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: RequestHeaders = (),
+        body: bytes | None = None,
+        timeout: float,
+    ) -> Response:
+        if method not in _READS:
+            self._gate.check(method, path)
+            timeout = min(timeout, self._gate.remaining())
+        return await self._inner.request(method, path, query=query, headers=headers, body=body, timeout=timeout)
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: RequestHeaders = (),
+        body: bytes | None = None,
+        connect_timeout: float,
+        idle_timeout: float,
+    ) -> AbstractAsyncContextManager[StreamResponse]:
+        if method not in _READS:
+            self._gate.check(method, path)
+        return super().stream(
+            method,
+            path,
+            query=query,
+            headers=headers,
+            body=body,
+            connect_timeout=connect_timeout,
+            idle_timeout=idle_timeout,
+        )
+
+    async def websocket(
+        self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
+    ) -> WebSocket:
+        self._gate.check("POST", path)
+        return await super().websocket(path, query=query, headers=headers, protocols=protocols, timeout=timeout)
+
+
+class DryRunTransport(WrappedTransport):
+    """Adds `dryRun=All` to whatever is not a read; the API server checks and admits it, and keeps nothing."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: RequestHeaders = (),
+        body: bytes | None = None,
+        timeout: float,
+    ) -> Response:
+        query = query if method in _READS else _dry(query)
+        return await self._inner.request(method, path, query=query, headers=headers, body=body, timeout=timeout)
+
+    async def websocket(
+        self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
+    ) -> WebSocket:
+        raise RuntimeError(f"{path}: exec and port-forward have no dry run")
+
+
+class TracedTransport(WrappedTransport):
+    """Makes a span of each request. Watches are none: they last for minutes, and say nothing when they end."""
+
+    def __init__(self, inner: Transport, tracing: Tracing) -> None:
+        super().__init__(inner)
+        self._tracing = tracing
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: RequestHeaders = (),
+        body: bytes | None = None,
+        timeout: float,
+    ) -> Response:
+        with self._tracing.request(method, path) as span:
+            response = await self._inner.request(method, path, query=query, headers=headers, body=body, timeout=timeout)
+            span.set_attribute("http.response.status_code", response.status)
+            return response
+
+
+def _dry(query: Query) -> Query:
+    pairs = query.items() if isinstance(query, Mapping) else query
+    return [*((name, value) for name, value in pairs if name != "dryRun"), ("dryRun", "All")]
