@@ -58,6 +58,9 @@ class FakeInformer:
     def add_handler(self, handler: Callable[[Any], None]) -> None:
         self.handlers.append(handler)
 
+    def remove_handler(self, handler: Callable[[Any], None]) -> None:
+        self.handlers.remove(handler)
+
     def emit(self, change: FakeChange) -> None:
         for handler in self.handlers:
             handler(change)

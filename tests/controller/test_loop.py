@@ -42,6 +42,13 @@ class running:  # noqa: N801 - reads as a sentence in a `with`
         await self.task
 
 
+async def until(condition) -> None:
+    """Wait for threads, which no virtual clock can hurry."""
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - the condition is a plain number
+            await asyncio.sleep(0.005)
+
+
 def now() -> float:
     return asyncio.get_running_loop().time()
 
@@ -180,7 +187,7 @@ async def test_a_reconcile_that_swallows_its_timeout_leaves_the_worker_alive():
         try:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
-            return None
+            return
 
     async with running(controller(reconcile, timeout=1)) as c:
         c.queue.add(A)
@@ -409,8 +416,7 @@ async def test_a_plain_function_runs_in_a_bounded_pool_of_threads():
     async with running(controller(reconcile, workers=2)) as c:
         for n in range(6):
             c.queue.add(Key("prod", str(n)))
-        while c.stats.success < 6:
-            await asyncio.sleep(0.01)
+        await until(lambda: c.stats.success == 6)
     assert most <= 2
     assert threading.main_thread().name not in names
 
@@ -425,14 +431,12 @@ async def test_a_plain_function_that_overstays_keeps_its_key_until_it_ends():
 
     async with running(controller(reconcile, workers=2, timeout=0.02)) as c:
         c.queue.add(A)
-        while not c.stats.timeouts:
-            await asyncio.sleep(0.005)
+        await until(lambda: c.stats.timeouts)
         c.queue.add(A)
         await asyncio.sleep(0.02)
         assert runs == [1]
         release.set()
-        while c.stats.success < 2:
-            await asyncio.sleep(0.005)
+        await until(lambda: c.stats.success == 2)
 
 
 async def test_a_stalled_loop_is_reported_with_the_stack_that_stalls_it(lines):

@@ -16,10 +16,11 @@ from steersman.controller import (
     where,
 )
 from steersman.controller import deleted as deleted_
-from steersman.models import Key, ObjectMeta, metadata_of
 from steersman.k8s import ConfigMap
+from steersman.models import Key, ObjectMeta, metadata_of
 
-from .fakes import FakeEntry, added, deleted, updated as updated_to
+from .fakes import FakeEntry, added, deleted
+from .fakes import updated as updated_to
 
 WEB = FakeEntry(Key("prod", "web"), meta=ObjectMeta(labels={"app": "web"}), value={"paused": False})
 PAUSED = replace(WEB, resource_version="2", value={"paused": True})

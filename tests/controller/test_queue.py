@@ -465,7 +465,7 @@ async def test_one_timer_serves_a_thousand_delayed_keys():
 @virtual_time
 async def test_a_forgotten_key_leaves_nothing_behind():
     q = queue()
-    for n in range(500):
+    for _n in range(500):
         q.add("a")
         await take(q)
         q.done("a", requeue_after=3600)

@@ -1,6 +1,7 @@
 """From a change to keys: mappers, priorities, and what happens when user code in between fails."""
 
 import asyncio
+import itertools
 from dataclasses import replace
 from random import Random
 
@@ -177,7 +178,7 @@ async def test_every_state_that_could_not_be_mapped_is_kept():
 
     c = controller_with(Source(informer, name="ConfigMap", to=mapper, view=VIEW))
     states = [FakeEntry(A, resource_version=str(n), value=f"owner-{n}") for n in range(4)]
-    for old, new in zip(states, states[1:], strict=False):
+    for old, new in itertools.pairwise(states):
         informer.emit(updated(old, new))
     broken = False
     await asyncio.sleep(61)
@@ -200,6 +201,25 @@ async def test_failing_handlers_are_counted_where_dashboards_can_see_it():
     assert REGISTRY.get_sample_value("steersman_handler_errors_total", labels) == 1
     await c.stop()
     await task
+
+
+@virtual_time
+async def test_a_source_that_is_taken_away_feeds_no_more():
+    """R1: nor are mappings that failed before retried for it."""
+    informer, failing = FakeInformer(), FakeInformer()
+
+    def mapper(obj):
+        raise ZeroDivisionError
+
+    kept, gone = Source(informer, name="HelloApp"), Source(failing, name="ConfigMap", to=mapper, view=VIEW)
+    c = controller_with(kept, gone)
+    failing.emit(added(FakeEntry(A, value="x")))
+    c.unwatch(gone)
+    await asyncio.sleep(3600)
+    assert c.stats.handler_errors == {"mapper": 1}
+    assert failing.handlers == []
+    informer.emit(added(FakeEntry(A)))
+    assert len(c.queue) == 1
 
 
 def test_a_function_needs_a_view_to_see_an_object():

@@ -74,10 +74,17 @@ class Controller:
             self.watch(source)
 
     def watch(self, source: Source) -> None:
-        """Feed the queue from `source` too. Before the informer starts, or it misses the initial list."""
+        """Feed the queue from `source` too, at any time: what its informer holds already is told as initial."""
         handler = SourceHandler(source, self.queue, self.stats, self._rng, self.name)
         self._handlers.append(handler)
         source.informer.add_handler(handler)
+
+    def unwatch(self, source: Source) -> None:
+        """Stop feeding from `source`, for example because its namespace is gone."""
+        for handler in [h for h in self._handlers if h.source is source]:
+            self._handlers.remove(handler)
+            source.informer.remove_handler(handler)
+            handler.close()
 
     async def run(self, synced: Callable[[], Awaitable[object]] | None = None) -> None:
         """Work until `stop`, or until cancelled. Workers start only when `synced()` has returned (C3)."""

@@ -15,7 +15,7 @@ class CachedState:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._known = 0
+        self._known: tuple[Informer, ...] = ()
         self._by_kind: dict[GVK, list[Informer]] = {}
 
     async def entry(self, kind: View[Any], key: Key) -> Entry | None:
@@ -31,8 +31,8 @@ class CachedState:
 
     def _informers(self, gvk: GVK) -> list[Informer]:
         informers = self._cache.informers
-        if len(informers) != self._known:
-            self._known = len(informers)
+        if informers != self._known:  # informers come and go with namespaces
+            self._known = informers
             self._by_kind.clear()
             for informer in informers:
                 self._by_kind.setdefault(informer.info.gvk, []).append(informer)

@@ -62,6 +62,7 @@ class SourceHandler:
     def __init__(
         self, source: Source, queue: WorkQueue[Key], stats: ControllerStats, rng: Random, controller: str
     ) -> None:
+        self.source = source
         self._name = source.name
         self._add = queue.add
         self._stats = stats

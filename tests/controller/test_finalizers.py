@@ -1,0 +1,213 @@
+"""Finalizers survive a crash at any point, and never hold or free the wrong object."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from steersman.controller import Finalizer, FinalizerState, Result, Retry, add_finalizers, run_finalizers
+from steersman.models import ObjectMeta
+
+from .api import Api
+from .kinds import App
+
+DELETED = datetime(2026, 1, 31, tzinfo=UTC)
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+class World:
+    """Two things outside the cluster that must be cleaned up, the bucket before the account."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.log: list[str] = []
+        self.buckets = 2
+        self.finalizers = [
+            Finalizer("tests.steersman.dev/bucket", self.empty_bucket),
+            Finalizer("tests.steersman.dev/account", self.close_account),
+        ]
+
+    async def empty_bucket(self, app: App) -> Result | None:
+        self.log.append("bucket")
+        if self.buckets:
+            self.buckets -= 1
+            return Result(requeue_after=5)
+        return None
+
+    def close_account(self, app: App) -> None:
+        self.log.append("account")
+
+    async def step(self) -> FinalizerState:
+        return (await run_finalizers(self.api, self.api.read(App, "web"), self.finalizers)).state
+
+    def delete(self) -> None:
+        body = self.api.objects["web"]
+        body["metadata"]["deletionTimestamp"] = "2026-01-31T00:00:00Z"
+        self.api.put(body)
+
+    def held_by(self) -> list[str]:
+        return [f.rpartition("/")[2] for f in self.api.objects["web"]["metadata"].get("finalizers", [])]
+
+
+@pytest.fixture
+def world() -> World:
+    api = Api()
+    api.put(App(metadata=ObjectMeta(name="web", namespace="prod")))
+    return World(api)
+
+
+async def test_finalizers_are_added_first_and_in_a_pass_of_their_own(world: World):
+    """A5: finalizers are added before the first side effect and in a pass of their own."""
+    assert await world.step() is FinalizerState.ADDED
+    assert world.held_by() == ["bucket", "account"]
+    assert len(world.api.requests) == 1
+    assert await world.step() is FinalizerState.READY
+    assert len(world.api.requests) == 1
+
+
+async def test_cleanups_run_in_order_over_as_many_passes_as_they_take(world: World):
+    """A5: several run in a fixed order; each may take many passes."""
+    await world.step()
+    world.delete()
+    assert await world.step() is FinalizerState.PENDING
+    assert await world.step() is FinalizerState.PENDING
+    assert world.held_by() == ["bucket", "account"]
+    assert await world.step() is FinalizerState.DONE
+    assert world.log == ["bucket", "bucket", "bucket", "account"]
+    assert "web" not in world.api.objects
+
+
+async def test_a_pending_cleanup_says_when_to_look_again(world: World):
+    """A5: each may take many passes."""
+    await world.step()
+    world.delete()
+    outcome = await run_finalizers(world.api, world.api.read(App, "web"), world.finalizers)
+    assert outcome.requeue_after == 5
+
+
+async def test_nothing_is_added_to_an_object_that_is_being_deleted(world: World):
+    """A5: never added to an object that is being deleted."""
+    world.delete()
+    assert await world.step() is FinalizerState.DONE
+    assert world.api.requests == []
+
+
+async def test_nothing_is_added_when_the_deletion_came_after_the_read(world: World):
+    """A5: the patch tests the version that was read, so a deletion in between is noticed."""
+    stale = world.api.read(App, "web")
+    world.delete()
+    with pytest.raises(Retry, match="has changed since"):
+        await add_finalizers(world.api, stale, ["tests.steersman.dev/bucket"])
+    assert world.held_by() == []
+
+
+async def test_removal_is_a_tested_patch_that_spares_the_finalizers_of_others(world: World):
+    """A5: removed with a tested JSON patch."""
+    await world.step()
+    stale_body = world.api.objects["web"]
+    stale_body["metadata"]["finalizers"].insert(0, "other.dev/hold")
+    world.api.put(stale_body)
+    world.delete()
+    world.buckets = 0
+    stale = world.api.read(App, "web")
+    body = world.api.objects["web"]
+    body["metadata"]["finalizers"].remove("other.dev/hold")
+    body["metadata"]["finalizers"].append("other.dev/late")
+    world.api.put(body)
+    with pytest.raises(Retry):
+        await run_finalizers(world.api, stale, world.finalizers)
+    assert world.held_by() == ["bucket", "account", "late"]
+    assert await world.step() is FinalizerState.DONE
+    assert world.held_by() == ["late"]
+
+
+async def test_a_namesake_is_not_freed(world: World):
+    """A5: the patch tests the uid."""
+    await world.step()
+    world.delete()
+    world.buckets = 0
+    stale = world.api.read(App, "web")
+    world.api.objects["web"]["metadata"]["uid"] = "another"
+    with pytest.raises(Retry):
+        await run_finalizers(world.api, stale, world.finalizers)
+    assert world.held_by() == ["bucket", "account"]
+
+
+async def test_a_cleanup_that_raises_removes_nothing(world: World):
+    """A5: what failed is tried again, and holds the object until it succeeds."""
+    await world.step()
+    world.delete()
+
+    async def broken(app: App) -> None:
+        raise OSError("no route to host")
+
+    with pytest.raises(OSError, match="no route"):
+        await run_finalizers(world.api, world.api.read(App, "web"), [Finalizer("tests.steersman.dev/bucket", broken)])
+    assert world.held_by() == ["bucket", "account"]
+
+
+@pytest.mark.parametrize("crash_at", range(12))
+async def test_a_crash_between_any_two_steps_is_survived(world: World, crash_at: int):
+    """A5: a crash before or after any request or cleanup repeats at most that cleanup, and ends the same."""
+    steps = 0
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+        if steps == crash_at + 1:
+            raise Crash
+
+    patch = world.api.patch
+
+    async def crashing_patch(*args, **kwargs):
+        step()
+        answer = await patch(*args, **kwargs)
+        step()
+        return answer
+
+    world.api.patch = crashing_patch  # type: ignore[method-assign]
+    empty, close = world.empty_bucket, world.close_account
+
+    async def crashing_empty(app: App) -> Result | None:
+        step()
+        result = await empty(app)
+        step()
+        return result
+
+    world.finalizers = [
+        Finalizer("tests.steersman.dev/bucket", crashing_empty),
+        Finalizer("tests.steersman.dev/account", close),
+    ]
+    world.buckets = 1
+    deleted = False
+    for _ in range(20):
+        if "web" not in world.api.objects:
+            break
+        try:
+            state = await world.step()
+        except Crash:
+            continue
+        if state is FinalizerState.READY and not deleted:
+            deleted = True
+            world.delete()
+    assert "web" not in world.api.objects
+    assert world.buckets == 0
+    assert world.log.count("account") <= 2
+    assert world.log.index("account") > max(n for n, what in enumerate(world.log) if what == "bucket")
+
+
+async def test_an_object_that_is_gone_holds_nobody_up(world: World):
+    """A5: removing from what is gone is success."""
+    await world.step()
+    world.delete()
+    world.buckets = 0
+    stale = world.api.read(App, "web")
+    del world.api.objects["web"]
+    assert (await run_finalizers(world.api, stale, world.finalizers)).state is FinalizerState.DONE
+
+
+def test_a_name_must_be_qualified():
+    with pytest.raises(ValueError, match="qualified name"):
+        Finalizer("cleanup", lambda obj: None)
