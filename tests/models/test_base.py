@@ -1,7 +1,7 @@
 import copy
 import pickle
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Annotated, Any, Optional, cast
 
 import pytest
 
@@ -122,3 +122,19 @@ def test_a_subclass_inherits_fields_and_keeps_its_own_check():
     assert type(child.labels) is type(child.extra) is FrozenDict
     with pytest.raises(ValueError, match="bad is not allowed"):
         Child(name="a", extra={"bad": 1})
+
+
+class Optionals(Model):
+    plain: Mapping[str, str] | None = None
+    older: Optional[Mapping[str, str]] = None  # noqa: UP045 - users write it
+    text: "Optional[Mapping[str, str]]" = None  # noqa: UP045
+    either: Annotated[int | dict[str, int], "marked"] = 0
+
+
+def test_mappings_are_frozen_wherever_their_type_hides():
+    labels = {"a": "b"}
+    model = Optionals(plain=labels, older=labels, text=labels, either={"a": 1})
+
+    assert {type(v) for v in (model.plain, model.older, model.text, model.either)} == {FrozenDict}
+    assert Optionals(either=3).either == 3
+    assert encode(Optionals()) == b'{"either":0}'

@@ -8,9 +8,22 @@ always written, `0` and `False` included. Nothing here talks to a server or know
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import repeat
-from typing import Any, Final, NoReturn, TypeVar, cast, dataclass_transform
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NoReturn,
+    TypeVar,
+    Union,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
 
 import msgspec
 
@@ -80,14 +93,17 @@ def _with_written_default(value: object) -> object:
     return value
 
 
+_MAPPING_TEXT = re.compile(r"(typing\.|collections\.abc\.|Annotated\[|Optional\[|None \| )*(Mapping|dict|Dict)\[")
+
+
 def _is_mapping(annotation: object) -> bool:
     if isinstance(annotation, str):
-        text = annotation.removeprefix("typing.").removeprefix("Annotated[").removeprefix("collections.abc.")
-        return text.startswith(("Mapping[", "dict[", "Dict["))
-    origin = getattr(annotation, "__origin__", annotation)
-    if isinstance(origin, type):
-        return issubclass(origin, Mapping)
-    return _is_mapping(origin) if origin is not annotation else False
+        return _MAPPING_TEXT.match(annotation) is not None
+    origin = get_origin(annotation)
+    if origin is Union or origin is UnionType or origin is Annotated:
+        return any(_is_mapping(a) for a in get_args(annotation))
+    plain = origin or annotation
+    return isinstance(plain, type) and issubclass(plain, Mapping)
 
 
 def _freezer(names: tuple[str, ...], then: Callable[[Any], None] | None) -> Callable[[Any], None]:
@@ -96,8 +112,10 @@ def _freezer(names: tuple[str, ...], then: Callable[[Any], None] | None) -> Call
     def __post_init__(self: Any) -> None:
         for name in names:
             value = getattr(self, name)
-            if value is not EMPTY and value is not None and value.__class__ is not FrozenDict:
-                set_field(self, name, FrozenDict(value) if value else EMPTY)
+            if value is EMPTY or value is None or value.__class__ is FrozenDict:
+                continue
+            if value.__class__ is dict or isinstance(value, Mapping):
+                set_field(self, name, FrozenDict(cast("Mapping[Any, Any]", value)) if value else EMPTY)
         if then is not None:
             then(self)
 

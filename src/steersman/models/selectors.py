@@ -7,10 +7,11 @@ Selectors are values: hashable, and two that were written differently but mean t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
+from steersman.models.fields import FieldSelector, FieldTerm, SelectorError, parse_fields
 from steersman.models.labels import check_label_key, check_label_value
 from steersman.models.meta import LabelSelector
 
@@ -29,10 +30,6 @@ __all__ = [
     "parse_fields",
     "parse_labels",
 ]
-
-
-class SelectorError(ValueError):
-    """Text or requirements that are not a selector; the message shows the place."""
 
 
 class Operator(StrEnum):
@@ -308,81 +305,3 @@ class _LabelParser:
 def parse_labels(text: str) -> Selector:
     """Read `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`; empty text is `EVERYTHING`. Raises `SelectorError`."""
     return _LabelParser(text).parse()
-
-
-class FieldTerm(NamedTuple):
-    """A field that must, or must not, have a value."""
-
-    field: str
-    equal: bool
-    value: str
-
-    def __str__(self) -> str:
-        return f"{self.field}{'=' if self.equal else '!='}{_escape(self.value)}"
-
-
-class FieldSelector:
-    """All of some terms on fields (`metadata.name=web,status.phase!=Failed`); absent fields count as `""`."""
-
-    __slots__ = ("terms",)
-
-    terms: tuple[FieldTerm, ...]
-
-    def __init__(self, terms: Iterable[FieldTerm] = ()) -> None:
-        self.terms = tuple(sorted(set(terms)))
-
-    def matches(self, fields: Mapping[str, str] | Callable[[str], str | None]) -> bool:
-        """Whether an object with these fields, or whose fields this function finds, is selected."""
-        look = fields if callable(fields) else fields.get
-        return all(((look(t.field) or "") == t.value) is t.equal for t in self.terms)
-
-    def exact(self, field: str) -> str | None:
-        """The one value that `field` must have, if the selector says so."""
-        return next((t.value for t in self.terms if t.field == field and t.equal), None)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FieldSelector) and self.terms == other.terms
-
-    def __hash__(self) -> int:
-        return hash(self.terms)
-
-    def __str__(self) -> str:
-        return ",".join(map(str, self.terms))
-
-    def __repr__(self) -> str:
-        return f"FieldSelector({str(self)!r})"
-
-
-def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
-
-
-_TERM: Final = re.compile(r"((?:[^\\,]|\\.)*)(,|$)", re.DOTALL)
-_FIELD: Final = re.compile(r"(.*?)(!=|==|=)(.*)", re.DOTALL)
-_ESCAPED: Final = re.compile(r"\\([\\,=])|([\\,=])")
-
-
-def parse_fields(text: str) -> FieldSelector:
-    """Read `a.b=c,d!=e`, with `\\` before commas, equals signs and backslashes in values. Raises `SelectorError`."""
-
-    def unescape(match: re.Match[str]) -> str:
-        if match[2]:
-            raise SelectorError(f"field selector {text!r}: write '\\{match[2]}' for {match[2]!r} in a value")
-        return match[1]
-
-    terms: list[FieldTerm] = []
-    position = 0
-    while position < len(text):
-        match = _TERM.match(text, position)
-        if match is None or (match.end() == position and not match[2]):
-            raise SelectorError(f"field selector {text!r}: a lone backslash at the end")
-        position = match.end()
-        if not match[1]:
-            continue
-        parts = _FIELD.fullmatch(match[1])
-        if parts is None:
-            raise SelectorError(f"field selector {text!r}: {match[1]!r} has none of =, ==, !=")
-        if not (parts[1] or parts[3]):
-            continue  # "=" and "!=" alone select everything, as in Go
-        terms.append(FieldTerm(parts[1], parts[2] != "!=", _ESCAPED.sub(unescape, parts[3])))
-    return FieldSelector(terms)
