@@ -192,7 +192,7 @@ class FakeServer:
 
     def _as_of(self, version: int) -> list[dict[str, Any]]:
         objects = dict(self.objects)
-        for at, type, obj in reversed(self.history):
+        for at, event, obj in reversed(self.history):
             if at <= version:
                 break
             key = (obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
@@ -204,7 +204,7 @@ class FakeServer:
                 and o["metadata"]["name"] == key[1]
                 and o["metadata"].get("namespace", "") == key[0]
             ]
-            if type == "ADDED":
+            if event == "ADDED":
                 objects.pop(key, None)
             elif before:
                 objects[key] = before[-1]
@@ -239,7 +239,7 @@ class FakeServer:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         return line("BOOKMARK", {"kind": KIND[1], "apiVersion": KIND[0], "metadata": metadata, "spec": {"size": 0}})
 
-    async def _chunks(self, stream: Stream, timeout: float) -> AsyncIterator[bytes]:
+    async def _chunks(self, stream: Stream, timeout: float) -> AsyncIterator[bytes]:  # noqa: C901
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         bookmark_at = min(loop.time() + self.bookmark_every, deadline - 2)

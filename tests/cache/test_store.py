@@ -81,8 +81,8 @@ def test_an_embedded_template_keeps_its_own_managed_fields():
 
 def test_an_event_with_its_members_in_another_order_is_understood():
     data = json.dumps({"object": widget("a", 5), "extra": {"x": 1}, "type": "ADDED"}).encode()
-    type, meta, body, _ = event_of(data)
-    assert (type, meta.name, json.loads(body)["kind"]) == ("ADDED", "a", "Widget")
+    kind, meta, body, _ = event_of(data)
+    assert (kind, meta.name, json.loads(body)["kind"]) == ("ADDED", "a", "Widget")
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"type":"ADDED"}', b'{"type":"ADDED","object":{"metadata":7}}'])

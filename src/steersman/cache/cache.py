@@ -184,7 +184,7 @@ class Cache:
         """The cached objects that fit all arguments, in no particular order.
 
         `labels` is a selector, as text or parsed; `owner` a uid; `index` a declared index's name and a value. Objects
-        that do not fit their type are left out (`Informer.store.undecodables` has them, logs and metrics name them).
+        that do not fit their type are left out (`Informer.undecodables` has them, logs and metrics name them).
         Raises `NotCached`, and `KeyError` for an index that was not declared.
         """
         view = kind if isinstance(kind, View) else view_of(kind)

@@ -130,6 +130,11 @@ class Informer:
     def __len__(self) -> int:
         return len(self.store)
 
+    @property
+    def undecodables(self) -> tuple[Undecodable, ...]:
+        """The present objects that somebody tried to read and that do not fit their type (W9)."""
+        return self.store.undecodables
+
     def seen(self, key: Key, resource_version: str) -> bool:
         """Whether that version of an object, or a newer one, has been taken in; deletes count."""
         entry = self.get(key)
