@@ -177,6 +177,8 @@ def render_stub(names: dict[str, str], modules: Sequence[str], package: str, hea
     for name, where in sorted(names.items(), key=lambda n: (n[1].partition(":")[0], n[0])):
         module, _, cls = where.partition(":")
         lines.append(f"from {package}.{module} import {cls} as {name}")
+    # A renamed import is private to a stub unless __all__ names it.
+    lines += ["", "__all__ = [", *(f'    "{name}",' for name in sorted([*names, *modules])), "]"]
     return "\n".join([*lines, ""])
 
 
