@@ -71,7 +71,19 @@ class QueueMachine(RuleBasedStateMachine):
         while self.queue.next_due() <= end:
             self.now = max(self.now, self.queue.next_due())
             self.queue.advance(self.now)
+            self.timers_fire()
         self.now = end
+
+    def timers_fire(self) -> None:
+        """What fell due is owed now, and may be promised anew."""
+        for key, expected in self.keys.items():
+            for timer in ("promise", "later"):
+                if getattr(expected, timer) <= self.now:
+                    setattr(expected, timer, inf)
+                    if expected.running:
+                        expected.owed_by = -inf
+                    else:
+                        self.owe(key, max(0.0, expected.window - self.now))
 
     @rule()
     def take(self) -> None:
@@ -88,10 +100,6 @@ class QueueMachine(RuleBasedStateMachine):
             assert expected.early <= 1, "Q5: a backoff window was shortened twice"
         expected.running = True
         expected.owed_by = inf
-        if expected.promise <= self.now:
-            expected.promise = inf
-        if expected.later <= self.now:
-            expected.later = inf
 
     def owe_timers(self, expected: Expected, key: str) -> None:
         """What timers owe, once the key is free again; while it runs, they make it run once more."""
@@ -171,13 +179,12 @@ class QueueMachine(RuleBasedStateMachine):
             while (job := self.queue.take(self.now)) is not None:
                 expected = self.keys[job.key]
                 expected.owed_by = expected.promise = inf
-                if expected.later <= self.now:
-                    expected.later = inf
                 self.queue.done(job.key, self.now)
             if self.queue.next_due() == inf:
                 break
             self.now = max(self.now, self.queue.next_due())
             self.queue.advance(self.now)
+            self.timers_fire()
         assert all(e.owed_by == inf for e in self.keys.values()), "work was lost"
         assert all(e.later == inf for e in self.keys.values()), "a delayed add was lost"
         assert not any(key in self.queue for key in "abcdef"), "keys were not forgotten"
