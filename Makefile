@@ -49,7 +49,7 @@ bench: $(READY) ## Run the benchmarks side by side with the peers
 	@$(BIN)/python -m benchmarks
 
 lock: $(READY) ## Bring requirements/*.txt, the lock files, in step with pyproject.toml
-	@for set in "runtime" "dev --extra dev --extra otel --extra uvloop --group dev" "bench --group bench"; do \
+	@for set in "runtime" "dev --extra dev --extra otel --extra pydantic --extra uvloop --group dev" "bench --group bench"; do \
 	  set -- $$set; name=$$1; shift; \
 	  $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-emit-index-url --no-header \
 	    --python-version 3.11 pyproject.toml "$$@" -o requirements/$$name.txt || exit 1; \

@@ -8,7 +8,7 @@ are in `steersman.k8s`, the API client in `steersman.client`, tools for tests in
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+from steersman.version import __version__
 
 TYPE_CHECKING = False  # typing's own would cost more to import than all the rest of this module
 

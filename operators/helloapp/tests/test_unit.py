@@ -4,7 +4,7 @@ import pytest
 from helloapp.api import HelloApp, HelloAppSpec
 from helloapp.controller import deployment_for, labels_for
 
-from steersman import DecodeError, ObjectMeta, decode, encode, info_of
+from steersman.models import DecodeError, ObjectMeta, decode, encode, info_of
 
 
 def app(size=2):

@@ -16,7 +16,6 @@ import sys
 from types import TracebackType
 from typing import Self
 
-import steersman
 from steersman.client.config import Config
 from steersman.client.discovery import Discovery
 from steersman.client.hooks import WriteGate
@@ -29,6 +28,7 @@ from steersman.client.wait import Waits
 from steersman.client.warnings import WarningHandler, log_warning
 from steersman.client.writes import Writes
 from steersman.telemetry.clock import Now, utc_now
+from steersman.version import __version__
 
 __all__ = ["Client", "default_user_agent"]
 
@@ -36,7 +36,7 @@ __all__ = ["Client", "default_user_agent"]
 def default_user_agent() -> str:
     """`steersman/<version> (<system>/<machine>) python/<version>`, in the manner of client-go."""
     return (
-        f"steersman/{steersman.__version__} ({sys.platform}/{platform.machine()}) "
+        f"steersman/{__version__} ({sys.platform}/{platform.machine()}) "
         f"python/{sys.version_info.major}.{sys.version_info.minor}"
     )
 
