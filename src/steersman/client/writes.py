@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, TypeVar, cast, overload
 
-from steersman.client.core import AnyObject, Target, Verbs, accept_for, outcome_of, target_of
+from steersman.client.core import AnyObject, Target, Verbs, accept_for, accept_list_for, outcome_of, target_of
 from steersman.client.errors import NotFound
 from steersman.client.hooks import WriteOutcome
 from steersman.client.lists import read_as, read_object
@@ -418,7 +418,7 @@ class Writes(Verbs):
                 info.path(key.namespace),
                 query=list_query(labels=labels, fields=fields),
                 body=encode(options) if options else None,
-                accept=accept_for(metadata_of(view_of(kind))),
+                accept=accept_list_for(metadata_of(view_of(kind))),
                 timeout=timeout,
             )
         finally:

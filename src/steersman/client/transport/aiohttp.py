@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from io import BytesIO
 from typing import Any
 
 import aiohttp
@@ -29,6 +30,7 @@ _PING_SECONDS = 30.0
 _LONGEST_MESSAGE = 64 << 20
 _READ_BUFFER = 1 << 18
 _LONGEST_HEADER = 1 << 16
+_LARGE = 1 << 19
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientProxyConnectionError)
 
 
@@ -96,7 +98,7 @@ class AiohttpTransport:
         limit = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS)
         try:
             async with self._current().request(
-                method, self._url(path, query), data=body, timeout=limit, **self._arguments(headers)
+                method, self._url(path, query), data=_payload(body), timeout=limit, **self._arguments(headers)
             ) as response:
                 data = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as problem:
@@ -116,7 +118,7 @@ class AiohttpTransport:
     ) -> AbstractAsyncContextManager[StreamResponse]:
         limit = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
         request = self._current().request(
-            method, self._url(path, query), data=body, timeout=limit, **self._arguments(headers)
+            method, self._url(path, query), data=_payload(body), timeout=limit, **self._arguments(headers)
         )
         return self._stream(request, f"{method} {path}", connect_timeout, idle_timeout)
 
@@ -150,7 +152,8 @@ class AiohttpTransport:
         what = f"GET {path} (web socket)"
         try:
             async with asyncio.timeout(timeout):
-                socket: aiohttp.ClientWebSocketResponse = await self._current().ws_connect(
+                connect: Any = self._current().ws_connect
+                socket = await connect(
                     self._url(path, query),
                     protocols=protocols,
                     max_msg_size=_LONGEST_MESSAGE,
@@ -171,7 +174,11 @@ class AiohttpTransport:
         self._session = None
         self._retired.clear()
         for session in sessions:
+            if session.connector is not None:
+                # An orderly TLS shutdown would outlive this call, and perhaps the event loop.
+                await session.connector.close(abort_ssl=True)
             await session.close()
+        await asyncio.sleep(0)  # lets the sockets notice
 
 
 class _Chunks:
@@ -226,6 +233,11 @@ class _WebSocket:
 
     async def close(self) -> None:
         await self._socket.close()
+
+
+def _payload(body: bytes | None) -> bytes | BytesIO | None:
+    """aiohttp warns of bytes over 1 MB, because writing them at once holds up the loop; a file it writes in pieces."""
+    return BytesIO(body) if body is not None and len(body) > _LARGE else body
 
 
 def _build(config: Config, certificate: ClientCertificate | None) -> aiohttp.ClientSession:
