@@ -57,6 +57,7 @@ async def test_lists_select_by_namespace_labels_owner_and_index():
     async with cached(server, indexes={"colour": lambda o: o["spec"]["colour"]}) as (cache, _, _):
         await cache.wait_synced(5)
         assert names(cache.list(WIDGET)) == ["a", "b", "c"]
+        assert names(cache.list(WIDGET, namespace="")) == ["a", "b", "c"]
         assert names(cache.list(WIDGET, namespace="x")) == ["a", "b"]
         assert names(cache.list(WIDGET, labels="app=web")) == ["a", "c"]
         assert names(cache.list(WIDGET, labels="app in (web,db),app!=db")) == ["a", "c"]

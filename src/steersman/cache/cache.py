@@ -188,6 +188,7 @@ class Cache:
         Raises `NotCached`, and `KeyError` for an index that was not declared.
         """
         view = kind if isinstance(kind, View) else view_of(kind)
+        namespace = namespace or None
         selector = _selector(labels)
         found: list[T] = []
         seen: set[Key] = set()
