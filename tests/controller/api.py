@@ -70,6 +70,11 @@ class Api:
     def normalised(self, body: dict[str, Any]) -> dict[str, Any]:
         return body
 
+    async def get(self, kind: Any, name: str, namespace: str | None = None) -> Any:
+        if name not in self.objects:
+            raise _error(NotFound, 404, f"{name} not found", name)
+        return view_of(kind).decode(json.dumps(self.objects[name]))
+
     async def patch(
         self,
         kind: Any,
@@ -85,9 +90,7 @@ class Api:
         self.requests.append((f"patch {subresource or ''}".strip(), name, json.loads(patch.encode())))
         if self.refuse is not None:
             raise self.refuse
-        if subresource == "status" and not self.status_subresource:
-            raise _error(NotFound, 404, "the server could not find the requested resource")
-        if name not in self.objects:
+        if name not in self.objects or (subresource == "status" and not self.status_subresource):
             raise _error(NotFound, 404, f"{name} not found", name)
         before = self.objects[name]
         if isinstance(patch, JsonPatch):

@@ -13,7 +13,16 @@ import msgspec
 
 from steersman.client.errors import NotFound
 from steersman.controller.request import TerminalError
-from steersman.models import Condition, KindLike, Resource, info_of, replace, to_dict
+from steersman.models import (
+    Condition,
+    KindLike,
+    PartialObjectMetadata,
+    Resource,
+    info_of,
+    metadata_of,
+    replace,
+    to_dict,
+)
 from steersman.models.conditions import merge_conditions
 from steersman.models.patches import MergePatch
 from steersman.telemetry.clock import Now, utc_now
@@ -37,6 +46,12 @@ class PatchClient(Protocol):
         want: Any = "object",
         field_manager: str | None = None,
     ) -> Any: ...
+
+
+class StatusClient(PatchClient, Protocol):
+    """What `patch_status` needs of the client."""
+
+    async def get(self, kind: KindLike[Any], name: str, namespace: str | None = None) -> Any: ...
 
 
 class NoStatusSubresource(TerminalError):  # noqa: N818 - says what is missing
@@ -94,8 +109,19 @@ def _touches_list(before: Any, body: Mapping[str, Any]) -> bool:
     return False
 
 
+async def _exists(client: StatusClient, obj: Resource) -> bool:
+    metadata = obj.metadata
+    try:
+        found: PartialObjectMetadata = await client.get(
+            metadata_of(type(obj)), metadata.name, metadata.namespace or None
+        )
+    except NotFound:
+        return False
+    return found.metadata.uid == metadata.uid
+
+
 async def patch_status(
-    client: PatchClient,
+    client: StatusClient,
     obj: R,
     status: Any,
     *,
@@ -130,7 +156,8 @@ async def patch_status(
             field_manager=field_manager,
         )
     except NotFound as problem:
-        if problem.kind_is_missing:
+        # A missing sub-resource and a missing object are answered in the same words.
+        if await _exists(client, obj):
             raise NoStatusSubresource(info.kind, info.crd_name) from problem
         return None
     written = replace(metadata, resource_version=answer.metadata.resource_version)
