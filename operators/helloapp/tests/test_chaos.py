@@ -23,7 +23,7 @@ KILLS = 10
 SEED = int(os.environ.get("STEERSMAN_CHAOS_SEED", "20260101"))
 LEASE = timedelta(seconds=4)
 FLAGS = (
-    "--leader-elect", "--lease-duration=4", "--renew-deadline=2.5", "--retry-period=0.5", "--workers=8",
+    "--leader-elect", "--lease-duration=4s", "--renew-deadline=2.5s", "--retry-period=0.5s", "--workers=8",
 )  # fmt: skip
 RULES = [
     {"apiGroups": ["apps.anupam.com"], "resources": ["helloapps"], "verbs": ["get", "list", "watch"]},

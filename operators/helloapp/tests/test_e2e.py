@@ -36,7 +36,9 @@ class InNamespace:
 
     def settled(self, size):
         app, deployment = self.get("helloapp", APP), self.get("deployment", APP)
-        pods = [p["metadata"]["name"] for p in self.get("pods")["items"] if "deletionTimestamp" not in p["metadata"]]
+        pods = [
+            p["metadata"]["name"] for p in self.get("pods").get("items", []) if "deletionTimestamp" not in p["metadata"]
+        ]
         status = app.get("status", {})
         return (
             deployment.get("spec", {}).get("replicas") == size
@@ -120,12 +122,13 @@ def test_deleting_the_app_deletes_what_it_owns(kubectl, operator):
 
 def test_changes_made_while_the_operator_was_killed_are_not_lost(kubectl, cluster, namespace, tmp_path):
     kubectl("apply", "-f", str(SAMPLE))
-    with running(cluster.kubeconfig, tmp_path / "first.log", "--namespace", namespace) as first:
+    quick = ("--namespace", namespace, "--lease-duration=3s", "--renew-deadline=2s", "--retry-period=0.5s")
+    with running(cluster.kubeconfig, tmp_path / "first.log", *quick) as first:
         eventually(lambda: kubectl.settled(1), what="one replica")
         first.kill()
     kubectl.scale_app(3)
     kubectl("delete", "deployment", APP)
-    with running(cluster.kubeconfig, tmp_path / "second.log", "--namespace", namespace) as second:
+    with running(cluster.kubeconfig, tmp_path / "second.log", *quick) as second:
         eventually(lambda: kubectl.settled(3), what="three replicas")
         assert second.stop() == 0
 
