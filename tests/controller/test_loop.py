@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from steersman.client.errors import Conflict
+from steersman.client.errors import Conflict, ConnectError
 from steersman.client.status import Status
 from steersman.controller import CURRENT_REQUEST, Backoff, Controller, Request, Result, Retry, TerminalError
 from steersman.controller.watchdog import LoopWatchdog
@@ -86,6 +86,38 @@ async def test_an_exception_is_logged_with_its_traceback_counted_and_retried(lin
     assert len(failed) == 2
     assert "RuntimeError: the disk is full" in failed[0]["exception"]
     assert "in reconcile" in failed[0]["exception"]
+
+
+@virtual_time
+async def test_a_refusal_that_repeats_is_logged_without_repeating_its_traceback(lines):
+    """R1: while the API server is down, a line per attempt says so; the first has the traceback."""
+
+    async def reconcile(request: Request):
+        if request.attempt < 4:
+            raise ConnectError("connection refused")
+
+    async with running(controller(reconcile)) as c:
+        c.queue.add(A)
+        await asyncio.sleep(1)
+    failed = [line for line in lines() if line["event"] == "reconcile failed"]
+    assert ["exception" in line for line in failed] == [True, False, False]
+    assert all(line["error"] == "connection refused" for line in failed)
+
+
+async def test_reconciles_that_await_nothing_still_let_the_loop_live():
+    """R6: thousands of keys with nothing to do must not hold up timers, watches and the lease."""
+    beats = []
+
+    async def reconcile(request: Request):
+        time.sleep(0.0005)  # noqa: ASYNC251 - the work of a reconcile that only reads the cache
+
+    async with running(controller(reconcile)) as c:
+        for n in range(200):
+            c.queue.add(Key("prod", str(n)))
+        while c.stats.success < 200:
+            await asyncio.sleep(0)
+            beats.append(c.stats.success)
+    assert len(beats) > 15
 
 
 @virtual_time

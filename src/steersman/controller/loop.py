@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
-from steersman.client.errors import Conflict
+from steersman.client.errors import ClientError, Conflict
 from steersman.controller.deadline import Deadline
 from steersman.controller.metrics import ControllerStats
 from steersman.controller.queue import QueueClosed, WorkQueue
@@ -29,6 +29,9 @@ OnError: TypeAlias = Callable[[Request, Exception, bool], None]
 
 CURRENT_REQUEST: ContextVar[Request | None] = ContextVar("steersman_request", default=None)
 """The request that this context reconciles; Events and traces read the reconcile id here."""
+
+_SLICE: Final = 0.002
+"""Seconds that a worker may go on without giving the loop to others."""
 
 # What Go panics for: the mistakes of a program rather than of the world. They count as panics beside errors.
 _BUGS: Final = (
@@ -75,10 +78,16 @@ class Worker:
         assert task is not None
         log.bind(**self._names)
         self.deadline = Deadline(task, self._timeout)
+        yielded = 0.0
         try:
             while True:
                 job = await self._queue.get()
                 await self._one(Request(job.key, job.reasons, job.attempt, self._new_id()), self.deadline)
+                # A reconcile that finds nothing to do awaits nothing: without this, the initial list of a big cluster
+                # would hold the loop, and the lease, until it is through.
+                if self._queue.now() - yielded > _SLICE:
+                    await asyncio.sleep(0)
+                    yielded = self._queue.now()
         except QueueClosed:
             return
         finally:
@@ -167,12 +176,14 @@ class Worker:
             self._log.exception("reconcile failed for good", error=str(problem), exc_info=problem)
         else:
             wait = queue.fail(key)
-            self._log.exception(
+            # What the cluster refuses again and again was shown with its traceback the first time.
+            again = request.attempt > 1 and isinstance(problem, ClientError)
+            self._log.error(
                 "reconcile failed",
                 error=str(problem) or type(problem).__name__,
                 attempt=request.attempt,
                 retry_in=round(wait, 3),
-                exc_info=problem,
+                exc_info=None if again else problem,
             )
         if self._on_error is not None:
             try:
