@@ -31,8 +31,8 @@ from steersman.client.config import Config, load_config
 from steersman.client.transport import AiohttpTransport, PyreqwestTransport
 from steersman.k8s import ConfigMap, Container, Deployment, DeploymentSpec, Namespace, Pod, PodSpec, PodTemplateSpec
 from steersman.models import LabelSelector, ObjectMeta, dynamic, metadata_of, replace
-from steersman.testing.controlplane import ControlPlane
 from steersman.models.patches import ApplyPatch, JsonPatch, MergePatch, StrategicMergePatch
+from steersman.testing.controlplane import ControlPlane
 
 pytestmark = pytest.mark.realcluster
 
@@ -174,7 +174,9 @@ async def test_a_watch_with_initial_events_ends_them_with_a_bookmark(client):
 
 async def test_a_metadata_watch_decodes_metadata_only(client):
     await client.create(config_map("one", key="value"))
-    async with aclosing(client.watch(metadata_of(ConfigMap), client.config.namespace, fields="metadata.name=one")) as events:
+    async with aclosing(
+        client.watch(metadata_of(ConfigMap), client.config.namespace, fields="metadata.name=one")
+    ) as events:
         async for event in events:
             assert event.object.metadata.labels == {"app": "test"}
             assert b'"data"' not in event.raw
@@ -196,7 +198,7 @@ async def test_three_megabytes_arrive_whole(client):
 
 
 async def test_an_object_that_is_too_large_is_refused_with_a_way_out(client):
-    with pytest.raises(Exception, match="(?i)too large|limit|more than") as refused:
+    with pytest.raises(Exception, match=r"(?i)too large|limit|more than") as refused:
         await client.create(config_map("huge", text="x" * 4_000_000), timeout=20)
     assert "huge" not in repr(refused.value) or "xxxx" not in repr(refused.value)
 

@@ -420,7 +420,14 @@ async def test_no_secret_is_ever_in_an_error_a_log_or_a_repr(capsys):
     auth = Credentials(secret)
     config = Config(server="http://api.test", auth=auth)
     problems: list[BaseException] = []
-    answers = [status(403), status(422), status(500), Response(502, body=b"<html>"), ConnectionLost("reset"), status(401)]
+    answers = [
+        status(403),
+        status(422),
+        status(500),
+        Response(502, body=b"<html>"),
+        ConnectionLost("reset"),
+        status(401),
+    ]
     for answer in answers:
         client = client_of(Scripted(answer), config)
         with pytest.raises(ClientError) as problem:

@@ -200,7 +200,10 @@ class Raw:
                     if response.headers.get("Warning"):
                         self._warn(response.headers.get_all("Warning"), request)
                     if 200 <= response.status < 300:
-                        yield response
+                        try:
+                            yield response
+                        finally:
+                            await _close(response)
                         return
                     if response.status != 401 or refused or not await self._renewed(credentials):
                         raise self._refusal(response.status, response.headers, await _start_of(response), request)
@@ -268,6 +271,13 @@ class Raw:
         return api_error(
             status, body, request=request, content_type=headers.get("Content-Type") or "", retry_after=after
         )
+
+
+async def _close(response: StreamResponse) -> None:
+    """End chunks that are an async generator, as those of stand-ins are; real ones end with their connection."""
+    close = getattr(response.chunks, "aclose", None)
+    if close is not None:
+        await close()
 
 
 async def _start_of(response: StreamResponse) -> bytes:

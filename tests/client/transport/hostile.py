@@ -30,84 +30,61 @@ async def _read_request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
     return head, await reader.readexactly(length)
 
 
+REUSABLE = {
+    "/ok": OK + b'Content-Length: 2\r\nWarning: 299 - "a"\r\nWarning: 299 - "b"\r\n\r\nok',
+    "/empty": b"HTTP/1.1 204 No Content\r\n\r\n",
+    "/redirect": b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+    # A whole second response after the first: it belongs to nobody.
+    "/smuggled": OK + b"Content-Length: 2\r\n\r\nok" + OK + b"Content-Length: 6\r\n\r\nforged",
+}
+THEN_CLOSED = {
+    "/gone-before-the-head": b"",
+    "/truncated": OK + b"Content-Length: 1000\r\n\r\nabc",
+    "/truncated-chunks": OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+    "/bad-chunk-size": OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\n",
+    "/two-lengths": OK + b"Content-Length: 3\r\nContent-Length: 30\r\n\r\nabc",
+    "/not-http": b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+    "/half-a-head": b"HTTP/1.1 200 OK\r\nContent-Le",
+    "/oversized-header": OK + b"X-Large: " + b"x" * (2 << 20) + b"\r\nContent-Length: 0\r\n\r\n",
+    "/length-and-chunks": OK + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+    "/stream": OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\n0\n\r\n2\r\n1\n\r\n2\r\n2\n\r\n0\r\n\r\n",
+}
+THEN_RESET = {
+    "/reset-before-the-head": b"",
+    "/reset-in-the-body": OK + b"Content-Length: 1000\r\n\r\nabc",
+}
+THEN_SILENT = {
+    "/silent": b"",
+    "/stream-then-silence": OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\n0\n\r\n",
+}
+DRIPPED = {
+    "/slow-head": (OK, b"X-Slow: 1\r\n", 0.05),
+    "/slow-body": (OK + b"Content-Length: 100000\r\n\r\n", b"x", 0.05),
+    "/never-ending-head": (OK, b"X-More: " + b"x" * 1000 + b"\r\n", 0.0),
+}
+
+
 async def _misbehave(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
     """Answer; True when the connection may be used again."""
-    write = writer.write
-    match path:
-        case "/ok":
-            write(OK + b"Content-Length: 2\r\nWarning: 299 - \"a\"\r\nWarning: 299 - \"b\"\r\n\r\nok")
-            return True
-        case "/empty":
-            write(b"HTTP/1.1 204 No Content\r\n\r\n")
-            return True
-        case "/redirect":
-            write(b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n")
-            return True
-        case "/gone-before-the-head":
-            pass
-        case "/reset-before-the-head":
-            writer.transport.abort()
-        case "/reset-in-the-body":
-            write(OK + b"Content-Length: 1000\r\n\r\nabc")
-            await writer.drain()
-            writer.transport.abort()
-        case "/truncated":
-            write(OK + b"Content-Length: 1000\r\n\r\nabc")
-        case "/truncated-chunks":
-            write(OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
-        case "/bad-chunk-size":
-            write(OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\n")
-        case "/two-lengths":
-            write(OK + b"Content-Length: 3\r\nContent-Length: 30\r\n\r\nabc")
-        case "/not-http":
-            write(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
-        case "/half-a-head":
-            write(b"HTTP/1.1 200 OK\r\nContent-Le")
-        case "/oversized-header":
-            write(OK + b"X-Large: " + b"x" * (2 << 20) + b"\r\nContent-Length: 0\r\n\r\n")
-        case "/never-ending-head":
-            with suppress(ConnectionError):
-                write(OK)
-                while True:
-                    write(b"X-More: " + b"x" * 1000 + b"\r\n")
-                    await writer.drain()
-        case "/slow-head":
-            with suppress(ConnectionError):
-                for byte in OK + b"X-Slow: 1\r\n" * 1000:
-                    write(bytes((byte,)))
-                    await writer.drain()
-                    await asyncio.sleep(0.05)
-        case "/slow-body":
-            with suppress(ConnectionError):
-                write(OK + b"Content-Length: 100000\r\n\r\n")
-                while True:
-                    write(b"x")
-                    await writer.drain()
-                    await asyncio.sleep(0.05)
-        case "/silent":
-            await reader.read()
-        case "/smuggled":
-            # A whole second response after the first: it belongs to nobody.
-            write(OK + b"Content-Length: 2\r\n\r\nok" + OK + b"Content-Length: 6\r\n\r\nforged")
-            return True
-        case "/length-and-chunks":
-            write(OK + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n")
-        case "/stream":
-            write(OK + b"Transfer-Encoding: chunked\r\n\r\n")
-            for number in range(3):
-                write(b"2\r\n%d\n\r\n" % number)
+    if path in DRIPPED:
+        start, drop, pause = DRIPPED[path]
+        writer.write(start)
+        with suppress(ConnectionError):
+            while True:
+                writer.write(drop)
                 await writer.drain()
-                await reader.readexactly(0)
-                await asyncio.sleep(0.02)
-            write(b"0\r\n\r\n")
-            return True
-        case "/stream-then-silence":
-            write(OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\n0\n\r\n")
-            await reader.read()
-        case _:
-            write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
-            return True
-    return False
+                await asyncio.sleep(pause)
+    for answers in (THEN_CLOSED, THEN_RESET, THEN_SILENT):
+        if path in answers:
+            writer.write(answers[path])
+            await writer.drain()
+            if answers is THEN_RESET:
+                writer.transport.abort()
+            elif answers is THEN_SILENT:
+                await reader.read()
+            return False
+    writer.write(REUSABLE.get(path, b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"))
+    return True
 
 
 @asynccontextmanager

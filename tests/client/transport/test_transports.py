@@ -197,7 +197,7 @@ async def test_a_silent_stream_is_given_up(make, hostile):
     async with transport.stream("GET", "/stream-then-silence", connect_timeout=5, idle_timeout=0.2) as response:
         chunks = aiter(response.chunks)
         await anext(chunks)
-        with pytest.raises(TransportTimeout, match="nothing arrived for 0.2 s"):
+        with pytest.raises(TransportTimeout, match=r"nothing arrived for 0\.2 s"):
             await anext(chunks)
 
 
@@ -370,7 +370,7 @@ async def test_a_broken_client_certificate_says_so_without_quoting_it(make, ca, 
         tls=TlsConfig(ca_pem=ca.pem, server_name="api.internal"),
         auth=Holds(ClientCertificate(ca.pem, secret)),
     )
-    with pytest.raises(Exception, match="(?i)certificate|PEM|key") as refused:
+    with pytest.raises(Exception, match=r"(?i)certificate|PEM|key") as refused:
         await make(config).request("GET", "/", timeout=5)
     assert "c2VjcmV0" not in str(refused.value)
 
@@ -427,9 +427,7 @@ def nginx(tmp_path: Path, ca: Pki) -> Iterator[str]:
 @pytest.mark.parametrize("kind", ["pyreqwest", "aiohttp"])
 async def test_nginx(kind, nginx, ca):
     config = Config(server=nginx, tls=TlsConfig(ca_pem=ca.pem), auth=Holds())
-    transport: Transport = (
-        AiohttpTransport(config) if kind == "aiohttp" else PyreqwestTransport(config)
-    )
+    transport: Transport = AiohttpTransport(config) if kind == "aiohttp" else PyreqwestTransport(config)
     try:
         # nginx closes each connection after three requests: that must never show.
         answers = await asyncio.gather(*(transport.request("GET", "/ok", timeout=10) for _ in range(40)))
