@@ -66,6 +66,8 @@ class World:
         self.client = client
         self.log = log
         self.eventually = eventually
+        self._running: list[tuple[Operator, asyncio.Event, asyncio.Task[None]]] = []
+        self._forgiven: list[asyncio.Task[None]] = []
 
     async def install(self, kind: Any, *, status: bool = True) -> None:
         """Install the kind's CRD and wait until it is served."""
@@ -89,19 +91,31 @@ class World:
     async def running(
         self, operator: Operator, *, kubeconfig: Any = None, **changes: Any
     ) -> AsyncIterator[asyncio.Task[None]]:
+        """A replica for the time of a block; `await world.stop(operator)` ends the oldest one of an operator early."""
         stop = asyncio.Event()
         config = load_config(kubeconfig or self.plane.kubeconfig)
         task = asyncio.create_task(run_operator(operator, config, self.settings(**changes), stop=stop))
+        self._running.append((operator, stop, task))
         try:
             yield task
-            if task.done():
-                await task
         finally:
             stop.set()
             async with asyncio.timeout(30):
                 await asyncio.gather(task, return_exceptions=True)
-        if not task.cancelled() and task.exception() is None:
+            self._running = [r for r in self._running if r[2] is not task]
+        if task not in self._forgiven:
             await task
+
+    async def stop(self, operator: Operator) -> None:
+        """Shut a running replica down and wait for its end."""
+        for known, stop, task in self._running:
+            if known is operator:
+                stop.set()
+                await task
+
+    def forgive(self, task: asyncio.Task[None]) -> None:
+        """This replica is meant to end with an error."""
+        self._forgiven.append(task)
 
 
 @pytest.fixture

@@ -67,9 +67,7 @@ def _import(name: str, where: str) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except SystemExit as ended:
-        raise LoadError(
-            f"importing {name} ended the process (SystemExit: {ended.code}): guard it with `if __name__ == …`", 1
-        ) from None
+        raise LoadError(f"importing {name} ended the process (exit {ended.code})", 1) from None
     except BaseException as problem:  # noqa: BLE001 - whatever the user's module raises is shown as it is
         raise LoadError(f"importing {name} failed:\n{_told(problem)}", 1) from None
 

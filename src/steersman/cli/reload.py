@@ -42,18 +42,20 @@ def supervise(arguments: Sequence[str], directory: Path) -> int:
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        child.start()
         changes = watch(
             directory,
             watch_filter=PythonFilter(),
             stop_event=ended,
-            rust_timeout=500,
+            rust_timeout=200,
             yield_on_timeout=True,
             raise_interrupt=False,
         )
         for change in changes:
             if ended.is_set():
                 break
+            if not child.started:  # only now does the watcher watch, and no change can be missed
+                child.start()
+                continue
             if not change:
                 child.notice_end()
                 continue
@@ -76,6 +78,10 @@ class _Child:
         self._spawn = spawn
         self._process: subprocess.Popen[bytes] | None = None
         self._noticed = False
+
+    @property
+    def started(self) -> bool:
+        return self._process is not None
 
     def start(self) -> None:
         # A group of its own: Ctrl-C reaches the child once, through us, and a second time when it is pressed again.

@@ -151,7 +151,11 @@ class LeaderElector:
                     log.warning("the lease could not be read or written; trying on", lease=self.name, error=what)
                     said = what
             if self.holder != holder and not self.leading:
-                log.info("another replica leads", lease=self.name, holder=self.holder or "nobody")
+                log.info(
+                    "another replica leads; if it is another operator, give one of them another name or lease",
+                    lease=self.name,
+                    holder=self.holder or "nobody",
+                )
             if not self.leading:
                 await asyncio.sleep(pause)
         LEADER.labels(self.name).set(1)

@@ -1,0 +1,339 @@
+"""Replicas on a real API server: leases, standbys, shutdown, namespaces, probes and metrics, outages."""
+
+import asyncio
+import json
+import ssl
+import urllib.error
+import urllib.request
+
+import pytest
+import yaml
+
+from steersman import Context, LeadershipLost, ObjectMeta, Operator, Resource, Result, run_operator
+from steersman.client import NotFound
+from steersman.client.config import Config
+from steersman.k8s import ConfigMap, Lease, Namespace
+from steersman.models import MergePatch, Model
+from steersman.operator import NotLeader, Settings
+
+pytestmark = pytest.mark.realcluster
+
+
+class JobSpec(Model):
+    seconds: float = 0.0
+
+
+class Job(Resource, group="operator-tests.steersman.dev", version="v1", kind="SlowJob"):
+    spec: JobSpec = JobSpec()
+
+
+def job(world, name="one", seconds=0.0, namespace=None):
+    return Job(metadata=ObjectMeta(name=name, namespace=namespace or world.namespace), spec=JobSpec(seconds=seconds))
+
+
+def counting(name="counting"):
+    """An operator that writes down what it reconciles."""
+    operator = Operator(name)
+    seen = []
+
+    @operator.controller
+    async def reconcile(obj: Job, ctx: Context) -> None:
+        seen.append((obj.metadata.namespace, obj.metadata.name))
+
+    return operator, seen
+
+
+async def lease(world, name):
+    return await world.client.get(Lease, name, world.namespace)
+
+
+def address(world, what):
+    """The address that a server of the newest replica logged."""
+    lines = [json.loads(line) for line in world.log.getvalue().splitlines()]
+    return [line["address"] for line in lines if line["event"] == what][-1]
+
+
+async def fetch(url, token=None, context=None):
+    def get():
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+        try:
+            with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return refused.code, refused.read().decode()
+
+    return await asyncio.to_thread(get)
+
+
+async def test_a_standby_keeps_warm_and_takes_over_when_the_leader_stops(world):
+    """L3: the lease is released at shutdown and the standby, whose caches are in step, goes on at once."""
+    await world.install(Job)
+    (first, seen_first), (second, seen_second) = counting("pair"), counting("pair")
+    async with world.running(first, retry_period=0.2):
+        await world.client.create(job(world))
+        await world.eventually(lambda: seen_first, "the leader works")
+        async with world.running(second, retry_period=0.2, health_probe_bind_address="127.0.0.1:0") as life:
+            await world.eventually(lambda: "another replica leads" in world.log.getvalue(), "a standby")
+            base = f"http://{address(world, 'probes are served')}"
+            await world.eventually(lambda: ready(base), "the standby is ready")
+            assert not seen_second
+            holder = (await lease(world, "pair")).spec.holder_identity
+            await world.stop(first)
+            assert not life.done()
+            await world.eventually(lambda: seen_second, "the standby takes over", within=10)
+            assert (await lease(world, "pair")).spec.holder_identity != holder
+
+
+async def ready(base):
+    return (await fetch(f"{base}/readyz"))[0] == 200
+
+
+async def test_probes_and_metrics_are_served_on_every_replica_leader_or_not(world):
+    """L4: a standby answers probes and scrapes as the leader does."""
+    await world.install(Job)
+    servers = {"health_probe_bind_address": "127.0.0.1:0", "metrics_bind_address": "127.0.0.1:0"}
+    async with world.running(counting("everywhere")[0], **servers):
+        await world.eventually(lambda: "this replica leads" in world.log.getvalue(), "a leader")
+        async with world.running(counting("everywhere")[0], **servers):
+            await world.eventually(lambda: "another replica leads" in world.log.getvalue(), "a standby")
+            probes, metrics = address(world, "probes are served"), address(world, "metrics are served")
+            assert (await fetch(f"http://{probes}/healthz"))[0] == 200
+            status, body = await fetch(f"http://{metrics}/metrics")
+            assert status == 200
+            assert "leader_election_master_status" in body
+
+
+async def test_a_cold_standby_watches_nothing_until_it_leads(world):
+    """L3: warm caches are a choice."""
+    await world.install(Job)
+    first, second = counting("cold")[0], counting("cold")
+    await world.client.create(job(world))
+    async with world.running(first, retry_period=0.2):
+        await world.eventually(lambda: "the operator runs" in world.log.getvalue(), "a leader")
+        async with world.running(
+            second[0], retry_period=0.2, warm_standby=False, health_probe_bind_address="127.0.0.1:0"
+        ):
+            await world.eventually(lambda: "another replica leads" in world.log.getvalue(), "a standby")
+            _, body = await fetch(f"http://{address(world, 'probes are served')}/readyz?verbose")
+            assert "still listing" in body
+            await world.stop(first)
+            await world.eventually(lambda: second[1], "it works once it leads")
+
+
+async def test_shutdown_lets_reconciles_finish_their_calls_and_releases_the_lease_last(world):
+    """R4: intake stops, the running reconcile writes its last object, and only then is the lease released."""
+    await world.install(Job)
+    operator = Operator("finishing")
+    started, proceed, other = asyncio.Event(), asyncio.Event(), []
+
+    @operator.controller(workers=1)
+    async def reconcile(obj: Job, ctx: Context) -> None:
+        if obj.metadata.name != "one":
+            other.append(obj.metadata.name)
+            return
+        started.set()
+        await proceed.wait()
+        await ctx.create(ConfigMap(metadata=ObjectMeta(name="last-words")), owned=False)
+
+    async with world.running(operator):
+        await world.client.create(job(world))
+        await started.wait()
+        stopping = asyncio.create_task(world.stop(operator))
+        await world.eventually(lambda: "waiting for running reconciles" in world.log.getvalue(), "the shutdown")
+        await world.client.create(job(world, "two"))
+        assert (await lease(world, "finishing")).spec.holder_identity, "held while a reconcile runs"
+        proceed.set()
+        await stopping
+    written = await world.client.get(ConfigMap, "last-words", world.namespace)
+    released = await lease(world, "finishing")
+    assert not released.spec.holder_identity
+    assert int(released.metadata.resource_version) > int(written.metadata.resource_version)
+    assert not other, "nothing new is taken in"
+
+
+async def test_a_reconcile_that_outlasts_the_grace_period_is_cancelled(world):
+    """R4: the grace period ends, and so does the reconcile."""
+    await world.install(Job)
+    operator = Operator("stubborn")
+    cancelled = []
+    started = asyncio.Event()
+
+    @operator.controller
+    async def reconcile(obj: Job, ctx: Context) -> None:
+        started.set()
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            cancelled.append(obj.metadata.name)
+            raise
+
+    async with world.running(operator, shutdown_grace=0.2):
+        await world.client.create(job(world))
+        await started.wait()
+    assert cancelled == ["one"]
+    assert not (await lease(world, "stubborn")).spec.holder_identity
+
+
+async def test_a_stolen_lease_ends_the_process_after_its_writes_are_refused(world):
+    """L2: whoever has lost the lease writes nothing, stops its controllers, and ends with an error."""
+    await world.install(Job)
+    operator = Operator("robbed")
+    refused = asyncio.Event()
+
+    @operator.controller
+    async def reconcile(obj: Job, ctx: Context) -> Result:
+        try:
+            await ctx.apply(ConfigMap(metadata=ObjectMeta(name="mine"), data={"now": str(ctx.now())}))
+        except NotLeader:
+            refused.set()
+            raise
+        return Result(requeue_after=0.01)
+
+    theft = MergePatch({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}})
+    async with world.running(operator, lease_duration=3, renew_deadline=1, retry_period=0.5) as life:
+        await world.client.create(job(world))
+        await world.eventually(lambda: exists(world, "mine"), "it writes")
+        await world.client.patch(Lease, "robbed", theft, world.namespace)
+        with pytest.raises(LeadershipLost, match="thief holds the lease now"):
+            async with asyncio.timeout(10):
+                await asyncio.shield(life)
+        last = (await world.client.get(ConfigMap, "mine", world.namespace)).metadata.resource_version
+        await asyncio.sleep(0.3)
+        assert (await world.client.get(ConfigMap, "mine", world.namespace)).metadata.resource_version == last
+        assert (await lease(world, "robbed")).spec.holder_identity == "thief", "and releases nobody else's lease"
+        world.forgive(life)
+
+
+async def exists(world, name):
+    try:
+        await world.client.get(ConfigMap, name, world.namespace)
+    except NotFound:
+        return False
+    return True
+
+
+async def test_two_operators_with_one_name_never_work_at_the_same_time_and_say_why(world):
+    await world.install(Job)
+    one, seen_one = counting("same-name")
+    other = Operator("same-name")
+    seen_other = []
+
+    @other.controller
+    async def reconcile(obj: ConfigMap, ctx: Context) -> None:
+        seen_other.append(obj.metadata.name)
+
+    async with world.running(one):
+        await world.client.create(job(world))
+        await world.eventually(lambda: seen_one, "the first works")
+        async with world.running(other):
+            await world.eventually(
+                lambda: "give one of them another name or lease" in world.log.getvalue(), "the explanation"
+            )
+            assert not seen_other
+
+
+async def test_several_namespaces(world):
+    await world.install(Job)
+    await asyncio.to_thread(world.plane.create_namespace, f"{world.namespace}-b")
+    operator, seen = counting("several")
+    both = (world.namespace, f"{world.namespace}-b")
+    async with world.running(operator, namespaces=both):
+        for namespace in (*both, "default"):
+            await world.client.create(job(world, f"in-{world.namespace}", namespace=namespace))
+        await world.eventually(lambda: len(seen) == 2, "both")
+    assert {namespace for namespace, _ in seen} == set(both)
+    await world.client.delete(Job, f"in-{world.namespace}", "default")
+
+
+async def test_namespaces_by_label_come_and_go_while_the_operator_runs(world):
+    await world.install(Job)
+    team = world.namespace
+    inside, outside = f"{team}-in", f"{team}-out"
+    for name, labels in ((inside, {"team": team}), (outside, {})):
+        await world.client.create(Namespace(metadata=ObjectMeta(name=name, labels=labels)))
+    operator, seen = counting("by-label")
+    async with world.running(operator, namespaces=(), namespace_selector=f"team={team}"):
+        for name in (inside, outside):
+            await world.client.create(job(world, "early", namespace=name))
+        await world.eventually(lambda: (inside, "early") in seen, "the labelled one")
+        assert (outside, "early") not in seen
+        await world.client.patch(Namespace, outside, MergePatch({"metadata": {"labels": {"team": team}}}))
+        await world.eventually(lambda: (outside, "early") in seen, "the one that joins")
+        await world.client.patch(Namespace, inside, MergePatch({"metadata": {"labels": {"team": None}}}))
+        await world.eventually(lambda: "left a namespace" in world.log.getvalue(), "it leaves")
+        await world.client.create(job(world, "late", namespace=inside))
+        await world.client.create(job(world, "late", namespace=outside))
+        await world.eventually(lambda: (outside, "late") in seen, "the other goes on")
+        assert (inside, "late") not in seen
+
+
+async def test_secure_metrics_are_for_those_whom_the_cluster_allows(world):
+    await world.install(Job)
+    rules = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+
+    def token_of(name, **rights):
+        path = world.plane.service_account_kubeconfig(name, namespace=world.namespace, **rights)
+        return yaml.safe_load(path.read_text())["users"][0]["user"]["token"]
+
+    allowed = await asyncio.to_thread(token_of, "scraper", cluster_rules=rules)
+    stranger = await asyncio.to_thread(token_of, "stranger")
+    async with world.running(counting("secure")[0], metrics_bind_address="127.0.0.1:0", metrics_secure=True):
+        await world.eventually(lambda: "metrics are served" in world.log.getvalue(), "the server")
+        url = f"https://{address(world, 'metrics are served')}/metrics"
+        trusting = ssl._create_unverified_context()  # the certificate is self-signed and new
+        status, body = await world.eventually(lambda: granted(url, allowed, trusting), "the scrape")
+        assert status == 200
+        assert "rest_client_requests_total" in body
+        assert (await fetch(url, stranger, trusting))[0] == 403
+        assert (await fetch(url, "nonsense", trusting))[0] == 401
+        assert (await fetch(url, None, trusting))[0] == 401
+    assert allowed not in world.log.getvalue()
+
+
+async def granted(url, token, context):
+    answer = await fetch(url, token, context)
+    return answer if answer[0] == 200 else None
+
+
+@pytest.fixture
+def unreachable():
+    return Config.for_url("http://127.0.0.1:1")
+
+
+async def test_an_unreachable_server_is_waited_for_with_one_clear_line(world, unreachable):
+    operator, _ = counting("patient")
+    stop = asyncio.Event()
+    settings = Settings(health_probe_bind_address="127.0.0.1:0", metrics_bind_address="0", gc_tuning=False)
+    life = asyncio.create_task(run_operator(operator, unreachable, settings, stop=stop))
+    await world.eventually(lambda: "trying on" in world.log.getvalue(), "the line")
+    status, body = await fetch(f"http://{address(world, 'probes are served')}/readyz")
+    assert status == 500
+    assert "the API server cannot be used" in body
+    assert (await fetch(f"http://{address(world, 'probes are served')}/healthz"))[0] == 200
+    await asyncio.sleep(1.5)
+    stop.set()
+    await life
+    assert world.log.getvalue().count("trying on") == 1
+
+
+async def test_revoked_credentials_end_the_leadership_with_the_reason(world):
+    await world.install(Job)
+    rules = [
+        {"apiGroups": ["operator-tests.steersman.dev"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]},
+    ]
+    kubeconfig = await asyncio.to_thread(
+        world.plane.service_account_kubeconfig, "fired", namespace=world.namespace, rules=rules
+    )
+    terms = {"lease_duration": 3, "renew_deadline": 1.5, "retry_period": 0.3}
+    async with world.running(counting("fired")[0], kubeconfig=kubeconfig, **terms) as life:
+        await world.eventually(lambda: "the operator runs" in world.log.getvalue(), "it runs")
+        await asyncio.to_thread(
+            world.plane.call, "DELETE", f"/api/v1/namespaces/{world.namespace}/serviceaccounts/fired"
+        )
+        with pytest.raises(LeadershipLost, match="not renewed within"):
+            async with asyncio.timeout(30):
+                await asyncio.shield(life)
+        world.forgive(life)
+    assert "credentials were refused" in world.log.getvalue()
