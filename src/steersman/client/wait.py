@@ -83,8 +83,8 @@ class Waits(Reads):
 
         `what` is an object, or a kind with `name` and `namespace`. An object that has a uid means itself: a namesake
         made since counts as its absence. `timeout` is seconds. Raises `WaitTimeout`, naming what was seen last;
-        refusals such as `Forbidden` or a kind that is not served are raised at once. The condition is called once for each
-        state that the watch delivers, so states between two events may go by unseen.
+        refusals such as `Forbidden` or a kind that is not served are raised at once. The condition is called once for
+        each state that the watch delivers, so states between two events may go by unseen.
         """
         if isinstance(what, (type, View)):
             view: View[Any] = view_of(cast("KindLike[Any]", what))

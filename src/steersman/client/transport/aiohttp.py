@@ -138,6 +138,10 @@ class AiohttpTransport:
             )
         finally:
             watchdog.stop()
+            connection = response.connection
+            if connection is not None and connection.transport is not None:
+                # A watch is left in mid-stream; an orderly TLS shutdown would wait for a peer that goes on talking.
+                connection.transport.abort()
             response.close()
 
     async def websocket(
