@@ -34,9 +34,11 @@ def main() -> None:
     if not python.exists():
         print(f"setup: making {where.name}", flush=True)
         try:
-            venv.create(where, with_pip=True, clear=where.exists())
+            venv.create(where, with_pip=True)
         except (subprocess.CalledProcessError, ImportError, OSError) as problem:
             fail(f"cannot make a virtual environment ({problem}); on Debian and Ubuntu: sudo apt install python3-venv")
+    if subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode:  # made by another tool
+        subprocess.run([python, "-m", "ensurepip", "--upgrade"], stdout=subprocess.DEVNULL, check=True)
     print("setup: installing the locked dependencies", flush=True)
     pip(python, "--require-hashes", "-r", "requirements/dev.txt")
     pip(python, "--no-deps", "--no-build-isolation", "--editable", ".")
