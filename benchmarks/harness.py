@@ -167,6 +167,10 @@ class Peer:
             time.sleep(0.1)
         return mark
 
+    def failed(self, what: str) -> BenchmarkError:
+        """What went wrong, with the last that the peer printed."""
+        return BenchmarkError(f"{self.name} {what}\n{self._tail()}")
+
     def close(self) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):

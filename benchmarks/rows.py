@@ -159,9 +159,8 @@ def _written(bench: Bench, process: Peer, size: Size, wrote: int, after: Mark) -
     latencies = after
     while bench.stub.counters()["patches"] - wrote < size.events:
         if time.monotonic() > deadline:
-            raise BenchmarkError(
-                f"{process.name} wrote {bench.stub.counters()['patches'] - wrote} of {size.events} status patches"
-            )
+            written = bench.stub.counters()["patches"] - wrote
+            raise process.failed(f"wrote {written} of {size.events} status patches")
         time.sleep(0.1)
     time.sleep(0.5)  # the echoes of the last writes
     last = process.ask("mark")
