@@ -246,6 +246,23 @@ async def test_a_closed_transport_refuses(make, hostile):
         await transport.request("GET", "/ok", timeout=5)
 
 
+async def test_closing_ends_open_streams_with_an_error(make, hostile):
+    transport = make(Config.for_url(hostile.url))
+    arrived = asyncio.Event()
+
+    async def read() -> None:
+        async with transport.stream("GET", "/stream-then-silence", connect_timeout=5, idle_timeout=30) as response:
+            async for _ in response.chunks:
+                arrived.set()
+
+    reading = asyncio.create_task(read())
+    await arrived.wait()
+    await transport.close()
+    with pytest.raises(TransportError):
+        async with asyncio.timeout(3):
+            await reading
+
+
 class Pki:
     """A certificate authority in memory."""
 
@@ -361,6 +378,18 @@ async def test_a_rotated_client_certificate_is_presented_by_the_next_request(mak
     assert (await transport.request("GET", "/", timeout=5)).body == b"jane"
     holds.certificate = ca.issue("jane-2")
     assert (await transport.request("GET", "/", timeout=5)).body == b"jane-2"
+
+
+async def test_a_stream_outlives_the_rotation_of_its_certificate(make, ca, hostile):
+    holds = Holds()
+    transport = make(Config(server=hostile.url, auth=holds))
+    async with transport.stream("GET", "/stream-then-silence", connect_timeout=5, idle_timeout=0.3) as response:
+        chunks = aiter(response.chunks)
+        await anext(chunks)
+        holds.certificate = ca.issue("jane")
+        assert (await transport.request("GET", "/ok", timeout=5)).body == b"ok"
+        with pytest.raises(TransportTimeout):
+            await anext(chunks)
 
 
 async def test_a_broken_client_certificate_says_so_without_quoting_it(make, ca, tls_server):

@@ -61,6 +61,7 @@ class AiohttpTransport:
         self._certificate: ClientCertificate | None = None
         self._session: aiohttp.ClientSession | None = None
         self._retired: list[aiohttp.ClientSession] = []
+        self._open: set[IdleWatchdog] = set()
         self._closed = False
 
     def _current(self) -> aiohttp.ClientSession:
@@ -132,11 +133,13 @@ class AiohttpTransport:
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as problem:
             raise _translate(problem, what, connect_timeout) from None
         watchdog = IdleWatchdog(idle_timeout, what)
+        self._open.add(watchdog)
         try:
             yield StreamResponse(
                 response.status, _AiohttpHeaders(response.headers), _Chunks(response.content, watchdog, what)
             )
         finally:
+            self._open.discard(watchdog)
             watchdog.stop()
             connection = response.connection
             if connection is not None and connection.transport is not None:
@@ -174,6 +177,8 @@ class AiohttpTransport:
 
     async def close(self) -> None:
         self._closed = True
+        for watchdog in self._open:
+            watchdog.fail(TransportError("the client is closed"))
         sessions = [*self._retired, *([self._session] if self._session else [])]
         self._session = None
         self._retired.clear()

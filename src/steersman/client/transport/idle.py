@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from steersman.client.errors import TransportTimeout
+from steersman.client.errors import TransportError, TransportTimeout
 
 __all__ = ["IdleWatchdog"]
 
@@ -19,9 +19,12 @@ T = TypeVar("T")
 
 
 class IdleWatchdog:
-    """Ends a wait that lasts longer than `seconds` with `TransportTimeout`; for one reader at a time."""
+    """Ends a wait that lasts longer than `seconds` with `TransportTimeout`; for one reader at a time.
 
-    __slots__ = ("_expired", "_loop", "_seconds", "_since", "_task", "_timer", "_what")
+    Also how a transport that is closed ends the reads of its open streams (`fail`).
+    """
+
+    __slots__ = ("_loop", "_problem", "_seconds", "_since", "_task", "_timer", "_what")
 
     def __init__(self, seconds: float, what: str) -> None:
         self._loop = asyncio.get_running_loop()
@@ -29,11 +32,13 @@ class IdleWatchdog:
         self._what = what
         self._task: asyncio.Task[object] | None = None
         self._since = 0.0
-        self._expired = False
+        self._problem: TransportError | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     async def read(self, read: Callable[[], Awaitable[T]]) -> T:
         """Await `read()`; raises `TransportTimeout` after `seconds` of silence. Cancellation passes through."""
+        if self._problem is not None:
+            raise self._problem
         task = asyncio.current_task()
         assert task is not None
         self._since = self._loop.time()
@@ -44,10 +49,8 @@ class IdleWatchdog:
         try:
             return await read()
         except asyncio.CancelledError:
-            if self._expired:
-                self._expired = False
-                if task.uncancel() <= cancelling:
-                    raise TransportTimeout(f"{self._what}: nothing arrived for {self._seconds:g} s") from None
+            if self._problem is not None and task.uncancel() <= cancelling:
+                raise self._problem from None
             raise
         finally:
             self._task = None
@@ -61,8 +64,14 @@ class IdleWatchdog:
         if due > self._loop.time():
             self._timer = self._loop.call_at(due, self._look)
             return
-        self._expired = True
+        self._problem = TransportTimeout(f"{self._what}: nothing arrived for {self._seconds:g} s")
         task.cancel()
+
+    def fail(self, problem: TransportError) -> None:
+        """End the present read and all later ones with `problem`."""
+        self._problem = problem
+        if self._task is not None:
+            self._task.cancel()
 
     def stop(self) -> None:
         """Forget the timer; call when the stream ends."""

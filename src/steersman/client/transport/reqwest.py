@@ -95,6 +95,7 @@ class PyreqwestTransport(UnsupportedTransport):
         self._certificate: ClientCertificate | None = None
         self._client: ReqwestClient | None = None
         self._sockets: Transport | None = None
+        self._open: set[IdleWatchdog] = set()
         self._closed = False
         self._base = _base_url(config)
 
@@ -158,6 +159,7 @@ class PyreqwestTransport(UnsupportedTransport):
         except TimeoutError:
             raise TransportTimeout(f"{what}: no answer within {connect_timeout:g} s") from None
         watchdog = IdleWatchdog(idle_timeout, what)
+        self._open.add(watchdog)
         try:
             yield StreamResponse(
                 response.status,
@@ -165,6 +167,7 @@ class PyreqwestTransport(UnsupportedTransport):
                 _Chunks(response.body_reader.read_chunk, watchdog, what),
             )
         finally:
+            self._open.discard(watchdog)
             watchdog.stop()
             await request.__aexit__(None, None, None)
 
@@ -179,6 +182,8 @@ class PyreqwestTransport(UnsupportedTransport):
 
     async def close(self) -> None:
         self._closed = True
+        for watchdog in self._open:
+            watchdog.fail(TransportError("the client is closed"))
         client, self._client = self._client, None
         if client is not None:
             await client.close()
