@@ -266,7 +266,7 @@ def test_other_declarations_are_checked_too(operator):
 def test_import_steersman_loads_no_room_and_every_public_name_is_there():
     program = (
         "import sys, steersman\n"
-        "loaded = [m for m in sys.modules if m.startswith('steersman.')]\n"
+        "loaded = {m for m in sys.modules if m.startswith('steersman.')} - {'steersman.version'}\n"
         "assert not loaded, loaded\n"
         "missing = [n for n in steersman.__all__ if not hasattr(steersman, n)]\n"
         "assert not missing, missing\n"
@@ -283,6 +283,6 @@ def test_a_module_of_types_does_not_load_the_runtime():
         "import sys\n"
         "from steersman import Column, Conditions, Ge, MinLength, Model, Resource, Scale\n"
         "rooms = {m.split('.')[1] for m in sys.modules if m.startswith('steersman.')}\n"
-        "assert rooms == {'models'}, rooms\n"
+        "assert rooms - {'version'} == {'models'}, rooms\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -14,11 +14,10 @@ from typing import Any
 import msgspec
 
 from steersman.cache import Entry, Undecodable
-from steersman.client import NotFound
 from steersman.controller import Request, Result, TerminalError
 from steersman.controller.blocking import run_blocking
 from steersman.controller.finalizers import Finalizer, FinalizerState, run_finalizers
-from steersman.controller.status import NoStatusSubresource, patch_status
+from steersman.controller.status import patch_status
 from steersman.models import Dynamic, MergePatch, metadata_of
 from steersman.operator.context import SyncContext
 from steersman.operator.declarations import ControllerDeclaration, FinalizerDeclaration, Handler
@@ -123,11 +122,7 @@ class Reconciler:
     async def _write_status(self, obj: Any, status: Any) -> None:
         runtime = self._runtime
         if self._view.form == "typed":
-            written = await patch_status(
-                runtime.client, obj, status, now=runtime.now, field_manager=runtime.field_manager
-            )
-            if written is None and await self._still_there(obj):
-                raise NoStatusSubresource(self._view.info.kind, self._view.info.crd_name)
+            await patch_status(runtime.client, obj, status, now=runtime.now, field_manager=runtime.field_manager)
             return
         if isinstance(obj, Dynamic) and obj.get("status") == status:
             return
@@ -141,16 +136,6 @@ class Reconciler:
             want="metadata",
             field_manager=runtime.field_manager,
         )
-
-    async def _still_there(self, obj: Any) -> bool:
-        """Whether an object whose status was "not found" exists: then the kind has no such sub-resource."""
-        try:
-            live = await self._runtime.client.get(
-                metadata_of(self._view), obj.metadata.name, obj.metadata.namespace or None
-            )
-        except NotFound:
-            return False
-        return live.metadata.uid == obj.metadata.uid
 
     def _check_status(self, status: Any) -> None:
         if self._status is None:

@@ -60,6 +60,7 @@ class Wiring:
         self.wired = [self._wire(c, runtime, settings) for c in operator.controllers]
         self.everything = Reach(cache, operator.kinds(), f"operator {operator.name}")
         self._attached: dict[str, list[Informer]] = {}
+        self._sources: dict[str, list[tuple[Controller, Source]]] = {}
         self.namespaces: Informer | None = None
         """Watches the namespaces of the selector, if there is one."""
         if settings.namespace_selector:
@@ -102,13 +103,16 @@ class Wiring:
             return view.info.namespaced == scoped if scoped or cluster_scoped_only else True
 
         attached = self._attached.setdefault(namespace or "", [])
+        sources = self._sources.setdefault(namespace or "", [])
         for wired in self.wired:
             for view, to, where in wired.feeds:
                 if wanted(view):
                     informer = self._informer(view, namespace, attached)
                     if informer not in wired.informers:
                         wired.informers.append(informer)
-                    wired.controller.watch(Source(informer, name=view.info.kind, to=to, where=where, view=view))
+                    source = Source(informer, name=view.info.kind, to=to, where=where, view=view)
+                    wired.controller.watch(source)
+                    sources.append((wired.controller, source))
             for view in wired.declaration.reads:
                 if wanted(view) and (informer := self._informer(view, namespace, attached)) not in wired.informers:
                     wired.informers.append(informer)
@@ -128,8 +132,8 @@ class Wiring:
             gone = self._attached.pop(name, [])
             for wired in self.wired:
                 wired.informers = [i for i in wired.informers if i not in gone]
-            for informer in gone:
-                self._cache.drop(informer)
+            for controller, source in self._sources.pop(name, []):
+                controller.unwatch(source)
             log.info("left a namespace", namespace=name)
         elif name not in self._attached:
             self._attach(name)
