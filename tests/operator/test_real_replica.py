@@ -104,21 +104,49 @@ async def test_probes_and_metrics_are_served_on_every_replica_leader_or_not(worl
             assert "leader_election_master_status" in body
 
 
-async def test_a_cold_standby_watches_nothing_until_it_leads(world):
-    """L3: warm caches are a choice."""
+async def test_a_cold_standby_is_ready_but_watches_nothing_until_it_leads(world):
+    """L3: warm caches are a choice; a cold standby must be ready too, or a rolling update would wait for ever."""
     await world.install(Job)
     first, second = counting("cold")[0], counting("cold")
     await world.client.create(job(world))
+
+    def reads():
+        events = world.plane.audit_events(verbs=("list", "watch"), resource="slowjobs")
+        return {e.audit_id for e in events if e.namespace == world.namespace}
+
+    cold = {"warm_standby": False, "health_probe_bind_address": "127.0.0.1:0"}
     async with world.running(first, retry_period=0.2):
         await world.eventually(lambda: "the operator runs" in world.log.getvalue(), "a leader")
-        async with world.running(
-            second[0], retry_period=0.2, warm_standby=False, health_probe_bind_address="127.0.0.1:0"
-        ):
+        before = await asyncio.to_thread(reads)
+        async with world.running(second[0], retry_period=0.2, **cold):
             await world.eventually(lambda: "another replica leads" in world.log.getvalue(), "a standby")
-            _, body = await fetch(f"http://{address(world, 'probes are served')}/readyz?verbose")
-            assert "still listing" in body
+            assert await ready(f"http://{address(world, 'probes are served')}")
+            assert await asyncio.to_thread(reads) == before
             await world.stop(first)
             await world.eventually(lambda: second[1], "it works once it leads")
+
+
+async def test_a_lease_that_is_lost_while_starting_ends_the_start(world):
+    """L2: a start-up hook that takes long does not outlive the leadership."""
+    await world.install(Job)
+    operator, seen = counting("slow-start")
+    hooked = asyncio.Event()
+
+    @operator.on_startup
+    async def begin() -> None:
+        hooked.set()
+        await asyncio.sleep(3600)
+
+    async with world.running(operator, retry_period=0.2) as life:
+        await hooked.wait()
+        await world.client.patch(
+            Lease, "slow-start", MergePatch({"spec": {"holderIdentity": "thief"}}), world.namespace
+        )
+        with pytest.raises(LeadershipLost):
+            async with asyncio.timeout(10):
+                await asyncio.shield(life)
+        world.forgive(life)
+    assert not seen
 
 
 async def test_shutdown_lets_reconciles_finish_their_calls_and_releases_the_lease_last(world):

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, cast
 
 from steersman.cache import Cache, SyncTimeout, settle
-from steersman.client import Client, ClientError
+from steersman.client import Client, ClientError, Forbidden
 from steersman.client.config import Config, Impersonation
 from steersman.client.transport import Transport, transport_for
 from steersman.controller import LoopWatchdog
@@ -98,6 +98,8 @@ class Replica:
         self._unready = "starting"
         self._tasks: list[asyncio.Task[Any]] = []
         self._timers: list[Periodic] = []
+        self._over = asyncio.Event()
+        """Something that should last as long as the replica has ended: the lease, a controller."""
         self._hooks_ran = False
         self._hold: asyncio.Task[Any] | None = None
         self._wiring: Wiring | None = None
@@ -151,15 +153,17 @@ class Replica:
         )
         self._wiring = wiring = Wiring(self.operator, cache, runtime, self.settings, rng=self._rng)
         stopped = asyncio.create_task(stop.wait(), name="stop")
+        over = asyncio.create_task(self._over.wait(), name="over")
         start = asyncio.create_task(self._start(system, cache, runtime, wiring, elector), name="start")
         try:
-            await _first(stopped, start)
+            await _first(stopped, over, start)
             if start.done():
                 start.result()
-                await _first(stopped, *self._tasks, *([self._hold] if self._hold is not None else []))
-                self._raise_what_ended()
+                await _first(stopped, over)
+            self._raise_what_ended()
         finally:
             stopped.cancel()
+            over.cancel()
             await self._shut_down(start, cache, runtime, recorder)
 
     def _raise_what_ended(self) -> None:
@@ -176,17 +180,14 @@ class Replica:
         self, system: Client, cache: Cache, runtime: Runtime, wiring: Wiring, elector: LeaderElector | None
     ) -> None:
         await self._reach_server(system)
-        self.health.ready["caches"] = lambda: _behind(cache)
         if elector is None or self.settings.warm_standby:
             await self._sync(cache)
         if elector is not None:
             self._unready = ""  # a standby that can take over is ready
             await elector.acquire()
-            self._hold = asyncio.create_task(elector.hold(), name="lease")
+            self._hold = self._lasting(elector.hold(), "lease")
         if elector is not None and not self.settings.warm_standby:
             await self._sync(cache)
-        if self.settings.gc_tuning:
-            settle()
         await self._run_hooks("startup", runtime, wiring.everything)
         self._hooks_ran = True
         self._task(runtime.recorder.run(), "events")
@@ -210,8 +211,11 @@ class Replica:
         """Wait until the API server answers; what keeps it from that is logged when it changes."""
         said, wait = "", 0.5
         while True:
+            version = "unknown"
             try:
-                version = await system.server_version()
+                version = (await system.server_version()).git_version
+            except Forbidden:
+                pass  # it answers, and knows us; a hardened cluster need not tell its version
             except ClientError as problem:
                 self._unready = f"the API server cannot be used: {problem}"
                 if str(problem) != said:
@@ -220,12 +224,13 @@ class Replica:
                 await asyncio.sleep(wait * (1 + self._rng.random() / 2))
                 wait = min(wait * 2, _LONGEST_WAIT)
                 continue
-            log.info("connected", server=self._config.server, version=version.git_version, context=self._config.context)
+            log.info("connected", server=self._config.server, version=version, context=self._config.context)
             self._unready = "the caches are not in step yet"
             return
 
     async def _sync(self, cache: Cache) -> None:
         """Start the caches and wait for them, except for kinds that cannot be had: others must not wait for those."""
+        self.health.ready["caches"] = lambda: _behind(cache)
         await cache.start()
         waited = 0.0
         while any(not i.problem for i in unsynced(cache.informers)):
@@ -235,6 +240,8 @@ class Replica:
                 waited += 1.0
                 if waited % max(1.0, self.settings.sync_timeout) < 1.0:
                     log.warning("the caches are not in step yet", seconds=round(waited), reason=str(behind))
+        if self.settings.gc_tuning:
+            settle()
 
     async def _own_sync(self, cache: Cache, wired: Wired) -> None:
         """Wait for the kinds of one controller, for as long as it takes (C3); say now and then what is missing."""
@@ -255,7 +262,12 @@ class Replica:
         return Periodic(declared.name, declared.interval, tick, initial_delay=declared.interval, rng=self._rng)
 
     def _task(self, work: Coroutine[Any, Any, Any], name: str) -> None:
-        self._tasks.append(asyncio.create_task(work, name=name))
+        self._tasks.append(self._lasting(work, name))
+
+    def _lasting(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(lambda _: self._over.set())
+        return task
 
     async def _run_hooks(self, when: str, runtime: Runtime, reach: Reach) -> None:
         for hook in self.operator.hooks:

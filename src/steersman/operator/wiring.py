@@ -14,7 +14,6 @@ from steersman.cache import Cache, Change, Informer
 from steersman.controller import Controller, Source, to_controller
 from steersman.controller.mappers import MapperLike, to_self
 from steersman.controller.predicates import PredicateLike
-from steersman.k8s import Namespace
 from steersman.models import View, metadata_of, view_of
 from steersman.operator.declarations import ControllerDeclaration
 from steersman.operator.operator import Operator
@@ -64,6 +63,8 @@ class Wiring:
         self.namespaces: Informer | None = None
         """Watches the namespaces of the selector, if there is one."""
         if settings.namespace_selector:
+            from steersman.k8s import Namespace
+
             self._attach(None, cluster_scoped_only=True)
             self.namespaces = cache.informer(metadata_of(Namespace), labels=settings.namespace_selector)
             self.namespaces.add_handler(self._namespace_changed)
