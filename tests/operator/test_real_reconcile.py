@@ -1,6 +1,7 @@
 """Operators on a real API server: reconciles, children, status, finalizers, timers, hooks, and what can go wrong."""
 
 import asyncio
+import json
 import threading
 
 import pytest
@@ -468,3 +469,32 @@ async def test_running_with_webhooks_says_that_they_are_not_served(world):
 
     async with world.running(operator):
         await world.eventually(lambda: "webhooks are not served by this version" in world.log.getvalue(), "the warning")
+
+
+async def test_what_a_reconcile_logs_carries_the_object_and_the_reconcile_id(world):
+    """R5: lines logged in a reconcile, in a thread too, name the object and the reconcile; so does its Event."""
+    await world.install(Thing)
+    operator = Operator("logs")
+
+    @operator.controller
+    async def reconcile(obj: Thing, ctx: Context) -> None:
+        ctx.log.info("from the loop")
+        ctx.event("Logged", "an Event of this reconcile")
+
+    @operator.controller(name="threaded")
+    def threaded(obj: Thing, ctx: SyncContext) -> None:
+        ctx.log.info("from a thread")
+
+    async with world.running(operator):
+        await world.client.create(thing(world))
+        await world.eventually(lambda: "from a thread" in world.log.getvalue(), "the thread's line")
+        (event,) = await world.eventually(lambda: events(world, "Logged"), "the Event")
+    lines = [json.loads(line) for line in world.log.getvalue().splitlines()]
+    for text, controller in (("from the loop", "thing"), ("from a thread", "threaded")):
+        line = next(line for line in lines if line["event"] == text)
+        assert (line["namespace"], line["name"], line["kind"]) == (world.namespace, "one", "Thing")
+        assert line["controller"] == controller
+        assert line["reconcile_id"]
+        assert line["reasons"] == ["Thing add"]
+    first = next(line for line in lines if line["event"] == "from the loop")
+    assert event.metadata.annotations["steersman.dev/reconcile-id"] == first["reconcile_id"]
