@@ -217,6 +217,17 @@ async def test_apply_creates_changes_and_removes_fields(client):
     assert forced.data == {"a": "9"}
 
 
+async def test_apply_keeps_the_characters_that_yaml_would_fold(client):
+    """W8: U+0085 and its kin are ordinary characters; the API server reads applies as YAML, which folds them."""
+    text = "a\u0085b\u2028c\u2029d\ufeffe\u007ff\u009fg\nh\U0001f600"
+    applied = await client.apply(config_map("folds", text=text), field_manager="left")
+    assert applied.data == {"text": text}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "folds"}, "data": {"text": text * 2}}
+    patched = await client.patch(ConfigMap, "folds", ApplyPatch(body), field_manager="left", force=True)
+    assert patched.data == {"text": text * 2}
+    assert (await client.get(ConfigMap, "folds")).data == {"text": text * 2}
+
+
 async def test_apply_of_a_typed_object_can_answer_with_metadata_alone(client):
     answer = await client.apply(config_map("one", a="1"), want="metadata")
     assert answer.metadata.uid

@@ -5,20 +5,8 @@ import json
 import logging
 
 import pytest
-import structlog
 
 from steersman.telemetry import log, metrics
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_it_was():
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    structlog.reset_defaults()
-    structlog.contextvars.clear_contextvars()
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 def lines(stream: io.StringIO) -> list[dict]:

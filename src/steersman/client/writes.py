@@ -6,6 +6,7 @@ Responses are decoded as far as the caller wants: `want="metadata"` reads uid an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, TypeVar, cast, overload
 
@@ -44,6 +45,19 @@ T = TypeVar("T")
 R = TypeVar("R", bound=Resource)
 
 APPLY = "application/apply-patch+yaml"
+
+
+_FOLDED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
+
+
+def yaml_safe(body: bytes) -> bytes:
+    """JSON that a YAML parser reads as JSON: what YAML takes for line breaks or refuses is escaped.
+
+    The API server parses apply configurations as YAML, which folds a raw U+0085 inside a string into a space.
+    """
+    if body.isascii() and b"\x7f" not in body:
+        return body
+    return _FOLDED.sub(lambda found: f"\\u{ord(found[0]):04x}", body.decode()).encode()
 
 
 class _Deleted(Model):
@@ -226,7 +240,7 @@ class Writes(Verbs):
             force=force,
         )
         return await self._write(
-            "PATCH", path, target, "apply", query, target.encode(), APPLY, want, dry_run, timeout, True
+            "PATCH", path, target, "apply", query, yaml_safe(target.encode()), APPLY, want, dry_run, timeout, True
         )
 
     @overload
@@ -293,8 +307,11 @@ class Writes(Verbs):
             force=force and patch.content_type == APPLY,
         )
         target = Target(view, key, "", "", None)
+        body = patch.encode()
+        if patch.content_type == APPLY:
+            body = yaml_safe(body)
         return await self._write(
-            "PATCH", path, target, "patch", query, patch.encode(), patch.content_type, want, dry_run, timeout, None
+            "PATCH", path, target, "patch", query, body, patch.content_type, want, dry_run, timeout, None
         )
 
     async def replace(

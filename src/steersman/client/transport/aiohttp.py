@@ -7,6 +7,7 @@ the default cannot. It costs two to three times the CPU per request.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from io import BytesIO
@@ -251,7 +252,13 @@ def _payload(body: bytes | None) -> bytes | BytesIO | None:
 
 def _build(config: Config, certificate: ClientCertificate | None) -> aiohttp.ClientSession:
     tls = ssl_context(config.tls, certificate) if config.server.startswith("https") else True
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS, ssl=tls)
+    connector = aiohttp.TCPConnector(
+        limit=0,
+        keepalive_timeout=_IDLE_SECONDS,
+        ssl=tls,
+        # Before CPython 3.12.7 a TLS connection in its orderly shutdown could outlive the session (cpython#118960).
+        enable_cleanup_closed=sys.version_info < (3, 12, 7),
+    )
     return aiohttp.ClientSession(
         connector=connector,
         auto_decompress=False,
