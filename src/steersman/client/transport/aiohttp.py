@@ -7,9 +7,8 @@ the default cannot. It costs two to three times the CPU per request.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from io import BytesIO
 from typing import Any
 
@@ -98,13 +97,19 @@ class AiohttpTransport:
         timeout: float,
     ) -> Response:
         limit = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS)
+        connection: asyncio.Transport | None = None
         try:
             async with self._current().request(
                 method, self._url(path, query), data=_payload(body), timeout=limit, **self._arguments(headers)
             ) as response:
+                connection = _connection_of(response)
                 data = await response.read()
+                if "Connection" not in response.headers:  # kept alive
+                    connection = None
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as problem:
             raise _translate(problem, f"{method} {path}", timeout) from None
+        finally:
+            _abort(connection)
         return Response(response.status, _AiohttpHeaders(response.headers), data)
 
     def stream(
@@ -142,10 +147,7 @@ class AiohttpTransport:
         finally:
             self._open.discard(watchdog)
             watchdog.stop()
-            connection = response.connection
-            if connection is not None and connection.transport is not None:
-                # A watch is left in mid-stream; an orderly TLS shutdown would wait for a peer that goes on talking.
-                connection.transport.abort()
+            _abort(_connection_of(response))
             response.close()
 
     async def websocket(
@@ -189,6 +191,20 @@ class AiohttpTransport:
                 await session.connector.close(abort_ssl=True)
             await session.close()
         await asyncio.sleep(0)  # lets the sockets notice
+
+
+def _connection_of(response: aiohttp.ClientResponse) -> asyncio.Transport | None:
+    return response.connection.transport if response.connection is not None else None
+
+
+def _abort(connection: asyncio.Transport | None) -> None:
+    """End a connection that will not be used again, at once.
+
+    An orderly TLS shutdown would wait for a peer that goes on talking, and outlive the session and perhaps the loop.
+    """
+    if connection is not None:
+        with suppress(AttributeError):  # asyncio's TLS transport, when it is gone already (until CPython 3.11.3)
+            connection.abort()
 
 
 class _Chunks:
@@ -252,13 +268,7 @@ def _payload(body: bytes | None) -> bytes | BytesIO | None:
 
 def _build(config: Config, certificate: ClientCertificate | None) -> aiohttp.ClientSession:
     tls = ssl_context(config.tls, certificate) if config.server.startswith("https") else True
-    connector = aiohttp.TCPConnector(
-        limit=0,
-        keepalive_timeout=_IDLE_SECONDS,
-        ssl=tls,
-        # Before CPython 3.12.7 a TLS connection in its orderly shutdown could outlive the session (cpython#118960).
-        enable_cleanup_closed=sys.version_info < (3, 12, 7),
-    )
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS, ssl=tls)
     return aiohttp.ClientSession(
         connector=connector,
         auto_decompress=False,
