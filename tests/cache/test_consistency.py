@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from typing import NamedTuple
 
 from cache_fakeserver import FakeServer, cached, widget_view
 
@@ -142,7 +143,8 @@ async def test_many_readers_wait_for_their_own_writes_and_cancelled_ones_leave_n
         await asyncio.sleep(0)
         impatient.cancel()
         assert await asyncio.gather(*readers) == [True] * 3
-        assert informer.writes._waiters == []
+        assert not informer.writes._waiting
+        assert not informer.writes._waiting_for_all
         assert not informer.writes.active
 
 
@@ -180,6 +182,13 @@ class Opaque:
         return self.entries.get(key)
 
 
+class Known(NamedTuple):
+    """An entry, as far as own writes look at it."""
+
+    uid: str
+    resource_version: str = "1"
+
+
 def test_versions_without_an_order_are_recognised_when_they_come_by():
     """C2: also where the event overtakes the response, and where a later version is all that is left."""
     for overtakes in (True, False):
@@ -207,3 +216,147 @@ def test_versions_compare_as_numbers_where_they_are_numbers():
     assert not older("a", "b")
     assert at_least("a", "a")
     assert not at_least("b", "a")
+
+
+class Counting:
+    """A watched kind that counts how often it is asked: the work that own writes cause."""
+
+    def __init__(self):
+        self.version, self.asked = "100", 0
+
+    def get(self, key):
+        self.asked += 1
+
+
+MANY = 10_000
+
+
+def outstanding(many=MANY):
+    """Writes to as many objects, none of which the watch has brought."""
+    watched = Counting()
+    writes = OwnWrites(watched)
+    for i in range(many):
+        writes.finish(writes.begin(Key("default", f"w{i}")), f"uid-{i}", str(1000 + i), deleted=False)
+    watched.asked = 0
+    return watched, writes
+
+
+def test_with_ten_thousand_writes_outstanding_each_event_looks_at_its_own():
+    """C2: a watch that lags behind costs what a prompt one costs."""
+    watched, writes = outstanding()
+    for i in range(MANY):
+        key = Key("default", f"w{i}")
+        assert writes.unseen(key)
+        assert writes.unseen()
+        writes.saw(key, str(1000 + i))
+        watched.version = str(1000 + i)
+        writes.advance()
+        assert not writes.unseen(key)
+    assert watched.asked == MANY
+    assert not writes.unseen()
+    assert not writes.active
+
+
+def test_events_of_others_cost_nothing_while_writes_are_outstanding():
+    """C2: nor do many writes to one object, and what was given up leaves nothing behind."""
+    watched, writes = outstanding()
+    for i in range(MANY):
+        writes.saw(Key("default", "another"), str(200 + i % 700))
+        watched.version = str(200 + i % 700)
+        writes.advance()
+    assert watched.asked == 0
+    for i in range(MANY):
+        writes.finish(writes.begin(A), "uid-a", str(20_000 + i), deleted=False)
+    watched.asked = 0
+    for i in range(MANY):
+        writes.saw(A, str(20_000 + i))
+        watched.version = str(20_000 + i)
+        writes.advance()
+    assert watched.asked <= 2 * MANY
+    assert not writes.active
+    assert not writes._by_key
+    assert not writes._by_version
+
+
+@virtual_time
+async def test_ten_thousand_readers_are_each_woken_by_their_own_write():
+    """C2: readers of keys and of lists; a list waits for the writes from before it, not for all that follow."""
+    watched, writes = outstanding()
+    readers = [asyncio.create_task(writes.wait(Key("default", f"w{i}"), 5)) for i in range(MANY)]
+    lists = [asyncio.create_task(writes.wait(None, 5)) for _ in range(MANY)]
+    await asyncio.sleep(0)
+    writes.finish(writes.begin(A), "uid-a", "99999", deleted=False)
+    assert watched.asked <= 2
+    for i in range(MANY):
+        assert not lists[i].done()
+        watched.version = str(1000 + i)
+        writes.advance()
+        if i % 1000 == 0:
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert readers[i].done()
+            assert not readers[i + 1].done()
+    assert await asyncio.gather(*readers, *lists) == [True] * 2 * MANY
+    assert writes.unseen(A)
+    assert await writes.wait(A, 1) is False
+    assert not writes.active
+    assert not writes._waiting
+    assert not writes._waiting_for_all
+
+
+def test_of_two_writes_that_finish_out_of_order_the_newer_is_waited_for():
+    """C2: the older response may come last."""
+    watched, writes = outstanding(0)
+    first, second = writes.begin(A), writes.begin(A)
+    writes.finish(second, "u", "202", deleted=False)
+    writes.finish(first, "u", "201", deleted=False)
+    watched.version = "201"
+    writes.advance()
+    assert writes.unseen(A)
+    watched.version = "202"
+    writes.advance()
+    assert not writes.unseen(A)
+
+
+def test_a_create_without_a_name_holds_back_its_namespace():
+    """C2: with generateName nobody knows the key before the watch brings it."""
+    watched, writes = outstanding(0)
+    writes.finish(writes.begin(Key("default", "")), "u", "200", deleted=False)
+    assert writes.unseen(Key("default", "generated-x7k2p"))
+    assert not writes.unseen(Key("elsewhere", "a"))
+    watched.version = "200"
+    writes.advance()
+    assert not writes.unseen(Key("default", "generated-x7k2p"))
+
+
+def test_a_delete_is_seen_by_its_event_or_by_a_list_without_the_object():
+    """C2: whichever comes; a version that passes is not enough."""
+    for relisted in (True, False):
+        watched = Opaque()
+        watched.version, watched.entries = "100", {A: Known("u")}
+        writes = OwnWrites(watched)
+        writes.finish(writes.begin(A), "", "", deleted=True)
+        watched.version = "300"
+        writes.advance()
+        assert writes.unseen(A)
+        watched.entries.clear()
+        if not relisted:
+            writes.saw(A, "301")
+        writes.advance(relisted=relisted)
+        assert not writes.unseen(A)
+        assert not writes.active
+
+
+def test_writes_that_were_given_up_do_not_pile_up():
+    """C2: a watch that never moves again keeps no more than what is waited for."""
+
+    @virtual_time
+    async def run():
+        _, writes = outstanding(0)
+        for i in range(1000):
+            writes.finish(writes.begin(Key("default", f"w{i}")), "u", str(1000 + i), deleted=False)
+            assert await writes.wait(Key("default", f"w{i}"), 1) is False
+        assert len(writes._by_version) < 100
+        assert not writes.active
+
+    run()

@@ -1,18 +1,21 @@
 """Read your own writes (C2): which writes of ours a cache has not seen yet, and who waits for them.
 
 A write is known from before its request leaves, so that an event that overtakes the response is recognised. From its
-response on it holds back reads of that object, and of lists of its kind, until the watch has brought it. Nothing here
-does I/O, and nothing waits for longer than the reader says.
+response on it holds back reads of that object, and of lists of its kind, until the watch has brought it. An event
+costs the same however many writes are outstanding: a write is looked at when its key changes, or when the watch
+passes its version. Nothing here does I/O, and nothing waits for longer than the reader says.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping
+from heapq import heapify, heappop, heappush
 from typing import Final, Protocol
 
 from steersman.cache.entry import Entry
-from steersman.cache.versions import at_least
+from steersman.cache.versions import at_least, older
 from steersman.models import Key
 
 __all__ = ["OwnWrite", "OwnWrites", "Watched"]
@@ -32,7 +35,7 @@ class Watched(Protocol):
 class OwnWrite:
     """One write of ours; under way until `done`."""
 
-    __slots__ = ("after", "deleted", "done", "key", "seen_meanwhile", "uid", "version")
+    __slots__ = ("after", "deleted", "done", "key", "order", "seen_meanwhile", "uid", "version")
 
     def __init__(self, key: Key, uid: str) -> None:
         self.key = key
@@ -42,18 +45,27 @@ class OwnWrite:
         """An earlier version that must be seen first, lest its late event bring a deleted object back."""
         self.deleted = False
         self.done = False
-        self.seen_meanwhile: set[str] = set()
-        """Versions of the key that arrived while the request was under way."""
+        self.order = 0
+        """Counts the writes that had to be waited for."""
+        self.seen_meanwhile: list[str] = []
+        """Versions of the key that arrived since the request left."""
 
     def satisfied(self, watched: Watched) -> bool:
         """Whether a cached read is certainly no older than this write."""
         entry = watched.get(self.key)
         if self.deleted:
-            gone = entry is None or entry.uid != self.uid
-            return gone and (not self.after or at_least(watched.version, self.after))
+            return (entry is None or entry.uid != self.uid) and (not self.after or self._passed(watched, self.after))
         if entry is not None and entry.uid == self.uid and at_least(entry.resource_version, self.version):
             return True
-        return self.version in self.seen_meanwhile or at_least(watched.version, self.version)
+        return self._passed(watched, self.version)
+
+    def _passed(self, watched: Watched, version: str) -> bool:
+        return version in self.seen_meanwhile or at_least(watched.version, version)
+
+    @property
+    def awaited(self) -> str:
+        """The version from which on the watch may satisfy this write; empty when only an event of its key can."""
+        return self.after if self.deleted else self.version
 
 
 class OwnWrites:
@@ -61,9 +73,17 @@ class OwnWrites:
 
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
-        self._under_way: dict[Key, list[OwnWrite]] = {}
-        self._unseen: dict[tuple[Key, str], OwnWrite] = {}
-        self._waiters: list[tuple[Key | None, asyncio.Future[None]]] = []
+        self._under_way: dict[tuple[str, str], list[OwnWrite]] = {}
+        self._unseen: OrderedDict[int, OwnWrite] = OrderedDict()
+        self._by_key: dict[tuple[str, str], dict[int, OwnWrite]] = {}
+        self._by_version: list[tuple[int, int]] = []
+        self._by_event: dict[tuple[str, str], dict[int, OwnWrite]] = {}
+        """Deletes, and writes whose versions cannot be compared: those for which passing a version is not enough."""
+        self._opaque: dict[int, OwnWrite] = {}
+        self._changed: set[tuple[str, str]] = set()
+        self._count = 0
+        self._waiting: dict[Key, list[asyncio.Future[None]]] = {}
+        self._waiting_for_all: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._echoes: OrderedDict[tuple[str, str], None] = OrderedDict()
         self.active = False
         """Whether `advance` and `saw` have anything to do; what the hot path looks at."""
@@ -81,14 +101,16 @@ class OwnWrites:
         self._forget(write)
         uid = write.uid = uid or write.uid
         write.version, write.deleted, write.done = version, deleted, True
-        if deleted and (before := self._unseen.get((write.key, uid))) is not None:
-            write.after = before.after if before.deleted else before.version
-        if version and not deleted:
+        if deleted:
+            for before in self._by_key.get(write.key, {}).values():
+                if before.uid == uid and not older(before.awaited, write.after):
+                    write.after = before.awaited
+        elif version:
             self._echoes[uid, version] = None
             if len(self._echoes) > ECHOES:
                 self._echoes.popitem(last=False)
         if not write.satisfied(self._watched):
-            self._unseen[write.key, uid] = write
+            self._hold_back(write)
         self._update()
 
     def abandon(self, write: OwnWrite) -> None:
@@ -106,63 +128,146 @@ class OwnWrites:
     def _update(self) -> None:
         self.active = bool(self._under_way or self._unseen)
 
-    def saw(self, key: Key, version: str) -> None:
+    def _hold_back(self, write: OwnWrite) -> None:
+        """Let reads wait for `write`."""
+        self._count += 1
+        order = write.order = self._count
+        self._unseen[order] = write
+        self._by_key.setdefault(write.key, {})[order] = write
+        awaited = write.awaited
+        comparable = awaited.isdecimal()
+        if comparable:
+            heappush(self._by_version, (int(awaited), order))
+            if len(self._by_version) > 2 * len(self._unseen) + 64:  # of those that were given up
+                self._by_version = [v for v in self._by_version if v[1] in self._unseen]
+                heapify(self._by_version)
+        elif awaited:
+            self._opaque[order] = write
+        if write.deleted or not comparable:
+            self._by_event.setdefault(write.key, {})[order] = write
+
+    def _release(self, writes: Iterable[OwnWrite]) -> None:
+        """Let nobody wait for these any more."""
+        free: set[Key] = set()
+        for write in writes:
+            order, key = write.order, write.key
+            if self._unseen.pop(order, None) is None:
+                continue
+            self._opaque.pop(order, None)
+            for known in (self._by_event, self._by_key):
+                if (of_key := known.get(key)) is not None:
+                    of_key.pop(order, None)
+                    if not of_key:
+                        del known[key]
+            if key not in self._by_key:
+                # A write without a name held back its whole namespace.
+                free.update((key,) if key.name else tuple(self._waiting))
+        for key in free:
+            if key in self._waiting and not self.unseen(key):
+                _wake(self._waiting.pop(key))
+        oldest = next(iter(self._unseen), self._count + 1)
+        waiting = self._waiting_for_all
+        while waiting and waiting[0][0] < oldest:
+            _wake((waiting.popleft()[1],))
+        self._update()
+
+    def saw(self, key: tuple[str, str], version: str) -> None:
         """An event about `key` came in; to be called while `active`."""
         for write in self._under_way.get(key, ()):
-            write.seen_meanwhile.add(version)
-        for slot, write in self._unseen.items():
-            if slot[0] == key:
-                write.seen_meanwhile.add(version)
+            write.seen_meanwhile.append(version)
+        if (writes := self._by_event.get(key)) is not None:
+            self._changed.add(key)
+            for write in writes.values():
+                write.seen_meanwhile.append(version)
 
-    def advance(self) -> None:
-        """The watch moved on: wake the readers whose writes have arrived. To be called while `active`."""
-        for slot in [s for s, write in self._unseen.items() if write.satisfied(self._watched)]:
-            del self._unseen[slot]
-        self._update()
-        if self._waiters:
-            waiting: list[tuple[Key | None, asyncio.Future[None]]] = []
-            for key, future in self._waiters:
-                if self.unseen(key):
-                    waiting.append((key, future))
-                elif not future.done():
-                    future.set_result(None)
-            self._waiters = waiting
+    def advance(self, *, relisted: bool = False) -> None:
+        """The watch moved on: wake the readers whose writes have arrived. To be called while `active`.
+
+        `relisted` when any key may have changed without an event.
+        """
+        watched = self._watched
+        arrived: list[OwnWrite] = []
+        if relisted:
+            arrived += (w for w in self._unseen.values() if w.satisfied(watched))
+        elif self._changed or self._opaque:
+            for key in self._changed:
+                arrived += _arrived(self._by_event.get(key, {}), watched)
+            arrived += (w for w in self._opaque.values() if w.satisfied(watched))
+        self._changed.clear()
+        by_version = self._by_version
+        if by_version and watched.version.isdecimal():
+            upto = int(watched.version)
+            while by_version and by_version[0][0] <= upto:
+                write = self._unseen.get(heappop(by_version)[1])
+                if write is not None and write.satisfied(watched):
+                    arrived.append(write)
+        if arrived:
+            self._release(arrived)
 
     def unseen(self, key: Key | None = None) -> bool:
-        """Whether a read of `key`, or of a list, could be older than a write of ours."""
+        """Whether a read of `key`, or of a list, could be older than a write of ours.
+
+        A create with generateName holds back its whole namespace, since nobody here knows its key.
+        """
         if key is None:
             return bool(self._unseen)
-        return any(slot[0] == key for slot in self._unseen)
+        by_key = self._by_key
+        return bool(by_key) and (key in by_key or (key[0], "") in by_key)
 
     def is_echo(self, uid: str, version: str) -> bool:
         """Whether that version was made by a write of ours."""
         return (uid, version) in self._echoes
 
     async def wait(self, key: Key | None, timeout: float) -> bool:
-        """Wait until no write of ours is missing; false when that took longer than `timeout` seconds.
+        """Wait until no write that is outstanding now is missing; false when that took longer than `timeout` seconds.
 
         Writes that did not arrive in time hold back nobody any more: the object may have left the selection.
         """
         if not self.unseen(key):
             return True
+        upto = self._count
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
-        waiter = (key, future)
-        self._waiters.append(waiter)
-        timer = loop.call_later(timeout, _give_up, future)
+        if key is None:
+            self._waiting_for_all.append((upto, future))
+        else:
+            self._waiting.setdefault(key, []).append(future)
+        timer = loop.call_later(timeout, _wake, (future,))
         try:
             await future
         finally:
             timer.cancel()
-            self._waiters = [w for w in self._waiters if w is not waiter]
-        if not self.unseen(key):
-            return True
-        for slot in [s for s in self._unseen if key is None or s[0] == key]:
-            del self._unseen[slot]
-        self.advance()
-        return False
+            self._leave(key, future)
+        late = [write for write in self._missing(key) if write.order <= upto]
+        self._release(late)
+        return not late
+
+    def _missing(self, key: Key | None) -> list[OwnWrite]:
+        if key is None:
+            return list(self._unseen.values())
+        found = (self._by_key.get(k, {}) for k in {key, Key(key[0], "")})
+        return [write for writes in found for write in writes.values()]
+
+    def _leave(self, key: Key | None, future: asyncio.Future[None]) -> None:
+        # Who waited for everything stays in line, and is dropped in passing.
+        if key is not None and future in (waiting := self._waiting.get(key, [])):
+            waiting.remove(future)
+            if not waiting:
+                del self._waiting[key]
 
 
-def _give_up(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+def _arrived(writes: Mapping[int, OwnWrite], watched: Watched) -> list[OwnWrite]:
+    """Those that a read shows now; with a write of no comparable version, what was written to its object before."""
+    arrived: list[OwnWrite] = []
+    shown: set[str] = set()
+    for write in reversed(list(writes.values())):
+        if write.satisfied(watched) or (write.uid in shown and not write.deleted):
+            arrived.append(write)
+            shown.add(write.uid)
+    return arrived
+
+
+def _wake(futures: Iterable[asyncio.Future[None]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)

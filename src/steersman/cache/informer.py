@@ -208,7 +208,7 @@ class Informer:
                                 self._handler_failed(change)
                     version = _later(version, meta.resource_version)
                     if writes.active:
-                        writes.saw(Key(meta.namespace, meta.name), meta.resource_version)
+                        writes.saw((meta.namespace, meta.name), meta.resource_version)
         finally:
             self.version = version
             self._took_in(taken)
@@ -253,7 +253,7 @@ class Informer:
         finally:
             self._telling = False
         if self.writes.active:
-            self.writes.advance()
+            self.writes.advance(relisted=True)
         joining, self._joining = self._joining, []
         for handler in joining:
             for entry in self.entries():
