@@ -9,7 +9,7 @@ reconciles.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
@@ -20,7 +20,8 @@ from steersman.telemetry.log import Logger
 
 if TYPE_CHECKING:
     from steersman.client import Client
-    from steersman.operator.runtime import Reach, Runtime
+    from steersman.operator.reach import Labels, Reach
+    from steersman.operator.runtime import Runtime
 
 __all__ = ["ALL_NAMESPACES", "Context", "SyncContext"]
 
@@ -28,8 +29,6 @@ T = TypeVar("T")
 
 ALL_NAMESPACES = ""
 """For `namespace=`: every namespace that the operator works in."""
-
-Labels = Mapping[str, str] | str
 
 
 class Context:

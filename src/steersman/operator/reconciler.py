@@ -22,7 +22,8 @@ from steersman.models import Dynamic, MergePatch, metadata_of
 from steersman.operator.context import SyncContext
 from steersman.operator.declarations import ControllerDeclaration, FinalizerDeclaration, Handler
 from steersman.operator.metrics import UNDECODABLE_RECONCILES
-from steersman.operator.runtime import Reach, Runtime
+from steersman.operator.reach import Reach
+from steersman.operator.runtime import Runtime
 from steersman.telemetry.log import get_logger
 
 __all__ = ["Reconciler"]

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, cast
 
 from steersman.cache import Cache, SyncTimeout, settle
-from steersman.client import Client, ClientError, Forbidden
+from steersman.client import NO_RETRIES, Client, ClientError, Forbidden
 from steersman.client.config import Config, Impersonation
 from steersman.client.transport import Transport, transport_for
 from steersman.controller import LoopWatchdog
@@ -31,7 +31,8 @@ from steersman.operator.health import Health, loop_moves
 from steersman.operator.leader import LeaderElector, monotonic, new_identity
 from steersman.operator.lease import ApiLease
 from steersman.operator.operator import Operator
-from steersman.operator.runtime import Reach, Runtime
+from steersman.operator.reach import Reach
+from steersman.operator.runtime import Runtime
 from steersman.operator.serving import serve_metrics, serve_probes
 from steersman.operator.settings import Settings
 from steersman.operator.tracing import Tracing, start_tracing
@@ -122,8 +123,11 @@ class Replica:
             tracing = start_tracing(self.operator.name) if self.settings.tracing else None
             if tracing is not None:
                 stack.callback(tracing.close)
-            # Leases, reviews and the like: connections of their own, so that no flood of writes delays a renewal.
-            system = await stack.enter_async_context(Client(self._config, transport=self._make_transport(self._config)))
+            # Leases, reviews and the like: connections of their own, so that no flood of writes delays a renewal, and
+            # no retries beneath those that the election makes itself.
+            system = await stack.enter_async_context(
+                Client(self._config, transport=self._make_transport(self._config), retries=NO_RETRIES)
+            )
             if (metrics := serve_metrics(system, self.settings)) is not None:
                 stack.callback(metrics.close)
             await self._live(stack, stop, system, tracing)
@@ -196,7 +200,7 @@ class Replica:
                 wired.controller.run(partial(self._own_sync, cache, wired)), f"controller {wired.declaration.name}"
             )
         for timer in self.operator.timers:
-            self._timers.append(self._timer(timer, runtime, cache))
+            self._timers.append(self._timer(timer, runtime))
             self._task(self._timers[-1].run(), f"timer {timer.name}")
         self._unready = ""
         log.info(
@@ -252,8 +256,8 @@ class Replica:
             except SyncTimeout as behind:
                 log.warning("a controller waits for its kinds", controller=wired.declaration.name, reason=str(behind))
 
-    def _timer(self, declared: TimerDeclaration, runtime: Runtime, cache: Cache) -> Periodic:
-        reach = Reach(cache, declared.reads, f"timer {declared.name}")
+    def _timer(self, declared: TimerDeclaration, runtime: Runtime) -> Periodic:
+        reach = runtime.reach(declared.reads, f"timer {declared.name}")
 
         async def tick() -> None:
             await reach.settled()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
-from steersman.cache import Cache, NotCached
+from steersman.cache import Cache
 from steersman.client import Client, NotFound
 from steersman.client.options import Preconditions, Propagation
 from steersman.controller import Request
@@ -18,52 +18,15 @@ from steersman.controller.apply import Applier
 from steersman.controller.events import EventRecorder, EventType
 from steersman.controller.live import CachedState
 from steersman.controller.ownership import owner_reference
-from steersman.models import GVK, Dynamic, Key, View, dynamic, info_of, lookup, replace, view_of
+from steersman.models import Dynamic, Key, View, dynamic, info_of, lookup, replace, view_of
 from steersman.operator.context import Context
+from steersman.operator.reach import BARRIER, LabelIndexes, Reach
 from steersman.operator.tracing import Tracing
 from steersman.telemetry.log import get_logger
 
-__all__ = ["Reach", "Runtime"]
+__all__ = ["Runtime"]
 
 T = TypeVar("T")
-
-BARRIER = 5.0
-"""Seconds that a read waits at most for the echo of an own write."""
-
-
-class Reach:
-    """Which kinds one controller may read from the cache: those it declares, whose sync it awaits (C3, C6)."""
-
-    def __init__(self, cache: Cache, views: Iterable[View[Any]], whose: str) -> None:
-        self._cache = cache
-        self._whose = whose
-        self.views = tuple(views)
-        self._kinds: frozenset[GVK] = frozenset(v.info.gvk for v in self.views)
-
-    def get(self, view: View[T], key: Key) -> T | None:
-        self._check(view)
-        return self._cache.get(view, key)
-
-    def list(self, view: View[T], namespace: str, labels: Any, owner: str | None) -> tuple[T, ...]:
-        self._check(view)
-        if isinstance(labels, dict) or (
-            labels is not None and not isinstance(labels, str) and hasattr(labels, "items")
-        ):
-            labels = ",".join(f"{name}={value}" for name, value in cast("dict[str, str]", labels).items())
-        return self._cache.list(view, namespace=namespace or None, labels=labels, owner=owner)
-
-    def _check(self, view: View[Any]) -> None:
-        if view.info.gvk not in self._kinds:
-            raise NotCached(
-                f"{self._whose} does not declare {view.info.kind}: add it to reads=[…], or read it from the API server"
-                f" with `await ctx.fetch(…)`"
-            )
-
-    async def settled(self) -> None:
-        """Wait until reads of these kinds are no older than any write of ours that has ended (C2)."""
-        for view in self.views:
-            if self._cache.outstanding(view):
-                await self._cache.read_barrier(view, timeout=BARRIER)
 
 
 class Runtime:
@@ -85,6 +48,7 @@ class Runtime:
         self.client = client
         self.cache = cache
         self.live = CachedState(cache)
+        self.indexes = LabelIndexes(cache)
         self.applier = applier
         self.recorder = recorder
         self.field_manager = field_manager
@@ -94,6 +58,10 @@ class Runtime:
         self.waits = waits
         """Off in a dry run, where no write ever comes back."""
         self.stopping = False
+
+    def reach(self, views: Iterable[View[Any]], whose: str) -> Reach:
+        """What a controller, timer or hook may read."""
+        return Reach(self.cache, self.indexes, views, whose)
 
     def context(self, reach: Reach, request: Request | None, owner: Any) -> Context:
         return Context(self, reach, request, owner, get_logger("reconcile"))

@@ -18,7 +18,7 @@ from steersman.models import View, metadata_of, view_of
 from steersman.operator.declarations import ControllerDeclaration
 from steersman.operator.operator import Operator
 from steersman.operator.reconciler import Reconciler
-from steersman.operator.runtime import Reach, Runtime
+from steersman.operator.runtime import Runtime
 from steersman.operator.settings import Settings
 from steersman.telemetry.log import get_logger
 
@@ -57,7 +57,7 @@ class Wiring:
         self._cache = cache
         self._rng = rng
         self.wired = [self._wire(c, runtime, settings) for c in operator.controllers]
-        self.everything = Reach(cache, operator.kinds(), f"operator {operator.name}")
+        self.everything = runtime.reach(operator.kinds(), f"operator {operator.name}")
         self._attached: dict[str, list[Informer]] = {}
         self._sources: dict[str, list[tuple[Controller, Source]]] = {}
         self.namespaces: Informer | None = None
@@ -83,7 +83,7 @@ class Wiring:
             declared,
             finalizers if first is declared else (),
             runtime,
-            Reach(self._cache, views, f"controller {declared.name}"),
+            runtime.reach(views, f"controller {declared.name}"),
         )
         controller = Controller(
             declared.name,

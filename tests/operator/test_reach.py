@@ -1,0 +1,127 @@
+"""What a controller may read, and how lists by labels find without scanning."""
+
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+
+from steersman import LabelSelector, LabelSelectorRequirement, NotCached, ObjectMeta, metadata_of, parse_labels
+from steersman.cache import Cache
+from steersman.k8s import ConfigMap, Pod
+from steersman.models import Key, encode, view_of
+from steersman.operator.reach import LabelIndexes, Reach, selector_of
+from steersman.testing import virtual_time
+
+
+def config_map(name, version, **labels):
+    return ConfigMap(
+        metadata=ObjectMeta(name=name, namespace="n", uid=f"uid-{name}", resource_version=str(version), labels=labels)
+    )
+
+
+class Source:
+    """Lists some objects and then sends nothing more."""
+
+    def __init__(self, objects):
+        self.objects = objects
+
+    async def list_page(self, *, limit, continue_, resource_version, match):
+        items = [json.loads(encode(o)) for o in self.objects]
+        return encode({"kind": "ConfigMapList", "metadata": {"resourceVersion": "100"}, "items": items})
+
+    @asynccontextmanager
+    async def watch(self, *, resource_version, send_initial_events, timeout):
+        async def chunks():
+            import asyncio
+
+            if send_initial_events:
+                for o in self.objects:
+                    yield encode({"type": "ADDED", "object": json.loads(encode(o))}) + b"\n"
+                end = {"resourceVersion": "100", "annotations": {"k8s.io/initial-events-end": "true"}}
+                bookmark = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": end}
+                yield encode({"type": "BOOKMARK", "object": bookmark}) + b"\n"
+            await asyncio.sleep(3600)
+
+        yield chunks()
+
+
+@asynccontextmanager
+async def reading(*objects):
+    cache = Cache(None, sources=lambda info, scope: Source(objects))
+    informer = cache.informer(ConfigMap)
+    await cache.start()
+    await cache.wait_synced(10)
+    try:
+        yield Reach(cache, LabelIndexes(cache), [view_of(ConfigMap)], "controller thing"), informer
+    finally:
+        await cache.close()
+
+
+def names(found):
+    return sorted(o.metadata.name for o in found)
+
+
+@virtual_time
+async def test_kinds_that_are_not_declared_are_refused_with_the_way_out():
+    """C6: nothing is watched, or silently read as empty, because somebody forgot to declare it."""
+    async with reading() as (reach, _):
+        for read in (lambda: reach.get(view_of(Pod), Key("n", "p")), lambda: reach.list(view_of(Pod), "n", None, None)):
+            with pytest.raises(NotCached, match=r"controller thing does not declare Pod: add it to reads="):
+                read()
+
+
+@virtual_time
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"app": "web"},
+        "app=web",
+        "app in (web)",
+        parse_labels("app=web"),
+        LabelSelector(match_labels={"app": "web"}),
+        LabelSelector(match_expressions=(LabelSelectorRequirement(key="app", operator="In", values=("web",)),)),
+    ],
+)
+async def test_labels_may_be_given_in_every_form(labels):
+    async with reading(config_map("a", 1, app="web"), config_map("b", 2, app="db"), config_map("c", 3)) as (reach, _):
+        assert names(reach.list(view_of(ConfigMap), "n", labels, None)) == ["a"]
+
+
+@virtual_time
+async def test_set_based_selectors_and_none_scan_as_before():
+    async with reading(config_map("a", 1, app="web"), config_map("b", 2, app="db"), config_map("c", 3)) as (reach, _):
+        view = view_of(ConfigMap)
+        assert names(reach.list(view, "n", "app in (web,db)", None)) == ["a", "b"]
+        assert names(reach.list(view, "n", "!app", None)) == ["c"]
+        assert names(reach.list(view, "", None, None)) == ["a", "b", "c"]
+        assert names(reach.list(view, "other", {"app": "web"}, None)) == []
+
+
+@virtual_time
+async def test_a_list_by_an_exact_label_decodes_only_what_it_finds():
+    others = [config_map(f"other-{n}", n + 10, app="db", part="x") for n in range(50)]
+    async with reading(config_map("a", 1, app="web", part="x"), *others) as (reach, informer):
+        view = view_of(ConfigMap)
+        reach.list(view, "n", {"app": "web", "part": "x"}, None)
+        decoded = []
+        read = informer.store.read
+        informer.store.read = lambda entry, kind: decoded.append(entry.key) or read(entry, kind)
+        assert names(reach.list(view, "n", {"app": "web", "part": "x"}, None)) == ["a"]
+        assert names(reach.list(metadata_of(ConfigMap), "n", {"app": "web"}, None)) == ["a"]
+        assert {key.name for key in decoded} == {"a"}
+
+
+@virtual_time
+async def test_the_telling_label_is_indexed_rather_than_the_common_one():
+    async with reading() as (reach, informer):
+        labels = {"app.kubernetes.io/managed-by": "me", "instance": "a"}
+        reach.list(view_of(ConfigMap), "n", labels, None)
+        assert informer.indexed("label instance", "a") == []
+        with pytest.raises(KeyError):
+            informer.indexed("label app.kubernetes.io/managed-by", "me")
+
+
+def test_no_labels_select_everything():
+    assert selector_of(None) is None
+    assert selector_of({}) is None
+    assert selector_of("") is None
