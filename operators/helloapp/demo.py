@@ -2,8 +2,8 @@
 
 Starts etcd, kube-apiserver, kube-controller-manager and kube-scheduler on loopback, installs the CRD, runs
 `steersman run helloapp:operator` as a process of its own, and then does what a user would do with kubectl: apply,
-scale, delete the Deployment, scale it by hand. Ends by itself with a one-line verdict; exit code 0 means that everything
-followed.
+scale, delete the Deployment, scale it by hand. Ends by itself with a one-line verdict; exit code 0 means that
+everything followed.
 """
 
 from __future__ import annotations
