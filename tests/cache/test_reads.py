@@ -140,3 +140,35 @@ def test_settling_leaves_the_garbage_collector_working():
     finally:
         gc.unfreeze()
         gc.set_threshold(*before)
+
+
+@virtual_time
+async def test_what_answers_a_read_is_found_anew_when_informers_come_and_go():
+    """C6: a wider informer takes over as soon as it is declared, and gives back when it is dropped."""
+    sources = Filtering()
+    cache = Cache(None, sources=sources)
+    cache.informer(WIDGET, namespace="x")
+    sources(None, Scope("x")).put("narrow", "x")
+    await cache.start()
+    await cache.wait_synced(5)
+    assert names(cache.list(WIDGET)) == ["narrow"]
+    wide = cache.informer(WIDGET)
+    sources(None, Scope()).put("wide", "x")
+    await cache.wait_synced(5)
+    assert names(cache.list(WIDGET)) == ["wide"]
+    assert cache.get(WIDGET, Key("z", "a")) is None
+    cache.drop(wide)
+    assert names(cache.list(WIDGET)) == ["narrow"]
+    with pytest.raises(NotCached):
+        cache.get(WIDGET, Key("z", "a"))
+    await cache.close()
+
+
+@virtual_time
+async def test_reading_many_namespaces_remembers_no_more_than_it_should():
+    server = FakeServer()
+    async with cached(server) as (cache, _, _):
+        await cache.wait_synced(5)
+        for i in range(3000):
+            assert cache.get(WIDGET, Key(f"n{i}", "a")) is None
+        assert len(cache._covering) <= 1024

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from steersman.cache.consistency import OwnWrite
 from steersman.cache.entry import Entry, Undecodable
@@ -29,6 +29,9 @@ __all__ = ["Cache", "CacheClient", "NotCached", "SyncTimeout"]
 T = TypeVar("T")
 
 ListWatches: TypeAlias = Callable[[ResourceInfo, Scope], ListWatch]
+
+QUESTIONS: Final = 1024
+"""Answers to "which informers cover this read?" that are remembered."""
 
 _log = get_logger("cache")
 
@@ -81,7 +84,9 @@ class Cache:
         self._informers: dict[tuple[GVK, Scope], Informer] = {}
         self._by_kind: dict[GVK, list[Informer]] = {}
         self._by_resource: dict[tuple[str, str], list[Informer]] = {}
+        self._covering: dict[tuple[ResourceInfo, str | None, str], list[Informer]] = {}
         self._tasks: dict[Informer, asyncio.Task[None]] = {}
+        self._dropped: set[asyncio.Task[None]] = set()
         self._started = False
         self._observer = _Observer(self._by_resource)
 
@@ -110,6 +115,7 @@ class Cache:
             self._informers[info.gvk, scope] = known
             self._by_kind.setdefault(info.gvk, []).append(known)
             self._by_resource.setdefault((info.group, info.plural), []).append(known)
+            self._covering.clear()
             if self._started:
                 self._run(known)
         elif transform is not None and known.store.transform is not transform:
@@ -117,6 +123,26 @@ class Cache:
         for name, function in (indexes or {}).items():
             known.declare_index(name, function, view)
         return known
+
+    def drop(self, informer: Informer) -> None:
+        """Stop watching at once and forget: its handlers hear nothing more, and reads of its scope raise `NotCached`.
+
+        May be called from a handler. Who waits for it to sync, or for a write to arrive in it, goes on. Ignores an
+        informer that is not (any more) of this cache.
+        """
+        info = informer.info
+        if self._informers.get((info.gvk, informer.scope)) is not informer:
+            return
+        del self._informers[info.gvk, informer.scope]
+        self._by_kind[info.gvk].remove(informer)
+        self._by_resource[info.group, info.plural].remove(informer)
+        self._covering.clear()
+        informer.close()
+        informer.metrics.forget()
+        if (task := self._tasks.pop(informer, None)) is not None:
+            self._dropped.add(task)
+            task.add_done_callback(self._dropped.discard)
+            task.cancel()
 
     @property
     def informers(self) -> tuple[Informer, ...]:
@@ -154,10 +180,11 @@ class Cache:
         if self._client is not None and self._observer in self._client.observers:
             self._client.observers.remove(self._observer)
         tasks, self._tasks = self._tasks, {}
-        for task in tasks.values():
+        ending = {*tasks.values(), *self._dropped}
+        for task in ending:
             task.cancel()
-        for task in tasks.values():
-            await asyncio.wait([task])
+        if ending:
+            await asyncio.wait(ending)
         for informer in tasks:
             informer.metrics.forget()
 
@@ -166,7 +193,7 @@ class Cache:
     def get(self, kind: KindLike[T], key: Key) -> T | None:
         """The object as cached, or `None`. Raises `NotCached`, and `Undecodable` when it does not fit its type."""
         view = kind if isinstance(kind, View) else view_of(kind)
-        for informer in self._covering(view.info, key[0] or None):
+        for informer in self._informers_for(view.info, key[0] or None):
             entry = informer.get(key)
             if entry is not None:
                 return entry.object(view)
@@ -192,7 +219,7 @@ class Cache:
         selector = _selector(labels)
         found: list[T] = []
         seen: set[Key] = set()
-        informers = self._covering(view.info, namespace, str(labels or ""))
+        informers = self._informers_for(view.info, namespace, str(labels or ""))
         for informer in informers:
             for entry in _select(informer, namespace, owner, index):
                 if len(informers) > 1:
@@ -211,7 +238,7 @@ class Cache:
         """Whether reads of that kind (in that namespace) are answered from the cache."""
         view = kind if isinstance(kind, View) else view_of(kind)
         try:
-            return bool(self._covering(view.info, namespace))
+            return bool(self._informers_for(view.info, namespace or None))
         except NotCached:
             return False
 
@@ -219,7 +246,8 @@ class Cache:
         """Whether a read could be older than a write of this client; what to ask before awaiting `read_barrier`."""
         view = kind if isinstance(kind, View) else view_of(kind)
         for informer in self._by_resource.get((view.info.group, view.info.plural), ()):
-            if informer.writes.active and informer.writes.unseen(key):
+            writes = informer.writes
+            if writes.active and writes.unseen(key):
                 return True
         return False
 
@@ -231,10 +259,12 @@ class Cache:
         """
         view = kind if isinstance(kind, View) else view_of(kind)
         fresh = True
-        for informer in self._by_resource.get((view.info.group, view.info.plural), ()):
+        time = asyncio.get_running_loop().time
+        deadline = time() + timeout
+        for informer in tuple(self._by_resource.get((view.info.group, view.info.plural), ())):
             if informer.writes.active and informer.writes.unseen(key):
                 informer.metrics.own_write_waits.inc()
-                if not await informer.writes.wait(key, timeout):
+                if not await informer.writes.wait(key, deadline - time()):
                     fresh = False
                     informer.metrics.own_write_timeouts.inc()
                     _log.warning(
@@ -245,8 +275,18 @@ class Cache:
                     )
         return fresh
 
-    def _covering(self, info: ResourceInfo, namespace: str | None, labels: str = "") -> list[Informer]:
-        """The informers that together answer a read: the one for all objects, else those that come nearest."""
+    def _informers_for(self, info: ResourceInfo, namespace: str | None, labels: str = "") -> list[Informer]:
+        """The informers that together answer a read; worked out once, until informers come or go."""
+        question = (info, namespace, labels)
+        known = self._covering.get(question)
+        if known is None:
+            if len(self._covering) >= QUESTIONS:
+                self._covering.clear()
+            known = self._covering[question] = self._find_informers(info, namespace, labels)
+        return known
+
+    def _find_informers(self, info: ResourceInfo, namespace: str | None, labels: str) -> list[Informer]:
+        """The one for all objects, else those that come nearest."""
         informers = self._by_kind.get(info.gvk, ())
         fitting = [i for i in informers if not namespace or i.scope.namespace in (None, namespace)]
         if not fitting:

@@ -171,6 +171,10 @@ class OwnWrites:
             _wake((waiting.popleft()[1],))
         self._update()
 
+    def give_up(self) -> None:
+        """Let nobody wait any more: the informer is closed."""
+        self._release(tuple(self._unseen.values()))
+
     def saw(self, key: tuple[str, str], version: str) -> None:
         """An event about `key` came in; to be called while `active`."""
         for write in self._under_way.get(key, ()):

@@ -93,6 +93,7 @@ class Informer:
         self._joining: list[Handler] = []
         self._telling = False
         self._synced = asyncio.Event()
+        self._closed = False
         self._staging = False
         self._log = _log
 
@@ -101,10 +102,10 @@ class Informer:
     @property
     def synced(self) -> bool:
         """Whether the first whole content is in the store and all handlers have heard of it (C3)."""
-        return self._synced.is_set()
+        return self._synced.is_set() and not self._closed
 
     async def wait_synced(self) -> None:
-        """Return as soon as `synced`."""
+        """Return as soon as `synced`, or when the cache drops the informer."""
         await self._synced.wait()
 
     def get(self, key: Key) -> Entry | None:
@@ -149,6 +150,8 @@ class Informer:
 
     def add_handler(self, handler: Handler) -> None:
         """Tell `handler` of everything that is there, as initial adds, and of all changes from now on."""
+        if self._closed:
+            return
         if self._telling:
             self._joining.append(handler)
             return
@@ -162,7 +165,14 @@ class Informer:
         self._handlers = tuple(h for h in self._handlers if h != handler)
         self._joining = [h for h in self._joining if h != handler]
 
-    # For the shell.
+    # For the shell and the cache.
+
+    def close(self) -> None:
+        """Tell nobody anything any more, and let nobody wait for anything."""
+        self._closed = True
+        self._handlers, self._joining = (), []
+        self._synced.set()
+        self.writes.give_up()
 
     def begin(self) -> None:
         """Collect a new content."""
@@ -206,6 +216,8 @@ class Informer:
                                 handler(change)
                             except Exception:  # noqa: BLE001 - a handler must not end the stream (R1)
                                 self._handler_failed(change)
+                            if self._closed:
+                                return Fed(version, None)
                     version = _later(version, meta.resource_version)
                     if writes.active:
                         writes.saw((meta.namespace, meta.name), meta.resource_version)
@@ -247,7 +259,8 @@ class Informer:
             while part := list(islice(changes, SLICE)):
                 for change in part:
                     for handler in self._handlers:
-                        self._tell_one(handler, change)
+                        if not self._closed:
+                            self._tell_one(handler, change)
                 if len(part) == SLICE:
                     await asyncio.sleep(0)
         finally:
@@ -256,6 +269,8 @@ class Informer:
             self.writes.advance(relisted=True)
         joining, self._joining = self._joining, []
         for handler in joining:
+            if self._closed:
+                return
             for entry in self.entries():
                 self._tell_one(handler, Change("add", entry.key, None, entry, initial=True))
             self._handlers = (*self._handlers, handler)
