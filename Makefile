@@ -6,6 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# Each operator is a project of its own, and so are its tests.
+TEST = set -e; $(BIN)/python -m pytest -q; \
+	for project in operators/*/; do (cd "$$project" && "$(CURDIR)/$(BIN)/python" -m pytest -q); done
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-real lint types imports check format generate controlplane bench lock clean
 
@@ -20,10 +24,10 @@ demo: $(READY) controlplane ## Run HelloApp on a real control plane and watch it
 	@$(BIN)/python operators/helloapp/demo.py
 
 test: $(READY) ## Run the tests (those that need a real control plane run where one is built)
-	@$(BIN)/python -m pytest -q
+	@$(TEST)
 
 test-real: $(READY) controlplane ## Run the tests with the real control plane mandatory
-	@STEERSMAN_REQUIRE_CONTROLPLANE=1 $(BIN)/python -m pytest -q
+	@export STEERSMAN_REQUIRE_CONTROLPLANE=1; $(TEST)
 
 lint: $(READY) ## Lint and check the formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

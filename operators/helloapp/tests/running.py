@@ -13,6 +13,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
 CRD = PROJECT / "config" / "crd" / "apps.anupam.com_helloapps.yaml"
+RBAC = PROJECT / "config" / "rbac" / "role.yaml"
 SAMPLE = PROJECT / "config" / "samples" / "helloapp.yaml"
 
 

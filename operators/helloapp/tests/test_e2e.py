@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from .running import CRD, SAMPLE, eventually, running
+from .running import CRD, RBAC, SAMPLE, eventually, running
 
 pytestmark = pytest.mark.realcluster
 
@@ -152,6 +152,21 @@ def test_once_settled_the_operator_writes_nothing_more(kubectl, cluster, namespa
         after = writes()[settled:]
     applied = [e for e in after if e.resource == "deployments"]
     assert len(applied) == 1, f"one change of size is one write of the Deployment, not {applied}"
+
+
+def test_it_works_with_no_more_than_the_roles_it_ships(kubectl, cluster, tmp_path):
+    """As its ServiceAccount, with leader election, and not one request refused."""
+    cluster.kubectl("apply", "-f", str(RBAC))
+    kubeconfig = cluster.service_account_kubeconfig("demo-operator", namespace="helloapp-system")
+    kubectl("apply", "-f", str(SAMPLE))
+    with running(kubeconfig, tmp_path / "operator.log", "--lease-namespace=helloapp-system") as replica:
+        eventually(lambda: kubectl.settled(1), what="one replica")
+        kubectl("delete", "deployment", APP)
+        eventually(lambda: kubectl.settled(1), what="one replica again")
+        assert replica.stop() == 0
+    who = "system:serviceaccount:helloapp-system:demo-operator"
+    refused = [f"{e.verb} {e.resource}/{e.subresource}" for e in cluster.audit_events(user=who) if e.code == 403]
+    assert not refused
 
 
 def test_a_second_identical_status_is_never_sent(kubectl, cluster, namespace, tmp_path):

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict
@@ -141,12 +142,17 @@ class Cluster:
     ) -> Path:
         """Create a ServiceAccount that may do just this, and return a kubeconfig with a token for it.
 
+        One that exists already keeps what it may do, and may do this too: so that shipped roles can be tested.
         `rules` hold in its namespace, `cluster_rules` everywhere; both are in force when this returns.
         `valid_for` is at least ten minutes (the API server's limit). Deleting the ServiceAccount revokes the
         token.
         """
         accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
-        self.call("POST", accounts, {"metadata": {"name": name}})
+        try:
+            self.call("POST", accounts, {"metadata": {"name": name}})
+        except CallError as problem:
+            if problem.status != HTTPStatus.CONFLICT:
+                raise
         subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
         self._grant(subject, f"system:serviceaccount:{namespace}:{name}", (), namespace, rules, cluster_rules)
         request = {"spec": {"expirationSeconds": int(valid_for.total_seconds())}}
