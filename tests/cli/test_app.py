@@ -1,6 +1,7 @@
 """The command line: what it says, and with which exit code."""
 
 import json
+import os
 import subprocess
 import sys
 from datetime import timedelta
@@ -61,6 +62,18 @@ def test_the_assets_of_a_test_control_plane_are_a_sub_command(command):
     code, out, _ = command("cluster", "assets", "--help")
     assert code == 0
     assert "install" in out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_can_complete_it(shell):
+    done = subprocess.run(
+        [sys.executable, "-m", "steersman"],
+        env={**os.environ, "_STEERSMAN_COMPLETE": f"source_{shell}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "_STEERSMAN_COMPLETE=complete_" in done.stdout
 
 
 @pytest.mark.parametrize(

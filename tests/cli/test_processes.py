@@ -19,6 +19,14 @@ operator = Operator("process-test")
 def of_interest(obj):
     return obj.metadata.name.startswith("in-")
 
+def of_threads(obj):
+    return obj.metadata.name == "thread"
+
+@operator.controller(name="threads", where=of_threads)
+def in_thread(obj: ConfigMap, ctx: SyncContext) -> None:
+    ctx.log.info("blocking in a thread")
+    time.sleep(3600)
+
 @operator.controller(where=of_interest)
 async def reconcile(obj: ConfigMap, ctx: Context) -> None:
     if obj.data.get("block"):
@@ -164,6 +172,15 @@ class TestOnARealServer:
         time.sleep(0.2)
         process.send(signal.SIGINT)
         assert process.ends(10) == 130
+
+    def test_a_thread_that_blocks_for_ever_does_not_keep_the_process_from_ending(self, start, options, cluster):
+        """R6: a blocking reconcile that outlasts the grace period is left behind; the lease is released."""
+        process = start(*options, "--shutdown-grace=200ms")
+        cluster.put("thread")
+        eventually(lambda: process.says("blocking in a thread"), "it blocks")
+        process.send(signal.SIGTERM)
+        assert process.ends(15) == 0
+        assert cluster.holder() == [""]
 
     def test_a_stopped_process_that_wakes_up_too_late_writes_nothing_and_ends(self, start, options, cluster):
         """L2: SIGSTOP past the lease, a change meanwhile, SIGCONT: the old leader's gate is shut."""

@@ -220,6 +220,20 @@ async def test_wrong_wall_clocks_change_nothing():
 
 
 @virtual_time
+async def test_a_wall_clock_that_jumps_changes_nothing():
+    """L1: an hour forth, two hours back: the leader leads on, and nobody takes its lease."""
+    server = Server()
+    a, b = Replica(server, "a"), Replica(server, "b", seed=1)
+    log = []
+    async with running(a, b, log=log):
+        for jump in (timedelta(hours=1), timedelta(hours=-2), timedelta(days=400), timedelta(0)):
+            a.skew = jump
+            await asyncio.sleep(20)
+            assert leaders(a, b) == ["a"]
+        assert {name for _, name in log} == {"a"}
+
+
+@virtual_time
 async def test_a_frozen_leader_finds_the_gate_shut_before_it_knows_that_it_was_deposed():
     """L2: the gate judges by the time of the write, so a stalled loop that wakes up too late sends nothing."""
     server = Server()

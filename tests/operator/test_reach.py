@@ -121,6 +121,27 @@ async def test_the_telling_label_is_indexed_rather_than_the_common_one():
             informer.indexed("label app.kubernetes.io/managed-by", "me")
 
 
+@virtual_time
+async def test_namespaces_in_which_the_operator_does_not_work_are_refused_by_name():
+    cache = Cache(None, sources=lambda info, scope: Source([]))
+    cache.informer(ConfigMap, namespace="n")
+    reach = Reach(cache, LabelIndexes(cache), [view_of(ConfigMap)], "controller thing")
+    for read in (
+        lambda: reach.get(view_of(ConfigMap), Key("elsewhere", "c")),
+        lambda: reach.list(view_of(ConfigMap), "elsewhere", {"a": "b"}, None),
+    ):
+        with pytest.raises(NotCached, match="controller thing does not work in namespace 'elsewhere'"):
+            read()
+    assert reach.list(view_of(ConfigMap), "", None, None) == ()
+
+
+@virtual_time
+async def test_an_operator_whose_selector_matches_no_namespace_reads_nothing():
+    cache = Cache(None, sources=lambda info, scope: Source([]))
+    reach = Reach(cache, LabelIndexes(cache), [view_of(ConfigMap)], "controller thing")
+    assert reach.list(view_of(ConfigMap), "", {"a": "b"}, None) == ()
+
+
 def test_no_labels_select_everything():
     assert selector_of(None) is None
     assert selector_of({}) is None

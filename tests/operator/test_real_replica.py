@@ -281,7 +281,14 @@ async def test_namespaces_by_label_come_and_go_while_the_operator_runs(world):
     for name, labels in ((inside, {"team": team}), (outside, {})):
         await world.client.create(Namespace(metadata=ObjectMeta(name=name, labels=labels)))
     operator, seen = counting("by-label")
+    lists = []
+
+    @operator.every(0.1, reads=[Job])
+    async def look(ctx: Context) -> None:
+        lists.append({(j.metadata.namespace, j.metadata.name) for j in ctx.list(Job)})
+
     async with world.running(operator, namespaces=(), namespace_selector=f"team={team}"):
+        await world.eventually(lambda: lists, "the timer runs")
         for name in (inside, outside):
             await world.client.create(job(world, "early", namespace=name))
         await world.eventually(lambda: (inside, "early") in seen, "the labelled one")
@@ -294,6 +301,7 @@ async def test_namespaces_by_label_come_and_go_while_the_operator_runs(world):
         await world.client.create(job(world, "late", namespace=outside))
         await world.eventually(lambda: (outside, "late") in seen, "the other goes on")
         assert (inside, "late") not in seen
+        await world.eventually(lambda: {n for n, _ in lists[-1]} == {outside}, "what has left is read no more")
 
 
 async def test_secure_metrics_are_for_those_whom_the_cluster_allows(world):

@@ -8,8 +8,9 @@ import pytest
 from steersman.client import NO_RETRIES, Client
 from steersman.client.config import Config
 from steersman.client.transport import Response, UnsupportedTransport
+from steersman.controller import Request
 from steersman.k8s import ConfigMap
-from steersman.models import MergePatch, ObjectMeta, encode
+from steersman.models import Key, MergePatch, ObjectMeta, encode
 from steersman.operator.election import Record
 from steersman.operator.leader import LeaderElector, NotLeader
 from steersman.operator.tracing import Tracing
@@ -111,6 +112,34 @@ async def test_a_dry_run_asks_for_it_with_every_write_and_no_read():
     await client.delete(ConfigMap, "c", "n")
     assert [query.get("dryRun") for _, _, query, _ in wire.sent] == [None, "All", "All"]
     assert wire.sent[1][2]["fieldManager"] == "me"
+
+
+@virtual_time
+async def test_the_requests_of_a_reconcile_are_children_of_its_span():
+    """R5: the span carries kind, namespace, name, reconcile id and reasons; a failure is recorded in it."""
+    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+    exporter, provider = memory.InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracing = Tracing(provider.get_tracer("test"))
+    client = Client(Config.for_url("http://server"), transport=TracedTransport(Wire(), tracing))
+    request = Request(Key("n", "c"), ("ConfigMap add",), 2, "id-1")
+
+    async def failing():
+        with tracing.reconcile("maps", "ConfigMap", request):
+            await client.get(ConfigMap, "c", "n")
+            raise ValueError("no good")
+
+    with pytest.raises(ValueError, match="no good"):
+        await failing()
+    inner, outer = exporter.get_finished_spans()
+    assert inner.parent.span_id == outer.context.span_id
+    assert outer.attributes["k8s.object.name"] == "c"
+    assert outer.attributes["steersman.reconcile_id"] == "id-1"
+    assert outer.attributes["steersman.reasons"] == ("ConfigMap add",)
+    assert not outer.status.is_ok
 
 
 @virtual_time

@@ -4,9 +4,27 @@ from __future__ import annotations
 
 __all__ = ["main"]
 
+_PATIENCE = 3.0
+"""Seconds that threads of blocking reconciles may keep the process from ending after everything else has."""
+
 
 def main() -> None:
     """Run the command line of this process; ends it with an exit code."""
     from steersman.cli.app import run
 
-    run()
+    try:
+        run()
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
+        _end_within(_PATIENCE, code)
+        raise
+
+
+def _end_within(seconds: float, code: int) -> None:
+    """Python waits for every thread before it ends, and a thread that blocks for ever would keep it for ever."""
+    import os
+    import threading
+
+    timer = threading.Timer(seconds, os._exit, (code,))
+    timer.daemon = True
+    timer.start()

@@ -71,14 +71,28 @@ class Reach:
     def get(self, view: View[T], key: Key) -> T | None:
         """See `Context.get`."""
         self._check(view)
-        return self._cache.get(view, key)
+        try:
+            return self._cache.get(view, key)
+        except NotCached:
+            raise self._elsewhere(key.namespace) from None
 
     def list(self, view: View[T], namespace: str, labels: Labels | None, owner: str | None) -> tuple[T, ...]:
         """See `Context.list`; an empty `namespace` means all."""
         self._check(view)
         selector = selector_of(labels)
         index = None if owner is not None or selector is None else self._indexes.best(view, selector)
-        return self._cache.list(view, namespace=namespace or None, labels=selector, owner=owner, index=index)
+        try:
+            return self._cache.list(view, namespace=namespace or None, labels=selector, owner=owner, index=index)
+        except NotCached:
+            if not namespace:  # no namespace matches the operator's selector at the moment
+                return ()
+            raise self._elsewhere(namespace) from None
+
+    def _elsewhere(self, namespace: str) -> NotCached:
+        return NotCached(
+            f"{self._whose} does not work in namespace {namespace!r}: add it to the operator's namespaces, or read it from"
+            " the API server with `await ctx.fetch(…)`"
+        )
 
     def _check(self, view: View[Any]) -> None:
         if view.info.gvk not in self._kinds:

@@ -135,6 +135,8 @@ class Wiring:
                 wired.informers = [i for i in wired.informers if i not in gone]
             for controller, source in self._sources.pop(name, []):
                 controller.unwatch(source)
+            for informer in gone:
+                self._cache.drop(informer)
             log.info("left a namespace", namespace=name)
         elif name not in self._attached:
             self._attach(name)
