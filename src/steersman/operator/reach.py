@@ -90,7 +90,7 @@ class Reach:
 
     def _elsewhere(self, namespace: str) -> NotCached:
         return NotCached(
-            f"{self._whose} does not work in namespace {namespace!r}: add it to the operator's namespaces, or read it from"
+            f"{self._whose} does not work in namespace {namespace!r}: add it to the operator's namespaces, or read from"
             " the API server with `await ctx.fetch(…)`"
         )
 
