@@ -55,15 +55,17 @@ class Entry:
     record: bytes
     """The cache's own form of this version."""
 
-    def __init__(self, store: Store, key: Key, record: bytes, body: bytes | None = None) -> None:
+    def __init__(
+        self, store: Store, key: Key, record: bytes, body: bytes | None = None, header: records.Facts | None = None
+    ) -> None:
         self._store = store
         self.key = key
         self.record = record
         self._body = body
-        self._header: tuple[int, int, int, tuple[str, ...]] | None = None
+        self._header = header
         self._metadata: ObjectMeta | None = None
 
-    def _head(self) -> tuple[int, int, int, tuple[str, ...]]:
+    def _head(self) -> records.Facts:
         header = self._header
         if header is None:
             header = self._header = records.header_of(self.record)

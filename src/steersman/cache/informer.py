@@ -17,7 +17,7 @@ from steersman.cache.hygiene import give_back
 from steersman.cache.index import IndexFunction
 from steersman.cache.metrics import InformerMetrics
 from steersman.cache.store import Store, Transform
-from steersman.cache.versions import at_least, older
+from steersman.cache.versions import at_least, later
 from steersman.cache.wire import error_of, event_of, head_of, initial_end, items_of, named
 from steersman.models import Key, View
 from steersman.telemetry.clock import Now, utc_now
@@ -204,7 +204,7 @@ class Informer:
                     if staging and initial_end(line):
                         return Fed(meta.resource_version, lines[taken:])
                     if not staging:
-                        version = _later(version, meta.resource_version)
+                        version = later(version, meta.resource_version)
                 elif event == "ERROR":
                     raise error_of(body, f"WATCH {self.info.path(self.scope.namespace)}")
                 elif staging:
@@ -218,7 +218,7 @@ class Informer:
                                 self._handler_failed(change)
                             if self._closed:
                                 return Fed(version, None)
-                    version = _later(version, meta.resource_version)
+                    version = later(version, meta.resource_version)
                     if writes.active:
                         writes.saw((meta.namespace, meta.name), meta.resource_version)
         finally:
@@ -322,7 +322,3 @@ class Informer:
             path=error.path,
             problem=error.problem,
         )
-
-
-def _later(known: str, new: str) -> str:
-    return known if not new or older(new, known) else new

@@ -9,11 +9,25 @@ dict of strings and bytes. Nothing here decodes objects.
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final
+from typing import Final, TypeAlias
 
 from steersman.cache.wire import Meta
 
-__all__ = ["DELETING", "UNDECODABLE", "header_of", "pack", "payload_of", "same_object", "same_version"]
+__all__ = [
+    "DELETING",
+    "UNDECODABLE",
+    "Facts",
+    "facts_of",
+    "has_owners",
+    "header_of",
+    "pack",
+    "payload_of",
+    "same_object",
+    "same_version",
+]
+
+Facts: TypeAlias = tuple[int, int, int, tuple[str, ...]]
+"""Flags, size of the JSON, generation, and the texts: uid, resourceVersion, owners' uids."""
 
 _HEAD: Final = Struct("<BBHIIq")
 _SIZE: Final = _HEAD.size
@@ -26,21 +40,27 @@ UNDECODABLE: Final = 2
 _I64: Final = 2**63 - 1
 
 
-def pack(meta: Meta, codec: int, payload: bytes, size: int, *, guessed: bool = False) -> bytes:
-    """The record of an object: `payload` is its JSON of `size` bytes, encoded by `codec`."""
+def facts_of(meta: Meta, size: int, *, guessed: bool = False) -> Facts:
+    """What the header of an object's record says; `size` is that of its JSON."""
     flags = (DELETING if meta.deletion_timestamp else 0) | (UNDECODABLE if guessed else 0)
-    text = f"{meta.uid}\0{meta.resource_version}"
+    generation = meta.generation
+    if not -_I64 <= generation <= _I64:
+        generation = _I64 if generation > 0 else -_I64
     owners = meta.owner_references
-    if owners:
-        text = "\0".join((text, *(o.uid for o in owners[:65535])))
-    header = text.encode()
-    generation = min(max(meta.generation, -_I64), _I64)
-    head = _HEAD.pack(codec, flags, len(owners) if owners else 0, len(header), size, generation)
-    return b"".join((head, header, payload))
+    if not owners:
+        return flags, size, generation, (meta.uid, meta.resource_version)
+    return flags, size, generation, (meta.uid, meta.resource_version, *(o.uid for o in owners[:65535]))
 
 
-def header_of(record: bytes) -> tuple[int, int, int, tuple[str, ...]]:
-    """Flags, plain size, generation, and the texts: uid, resourceVersion, owners' uids."""
+def pack(facts: Facts, codec: int, payload: bytes) -> bytes:
+    """The record of an object: `payload` is its JSON, encoded by `codec`."""
+    flags, size, generation, texts = facts
+    header = "\0".join(texts).encode()
+    return b"".join((_HEAD.pack(codec, flags, len(texts) - 2, len(header), size, generation), header, payload))
+
+
+def header_of(record: bytes) -> Facts:
+    """The facts that the record was packed with."""
     _codec, flags, _owners, length, size, generation = _HEAD.unpack_from(record)
     return flags, size, generation, tuple(record[_SIZE : _SIZE + length].decode().split("\0"))
 

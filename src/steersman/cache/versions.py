@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["at_least", "older"]
+__all__ = ["at_least", "later", "older"]
 
 
 def older(left: str, right: str) -> bool:
@@ -17,3 +17,11 @@ def at_least(seen: str, wanted: str) -> bool:
     if seen == wanted:
         return True
     return seen.isdecimal() and wanted.isdecimal() and int(seen) >= int(wanted)
+
+
+def later(known: str, new: str) -> str:
+    """`new`, unless it is empty or certainly older than `known`."""
+    # Equally many digits compare as text, and in a stream that is nearly always so.
+    if len(new) == len(known) and new > known:
+        return new
+    return known if not new or older(new, known) else new
