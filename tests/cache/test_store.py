@@ -11,7 +11,7 @@ from steersman.cache import Undecodable
 from steersman.cache.codecs import PLAIN, Codecs
 from steersman.cache.shareable import shareable
 from steersman.cache.store import Store
-from steersman.cache.wire import LineSplitter, Malformed, event_of, head_of, items_of, named
+from steersman.cache.wire import LineSplitter, Malformed, event_of, head_of, item_of, items_of, type_prefix
 from steersman.models import EMPTY, FrozenDict, Key, Model, ObjectMeta, PartialObjectMetadata, dynamic, metadata_of
 
 WIDGET = dynamic("widgets.example.com/v1", "Widget")
@@ -95,12 +95,13 @@ def test_what_is_no_event_is_malformed(data):
 
 def test_items_of_built_in_lists_get_their_kind_back():
     """C4: typed lists leave apiVersion and kind out of their items."""
-    assert json.loads(named(b'{"metadata":{"name":"a"}}', "v1", "Pod")) == {
+    pod = type_prefix("v1", "Pod")
+    assert json.loads(item_of(b'{"metadata":{"name":"a"}}', pod)[1]) == {
         "kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"},
     }  # fmt: skip
-    assert json.loads(named(b"{}", "v1", "Pod")) == {"kind": "Pod", "apiVersion": "v1"}
+    assert json.loads(item_of(b"{}", pod)[1]) == {"kind": "Pod", "apiVersion": "v1"}
     has = b'{"kind":"X","metadata":{}}'
-    assert named(has, "v1", "Pod") is has
+    assert item_of(has, pod)[1] is has
 
 
 def test_lines_are_joined_across_chunks_and_split_on_newlines_only():

@@ -12,7 +12,7 @@ from typing import Final
 
 import zstandard
 
-__all__ = ["PLAIN", "Codecs"]
+__all__ = ["PLAIN", "RETHINK", "Codecs"]
 
 PLAIN: Final = 0
 """The codec that leaves bytes as they are."""
@@ -23,6 +23,8 @@ LEVEL: Final = 1
 DICTIONARY: Final = 32 * 1024
 LARGE: Final = 16 * 1024
 """Objects above this compress well enough by themselves before there is a dictionary."""
+RETHINK: Final = 4 * 1024 * 1024
+"""Bytes after which to look whether the dictionary still does what it promised."""
 MOST: Final = 8
 """Dictionaries trained in the life of a store; each keeps about 150 KiB."""
 
@@ -86,7 +88,7 @@ class Codecs:
 
     def outdated(self) -> bool:
         """Whether the last megabytes compressed so much worse than promised that training anew would pay."""
-        if self.raw < 4 * 1024 * 1024:
+        if self.raw < RETHINK:
             return False
         worse = self.packed > 1.5 * self._promised * self.raw
         self.raw = self.packed = 0

@@ -18,7 +18,7 @@ from steersman.cache.index import IndexFunction
 from steersman.cache.metrics import InformerMetrics
 from steersman.cache.store import Store, Transform
 from steersman.cache.versions import at_least, later
-from steersman.cache.wire import error_of, event_of, head_of, initial_end, items_of, named
+from steersman.cache.wire import error_of, event_of, initial_end, item_of, items_of, type_prefix
 from steersman.models import Key, View
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
@@ -201,10 +201,10 @@ class Informer:
                     continue
                 event, meta, body, guessed = event_of(line)
                 if event == "BOOKMARK":
-                    if staging and initial_end(line):
-                        return Fed(meta.resource_version, lines[taken:])
                     if not staging:
                         version = later(version, meta.resource_version)
+                    elif initial_end(line):
+                        return Fed(meta.resource_version, lines[taken:])
                 elif event == "ERROR":
                     raise error_of(body, f"WATCH {self.info.path(self.scope.namespace)}")
                 elif staging:
@@ -230,9 +230,9 @@ class Informer:
         """Take one page of a list into the new content; its version and the token of the next. Raises `Malformed`."""
         version, token, items = items_of(page)
         stage = self.store.stage
-        api_version, kind = self.info.api_version, self.info.kind
+        prefix = type_prefix(self.info.api_version, self.info.kind)
         for item in items:
-            meta, body, guessed = head_of(named(bytes(item), api_version, kind))
+            meta, body, guessed = item_of(bytes(item), prefix)
             stage("ADDED", meta, body, guessed)
         self._took_in(len(items))
         return version, token

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar
 
 from steersman.cache import records
-from steersman.cache.codecs import PLAIN, Codecs
+from steersman.cache.codecs import PLAIN, RETHINK, Codecs
 from steersman.cache.entry import Change, Entry, Undecodable
 from steersman.cache.index import Declared, Index, IndexFunction, key_of_member, member_of
 from steersman.cache.shareable import shareable
@@ -177,11 +177,12 @@ class Store:
             if uid in self._gone:
                 return ()
             return (Change("add", key, None, self._put(content, None, key, meta, body, guessed)),)
-        before = Entry(self, key, old)
-        known = before.resource_version
+        facts = records.header_of(old)
+        known_uid, known = facts[3][:2]
         if older(version, known):
             return ()
-        if before.uid == uid:
+        before = Entry(self, key, old, None, facts)
+        if known_uid == uid:
             if version == known and known:
                 return ()
             return (Change("update", key, before, self._put(content, old, key, meta, body, guessed)),)
@@ -303,7 +304,8 @@ class Store:
 
     def tidy(self) -> None:
         """Train the dictionary when there is enough to learn from, or when the objects have outgrown it."""
-        self._tidy(self._staged or self._content)
+        if self._trained_on < ENOUGH or self._codecs.raw >= RETHINK:
+            self._tidy(self._staged or self._content)
 
     # Parts.
 

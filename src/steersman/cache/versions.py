@@ -7,6 +7,9 @@ __all__ = ["at_least", "later", "older"]
 
 def older(left: str, right: str) -> bool:
     """Whether `left` is certainly older than `right`; false where the two cannot be compared."""
+    # Equally many digits compare as text, and in a stream that is nearly always so.
+    if len(left) == len(right) and left >= right:
+        return False
     if left.isdecimal() and right.isdecimal():
         return int(left) < int(right)
     return False
@@ -21,7 +24,4 @@ def at_least(seen: str, wanted: str) -> bool:
 
 def later(known: str, new: str) -> str:
     """`new`, unless it is empty or certainly older than `known`."""
-    # Equally many digits compare as text, and in a stream that is nearly always so.
-    if len(new) == len(known) and new > known:
-        return new
     return known if not new or older(new, known) else new

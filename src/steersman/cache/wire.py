@@ -24,8 +24,9 @@ __all__ = [
     "event_of",
     "head_of",
     "initial_end",
+    "item_of",
     "items_of",
-    "named",
+    "type_prefix",
 ]
 
 INITIAL_END: Final = "k8s.io/initial-events-end"
@@ -103,8 +104,10 @@ _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_plain = msgspec.json.Decoder().decode
 
 _PREFIX: Final = {
-    t: f'{{"type":"{t}","object":'.encode() for t in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
+    t: (prefix := f'{{"type":"{t}","object":'.encode(), len(prefix))
+    for t in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
 }
+_UNKNOWN: Final = (b"\n", 0)  # which no line starts with
 _CLOSING, _COMMA = ord("}"), ord(",")
 
 
@@ -151,24 +154,24 @@ def event_of(line: bytes) -> tuple[str, Meta, bytes, bool]:
         event = _decode_event(line)
     except msgspec.DecodeError:
         return _event_the_long_way(line)
-    prefix = _PREFIX.get(event.type)
-    if prefix is None or line[-1] != _CLOSING or not line.startswith(prefix):
+    kind, meta = event.type, event.object.metadata
+    prefix, begin = _PREFIX.get(kind, _UNKNOWN)
+    if not line.startswith(prefix) or line[-1] != _CLOSING:
         return _event_the_long_way(line)
-    meta = event.object.metadata
     managed = meta.managed_fields
     if managed is UNSET:
-        return event.type, meta, line[len(prefix) : -1], False
+        return kind, meta, line[begin:-1], False
     start = line.find(_MANAGED)
-    value = start + 16
-    end = value + len(managed)
+    value = bytes(managed)
+    end = start + 16 + len(value)
     # Exact only where this is the one place of that name; anything else takes the slow and certain way.
-    if start < 0 or line.find(_MANAGED, end) >= 0 or line[value:end] != bytes(managed):
-        return event.type, meta, _without_managed_fields(line[len(prefix) : -1]), False
+    if start < 0 or not line.startswith(value, start + 16) or line.find(_MANAGED, end) >= 0:
+        return kind, meta, _without_managed_fields(line[begin:-1]), False
     if line[end] == _COMMA:
         end += 1
     elif line[start - 1] == _COMMA:
         start -= 1
-    return event.type, meta, line[len(prefix) : start] + line[end:-1], False
+    return kind, meta, line[begin:start] + line[end:-1], False
 
 
 def _event_the_long_way(line: bytes) -> tuple[str, Meta, bytes, bool]:
@@ -182,19 +185,28 @@ def _event_the_long_way(line: bytes) -> tuple[str, Meta, bytes, bool]:
 
 def head_of(body: bytes) -> tuple[Meta, bytes, bool]:
     """Metadata, bytes without managedFields, and whether the metadata had to be guessed at; raises `Malformed`."""
+    return item_of(body, b"")
+
+
+def item_of(body: bytes, named: bytes) -> tuple[Meta, bytes, bool]:
+    """As `head_of`, for an item of a list; where it lacks its kind it gets `named`, the start of an object."""
     try:
-        meta = _decode_head(body).metadata
+        head = _decode_head(body)
     except msgspec.ValidationError:
         return lenient_head(body), _without_managed_fields(body), True
     except msgspec.DecodeError as problem:
         raise Malformed(f"an object is no JSON: {problem}") from None
+    if named and not head.kind:
+        rest = body[body.index(b"{") + 1 :]
+        body = b"%s%s%s" % (named, b"" if rest.lstrip().startswith(b"}") else b",", rest)
+    meta = head.metadata
     managed = meta.managed_fields
     if managed is UNSET:
         return meta, body, False
     start = body.find(_MANAGED)
-    value = start + 16
-    end = value + len(managed)
-    if start < 0 or body.find(_MANAGED, end) >= 0 or body[value:end] != bytes(managed):
+    value = bytes(managed)
+    end = start + 16 + len(value)
+    if start < 0 or not body.startswith(value, start + 16) or body.find(_MANAGED, end) >= 0:
         return meta, _without_managed_fields(body), False
     if body[end] == _COMMA:
         end += 1
@@ -269,13 +281,6 @@ def items_of(page: bytes) -> tuple[str, str, list[Raw]]:
     return decoded.metadata.resource_version, decoded.metadata.continue_ or "", decoded.items or []
 
 
-def named(body: bytes, api_version: str, kind: str) -> bytes:
-    """`body` with apiVersion and kind put back, which the items of built-in kinds' lists lack."""
-    try:
-        if _decode_head(body).kind:
-            return body
-    except msgspec.DecodeError:
-        return body
-    rest = body[body.index(b"{") + 1 :]
-    comma = b"" if rest.lstrip().startswith(b"}") else b","
-    return b'{"kind":"%s","apiVersion":"%s"%s%s' % (kind.encode(), api_version.encode(), comma, rest)
+def type_prefix(api_version: str, kind: str) -> bytes:
+    """The start of an object with its kind and apiVersion, which the items of built-in kinds' lists lack."""
+    return b'{"kind":"%s","apiVersion":"%s"' % (kind.encode(), api_version.encode())
