@@ -99,6 +99,7 @@ class Api:
             except PatchError as problem:
                 raise _error(Invalid, 422, str(problem)) from None
         else:
+            patch = MergePatch(json.loads(patch.encode()))
             _check_preconditions(before, patch.body)
             after = patch.apply(before)
         after = json.loads(json.dumps(after))

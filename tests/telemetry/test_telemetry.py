@@ -28,6 +28,28 @@ def test_a_json_line_carries_the_context_that_was_bound():
     assert "reconcile_id" not in idle
 
 
+def test_values_may_be_asked_for_when_a_line_is_written():
+    out = io.StringIO()
+    log.configure(format="json", stream=out)
+    asked = []
+
+    def ask():
+        asked.append(1)
+        return {"reconcile_id": "r2", "kind": "HelloApp"}
+
+    token = log.CONTEXT.set(ask)
+    log.get_logger("tests").debug("chatter")
+    log.get_logger("tests").info("applied", kind="Deployment")
+    logging.getLogger("somebody.else").warning("watch out")
+    log.CONTEXT.reset(token)
+    log.get_logger("tests").info("idle")
+    applied, foreign, idle = lines(out)
+    assert (applied["reconcile_id"], applied["kind"]) == ("r2", "Deployment")
+    assert foreign["reconcile_id"] == "r2"
+    assert "reconcile_id" not in idle
+    assert len(asked) == 2
+
+
 def test_lines_below_the_level_are_not_written():
     out = io.StringIO()
     log.configure(level="warning", format="json", stream=out)

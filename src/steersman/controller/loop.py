@@ -7,7 +7,7 @@ retry, a quiet retry or a report; nothing it raises ends a worker.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
@@ -76,7 +76,7 @@ class Worker:
         """Work until the queue is shut down, or this task is cancelled."""
         task = asyncio.current_task()
         assert task is not None
-        log.bind(**self._names)
+        log.CONTEXT.set(self._context)
         self.deadline = Deadline(task, self._timeout)
         yielded = 0.0
         try:
@@ -97,12 +97,6 @@ class Worker:
         key, queue, stats = request.key, self._queue, self._stats
         self.request = request
         CURRENT_REQUEST.set(request)
-        log.bind(
-            namespace=key.namespace,
-            name=key.name,
-            reconcile_id=request.reconcile_id,
-            reasons=request.reasons,
-        )
         started = queue.now()
         stats.active += 1
         deadline.start(started)
@@ -124,6 +118,19 @@ class Worker:
             stats.active -= 1
             stats.seconds.observe(queue.now() - started)
             self.request = None
+
+    def _context(self) -> Mapping[str, Any]:
+        """What the lines of a reconcile carry (R5); asked only when one is written."""
+        request = CURRENT_REQUEST.get()
+        if request is None:
+            return self._names
+        return {
+            **self._names,
+            "namespace": request.key.namespace,
+            "name": request.key.name,
+            "reconcile_id": request.reconcile_id,
+            "reasons": request.reasons,
+        }
 
     def _is_timeout(self, deadline: Deadline) -> bool:
         if not deadline.fired:

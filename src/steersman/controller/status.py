@@ -6,28 +6,28 @@ namesake is never written to, and the resourceVersion when it replaces a list, s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar, cast
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 
 from steersman.client.errors import NotFound
 from steersman.controller.request import TerminalError
+from steersman.controller.status_diff import difference
 from steersman.models import (
     Condition,
     KindLike,
     PartialObjectMetadata,
     Resource,
-    info_of,
+    encode,
     metadata_of,
     replace,
-    to_dict,
 )
 from steersman.models.conditions import merge_conditions
 from steersman.models.patches import MergePatch
 from steersman.telemetry.clock import Now, utc_now
 
-__all__ = ["NoStatusSubresource", "PatchClient", "patch_status", "prepared"]
+__all__ = ["NoStatusSubresource", "PatchClient", "Written", "patch_status", "prepared", "write_status"]
 
 R = TypeVar("R", bound=Resource)
 
@@ -65,14 +65,28 @@ class NoStatusSubresource(TerminalError):  # noqa: N818 - says what is missing
         )
 
 
+class StatusPatch:
+    """A merge patch of `/status`, encoded once."""
+
+    __slots__ = ("_body",)
+
+    content_type: ClassVar[str] = MergePatch.content_type
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def encode(self) -> bytes:
+        """The request's body."""
+        return self._body
+
+
 def prepared(old: Any, new: Any, generation: int, now: Now) -> Any:
     """`new` as it is written: transition times kept from `old`, `observedGeneration` filled in where it is open."""
-    fields: tuple[str, ...] = getattr(new, "__struct_fields__", ())
+    observes, has_conditions = _conventions(new.__class__)
     changes: dict[str, Any] = {}
-    if "observed_generation" in fields and not new.observed_generation:
+    if observes and not new.observed_generation and generation:
         changes["observed_generation"] = generation
-    conditions = getattr(new, "conditions", None) if "conditions" in fields else None
-    if conditions and isinstance(conditions[0], Condition):
+    if has_conditions and (conditions := new.conditions) and isinstance(conditions[0], Condition):
         before = getattr(old, "conditions", ()) if type(old) is type(new) else ()
         merged = merge_conditions(before, conditions, now(), generation)
         if merged != conditions:
@@ -80,33 +94,22 @@ def prepared(old: Any, new: Any, generation: int, now: Now) -> Any:
     return replace(new, **changes) if changes else new
 
 
-def _has_list(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(_has_list(v) for v in cast("Mapping[str, Any]", value).values())
-    return isinstance(value, list)
+@cache
+def _conventions(kind: type[Any]) -> tuple[bool, bool]:
+    fields: tuple[str, ...] = kind.__struct_fields__
+    return "observed_generation" in fields, "conditions" in fields
 
 
-def status_patch(obj: Any, old: Any, new: Any) -> MergePatch | None:
+def status_patch(obj: Any, old: Any, new: Any) -> StatusPatch | None:
     """The patch of `/status`, or None when there is nothing to write."""
-    before, after = (to_dict(v) if v is not None else {} for v in (old, new))
-    body = cast("dict[str, Any]", MergePatch.diff(before, after).body)
+    body, lists = difference(old, new)
     if not body:
         return None
-    metadata: dict[str, Any] = {"uid": obj.metadata.uid} if obj.metadata.uid else {}
-    if obj.metadata.resource_version and _touches_list(before, body):
-        metadata["resourceVersion"] = obj.metadata.resource_version
-    return MergePatch({"metadata": metadata, "status": body} if metadata else {"status": body})
-
-
-def _touches_list(before: Any, body: Mapping[str, Any]) -> bool:
-    """Whether the patch replaces or removes a list."""
-    present = cast("Mapping[str, Any]", before if isinstance(before, Mapping) else {})
-    for name, value in body.items():
-        if _has_list(value) or (value is None and _has_list(present.get(name))):
-            return True
-        if isinstance(value, Mapping) and _touches_list(present.get(name), cast("Mapping[str, Any]", value)):
-            return True
-    return False
+    uid, version = obj.metadata.uid, obj.metadata.resource_version
+    metadata: dict[str, Any] = {"uid": uid} if uid else {}
+    if version and lists:
+        metadata["resourceVersion"] = version
+    return StatusPatch(encode({"metadata": metadata, "status": body} if metadata else {"status": body}))
 
 
 async def _exists(client: StatusClient, obj: Resource) -> bool:
@@ -118,6 +121,51 @@ async def _exists(client: StatusClient, obj: Resource) -> bool:
     except NotFound:
         return False
     return found.metadata.uid == metadata.uid
+
+
+class Written(NamedTuple):
+    """What a status write left: the status that is live, and the object's resourceVersion since."""
+
+    status: Any
+    resource_version: str
+
+
+async def write_status(
+    client: StatusClient,
+    obj: Resource,
+    status: Any,
+    *,
+    now: Now = utc_now,
+    field_manager: str | None = None,
+) -> Written | None:
+    """`patch_status` for whoever does not need the object: None when it is gone, and its own version when unchanged."""
+    kind = obj.__class__
+    info = kind.__resource__
+    if not info.has_status or "status" not in kind.__struct_fields__:
+        raise TypeError(f"{info.kind} has no status: give the class a `status` field, or return nothing")
+    metadata = obj.metadata
+    old: Any = cast(Any, obj).status
+    if isinstance(status, msgspec.Struct):
+        status = prepared(old, status, metadata.generation, now)
+    patch = status_patch(obj, old, status)
+    if patch is None:
+        return Written(old, metadata.resource_version)
+    try:
+        answer = await client.patch(
+            kind,
+            metadata.name,
+            patch,
+            metadata.namespace or None,
+            subresource="status",
+            want="metadata",
+            field_manager=field_manager,
+        )
+    except NotFound as problem:
+        # A missing sub-resource and a missing object are answered in the same words.
+        if await _exists(client, obj):
+            raise NoStatusSubresource(info.kind, info.crd_name) from problem
+        return None
+    return Written(status, answer.metadata.resource_version)
 
 
 async def patch_status(
@@ -135,30 +183,11 @@ async def patch_status(
     Raises `Conflict` when lists are replaced and the object has changed since, `NoStatusSubresource` when the
     cluster's CustomResourceDefinition does not have one, `TypeError` when the class has no status.
     """
-    info = info_of(obj)
-    if not info.has_status or "status" not in getattr(type(obj), "__struct_fields__", ()):
-        raise TypeError(f"{info.kind} has no status: give the class a `status` field, or return nothing")
-    old: Any = cast(Any, obj).status
-    if isinstance(status, msgspec.Struct):
-        status = prepared(old, status, obj.metadata.generation, now)
-    patch = status_patch(obj, old, status)
-    if patch is None:
-        return obj
-    metadata = obj.metadata
-    try:
-        answer = await client.patch(
-            type(obj),
-            metadata.name,
-            patch,
-            metadata.namespace or None,
-            subresource="status",
-            want="metadata",
-            field_manager=field_manager,
-        )
-    except NotFound as problem:
-        # A missing sub-resource and a missing object are answered in the same words.
-        if await _exists(client, obj):
-            raise NoStatusSubresource(info.kind, info.crd_name) from problem
+    written = await write_status(client, obj, status, now=now, field_manager=field_manager)
+    if written is None:
         return None
-    written = replace(metadata, resource_version=answer.metadata.resource_version)
-    return replace(obj, metadata=written, status=status)
+    metadata = obj.metadata
+    if written.resource_version == metadata.resource_version and written.status is cast(Any, obj).status:
+        return obj
+    metadata = replace(metadata, resource_version=written.resource_version)
+    return replace(obj, metadata=metadata, status=written.status)

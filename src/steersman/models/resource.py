@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast, dataclass_transform
 from urllib.parse import quote
@@ -41,6 +42,15 @@ T_co = TypeVar("T_co", covariant=True)
 _DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
+
+
+_is_safe = re.compile(r"[a-zA-Z0-9._-]*", re.ASCII).fullmatch
+
+
+@lru_cache(maxsize=4096)
+def _collection_path(group: str, version: str, plural: str, namespace: str) -> str:
+    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    return f"{root}/namespaces/{quote(namespace, safe='')}/{plural}" if namespace else f"{root}/{plural}"
 
 
 class GVK(NamedTuple):
@@ -111,15 +121,13 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """The URL path of the collection, an object or a sub-resource of it, percent-encoded."""
-        parts = [f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"]
-        if namespace and self.namespaced:
-            parts.append(f"namespaces/{quote(namespace, safe='')}")
-        parts.append(self.plural)
+        path = _collection_path(self.group, self.version, self.plural, (namespace or "") if self.namespaced else "")
+        # Nearly all names are DNS names, of which every character stands for itself.
         if name is not None:
-            parts.append(quote(name, safe=""))
+            path = f"{path}/{name if _is_safe(name) else quote(name, safe='')}"
         if subresource:
-            parts.append(quote(subresource, safe="/"))
-        return "/".join(parts)
+            path = f"{path}/{subresource if _is_safe(subresource) else quote(subresource, safe='/')}"
+        return path
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.version}.{self.group}" if self.group else f"{self.plural}.{self.version}"

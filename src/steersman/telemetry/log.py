@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, MutableMapping
+from contextvars import ContextVar
 from typing import Any, Protocol, TextIO, cast
 
 import structlog
 
-__all__ = ["Logger", "bind", "configure", "get_logger", "unbind"]
+__all__ = ["CONTEXT", "Logger", "bind", "configure", "get_logger", "merge_context", "unbind"]
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+CONTEXT: ContextVar[Callable[[], Mapping[str, Any]] | None] = ContextVar("steersman_log_context", default=None)
+"""What to ask for values when a line is really written: for loops that change their values more often than they log."""
 
 
 class Logger(Protocol):
@@ -43,6 +48,15 @@ def unbind(tokens: Mapping[str, Any]) -> None:
     structlog.contextvars.reset_contextvars(**tokens)
 
 
+def merge_context(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A structlog processor: adds what `CONTEXT` says; what the line says itself goes first.
+
+    `configure` installs it. Whoever configures structlog otherwise puts it behind `merge_contextvars`.
+    """
+    ask = CONTEXT.get()
+    return event if ask is None else {**ask(), **event}
+
+
 def configure(*, level: str = "info", format: str = "auto", stream: TextIO | None = None) -> None:
     """Set up logging for the process.
 
@@ -57,6 +71,7 @@ def configure(*, level: str = "info", format: str = "auto", stream: TextIO | Non
     console = format == "console" or (format == "auto" and out.isatty())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
+        merge_context,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]

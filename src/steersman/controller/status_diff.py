@@ -1,0 +1,115 @@
+"""The difference of two statuses as a JSON merge patch, field by field, encoding nothing that stays as it is.
+
+Says exactly what `MergePatch.diff` of the two wire forms says, and costs a tenth. Models of one class are walked by
+their fields; everything that is not a plain scalar or a model is compared in its wire form, which is what counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple, cast
+
+import msgspec
+
+from steersman.models import Model, to_dict
+from steersman.models.base import fields_of
+from steersman.models.patches import MergePatch
+from steersman.models.wire import encode
+
+__all__ = ["Difference", "difference"]
+
+_SCALARS: Final = frozenset({str, int, bool})
+_NOTHING: Final = object()
+_parse: Final = msgspec.json.Decoder().decode
+
+
+class Difference(NamedTuple):
+    """What to set and, as `None`, to remove; and whether lists are replaced or removed, which needs a lock (A3)."""
+
+    body: dict[str, Any]
+    lists: bool
+
+
+class _Elsewise(Exception):  # noqa: N818 - a way out, not an error
+    """A value whose wire form is not for the fast path to know."""
+
+
+def difference(old: Any, new: Any) -> Difference:
+    """What turns the status `old` into `new`: models, mappings, or `None`. Values of the body may be models.
+
+    Raises `PatchError` where `new` holds a null, which a merge patch cannot say.
+    """
+    if isinstance(new, Model) and new.__class__ is old.__class__:
+        try:
+            return _of_models(old, new)
+        except _Elsewise:
+            pass
+    before, after = (to_dict(v) if v is not None else {} for v in (old, new))
+    return _of_wire(before, after)
+
+
+def _of_models(old: Any, new: Any) -> Difference:
+    body: dict[str, Any] = {}
+    lists = False
+    for name, wire, default in _fields(new.__class__):
+        a, b = getattr(old, name), getattr(new, name)
+        if a is b:
+            continue
+        kind = b.__class__
+        if kind in _SCALARS and (a is default or a.__class__ is kind) and b is not default:
+            if a is default or a != b:
+                body[wire] = b
+            continue
+        if b is not default and a is not default and a.__class__ is kind and isinstance(b, Model):
+            found = _of_models(a, b)
+            if found.body:
+                body[wire] = found.body
+        else:
+            before = {} if a is default else {wire: _wire(a)}
+            after = {} if b is default else {wire: _wire(b)}
+            found = _of_wire(before, after)
+            body.update(found.body)
+        lists = lists or found.lists
+    return Difference(body, lists)
+
+
+def _of_wire(before: Any, after: Any) -> Difference:
+    body = cast("dict[str, Any]", MergePatch.diff(before, after).body)
+    return Difference(body, _touches_list(before, body))
+
+
+@cache
+def _fields(kind: type[Model]) -> tuple[tuple[str, str, object], ...]:
+    """Name, wire name, and the value that is left out by identity, as msgspec does it; scalars never are."""
+    config = kind.__struct_config__
+    if not config.omit_defaults or config.array_like or config.tag is not None:
+        raise _Elsewise
+    found: list[tuple[str, str, object]] = []
+    for f in fields_of(kind):
+        if f.default_factory is not msgspec.NODEFAULT and f.default_factory in (list, dict, set):
+            raise _Elsewise  # left out by emptiness, not by identity
+        default = _NOTHING if f.default is msgspec.NODEFAULT else f.default
+        found.append((f.name, f.encode_name, default))
+    return tuple(found)
+
+
+def _wire(value: Any) -> Any:
+    return _parse(encode(value))
+
+
+def _has_list(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_has_list(v) for v in cast("Mapping[str, Any]", value).values())
+    return isinstance(value, list)
+
+
+def _touches_list(before: Any, body: Mapping[str, Any]) -> bool:
+    """Whether the patch replaces or removes a list."""
+    present = cast("Mapping[str, Any]", before if isinstance(before, Mapping) else {})
+    for name, value in body.items():
+        if _has_list(value) or (value is None and _has_list(present.get(name))):
+            return True
+        if isinstance(value, Mapping) and _touches_list(present.get(name), cast("Mapping[str, Any]", value)):
+            return True
+    return False
