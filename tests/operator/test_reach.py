@@ -66,7 +66,9 @@ async def test_kinds_that_are_not_declared_are_refused_with_the_way_out():
     """C6: nothing is watched, or silently read as empty, because somebody forgot to declare it."""
     async with reading() as (reach, _):
         for read in (lambda: reach.get(view_of(Pod), Key("n", "p")), lambda: reach.list(view_of(Pod), "n", None, None)):
-            with pytest.raises(NotCached, match=r"controller thing does not declare Pod: add it to reads="):
+            with pytest.raises(
+                NotCached, match=r"controller thing does not declare that it reads Pod: add it to reads="
+            ):
                 read()
 
 

@@ -168,10 +168,14 @@ async def test_undeclared_kinds_are_read_from_the_server_and_never_watched(world
 
     @operator.controller
     async def reconcile(obj: Thing, ctx: Context) -> None:
-        with pytest.raises(NotCached, match=r"does not declare ConfigMap: add it to reads=.*await ctx\.fetch"):
+        with pytest.raises(
+            NotCached, match=r"does not declare that it reads ConfigMap: add it to reads=.*await ctx\.fetch"
+        ):
             ctx.get(ConfigMap, "settings")
         with pytest.raises(NotCached):
             ctx.list(ConfigMap)
+        with pytest.raises(NotCached, match=r"that it reads Thing: add it to reads="):
+            ctx.list(Thing)
         found["one"] = await ctx.fetch(ConfigMap, "settings")
         found["none"] = await ctx.fetch(ConfigMap, "nothing")
         found["all"] = await ctx.fetch_list(ConfigMap, labels={"a": "b"})

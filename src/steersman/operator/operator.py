@@ -126,10 +126,10 @@ class Operator:
         `reconcile` method works too.
 
         `owns` watches children by controller reference and allows writing them; `reads` caches kinds for `ctx.get`
-        and `ctx.list`; `watches` maps changes of other kinds. `where` filters changes of the reconciled kind.
-        `timeout` (seconds) ends one reconcile with a retry. `debounce` waits for so many quiet seconds before
-        reconciling, at most ten times as long. `name` is the kind in lower case by default; a second controller of a
-        kind needs one. `kind` is for dynamic and metadata views.
+        and `ctx.list`, the reconciled kind too if others of it are read; `watches` maps changes of other kinds.
+        `where` filters changes of the reconciled kind. `timeout` (seconds) ends one reconcile with a retry.
+        `debounce` waits for so many quiet seconds before reconciling, at most ten times as long. `name` is the kind
+        in lower case by default; a second controller of a kind needs one. `kind` is for dynamic and metadata views.
         """
 
         def declare(function: Any) -> Any:

@@ -59,7 +59,11 @@ class LabelIndexes:
 
 
 class Reach:
-    """Which kinds one controller may read from the cache: those it declares, whose sync it awaits (C3, C6)."""
+    """Which kinds one controller may read from the cache: those it declares, whose sync it awaits (C3, C6).
+
+    The kind that it reconciles is not among them unless it says so: each reconcile is given its object, and only who
+    reads others of its kind need wait for the status writes of all other workers (C2).
+    """
 
     def __init__(self, cache: Cache, indexes: LabelIndexes, views: Iterable[View[Any]], whose: str) -> None:
         self._cache = cache
@@ -97,8 +101,8 @@ class Reach:
     def _check(self, view: View[Any]) -> None:
         if view.info.gvk not in self._kinds:
             raise NotCached(
-                f"{self._whose} does not declare {view.info.kind}: add it to reads=[…], or read it from the API server"
-                f" with `await ctx.fetch(…)`"
+                f"{self._whose} does not declare that it reads {view.info.kind}: add it to reads=[…], or read it from"
+                " the API server with `await ctx.fetch(…)`"
             )
 
     async def settled(self) -> None:

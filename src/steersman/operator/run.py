@@ -278,6 +278,7 @@ class Replica:
             if hook.when != when:
                 continue
             try:
+                await reach.settled()
                 await _call(hook.handler, runtime, reach)
             except Exception as problem:
                 log.exception("a hook failed", when=when, declared=str(hook.place))

@@ -76,7 +76,7 @@ class Wiring:
             self._attach(None)
 
     def _wire(self, declared: ControllerDeclaration, runtime: Runtime, settings: Settings) -> Wired:
-        views = [declared.kind, *declared.owns, *declared.reads, *(view_of(w.kind) for w in declared.watches)]
+        views = [*declared.owns, *declared.reads, *(view_of(w.kind) for w in declared.watches)]
         first = next(c for c in self._operator.controllers if c.kind.info.gvk == declared.kind.info.gvk)
         finalizers = [f for f in self._operator.finalizers if f.kind.info.gvk == declared.kind.info.gvk]
         reconciler = Reconciler(
