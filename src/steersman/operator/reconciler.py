@@ -17,12 +17,13 @@ from steersman.cache import Entry, Undecodable
 from steersman.controller import Request, Result, TerminalError
 from steersman.controller.blocking import run_blocking
 from steersman.controller.finalizers import Finalizer, FinalizerState, run_finalizers
-from steersman.controller.status import patch_status
-from steersman.models import Dynamic, MergePatch, metadata_of
+from steersman.controller.request import StatusWritten
+from steersman.controller.status import write_status
+from steersman.models import Dynamic, MergePatch, metadata_of, view_of
 from steersman.operator.context import SyncContext
 from steersman.operator.declarations import ControllerDeclaration, FinalizerDeclaration, Handler
 from steersman.operator.metrics import UNDECODABLE_RECONCILES
-from steersman.operator.reach import Reach
+from steersman.operator.reach import BARRIER, Reach
 from steersman.operator.runtime import Runtime
 from steersman.telemetry.log import get_logger
 
@@ -43,6 +44,9 @@ class Reconciler:
     ) -> None:
         self.declaration = declaration
         self._view = declaration.kind
+        watched = (view_of(w.kind) for w in declaration.watches)
+        self._whole = tuple(dict.fromkeys((*declaration.owns, *declaration.reads, *watched)))
+        """Kinds of which no own write may be missing when a reconcile starts (C2)."""
         self._finalizers = tuple(finalizers)
         self._runtime = runtime
         self._reach = reach
@@ -65,7 +69,10 @@ class Reconciler:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _reconcile(self, request: Request) -> Result | None:
-        await self._reach.settled()
+        cache = self._runtime.cache
+        for view in self._whole:  # other kinds may be listed, of the own one the own object counts
+            if cache.outstanding(view):
+                await cache.read_barrier(view, timeout=BARRIER)
         entry = await self._runtime.live.entry(self._view, request.key)
         if entry is None:
             return None
@@ -117,14 +124,22 @@ class Reconciler:
             status, after = returned, None
         if status is not None:
             self._check_status(status)
-            await self._write_status(obj, status)
+            if self._view.form == "typed":
+                return await self._write_status(obj, status, after)
+            await self._write_plain_status(obj, status)
         return None if after is None else Result(requeue_after=after)
 
-    async def _write_status(self, obj: Any, status: Any) -> None:
+    async def _write_status(self, obj: Any, status: Any, after: float | None) -> Result | None:
         runtime = self._runtime
-        if self._view.form == "typed":
-            await patch_status(runtime.client, obj, status, now=runtime.now, field_manager=runtime.field_manager)
-            return
+        written = await write_status(runtime.client, obj, status, now=runtime.now, field_manager=runtime.field_manager)
+        if written is None or written.resource_version == obj.metadata.resource_version:
+            return None if after is None else Result(requeue_after=after)
+        return StatusWritten(
+            requeue_after=after, status=written.status, obj=obj, resource_version=written.resource_version
+        )
+
+    async def _write_plain_status(self, obj: Any, status: Any) -> None:
+        runtime = self._runtime
         if isinstance(obj, Dynamic) and obj.get("status") == status:
             return
         metadata, patch = obj.metadata, MergePatch({"metadata": {"uid": obj.metadata.uid}, "status": status})

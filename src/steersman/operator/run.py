@@ -46,6 +46,7 @@ __all__ = ["HookFailed", "Replica", "run_operator"]
 log = get_logger("operator")
 
 _LONGEST_WAIT = 15.0
+_LONGEST_CLOSE = 5.0
 
 
 class HookFailed(Exception):  # noqa: N818 - it says what happened
@@ -308,7 +309,7 @@ class Replica:
             await recorder.drain(2.0)
         await _cancelled(*self._tasks)
         wiring.close()
-        await cache.close()
+        await _close(cache)
         if self._hold is not None:
             await _cancelled(self._hold)
         if self.elector is not None:
@@ -396,6 +397,20 @@ async def _first(*tasks: asyncio.Future[Any]) -> None:
 
 
 async def _cancelled(*tasks: asyncio.Task[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    """Cancel tasks and wait for their end. Once more where it takes: a cancellation can meet a result and get lost."""
+    left = {task for task in tasks if not task.done()}
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=1.0)
+
+
+async def _close(cache: Cache) -> None:
+    """Close the cache; the lease must be released even if a watch does not end."""
+    closing = asyncio.create_task(cache.close())
+    _, late = await asyncio.wait({closing}, timeout=_LONGEST_CLOSE)
+    if late:
+        log.warning("a watch does not end; leaving it behind")
+        closing.cancel()
+    else:
+        closing.result()

@@ -58,13 +58,14 @@ class Runtime:
         self.waits = waits
         """Off in a dry run, where no write ever comes back."""
         self.stopping = False
+        self._log = get_logger("reconcile")
 
     def reach(self, views: Iterable[View[Any]], whose: str) -> Reach:
         """What a controller, timer or hook may read."""
         return Reach(self.cache, self.indexes, views, whose)
 
     def context(self, reach: Reach, request: Request | None, owner: Any) -> Context:
-        return Context(self, reach, request, owner, get_logger("reconcile"))
+        return Context(self, reach, request, owner, self._log)
 
     async def seen(self, obj: Any, kind: View[Any] | None = None) -> None:
         """Wait until the cache has what a write has just answered, where it watches that kind (C2)."""
