@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, cast
 
 from steersman.controller.blocking import is_async, run_blocking
+from steersman.controller.echoes import Echoes
 from steersman.controller.loop import OnError, Reconcile, Worker
 from steersman.controller.metrics import ControllerStats, collector
 from steersman.controller.queue import Debounce, WorkQueue
@@ -29,7 +30,7 @@ _log = get_logger("controller")
 
 
 class Controller:
-    """Reconciles keys with `workers` workers.
+    """Reconciles keys with `workers` workers. The status that a reconcile returns does not wake it again.
 
     `reconcile` is `async def (Request) -> Result | None`, or a plain `def`, which runs in a pool of as many threads as
     there are workers. `timeout` (seconds) cuts a run off; a plain function cannot be cut off, so it is reported and
@@ -59,6 +60,7 @@ class Controller:
         rng = rng or Random()  # noqa: S311 - jitter and ids, no secrets
         self.queue: WorkQueue[Key] = WorkQueue(name, rng=rng, backoff=backoff, debounce=debounce)
         self.stats = ControllerStats(workers)
+        self.echoes = Echoes()
         self._rng = rng
         self._timeout = timeout
         self._on_error = on_error
@@ -75,7 +77,7 @@ class Controller:
 
     def watch(self, source: Source) -> None:
         """Feed the queue from `source` too, at any time: what its informer holds already is told as initial."""
-        handler = SourceHandler(source, self.queue, self.stats, self._rng, self.name)
+        handler = SourceHandler(source, self.queue, self.stats, self._rng, self.name, self.echoes)
         self._handlers.append(handler)
         source.informer.add_handler(handler)
 
@@ -144,6 +146,7 @@ class Controller:
             self._reconcile,
             self.stats,
             new_id,
+            self.echoes,
             timeout=self._timeout,
             on_error=self._on_error,
         )

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from steersman.client.errors import ClientError, Conflict
 from steersman.controller.deadline import Deadline
+from steersman.controller.echoes import Echoes
 from steersman.controller.metrics import ControllerStats
 from steersman.controller.queue import QueueClosed, WorkQueue
-from steersman.controller.request import Request, Result, Retry, TerminalError
+from steersman.controller.request import Request, Result, Retry, StatusWritten, TerminalError
 from steersman.models import Key
 from steersman.telemetry import log
 
@@ -57,6 +58,7 @@ class Worker:
         reconcile: Reconcile,
         stats: ControllerStats,
         new_id: Callable[[], str],
+        echoes: Echoes,
         *,
         timeout: float | None = None,
         on_error: OnError | None = None,
@@ -67,6 +69,7 @@ class Worker:
         self._new_id = new_id
         self._timeout = timeout
         self._on_error = on_error
+        self._echoes = echoes
         self._names = {"controller": controller, "kind": kind}
         self._log = log.get_logger("controller")
         self.deadline: Deadline | None = None
@@ -144,6 +147,8 @@ class Worker:
             self._stats.success += 1
             self._queue.done(request.key)
         elif isinstance(result, Result):
+            if result.__class__ is StatusWritten:
+                self._echoes.expect(cast(StatusWritten, result))
             if result.requeue_after is None:
                 self._stats.success += 1
             else:

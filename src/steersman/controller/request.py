@@ -11,7 +11,7 @@ import msgspec
 
 from steersman.models import Key
 
-__all__ = ["Request", "Result", "Retry", "TerminalError"]
+__all__ = ["Request", "Result", "Retry", "StatusWritten", "TerminalError"]
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
@@ -33,6 +33,16 @@ class Result(msgspec.Struct, frozen=True):
 
     requeue_after: float | None = None
     status: Any = None
+
+
+class StatusWritten(Result, frozen=True, kw_only=True):
+    """A result whose `status` has been written to `obj`, the object as it was read, by whoever wraps the reconcile.
+
+    `resource_version` is what the write left. That write, coming back through the watch, does not wake the controller.
+    """
+
+    obj: Any
+    resource_version: str
 
 
 class Retry(Exception):  # noqa: N818 - it asks for something, and is no error

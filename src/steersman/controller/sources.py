@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from steersman.controller.complaints import Complaints
+from steersman.controller.echoes import Echoes
 from steersman.controller.mappers import MapperLike, mapper, to_self
 from steersman.controller.metrics import ControllerStats
 from steersman.controller.predicates import Predicate, PredicateLike
@@ -60,7 +61,13 @@ class SourceHandler:
     """The live end of a source for one controller: call it with a change."""
 
     def __init__(
-        self, source: Source, queue: WorkQueue[Key], stats: ControllerStats, rng: Random, controller: str
+        self,
+        source: Source,
+        queue: WorkQueue[Key],
+        stats: ControllerStats,
+        rng: Random,
+        controller: str,
+        echoes: Echoes,
     ) -> None:
         self.source = source
         self._name = source.name
@@ -68,6 +75,8 @@ class SourceHandler:
         self._stats = stats
         self._rng = rng
         self._to_self = source.to is to_self
+        self._echoes = echoes
+        self._typed = source.view if source.view is not None and source.view.form == "typed" else None
         self._map = mapper(source.to, source.view)
         self._where: Callable[[Change], bool] | None = None
         if source.where is not None:
@@ -93,6 +102,14 @@ class SourceHandler:
         priority = LOW_PRIORITY if low else FRESH
         reason = self._reasons[change.type]
         if self._to_self:
+            if (
+                self._typed is not None
+                and new is not None
+                and old is not None
+                and not change.initial
+                and self._echoes.brings(new, self._typed)
+            ):
+                return
             self._add(change.key, priority=priority, reason=reason)
             return
         for state in (new, old):

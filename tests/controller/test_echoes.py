@@ -1,0 +1,239 @@
+"""The status that a reconcile returns does not wake its controller; nothing else is ever taken for that."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steersman.cache.entry import Undecodable
+from steersman.controller import Controller, Request, Source
+from steersman.controller.echoes import Echoes
+from steersman.controller.request import StatusWritten
+from steersman.controller.status import write_status
+from steersman.models import Key, ObjectMeta, from_dict, replace, to_dict, view_of
+from steersman.testing import virtual_time
+
+from .api import Api
+from .fakes import FakeEntry, FakeInformer, added, updated
+from .kinds import App, AppSpec, AppStatus
+
+KEY = Key("prod", "web")
+VIEW = view_of(App)
+
+
+def entry(obj: App) -> FakeEntry:
+    meta = obj.metadata
+    return FakeEntry(KEY, meta.uid, meta.resource_version, meta.generation, False, meta, obj)
+
+
+class World:
+    """An API server whose watch brings changes when told to, and controllers that write what they read."""
+
+    def __init__(self) -> None:
+        self.api = Api()
+        self.informer = FakeInformer()
+        self.put(App(metadata=ObjectMeta(name="web", namespace="prod", generation=1)))
+        self.known = self.live()
+        self.sent = [self.known]
+        """Versions that the watch still has to bring."""
+        self.runs: list[tuple[str, App]] = []
+
+    def live(self) -> App:
+        return self.api.read(App, "web")
+
+    def put(self, obj: App) -> None:
+        self.api.put(obj)
+
+    def change(self, **changes) -> None:
+        """Somebody else writes."""
+        before = self.live()
+        after = replace(before, **changes)
+        if after != before:
+            self.put(after)
+            self.sent.append(self.live())
+
+    def bring(self, *, relist: bool = False) -> None:
+        """One event, or all at once as the difference that a new list makes."""
+        if not self.sent:
+            return
+        new = self.sent[-1] if relist else self.sent.pop(0)
+        if relist:
+            self.sent.clear()
+        old, self.known = self.known, new
+        if old.metadata.resource_version != new.metadata.resource_version:
+            self.informer.emit(updated(entry(old), entry(new)))
+
+    async def make(self, move: str, n: int) -> None:
+        live = self.live()
+        metadata = live.metadata
+        match move:
+            case "spec":
+                self.change(spec=AppSpec(size=n % 3), metadata=replace(metadata, generation=metadata.generation + 1))
+            case "status":
+                self.change(status=replace(live.status, ready=n % 3))
+            case "label":
+                self.change(metadata=replace(metadata, labels={"n": str(n)}))
+            case "rest":
+                await asyncio.sleep(30)
+            case _:
+                self.bring(relist=move == "relist")
+                await asyncio.sleep(0)
+
+    def controller(self, name: str, status=lambda app: replace(app.status, ready=app.spec.size)) -> Controller:
+        async def reconcile(_request: Request):
+            app = self.known
+            self.runs.append((name, app))
+            wanted = status(app)
+            if wanted is None:
+                return None
+            written = await write_status(self.api, app, wanted)
+            assert written is not None
+            if written.resource_version == app.metadata.resource_version:
+                return None
+            if written.resource_version not in [a.metadata.resource_version for a in (self.known, *self.sent)]:
+                self.sent.append(self.live())
+            return StatusWritten(status=written.status, obj=app, resource_version=written.resource_version)
+
+        return Controller(name, reconcile, sources=[Source(self.informer, name="App", view=VIEW)])
+
+    def names(self) -> list[str]:
+        return [name for name, _ in self.runs]
+
+
+@asynccontextmanager
+async def running(*controllers: Controller):
+    tasks = [asyncio.create_task(c.run()) for c in controllers]
+    try:
+        yield
+    finally:
+        for c in controllers:
+            await c.stop(1)
+        await asyncio.gather(*tasks)
+
+
+@virtual_time
+async def test_the_status_that_is_returned_does_not_wake_its_controller():
+    """Q1: an own status coming back is not news."""
+    world = World()
+    async with running(world.controller("one")):
+        world.informer.emit(added(entry(world.known)))
+        await asyncio.sleep(1)
+        world.sent.pop(0)
+        assert len(world.sent) == 1
+        world.bring()
+        await asyncio.sleep(1)
+        assert world.names() == ["one"]
+        world.change(spec=AppSpec(size=3))
+        world.bring()
+        await asyncio.sleep(1)
+        assert world.names() == ["one", "one"]
+
+
+@virtual_time
+async def test_another_controller_of_the_kind_is_woken():
+    """Q1: what one controller wrote is news to the others."""
+    world = World()
+    one, two = world.controller("one"), world.controller("two", lambda app: None)
+    async with running(one, two):
+        one.queue.add(KEY)
+        await asyncio.sleep(1)
+        world.sent.pop(0)
+        world.bring()
+        await asyncio.sleep(1)
+        assert world.names() == ["one", "two"]
+
+
+@virtual_time
+async def test_an_explicit_write_to_the_object_wakes_its_controller():
+    """Q1: only the returned status is skipped."""
+    world = World()
+    one = world.controller("one", lambda app: None)
+    async with running(one):
+        world.sent.pop(0)
+        world.change(status=AppStatus(ready=7))
+        world.bring()
+        await asyncio.sleep(1)
+        assert world.names() == ["one"]
+
+
+@virtual_time
+async def test_a_foreign_change_that_our_patch_agrees_with_is_not_taken_for_ours():
+    """Q1: a patch that changes nothing any more is answered with the version of somebody else's change."""
+    world = World()
+    world.sent.clear()
+    one = world.controller("one", lambda app: AppStatus(ready=1, observed_generation=1))
+    async with running(one):
+        world.change(status=AppStatus(ready=1, observed_generation=1), spec=AppSpec(size=9))
+        foreign = world.live()
+        written = StatusWritten(
+            obj=world.known, status=foreign.status, resource_version=foreign.metadata.resource_version
+        )
+        one.echoes.expect(written)
+        world.bring()
+        await asyncio.sleep(1)
+        assert [app.spec.size for _, app in world.runs] == [9]
+
+
+def test_what_cannot_be_read_is_not_taken_for_an_echo():
+    """W9: an undecodable object is told to its controller."""
+
+    class Broken(FakeEntry):
+        def object(self, view):
+            raise Undecodable("App", KEY, "2", "it is a list", "$.spec")
+
+    app = App(metadata=ObjectMeta(name="web", namespace="prod", uid="u1", resource_version="1"))
+    echoes = Echoes()
+    echoes.expect(StatusWritten(obj=app, status=AppStatus(), resource_version="2"))
+    assert not echoes.brings(Broken(KEY, "u1", "2"), VIEW)
+
+
+def test_what_is_expected_is_bounded():
+    echoes = Echoes()
+    for n in range(1000):
+        app = App(metadata=ObjectMeta(name=f"a{n}", namespace="prod", uid=f"u{n}", resource_version="1"))
+        echoes.expect(StatusWritten(obj=app, status=AppStatus(), resource_version="2"))
+    assert len(echoes._expected) == 128
+
+
+moves = st.lists(
+    st.sampled_from(["spec", "status", "label", "event", "relist", "event", "rest"]), min_size=1, max_size=12
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(moves, st.booleans())
+def test_no_interleaving_of_foreign_changes_is_lost(moves: list[str], two: bool):
+    """Q1: however foreign changes, own writes, events and lists interleave, the last state is reconciled."""
+
+    @virtual_time
+    async def run() -> None:
+        world = World()
+        world.sent.clear()
+        controllers = [world.controller("one")]
+        if two:  # sees the same and writes another field of it
+            controllers.append(world.controller("two", lambda app: replace(app.status, pods=("a",) * app.spec.size)))
+        async with running(*controllers):
+            controllers[0].queue.add(KEY)
+            for n, move in enumerate(moves):
+                await world.make(move, n)
+            for _ in range(50):
+                await asyncio.sleep(60)
+                if not world.sent:
+                    break
+                world.bring()
+            assert not world.sent
+            last = to_dict(world.known)
+            for controller in controllers:
+                seen = [to_dict(app) for name, app in world.runs if name == controller.name]
+                if controller.name == "two" and not seen:
+                    continue  # nothing happened
+                assert _but_own_status(from_dict(App, seen[-1])) == _but_own_status(from_dict(App, last))
+            assert world.known.status.ready == world.known.spec.size
+
+    run()
+
+
+def _but_own_status(app: App) -> App:
+    metadata = replace(app.metadata, resource_version="")
+    return replace(app, metadata=metadata, status=AppStatus())
