@@ -15,6 +15,7 @@ from steersman.client.config import Config
 from steersman.k8s import ConfigMap, Lease, Namespace
 from steersman.models import MergePatch, Model
 from steersman.operator import NotLeader, Settings
+from steersman.operator.run import HookFailed
 
 pytestmark = pytest.mark.realcluster
 
@@ -373,3 +374,26 @@ async def test_revoked_credentials_end_the_leadership_with_the_reason(world):
                 await asyncio.shield(life)
         world.forgive(life)
     assert "credentials were refused" in world.log.getvalue()
+
+
+async def test_impersonation_is_what_the_server_judges_by(world):
+    """`--as`: the refusals name the user that was impersonated, and the process stays up."""
+    await world.install(Job)
+    changes = {"impersonate_user": "jane", "impersonate_groups": ("dev",), "leader_elect": False}
+    async with world.running(counting("as-jane")[0], **changes) as life:
+        await world.eventually(lambda: 'User \\"jane\\" cannot list' in world.log.getvalue(), "the refusal")
+        assert not life.done()
+
+
+async def test_a_start_up_hook_that_fails_ends_the_process_and_releases_the_lease(world):
+    operator, _ = counting("hookless")
+
+    @operator.on_startup
+    def begin() -> None:
+        raise RuntimeError("no database")
+
+    async with world.running(operator) as life:
+        with pytest.raises(HookFailed, match=r"test_real_replica\.py:\d+: .*begin.*no database"):
+            await asyncio.shield(life)
+        world.forgive(life)
+    assert not (await lease(world, "hookless")).spec.holder_identity
