@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -95,7 +96,7 @@ class World:
                 self.sent.append(self.live())
             return StatusWritten(status=written.status, obj=app, resource_version=written.resource_version)
 
-        return Controller(name, reconcile, sources=[Source(self.informer, name="App", view=VIEW)])
+        return Controller(name, reconcile, sources=[Source(self.informer, name="App", view=VIEW)], rng=Random(1))
 
     def names(self) -> list[str]:
         return [name for name, _ in self.runs]
@@ -201,7 +202,7 @@ moves = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(moves, st.booleans())
 def test_no_interleaving_of_foreign_changes_is_lost(moves: list[str], two: bool):
     """Q1: however foreign changes, own writes, events and lists interleave, the last state is reconciled."""
@@ -218,7 +219,7 @@ def test_no_interleaving_of_foreign_changes_is_lost(moves: list[str], two: bool)
             for n, move in enumerate(moves):
                 await world.make(move, n)
             for _ in range(50):
-                await asyncio.sleep(60)
+                await asyncio.sleep(2000)  # longer than any backoff
                 if not world.sent:
                     break
                 world.bring()

@@ -22,7 +22,11 @@ class CachedState:
         """The cached object, or None; waits for the echo of an own write that is still under way (C2)."""
         if self._cache.outstanding(kind, key):
             await self._cache.read_barrier(kind, key)
-        for informer in self._informers(kind.info.gvk):
+        return self.find(kind.info.gvk, key)
+
+    def find(self, gvk: GVK, key: Key) -> Entry | None:
+        """The cached object as it is now, or None, without waiting for anything."""
+        for informer in self._informers(gvk):
             if informer.scope.namespace in (None, key.namespace):
                 found = informer.get(key)
                 if found is not None:

@@ -19,7 +19,7 @@ from steersman.controller.blocking import run_blocking
 from steersman.controller.finalizers import Finalizer, FinalizerState, run_finalizers
 from steersman.controller.request import StatusWritten
 from steersman.controller.status import write_status
-from steersman.models import Dynamic, MergePatch, metadata_of, view_of
+from steersman.models import Dynamic, Key, MergePatch, metadata_of, view_of
 from steersman.operator.context import SyncContext
 from steersman.operator.declarations import ControllerDeclaration, FinalizerDeclaration, Handler
 from steersman.operator.metrics import UNDECODABLE_RECONCILES
@@ -44,6 +44,7 @@ class Reconciler:
     ) -> None:
         self.declaration = declaration
         self._view = declaration.kind
+        self._gvk = declaration.kind.info.gvk
         watched = (view_of(w.kind) for w in declaration.watches)
         self._whole = tuple(dict.fromkeys((*declaration.owns, *declaration.reads, *watched)))
         """Kinds of which no own write may be missing when a reconcile starts (C2)."""
@@ -69,11 +70,8 @@ class Reconciler:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _reconcile(self, request: Request) -> Result | None:
-        cache = self._runtime.cache
-        for view in self._whole:  # other kinds may be listed, of the own one the own object counts
-            if cache.outstanding(view):
-                await cache.read_barrier(view, timeout=BARRIER)
-        entry = await self._runtime.live.entry(self._view, request.key)
+        await self._settled(request.key)
+        entry = self._runtime.live.find(self._gvk, request.key)
         if entry is None:
             return None
         try:
@@ -100,6 +98,15 @@ class Reconciler:
             # It will not be tried again, so whoever looks at the object must be told why nothing happens.
             self._runtime.event(obj, problem.reason, str(problem), type="Warning", action="Reconcile")
             raise
+
+    async def _settled(self, key: Key) -> None:
+        """Wait for own writes that reads could miss (C2): of the own kind to this object, of other kinds to any."""
+        cache = self._runtime.cache
+        for view in self._whole:
+            if cache.outstanding(view):
+                await cache.read_barrier(view, timeout=BARRIER)
+        if cache.outstanding(self._view, key):
+            await cache.read_barrier(self._view, key, BARRIER)
 
     def _bound(self, request: Request) -> list[Finalizer[Any]]:
         def bind(declared: FinalizerDeclaration) -> Finalizer[Any]:
