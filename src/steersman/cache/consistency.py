@@ -218,6 +218,11 @@ class OwnWrites:
         by_key = self._by_key
         return bool(by_key) and (key in by_key or (key[0], "") in by_key)
 
+    @property
+    def awaited(self) -> bool:
+        """Whether anybody waits for a write to arrive."""
+        return bool(self._waiting or self._waiting_for_all)
+
     def is_echo(self, uid: str, version: str) -> bool:
         """Whether that version was made by a write of ours."""
         return (uid, version) in self._echoes

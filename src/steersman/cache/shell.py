@@ -68,6 +68,16 @@ SLACK: Final = 10.0
 YIELD_EVERY: Final = 512 * 1024
 """Bytes after which other tasks get their turn, in case the transport has everything ready at once."""
 
+GATHER: Final = 0.005
+"""Seconds to let events gather where they come thick and fast: each wake-up for a single event costs more than the
+event. At 500 events a second 5 to 8 ms save a fifth of a controller's CPU; longer waits save little more."""
+CROWDED: Final = 100
+"""Events a second from which on gathering pays; below, it only costs."""
+STRETCH: Final = 0.25
+"""Seconds over which events are counted."""
+DRY: Final = 0.0002
+"""Seconds from which on a read has waited for the server, and not only for another thread."""
+
 _log = get_logger("cache")
 
 
@@ -105,6 +115,23 @@ class _Watchdog:
             self._deadline.reschedule(self._loop.time())
         else:
             self._handle = self._loop.call_at(due, self._look)
+
+
+class _Pace:
+    """Whether events trickle in so fast that it pays to let some gather before the next read."""
+
+    __slots__ = ("_events", "_since", "crowded")
+
+    def __init__(self, now: float) -> None:
+        self._events = 0
+        self._since = now
+        self.crowded = False
+
+    def took_in(self, events: int, now: float) -> None:
+        self._events += events
+        if (spent := now - self._since) >= STRETCH:
+            self.crowded = self._events > CROWDED * spent
+            self._events, self._since = 0, now
 
 
 class Shell:
@@ -214,24 +241,35 @@ class Shell:
     async def _read_stream(self, effect: OpenStream, seconds: float, watchdog: _Watchdog) -> Effect | None:
         splitter = LineSplitter()
         taken = 0
+        time = asyncio.get_running_loop().time
+        pace = _Pace(time())
         stream = self._source.watch(
             resource_version=effect.version, send_initial_events=effect.initial, timeout=seconds
         )
         async with stream as chunks:
+            asked = time()
             async for chunk in chunks:
                 watchdog.heard()
-                lines = splitter.feed(chunk)
-                if not lines:
-                    continue
-                left = await self._take_in(lines.split(b"\n"))
-                if left is not None:
-                    return left
-                taken += len(lines)
-                if taken > YIELD_EVERY:
-                    taken = 0
-                    await asyncio.sleep(0)
-                    watchdog.heard()
+                run_dry = watchdog.last - asked > DRY
+                if whole := splitter.feed(chunk):
+                    lines = whole.split(b"\n")
+                    left = await self._take_in(lines)
+                    if left is not None:
+                        return left
+                    pace.took_in(len(lines), watchdog.last)
+                    taken += len(whole)
+                    if run_dry and pace.crowded and self._may_gather():
+                        await asyncio.sleep(GATHER)
+                    elif taken > YIELD_EVERY:
+                        taken = 0
+                        await asyncio.sleep(0)
+                        watchdog.heard()
+                asked = time()
         return None
+
+    def _may_gather(self) -> bool:
+        # What is behind must catch up, and whoever waits for an own write must not wait for more than that.
+        return self.state.phase is Phase.WATCHING and not self._informer.writes.awaited
 
     async def _take_in(self, lines: list[bytes]) -> Effect | None:
         """Feed whole lines; what is to be done instead of reading on, if anything."""
