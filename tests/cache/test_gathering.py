@@ -41,7 +41,7 @@ async def test_events_that_come_fast_are_taken_in_together():
     async with cached(server) as (cache, informer, _):
         await cache.wait_synced(5)
         delays, moments = await load(server, informer, 500, 1000)
-        assert len(moments) < 750, "two turns for three events, once the rush is noticed"
+        assert len(moments) < 500, "two turns for six events, once the rush is noticed"
         assert max(delays) <= GATHER + 1e-6
         assert content(informer) == truth(server)
 
