@@ -29,6 +29,7 @@ UNITS = {
     "cpu_ms_per_s": ("CPU per second", "ms"),
     "p50_ms": ("event to reconcile p50", "ms"),
     "p99_ms": ("event to reconcile p99", "ms"),
+    "server_cpu_us": ("the server's CPU", "µs"),
     "requests_per_update": ("writes per update", ""),
 }
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"

@@ -124,7 +124,8 @@ def _load(bench: Bench, peer: str, size: Size, seed: int, mode: str) -> tuple[Nu
         if size.rate:  # let the initial work's garbage go, so that it is not counted as the events'
             process.ask("settle")
             time.sleep(1)
-        before, wrote = process.ask("mark"), bench.stub.counters()["patches"]
+        at_start = bench.stub.counters()
+        before, wrote = process.ask("mark"), at_start["patches"]
         bench.stub.load(size.kind, size.events, size.rate)
         time.sleep(size.events / size.rate if size.rate else 0.2)
 
@@ -137,7 +138,8 @@ def _load(bench: Bench, peer: str, size: Size, seed: int, mode: str) -> tuple[Nu
         if mode == "patch":
             after = _written(bench, process, size, wrote, after)
         process.ask("settle")
-        patches = bench.stub.counters()["patches"] - wrote
+        at_end = bench.stub.counters()
+        patches = at_end["patches"] - wrote
         if mode == "noop" and after["reconciles"] - before["reconciles"] < min(size.events, size.objects):
             raise BenchmarkError(
                 f"{peer} reconciled {after['reconciles'] - before['reconciles']} of {size.events} events"
@@ -149,6 +151,7 @@ def _load(bench: Bench, peer: str, size: Size, seed: int, mode: str) -> tuple[Nu
             "rss_mb": after["rss"] / 1e6,
             "p50_ms": after["p50"] * 1e3,
             "p99_ms": after["p99"] * 1e3,
+            "server_cpu_us": (at_end["cpuSeconds"] - at_start["cpuSeconds"]) / size.events * 1e6,
         }
         return numbers, after, patches
 
