@@ -28,7 +28,7 @@ from steersman.client import (
     exists,
 )
 from steersman.client.config import Config, load_config
-from steersman.client.transport import AiohttpTransport, PyreqwestTransport
+from steersman.client.transport import AiohttpTransport, NativeTransport, PyreqwestTransport
 from steersman.k8s import ConfigMap, Container, Deployment, DeploymentSpec, Namespace, Pod, PodSpec, PodTemplateSpec
 from steersman.models import LabelSelector, ObjectMeta, dynamic, metadata_of, replace
 from steersman.models.patches import ApplyPatch, JsonPatch, MergePatch, StrategicMergePatch
@@ -37,11 +37,12 @@ from steersman.testing.controlplane import ControlPlane
 pytestmark = pytest.mark.realcluster
 
 
-@pytest.fixture(params=["pyreqwest", "pyreqwest-h2", "aiohttp"])
+@pytest.fixture(params=["native", "pyreqwest", "pyreqwest-h2", "aiohttp"])
 async def client(request, control_plane, namespace) -> AsyncIterator[Client]:
     config = load_config(control_plane.kubeconfig)
     config = Config(server=config.server, tls=config.tls, auth=config.auth, namespace=namespace)
     transport = {
+        "native": lambda: NativeTransport(config),
         "pyreqwest": lambda: PyreqwestTransport(config),
         "pyreqwest-h2": lambda: PyreqwestTransport(config, http2=True),
         "aiohttp": lambda: AiohttpTransport(config),
@@ -505,7 +506,7 @@ async def test_impersonation_acts_as_somebody_else(client, control_plane):
     )
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     view = dynamic("authentication.k8s.io/v1", "SelfSubjectReview", namespaced=False)
-    for transport in (PyreqwestTransport(other), AiohttpTransport(other)):
+    for transport in (NativeTransport(other), PyreqwestTransport(other), AiohttpTransport(other)):
         async with Client(other, transport=transport) as jane:
             answer = await jane.create(review, kind=view)
             assert answer.get("status", "userInfo", "username") == "jane"

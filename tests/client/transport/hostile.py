@@ -16,6 +16,7 @@ class HostileServer:
         self.url = url
         self.heads: list[bytes] = []
         self.bodies: list[bytes] = []
+        self.connections = 0
 
     def requests(self, path: str) -> int:
         return sum(1 for head in self.heads if head.split(b" ")[1].split(b"?")[0].decode() == path)
@@ -49,6 +50,8 @@ THEN_CLOSED = {
     "/length-and-chunks": OK + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
     "/stream": OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\n0\n\r\n2\r\n1\n\r\n2\r\n2\n\r\n0\r\n\r\n",
 }
+THEN_CLOSED["/flood"] = OK + b"Transfer-Encoding: chunked\r\n\r\n" + (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 128
+THEN_CLOSED["/flood"] += b"0\r\n\r\n"
 THEN_RESET = {
     "/reset-before-the-head": b"",
     "/reset-in-the-body": OK + b"Content-Length: 1000\r\n\r\nabc",
@@ -96,6 +99,7 @@ async def hostile_server() -> AsyncIterator[HostileServer]:
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
+        hostile.connections += 1
         try:
             while True:
                 head, body = await _read_request(reader)

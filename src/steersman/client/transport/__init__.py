@@ -22,12 +22,14 @@ from steersman.client.transport.base import (
 
 if TYPE_CHECKING:
     from steersman.client.transport.aiohttp import AiohttpTransport
+    from steersman.client.transport.native import NativeTransport
     from steersman.client.transport.reqwest import PyreqwestTransport
 
 __all__ = [
     "AiohttpTransport",
     "HeaderPairs",
     "Headers",
+    "NativeTransport",
     "PyreqwestTransport",
     "Query",
     "RequestHeaders",
@@ -41,7 +43,11 @@ __all__ = [
 
 
 def transport_for(config: Config) -> Transport:
-    """The best transport for a configuration: pyreqwest, or aiohttp where pyreqwest cannot follow it."""
+    """The best transport for a configuration: ours; behind a proxy pyreqwest, or aiohttp where that cannot follow."""
+    from steersman.client.transport.native import NativeTransport, can_use_native
+
+    if can_use_native(config):
+        return NativeTransport(config)
     from steersman.client.transport.reqwest import PyreqwestTransport, can_use_pyreqwest
 
     if can_use_pyreqwest(config):
@@ -52,6 +58,10 @@ def transport_for(config: Config) -> Transport:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "NativeTransport":
+        from steersman.client.transport.native import NativeTransport
+
+        return NativeTransport
     if name == "PyreqwestTransport":
         from steersman.client.transport.reqwest import PyreqwestTransport
 

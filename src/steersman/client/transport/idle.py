@@ -47,13 +47,19 @@ class IdleWatchdog:
         if self._timer is None:
             self._timer = self._loop.call_at(self._since + self._seconds, self._look)
         try:
-            return await read()
+            result = await read()
         except asyncio.CancelledError:
             if self._problem is not None and task.uncancel() <= cancelling:
                 raise self._problem from None
             raise
         finally:
             self._task = None
+        if task.cancelling() > cancelling:
+            # pyreqwest gives its result when a cancellation meets it, and the cancellation would be lost.
+            if self._problem is not None and task.uncancel() <= cancelling:
+                raise self._problem
+            raise asyncio.CancelledError
+        return result
 
     def _look(self) -> None:
         self._timer = None
