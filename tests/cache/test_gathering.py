@@ -40,13 +40,13 @@ async def test_events_that_come_fast_are_taken_in_together():
     server = FakeServer()
     async with cached(server) as (cache, informer, _):
         await cache.wait_synced(5)
-        delays, moments = await load(server, informer, 500, 1000)
-        assert len(moments) < 500, "two turns for six events, once the rush is noticed"
+        delays, moments = await load(server, informer, 3000, 6000)
+        assert len(moments) < 2000, "few turns for many events, once the rush is noticed"
         assert max(delays) <= GATHER + 1e-6
         assert content(informer) == truth(server)
 
 
-@pytest.mark.parametrize("rate", [5, 50, 90])
+@pytest.mark.parametrize("rate", [5, 50, 500])
 def test_events_that_trickle_in_are_told_at_once(rate):
     """W3: nothing changes where gathering would not pay."""
 
@@ -67,7 +67,7 @@ async def test_after_the_rush_events_are_told_at_once_again():
     server = FakeServer()
     async with cached(server) as (cache, informer, changes):
         await cache.wait_synced(5)
-        await load(server, informer, 500, 500)
+        await load(server, informer, 3000, 1500)
         server.put("w0")
         await asyncio.sleep(0)
         changes.clear()
@@ -87,9 +87,9 @@ async def test_a_reader_of_an_own_write_waits_no_longer_than_the_gathering():
         time = asyncio.get_running_loop().time
 
         async def rush():
-            for i in range(2000):
+            for i in range(6000):
                 server.put(f"w{i % 20}", size=i)
-                await asyncio.sleep(0.002)
+                await asyncio.sleep(0.0005)
 
         rushing = asyncio.create_task(rush())
         await asyncio.sleep(1)
@@ -112,7 +112,7 @@ async def test_a_backlog_is_read_without_pauses():
     server = FakeServer()
     async with cached(server) as (cache, informer, _):
         await cache.wait_synced(5)
-        await load(server, informer, 500, 500)
+        await load(server, informer, 3000, 1500)
         time = asyncio.get_running_loop().time
         server.chop = 1000
         arrived = []
