@@ -130,6 +130,8 @@ class Operator:
         `where` filters changes of the reconciled kind. `timeout` (seconds) ends one reconcile with a retry.
         `debounce` waits for so many quiet seconds before reconciling, at most ten times as long. `name` is the kind
         in lower case by default; a second controller of a kind needs one. `kind` is for dynamic and metadata views.
+
+        The status that the function returns does not wake it again; an explicit write to the object does.
         """
 
         def declare(function: Any) -> Any:
