@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from pathlib import Path
@@ -31,7 +32,11 @@ def main(argv: list[str] | None = None) -> int:
     if unknown:
         print(f"no such row: {', '.join(sorted(unknown))}; see --list", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, _interrupt)
     results = _measure(chosen, options)
+    if options.keep and options.json and options.json.exists():
+        results = _merged(json.loads(options.json.read_text()), results)
+        chosen = list(ROWS)
     summary = summarise(results, chosen)
     table = render_table(summary, results)
     print(table)
@@ -59,10 +64,24 @@ def _measure(rows: list[Row], options: argparse.Namespace) -> Results:
                 print(f"\n{row.name} · {peer}: {error}", file=sys.stderr)
             else:
                 results["rows"].setdefault(row.name, {}).setdefault(peer, []).append(dict(numbers))
+    except KeyboardInterrupt:
+        print("\ninterrupted: reporting what was measured", file=sys.stderr)
     finally:
         bench.close()
         _progress("", started)
     return results
+
+
+def _interrupt(_signal: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _merged(before: Results, now: Results) -> Results:
+    """The rows of an earlier run, replaced by those that were measured now; small sizes never mix with full ones."""
+    if before["quick"] != now["quick"]:
+        return now
+    failed = {row: peers for row, peers in before["failed"].items() if row not in now["rows"]}
+    return {**now, "rows": {**before["rows"], **now["rows"]}, "failed": {**failed, **now["failed"]}}
 
 
 def _peers(row: Row, wanted: list[str] | None) -> list[str]:
@@ -87,6 +106,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
         "--peers", nargs="*", help="these peers instead of a row's own, such as rooms or steersman+asyncio"
     )
     parser.add_argument("--json", type=Path, help="write the raw results there")
+    parser.add_argument("--keep", action="store_true", help="keep the rows in --json that this run does not measure")
     parser.add_argument("--report", action="store_true", help="write the table into benchmarks/README.md")
     return parser.parse_args(argv)
 
