@@ -239,6 +239,19 @@ async def test_a_cancellation_that_meets_an_answer_is_never_lost(make, hostile):
     assert ended >= 149  # the first is cancelled before it starts
 
 
+async def test_many_tasks_share_connections_and_each_gets_its_answer(make, hostile):
+    """A connection that is free again may be taken before the task that used it last has woken up."""
+    transport = make(Config.for_url(hostile.url))
+
+    async def ask() -> None:
+        for _ in range(40):
+            assert (await transport.request("GET", "/ok", timeout=5)).body == b"ok"
+
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(ask() for _ in range(16)))
+    assert hostile.requests("/ok") == 640
+
+
 async def test_a_slow_reader_makes_the_server_wait_and_gets_everything(make, hostile):
     transport = make(Config.for_url(hostile.url))
     async with transport.stream("GET", "/flood", connect_timeout=5, idle_timeout=5) as response:

@@ -145,10 +145,13 @@ class _Connection(asyncio.Protocol):
         try:
             return await answer
         except asyncio.CancelledError:
-            self.abort(ConnectionLost(f"{what}: cancelled"))
+            # Once answered, the connection may already serve somebody else.
+            if self._answer is answer:
+                self.abort(ConnectionLost(f"{what}: cancelled"))
             raise
         finally:
-            self._answer = None
+            if self._answer is answer:
+                self._answer = None
 
     async def open(self, what: str, request: Sequence[bytes], timeout: float) -> tuple[int, _RawHeaders]:
         """Send a request and wait for the head of the response; the body comes by `read`."""
