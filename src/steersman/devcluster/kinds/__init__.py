@@ -1,0 +1,1 @@
+"""The built-in kinds: what the API server defaults, forbids and remembers about each, one module a family."""

@@ -1,0 +1,71 @@
+"""Objects inside the embedded cluster: plain dicts of JSON, decoded once per request and then owned by that request.
+
+The stored form is bytes; a dict never is shared between two requests, so strategies may change it in place. What is
+read from storage for comparison (`old`) must never be changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, cast
+
+__all__ = ["Object", "Path", "annotations_of", "dig", "labels_of", "meta", "name_of", "namespace_of", "uid_of"]
+
+Object: TypeAlias = dict[str, Any]
+"""One API object, or a part of one, as decoded JSON."""
+
+
+class Path(str):
+    """Where a field is, as the API server writes it: `Path("spec") / "containers"`, `.at(0)`, `.key("a")`."""
+
+    __slots__ = ()
+
+    def __truediv__(self, name: str) -> Path:
+        return Path(f"{self}.{name}" if self else name)
+
+    def at(self, index: int) -> Path:
+        """The path of a list's item: `spec.containers[0]`."""
+        return Path(f"{self}[{index}]")
+
+    def key(self, key: str) -> Path:
+        """The path of a map's entry: `metadata.labels[a]`."""
+        return Path(f"{self}[{key}]")
+
+
+def meta(obj: Object) -> Object:
+    """The metadata of an object; an empty dict that belongs to nobody where there is none."""
+    found = obj.get("metadata")
+    return cast(Object, found) if isinstance(found, dict) else {}
+
+
+def name_of(obj: Object) -> str:
+    """The name, `""` where there is none."""
+    return meta(obj).get("name") or ""
+
+
+def namespace_of(obj: Object) -> str:
+    """The namespace, `""` for cluster-scoped objects."""
+    return meta(obj).get("namespace") or ""
+
+
+def uid_of(obj: Object) -> str:
+    """The uid, `""` where there is none."""
+    return meta(obj).get("uid") or ""
+
+
+def labels_of(obj: Object) -> dict[str, str]:
+    """The labels; an empty dict that belongs to nobody where there are none."""
+    return meta(obj).get("labels") or {}
+
+
+def annotations_of(obj: Object) -> dict[str, str]:
+    """The annotations; an empty dict that belongs to nobody where there are none."""
+    return meta(obj).get("annotations") or {}
+
+
+def dig(obj: Any, *names: str, default: Any = None) -> Any:
+    """The value at the end of nested maps, or `default` where any step is missing, null or no map."""
+    for name in names:
+        if not isinstance(obj, dict):
+            return default
+        obj = cast(Object, obj).get(name)
+    return default if obj is None else obj
