@@ -1,0 +1,73 @@
+"""Two servers for the session: the embedded one in a thread, and a real kube-apiserver with etcd."""
+
+import os
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from steersman.testing.controlplane import Cluster, ControlPlane, available
+
+from .harness import Both, Server
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "/conformance/" in str(item.path):
+            item.add_marker(pytest.mark.realcluster)
+
+
+@pytest.fixture(scope="session")
+def real_cluster() -> Iterator[Cluster]:
+    """kube-apiserver and etcd, without controllers: nothing changes but by the test."""
+    if (reason := available()) is not None:
+        pytest.skip(reason)
+    with ControlPlane.start(controller_manager=False, scheduler=False) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def embedded_cluster() -> Iterator[Cluster]:
+    """The embedded API server, without controllers and nodes."""
+    from steersman.testing.embedded import EmbeddedCluster
+
+    with EmbeddedCluster.start(controllers=False, nodes=0) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def both(embedded_cluster: Cluster, real_cluster: Cluster) -> AsyncIterator[Both]:
+    """Both servers, and a namespace with a default ServiceAccount on each."""
+    name = f"test-{os.urandom(5).hex()}"
+    async with _server("embedded", embedded_cluster) as embedded, _server("real", real_cluster) as real:
+        pair = Both(embedded, real, name)
+        await pair.each("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        await pair.each("POST", "/api/v1/namespaces/{ns}/serviceaccounts", {"metadata": {"name": "default"}})
+        yield pair
+
+
+@pytest.fixture
+async def real(real_cluster: Cluster) -> AsyncIterator[Server]:
+    """The real server alone."""
+    async with _server("real", real_cluster) as server:
+        yield server
+
+
+@asynccontextmanager
+async def _server(name: str, cluster: Cluster) -> AsyncIterator[Server]:
+    config = cluster.config
+    assert config.tls.ca_pem is not None
+    context = ssl.create_default_context(cadata=config.tls.ca_pem.decode())
+    headers = await config.auth.headers()
+    if (certificate := config.auth.client_certificate()) is not None:
+        with tempfile.NamedTemporaryFile() as pem:
+            pem.write(certificate.cert_pem + certificate.key_pem)
+            pem.flush()
+            context.load_cert_chain(pem.name)
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=context, limit=0), headers=headers, auto_decompress=True
+    ) as session:
+        yield Server(name, config.server.rstrip("/"), session)
