@@ -1,0 +1,1 @@
+"""Field management: who owns which field, and server-side apply."""

@@ -1,0 +1,11 @@
+"""The three patches of the API server: JSON patch, JSON merge patch, strategic merge patch.
+
+Pure functions from a document and a patch to a new document; the document is never changed, and the answer may share
+parts with it and with the patch. All refusals are `APIError`s with the API server's texts.
+"""
+
+from steersman.devcluster.patch.json_patch import json_patch
+from steersman.devcluster.patch.merge_patch import merge_patch
+from steersman.devcluster.patch.strategic import strategic
+
+__all__ = ["json_patch", "merge_patch", "strategic"]
