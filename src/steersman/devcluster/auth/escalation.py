@@ -1,0 +1,101 @@
+"""Nobody grants by a role or binding what they may not do themselves, unless they may `escalate` or `bind`.
+
+Called by the API server on each write of a role or binding, after admission and before validation.
+"""
+
+from __future__ import annotations
+
+from steersman.devcluster.auth.attributes import Attributes, quoted
+from steersman.devcluster.auth.rbac import GROUP, MASTERS, Authorizer
+from steersman.devcluster.auth.rules import compact, describe, missing
+from steersman.devcluster.errors import forbidden
+from steersman.devcluster.objects import Object, dig, meta, name_of
+from steersman.devcluster.strategy import User
+
+__all__ = ["check_escalation"]
+
+_EVERYTHING: list[Object] = [
+    {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+    {"verbs": ["*"], "nonResourceURLs": ["*"]},
+]
+
+
+def check_escalation(
+    authorizer: Authorizer,
+    user: User,
+    resource: str,
+    namespace: str,
+    obj: Object,
+    old: Object | None = None,
+    name: str = "",
+) -> None:
+    """Refuse to store a role or binding that gives more than its writer has. For other resources it does nothing.
+
+    `name` is the one in the request's path (empty on create). A write that changes only owner references and
+    finalizers is let through, so that the garbage collector can work.
+    """
+    if resource not in ("roles", "clusterroles", "rolebindings", "clusterrolebindings") or MASTERS in user.groups:
+        return
+    if resource in ("roles", "clusterroles"):
+        escalate = Attributes("escalate", GROUP, "*", resource, "", namespace, name)
+        if authorizer.authorize(user, escalate)[0] or (old is not None and _only_collected(obj, old)):
+            return
+        _check_rules(authorizer, user, resource, namespace, name_of(obj), obj.get("rules") or [])
+        if any(_aggregates(item) for item in (obj, old) if item is not None) and _not_held(
+            authorizer, user, namespace, _EVERYTHING
+        ):
+            why = "must have cluster-admin privileges to use the aggregationRule"
+            raise forbidden(GROUP, resource, name_of(obj), why)
+        return
+    if old is not None and _only_collected(obj, old):
+        return
+    reference = obj.get("roleRef") or {}
+    kind = reference.get("kind")
+    if kind in ("Role", "ClusterRole"):
+        target = "roles" if kind == "Role" else "clusterroles"
+        group = reference.get("apiGroup") or GROUP
+        bind = Attributes("bind", group, "*", target, "", namespace, reference.get("name") or "")
+        if authorizer.authorize(user, bind)[0]:
+            return
+    wanted = authorizer.role_rules(reference, namespace)
+    _check_rules(authorizer, user, resource, namespace, name_of(obj), wanted)
+
+
+def _check_rules(
+    authorizer: Authorizer, user: User, resource: str, namespace: str, name: str, wanted: list[Object]
+) -> None:
+    why = _not_held(authorizer, user, namespace, wanted)
+    if why:
+        raise forbidden(GROUP, resource, name, why)
+
+
+def _not_held(authorizer: Authorizer, user: User, namespace: str, wanted: list[Object]) -> str:
+    """What of `wanted` a user does not have, as a text; empty where nothing is missing."""
+    held, errors = authorizer.rules_for(user, namespace)
+    lacking = missing(held, wanted)
+    if not lacking:
+        return ""
+    shown = "\n".join(sorted({describe(rule) for rule in compact(lacking)}))
+    groups = " ".join(quoted(group) for group in user.groups)
+    text = (
+        f"user {quoted(user.name)} (groups=[{groups}]) is attempting to grant RBAC permissions not currently held:"
+        f"\n{shown}"
+    )
+    return f"{text}; resolution errors: [{' '.join(errors)}]" if errors else text
+
+
+def _aggregates(role: Object) -> bool:
+    return bool(dig(role, "aggregationRule", "clusterRoleSelectors"))
+
+
+_COLLECTED = ("ownerReferences", "finalizers", "managedFields")
+
+
+def _only_collected(obj: Object, old: Object) -> bool:
+    if {key: value for key, value in obj.items() if key != "metadata"} != {
+        key: value for key, value in old.items() if key != "metadata"
+    }:
+        return False
+    return {key: value for key, value in meta(obj).items() if key not in _COLLECTED} == {
+        key: value for key, value in meta(old).items() if key not in _COLLECTED
+    }
