@@ -267,10 +267,13 @@ def _insert(container: Container, key: str, value: Any, context: str) -> None:
 
 def _same(left: Any, right: Any) -> bool:
     """Equal as JSON: true is not 1, and 1 is not 1.0 (numbers compare as written)."""
-    if isinstance(left, dict) and isinstance(right, dict):
+    kinds: tuple[object, object] = (left.__class__, right.__class__)
+    if kinds[0] is not kinds[1]:
+        return False
+    if isinstance(left, dict):
         mine, theirs = cast(Object, left), cast(Object, right)
         return mine.keys() == theirs.keys() and all(_same(value, theirs[key]) for key, value in mine.items())
-    if isinstance(left, list) and isinstance(right, list):
+    if isinstance(left, list):
         ours, others = cast("list[Any]", left), cast("list[Any]", right)
         return len(ours) == len(others) and all(map(_same, ours, others))
-    return cast(object, left.__class__) is right.__class__ and left == right
+    return bool(left == right)

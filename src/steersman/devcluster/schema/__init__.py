@@ -1,6 +1,21 @@
 """Structural types of objects, built-in and custom, and what decoding does by them."""
 
 from steersman.devcluster.schema.builtin import builtin, custom, definition, kinds
+from steersman.devcluster.schema.decode import Decoded, decode, decode_errors, duplicate_fields, loads
 from steersman.devcluster.schema.types import ANY, ATOMIC_ANY, Type, from_openapi
 
-__all__ = ["ANY", "ATOMIC_ANY", "Type", "builtin", "custom", "definition", "from_openapi", "kinds"]
+__all__ = [
+    "ANY",
+    "ATOMIC_ANY",
+    "Decoded",
+    "Type",
+    "builtin",
+    "custom",
+    "decode",
+    "decode_errors",
+    "definition",
+    "duplicate_fields",
+    "from_openapi",
+    "kinds",
+    "loads",
+]

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from steersman.devcluster.objects import Object
 
-__all__ = ["ANY", "ATOMIC_ANY", "STRING", "Emptiness", "Form", "ListType", "References", "Type", "from_openapi"]
+__all__ = ["ANY", "ATOMIC_ANY", "Emptiness", "Form", "ListType", "References", "Type", "from_openapi"]
 
 Form: TypeAlias = Literal["map", "list", "scalar", "any"]
 ListType: TypeAlias = Literal["atomic", "set", "map"]
@@ -54,6 +54,8 @@ class Type:
     """What Go's encoder does with the empty value: drop it, drop only null, or keep it; "" for what CRDs define."""
     embedded: str
     """The path of embedded Go structs before this field, as error texts show it: `VolumeSource`."""
+    memo: dict[str, object]
+    """What others derived of this type and want to keep as long as it lives."""
 
     def __init__(
         self,
@@ -85,6 +87,7 @@ class Type:
         self.default = node.get("default")
         self.empty = cast(Emptiness, node.get("empty", ""))
         self.embedded = cast(str, node.get("embedded", ""))
+        self.memo: dict[str, object] = {}
         if target is not None:
             self._adopt(target(), map_type)
 
@@ -219,4 +222,3 @@ ANY = Type(_EMPTY, _no_references, form="any")
 """Whatever the value is: maps are granular, lists atomic."""
 ATOMIC_ANY = Type({"x-kubernetes-map-type": "atomic"}, _no_references, form="any")
 """Whatever the value is, owned as one."""
-STRING = Type({"type": "string", "go": "string"}, _no_references)

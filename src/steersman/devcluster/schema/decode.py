@@ -1,0 +1,245 @@
+"""Decoding of built-in kinds as Go does it: unknown fields, mismatches, and what is left after a round trip.
+
+One walk over the object, in place: it notes and removes unknown fields, refuses what Go's decoder refuses, turns
+scalars into their canonical form, drops empty optional fields and fills in the fields that Go always writes. The walk
+is compiled for each type when it is first used. Custom resources have none of this: their schema says it all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+from steersman.devcluster.objects import Object
+from steersman.devcluster.schema.scalars import SCALARS, MismatchError, described
+from steersman.devcluster.schema.types import Type
+
+__all__ = ["Decoded", "decode", "decode_errors", "duplicate_fields", "loads"]
+
+_MOST = 100
+_Unknown: TypeAlias = list[str]
+_Codec: TypeAlias = Callable[[Any, _Unknown], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What decoding found: paths' texts of unknown fields (at most 100), and the first mismatch, "" for none."""
+
+    unknown: tuple[str, ...] = ()
+    mismatch: str = ""
+
+
+_CLEAN = Decoded()
+
+
+def decode(obj: Object, type: Type) -> Decoded:
+    """Bring an object into the form in which the API server would write it, in place.
+
+    `unknown` has texts such as `unknown field "spec.foo"`; they are what strict validation refuses ("strict decoding
+    error: ...") and what the warnings say. With a `mismatch`, the object is half done and must be refused.
+    """
+    unknown: _Unknown = []
+    try:
+        _codec(type)(obj, unknown)
+    except MismatchError as error:
+        return Decoded((), error.message)
+    if not unknown:
+        return _CLEAN
+    return Decoded(tuple(f'unknown field "{path}"' for path in dict.fromkeys(unknown))[:_MOST])
+
+
+def decode_errors(obj: Object, type: Type) -> tuple[list[str], str | None]:
+    """What `decode` would say, on a copy: (unknown fields' texts, the first mismatch or `None`)."""
+    found = decode(json.loads(json.dumps(obj)), type)
+    return list(found.unknown), found.mismatch or None
+
+
+def _codec(type: Type) -> _Codec:
+    codec = type.memo.get("codec")
+    if codec is None:
+        codec = type.memo["codec"] = _compile(type)
+    return cast(_Codec, codec)
+
+
+def _compile(type: Type) -> _Codec:
+    if type.form == "scalar":
+        check, shown = SCALARS[type.scalar], type.name or type.scalar
+        return lambda value, unknown: check(value, shown)
+    if type.form == "list":
+        return _list(type)
+    if type.form == "map" and type.fields:
+        return _Struct(type)
+    if type.form == "map" and type.element is not None and type.element.form != "any":
+        return _map(type, type.element)
+    return lambda value, unknown: value
+
+
+class _Struct:
+    """The codec of a struct. Its rules are made when it is first used, because structs may contain themselves."""
+
+    __slots__ = ("_kept", "_name", "_rules", "_type")
+
+    def __init__(self, type: Type) -> None:
+        self._type = type
+        self._name = type.name.rpartition(".")[2]
+        self._rules: dict[str, tuple[_Codec, bool]] = {}
+        self._kept: list[tuple[str, Type]] = []
+
+    def __call__(self, obj: Any, unknown: _Unknown) -> Any:
+        if obj.__class__ is not dict:
+            raise MismatchError(described(obj), self._type.name)
+        rules = self._rules or self._prepare()
+        for key, value in list(cast(Object, obj).items()):
+            rule = rules.get(key)
+            if rule is None or value is None:
+                if rule is None:
+                    unknown.append(key)
+                del obj[key]
+                continue
+            known = len(unknown)
+            try:
+                result = rule[0](value, unknown)
+            except MismatchError as error:
+                raise self._located(error, key) from None
+            if len(unknown) != known:
+                _prefix(unknown, known, key)
+            if rule[1] and not result:
+                del obj[key]
+            elif result is not value:
+                obj[key] = result
+        for key, field in self._kept:
+            if not obj.get(key):
+                _fill(obj, key, field)
+        return obj
+
+    def _prepare(self) -> dict[str, tuple[_Codec, bool]]:
+        for key, field in self._type.fields.items():
+            self._rules[key] = _codec(field), field.empty == "drop"
+            if field.empty in ("keep", "keep-nil"):
+                self._kept.append((key, field))
+        return self._rules
+
+    def _located(self, error: MismatchError, key: str) -> MismatchError:
+        embedded = self._type.fields[key].embedded
+        error.struct = error.struct or self._name
+        error.path.append(f"{embedded}.{key}" if embedded else key)
+        return error
+
+
+def _prefix(unknown: _Unknown, start: int, key: str) -> None:
+    """Put a step before the paths that were found below it."""
+    unknown[start:] = [f"{key}{rest}" if rest[0] == "[" else f"{key}.{rest}" for rest in unknown[start:]]
+
+
+def _fill(obj: Object, key: str, field: Type) -> None:
+    """A field that Go always writes: its zero value where it is missing, null for empty lists and maps."""
+    value = obj.get(key)
+    if value is None or isinstance(value, list) or (isinstance(value, dict) and not field.fields):
+        obj[key] = zero(field)
+
+
+def zero(type: Type) -> Any:
+    """What Go writes for the zero value of a field: 0, "", null for lists and maps, filled structs."""
+    if type.empty == "keep-nil":
+        return None
+    if type.form == "map" and type.fields:
+        return _codec(type)({}, [])
+    if type.form == "scalar":
+        match type.scalar:
+            case "string":
+                return ""
+            case "quantity":
+                return "0"
+            case "boolean":
+                return False
+            case "bytes" | "time" | "micro-time":
+                return None
+            case _:
+                return 0
+    return None
+
+
+def _list(type: Type) -> _Codec:
+    item = type.item
+    shown = type.name
+
+    def items(value: Any, unknown: _Unknown) -> Any:
+        if value.__class__ is not list:
+            raise MismatchError(described(value), shown)
+        codec = _codec(item)
+        entries = cast("list[Any]", value)
+        for index, entry in enumerate(entries):
+            known = len(unknown)
+            result = zero(item) if entry is None else codec(entry, unknown)
+            if result is not entry:
+                entries[index] = result
+            if len(unknown) != known:
+                _prefix(unknown, known, f"[{index}]")
+        return entries
+
+    return items
+
+
+def _map(type: Type, element: Type) -> _Codec:
+    shown = type.name
+    plain = element.form == "scalar" and element.scalar == "string"
+
+    def entries(value: Any, unknown: _Unknown) -> Any:
+        if value.__class__ is not dict:
+            raise MismatchError(described(value), shown)
+        found = cast(Object, value)
+        if plain and all(entry.__class__ is str for entry in found.values()):
+            return found
+        codec = _codec(element)
+        for key, entry in found.items():
+            known = len(unknown)
+            result = zero(element) if entry is None else codec(entry, unknown)
+            if result is not entry:
+                found[key] = result
+            if len(unknown) != known:
+                _prefix(unknown, known, key)
+        return found
+
+    return entries
+
+
+def loads(data: bytes) -> tuple[Any, bool]:
+    """Parse JSON, and say whether any object in it has a key twice. Raises ValueError for what is no JSON."""
+    repeated = False
+
+    def pairs(items: list[tuple[str, Any]]) -> Object:
+        nonlocal repeated
+        obj = dict(items)
+        if len(obj) != len(items):
+            repeated = True
+        return obj
+
+    return json.loads(data, object_pairs_hook=pairs), repeated
+
+
+def duplicate_fields(data: bytes) -> list[str]:
+    """The texts for keys that come twice in one object: `duplicate field "spec.replicas"`, at most 100."""
+    root = json.loads(data, object_pairs_hook=_Pairs)
+    paths: list[str] = []
+    _duplicates(root, "", paths)
+    return [f"duplicate field {json.dumps(path, ensure_ascii=False)}" for path in dict.fromkeys(paths)][:_MOST]
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object as it was written, repetitions included."""
+
+
+def _duplicates(value: Any, path: str, found: list[str]) -> None:
+    if isinstance(value, _Pairs):
+        seen: set[str] = set()
+        for key, item in value:
+            here = f"{path}.{key}" if path else key
+            if key in seen:
+                found.append(here)
+            seen.add(key)
+            _duplicates(item, here, found)
+    elif isinstance(value, list):
+        for index, item in enumerate(cast("list[Any]", value)):
+            _duplicates(item, f"{path}[{index}]", found)

@@ -1,0 +1,235 @@
+"""Scalars as Go decodes and encodes them: quantities in canonical form, times to the second, checked base64.
+
+Every function takes a decoded JSON value and gives the value that Go would write back, or raises `MismatchError`.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, cast
+
+from steersman.models.quantity import Quantity
+
+__all__ = ["SCALARS", "MismatchError"]
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\Z", re.ASCII)
+_ANY_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)\Z", re.ASCII)
+_MICRO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z\Z", re.ASCII)
+_QUANTITY = re.compile(r"[+-]?[0-9.]+[eEinumkKMGTP]*[-+]?[0-9]*\Z", re.ASCII)
+_PATTERN = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+_LIMITS = {"int32": 1 << 31, "int64": 1 << 63, "integer": 1 << 63}
+
+
+class MismatchError(Exception):
+    """A value that Go cannot decode into its type. `struct` and `path` say where, once they are known."""
+
+    def __init__(self, value: str = "", type: str = "", text: str = "") -> None:
+        super().__init__(value, type, text)
+        self.value = value
+        self.type = type
+        self.text = text
+        self.struct = ""
+        self.path: list[str] = []
+
+    @property
+    def message(self) -> str:
+        """The text of Go's decoder."""
+        if self.text:
+            return self.text
+        path = ".".join(reversed(self.path))
+        where = f"Go struct field {self.struct}.{path}" if self.struct else "Go value"
+        return f"json: cannot unmarshal {self.value} into {where} of type {self.type}"
+
+
+def described(value: Any) -> str:
+    """What Go's decoder calls a value that it did not expect."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, int | float):
+        return "number"
+    return "array" if isinstance(value, list) else "object"
+
+
+def _string(value: Any, shown: str) -> Any:
+    if value.__class__ is not str:
+        raise MismatchError(described(value), shown)
+    return value
+
+
+def _boolean(value: Any, shown: str) -> Any:
+    if value.__class__ is not bool:
+        raise MismatchError(described(value), shown)
+    return value
+
+
+def _integer(limit: int) -> Callable[[Any, str], Any]:
+    def check(value: Any, shown: str) -> Any:
+        if value.__class__ is int and -limit <= value < limit:
+            return value
+        what = described(value)
+        raise MismatchError(f"number {value!r}" if what == "number" else what, shown)
+
+    return check
+
+
+def _number(value: Any, shown: str) -> Any:
+    if value.__class__ is int or value.__class__ is float:
+        return value
+    raise MismatchError(described(value), shown)
+
+
+def _int_or_string(value: Any, shown: str) -> Any:
+    if value.__class__ is str or (value.__class__ is int and -(1 << 31) <= value < 1 << 31):
+        return value
+    what = described(value)
+    raise MismatchError(f"number {value!r}" if what == "number" else what, "int32")
+
+
+def _bytes(value: Any, shown: str) -> Any:
+    if value.__class__ is not str:
+        raise MismatchError(described(value), shown)
+    try:
+        binascii.a2b_base64(value, strict_mode=True)
+    except (binascii.Error, ValueError):
+        return _loose_bytes(value)
+    return value
+
+
+def _loose_bytes(value: str) -> str:
+    """Base64 with line breaks is taken and written back without; anything else says where it goes wrong."""
+    bare = value.replace("\r", "").replace("\n", "")
+    try:
+        raw = binascii.a2b_base64(bare, strict_mode=True)
+    except (binascii.Error, ValueError):
+        raise MismatchError(text=f"illegal base64 data at input byte {_bad_base64(value)}") from None
+    return binascii.b2a_base64(raw, newline=False).decode()
+
+
+def _bad_base64(value: str) -> int:
+    """The offset that Go's decoder reports: of the first bad byte, or of the group that is not complete."""
+    count, start = 0, 0
+    for position, char in enumerate(value):
+        if char in "\r\n":
+            continue
+        if count % 4 == 0:
+            start = position
+        if char == "=":
+            return _bad_padding(value, position, count % 4)
+        if not (char.isascii() and (char.isalnum() or char in "+/")):
+            return position
+        count += 1
+    return start if count % 4 else len(value)
+
+
+def _bad_padding(value: str, position: int, before: int) -> int:
+    """Where padding that starts at `position`, after `before` characters of its group, goes wrong."""
+    if before < 2:
+        return position
+    rest = value[position + 1 :].lstrip("\r\n")
+    if before == 2:
+        if not rest:
+            return len(value)
+        if rest[0] != "=":
+            return len(value) - len(rest)
+        rest = rest[1:].lstrip("\r\n")
+    return len(value) - len(rest)
+
+
+def _moment(value: str) -> tuple[datetime, str]:
+    """The second in UTC and the digits of its fraction."""
+    match = _ANY_TIME.match(value)
+    if match is None:
+        raise MismatchError(text=_time_error(value))
+    *parts, fraction, zone = match.groups()
+    try:
+        moment = datetime(*map(int, parts), tzinfo=UTC)  # type: ignore[misc, arg-type]
+    except ValueError:
+        raise MismatchError(text=f'parsing time "{value}": {_out_of_range(parts)} out of range') from None
+    if zone != "Z":
+        offset = timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
+        moment = moment - offset if zone[0] == "+" else moment + offset
+    return moment, fraction or ""
+
+
+def _out_of_range(parts: list[str]) -> str:
+    month, _, hour, minute = (int(part) for part in parts[1:5])
+    if not 1 <= month <= 12:
+        return "month"
+    if hour > 23:
+        return "hour"
+    if minute > 59:
+        return "minute"
+    return "second" if int(parts[5]) > 59 else "day"
+
+
+_LAYOUT = (
+    (r"\d{4}", "2006"), ("-", "-"), (r"\d\d", "01"), ("-", "-"), (r"\d\d", "02"), ("T", "T"), (r"\d\d", "15"),
+    (":", ":"), (r"\d\d", "04"), (":", ":"), (r"\d\d", "05"), (r"(?:[.,]\d+)?", ""), (r"Z|[+-]\d\d:\d\d", "Z07:00"),
+)  # fmt: skip
+
+
+def _time_error(value: str) -> str:
+    layout = "2006-01-02T15:04:05Z07:00"
+    rest = value
+    for pattern, shown in _LAYOUT:
+        match = re.match(pattern, rest, re.ASCII)
+        if match is None:
+            return f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as "{shown}"'
+        rest = rest[match.end() :]
+    return f'parsing time "{value}": extra text: "{rest}"'
+
+
+def _time(value: Any, shown: str) -> Any:
+    if value.__class__ is not str:
+        raise MismatchError(described(value), "string")
+    if _TIME.match(value) and value[5:7] < "13" and value[8:10] < "29" and value[11:13] < "24":
+        return value
+    moment, _ = _moment(value)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
+
+
+def _micro_time(value: Any, shown: str) -> Any:
+    if value.__class__ is not str:
+        raise MismatchError(described(value), "string")
+    if _MICRO.match(value) and value[5:7] < "13" and value[8:10] < "29" and value[11:13] < "24":
+        return value
+    moment, fraction = _moment(value)
+    return f"{moment.strftime('%Y-%m-%dT%H:%M:%S').rjust(19, '0')}.{fraction[:6].ljust(6, '0')}Z"
+
+
+@lru_cache(maxsize=4096)
+def _canonical(text: str) -> str:
+    if not _QUANTITY.match(text):
+        raise MismatchError(text=f"quantities must match the regular expression '{_PATTERN}'")
+    try:
+        return str(Quantity(text))
+    except ValueError:
+        raise MismatchError(text="unable to parse quantity's suffix") from None
+
+
+def _quantity(value: Any, shown: str) -> Any:
+    if value.__class__ is str:
+        return _canonical(cast(str, value).strip())
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _canonical(repr(value))
+    raise MismatchError(text=f"quantities must match the regular expression '{_PATTERN}'")
+
+
+SCALARS: dict[str, Callable[[Any, str], Any]] = {
+    "string": _string,
+    "boolean": _boolean,
+    "number": _number,
+    "bytes": _bytes,
+    "time": _time,
+    "micro-time": _micro_time,
+    "quantity": _quantity,
+    "int-or-string": _int_or_string,
+    **{name: _integer(limit) for name, limit in _LIMITS.items()},
+}
+"""By the name of `Type.scalar`: `check(value, shown) -> value`; `shown` is Go's name of the type."""
