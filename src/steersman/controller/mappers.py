@@ -44,7 +44,7 @@ class MapTo:
         return self._name
 
 
-MapperLike: TypeAlias = MapTo | Callable[[Any], "Iterable[Key] | Key | None"]
+MapperLike: TypeAlias = MapTo | Callable[..., "Iterable[Key] | Key | None"]
 """A mapper of this module, or a function of the typed object that returns a key, keys or nothing."""
 
 to_self = MapTo("to_self", lambda entry: (entry.key,))

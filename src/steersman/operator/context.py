@@ -19,6 +19,7 @@ from steersman.models import Key, KindLike, View, view_of
 from steersman.telemetry.log import Logger
 
 if TYPE_CHECKING:
+    from steersman.cache import Cache
     from steersman.client import Client
     from steersman.operator.reach import Labels, Reach
     from steersman.operator.runtime import Runtime
@@ -53,6 +54,11 @@ class Context:
         """The API client, for everything that this class has no word for. Its writes are gated on the lease, too."""
         return self._runtime.client
 
+    @property
+    def cache(self) -> Cache:
+        """The operator's cache, for who learns of kinds only while running and adds informers for them."""
+        return self._runtime.cache
+
     def now(self) -> datetime:
         """The wall clock, in UTC; an argument in tests."""
         return self._runtime.now()
@@ -75,16 +81,17 @@ class Context:
         labels: Labels | None = None,
         namespace: str | None = None,
         owned: bool = False,
+        index: tuple[str, str] | None = None,
     ) -> tuple[T, ...]:
         """Objects from the cache, in no particular order; those of the reconciled object's namespace by default.
 
         `labels` is a mapping or a selector ("app=web,tier in (a,b)"); `owned` keeps what the reconciled object
-        controls. Objects that do not fit their type are left out, and logged once per version. Raises
+        owns; `index` is the name of an index of the operator and a value. Objects that do not fit their type are left out, and logged once per version. Raises
         `NotCached` as `get` does.
         """
         view = view_of(kind)
         owner = self._owner.metadata.uid if owned and self._owner is not None else None
-        return self._reach.list(view, self._namespace(view, namespace), labels, owner)
+        return self._reach.list(view, self._namespace(view, namespace), labels, owner, index)
 
     # Reads from the API server.
 

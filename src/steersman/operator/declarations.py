@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from steersman.cache import IndexFunction
 from steersman.controller import Debounce
 from steersman.controller.mappers import MapperLike
 from steersman.controller.predicates import PredicateLike
@@ -21,6 +22,7 @@ __all__ = [
     "FinalizerDeclaration",
     "Handler",
     "HookDeclaration",
+    "IndexDeclaration",
     "Permission",
     "Place",
     "TimerDeclaration",
@@ -64,7 +66,8 @@ class Watch:
     """Another kind whose changes lead to reconciles: `Watch(ConfigMap, to=mapper, where=predicate)`.
 
     `to` maps an object to keys of the reconciled kind: `to_label("app")`, `to_owner(Kind)`, or a function of the
-    typed object that returns a `Key`, several or `None`. The kind is cached, and may be listed and read by the
+    typed object that returns a `Key`, several or `None`; with a second parameter it is given a `Context` to read the
+    cache with, which is the controller's and belongs to no object. The kind is cached, and may be listed and read by the
     controller.
     """
 
@@ -93,6 +96,8 @@ class ControllerDeclaration:
     workers: int = 4
     timeout: float | None = None
     debounce: Debounce | None = None
+    deleting: bool = False
+    """Whether objects that are being deleted are reconciled, too."""
 
     @property
     def place(self) -> Place:
@@ -124,6 +129,15 @@ class TimerDeclaration:
     @property
     def place(self) -> Place:
         return self.handler.place
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDeclaration:
+    """What objects of a kind are found by, beside their key, owners and labels."""
+
+    name: str
+    kind: View[Any]
+    function: IndexFunction
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,16 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, overload
 
+from steersman.cache import IndexFunction
 from steersman.controller import Debounce
 from steersman.controller.predicates import PredicateLike
-from steersman.models import KindLike, View, view_of
+from steersman.models import GVK, KindLike, View, view_of
 from steersman.operator.declarations import (
     ControllerDeclaration,
     DeclarationError,
     FinalizerDeclaration,
     HookDeclaration,
+    IndexDeclaration,
     Permission,
     TimerDeclaration,
     Watch,
@@ -55,6 +57,7 @@ class Operator:
         self._finalizers: list[FinalizerDeclaration] = []
         self._timers: dict[str, TimerDeclaration] = {}
         self._hooks: list[HookDeclaration] = []
+        self._indexes: dict[tuple[GVK, str], IndexDeclaration] = {}
         self._permissions: list[Permission] = []
         self._webhooks: list[WebhookDeclaration] = []
 
@@ -77,6 +80,10 @@ class Operator:
     @property
     def hooks(self) -> tuple[HookDeclaration, ...]:
         return tuple(self._hooks)
+
+    @property
+    def indexes(self) -> tuple[IndexDeclaration, ...]:
+        return tuple(self._indexes.values())
 
     @property
     def permissions(self) -> tuple[Permission, ...]:
@@ -103,6 +110,7 @@ class Operator:
         workers: int = 4,
         timeout: float | None = None,
         debounce: Debounce | float | None = None,
+        deleting: bool = False,
     ) -> Callable[[F], F]: ...
     def controller(
         self,
@@ -118,6 +126,7 @@ class Operator:
         workers: int = 4,
         timeout: float | None = None,
         debounce: Debounce | float | None = None,
+        deleting: bool = False,
     ) -> Any:
         """Declare a controller; the kind is the annotation of the function's first parameter.
 
@@ -130,6 +139,7 @@ class Operator:
         `where` filters changes of the reconciled kind. `timeout` (seconds) ends one reconcile with a retry.
         `debounce` waits for so many quiet seconds before reconciling, at most ten times as long. `name` is the kind
         in lower case by default; a second controller of a kind needs one. `kind` is for dynamic and metadata views.
+        `deleting` has objects reconciled that are being deleted, too; without it only finalizers see those.
 
         The status that the function returns does not wake it again; an explicit write to the object does.
         """
@@ -164,6 +174,7 @@ class Operator:
                 workers=workers,
                 timeout=timeout,
                 debounce=quiet,
+                deleting=deleting,
             )
             return function
 
@@ -191,6 +202,18 @@ class Operator:
             return function
 
         return declare
+
+    def index(self, name: str, kind: KindLike[Any], function: IndexFunction) -> None:
+        """Declare that objects of `kind` are found by `function`'s value: `ctx.list(Pod, index=("node", "node-1"))`.
+
+        `function` is pure, takes the object in the view of `kind`, and returns a value, several or `None`. The kind is
+        to be declared by a controller or timer as well. Raises `DeclarationError` when the name is taken for the kind.
+        """
+        view = view_of(kind)
+        known = self._indexes.get((view.info.gvk, name))
+        if known is not None and known.function is not function:
+            raise DeclarationError(f"index {name!r} of {view.info.kind} is declared already, by another function")
+        self._indexes[view.info.gvk, name] = IndexDeclaration(name, view, function)
 
     def every(
         self, seconds: float, *, name: str | None = None, reads: Sequence[KindLike[Any]] = ()

@@ -68,7 +68,7 @@ class Reach:
     def __init__(self, cache: Cache, indexes: LabelIndexes, views: Iterable[View[Any]], whose: str) -> None:
         self._cache = cache
         self._indexes = indexes
-        self._whose = whose
+        self.whose = whose
         self.views = tuple(views)
         self._kinds: frozenset[GVK] = frozenset(v.info.gvk for v in self.views)
 
@@ -80,11 +80,19 @@ class Reach:
         except NotCached:
             raise self._elsewhere(key.namespace) from None
 
-    def list(self, view: View[T], namespace: str, labels: Labels | None, owner: str | None) -> tuple[T, ...]:
+    def list(
+        self,
+        view: View[T],
+        namespace: str,
+        labels: Labels | None,
+        owner: str | None,
+        index: tuple[str, str] | None = None,
+    ) -> tuple[T, ...]:
         """See `Context.list`; an empty `namespace` means all."""
         self._check(view)
         selector = selector_of(labels)
-        index = None if owner is not None or selector is None else self._indexes.best(view, selector)
+        if index is None and owner is None and selector is not None:
+            index = self._indexes.best(view, selector)
         try:
             return self._cache.list(view, namespace=namespace or None, labels=selector, owner=owner, index=index)
         except NotCached:
@@ -94,14 +102,14 @@ class Reach:
 
     def _elsewhere(self, namespace: str) -> NotCached:
         return NotCached(
-            f"{self._whose} does not work in namespace {namespace!r}: add it to the operator's namespaces, or read from"
+            f"{self.whose} does not work in namespace {namespace!r}: add it to the operator's namespaces, or read from"
             " the API server with `await ctx.fetch(…)`"
         )
 
     def _check(self, view: View[Any]) -> None:
         if view.info.gvk not in self._kinds:
             raise NotCached(
-                f"{self._whose} does not declare that it reads {view.info.kind}: add it to reads=[…], or read it from"
+                f"{self.whose} does not declare that it reads {view.info.kind}: add it to reads=[…], or read it from"
                 " the API server with `await ctx.fetch(…)`"
             )
 

@@ -7,14 +7,16 @@ come, and dropped as they go. Objects of a namespace that has gone are reconcile
 from __future__ import annotations
 
 from collections.abc import Iterable
+from inspect import signature
 from random import Random
 from typing import Any
 
 from steersman.cache import Cache, Change, Informer
 from steersman.controller import Controller, Source, to_controller
-from steersman.controller.mappers import MapperLike, to_self
+from steersman.controller.mappers import MapperLike, MapTo, to_self
 from steersman.controller.predicates import PredicateLike
 from steersman.models import View, metadata_of, view_of
+from steersman.operator.context import Context
 from steersman.operator.declarations import ControllerDeclaration
 from steersman.operator.operator import Operator
 from steersman.operator.reconciler import Reconciler
@@ -30,11 +32,14 @@ log = get_logger("operator")
 class Wired:
     """One controller with what belongs to it."""
 
-    def __init__(self, declaration: ControllerDeclaration, controller: Controller, reconciler: Reconciler) -> None:
+    def __init__(
+        self, declaration: ControllerDeclaration, controller: Controller, reconciler: Reconciler, context: Context
+    ) -> None:
         self.declaration = declaration
         self.controller = controller
         self.reconciler = reconciler
         self.informers: list[Informer] = []
+        self._context = context
 
     @property
     def feeds(self) -> list[tuple[View[Any], MapperLike, PredicateLike | None]]:
@@ -44,7 +49,7 @@ class Wired:
             (view, to_controller(d.kind), None) for view in d.owns
         ]
         watched: list[tuple[View[Any], MapperLike, PredicateLike | None]] = [
-            (view_of(w.kind), w.to, w.where) for w in d.watches
+            (view_of(w.kind), _bound(w.to, self._context), w.where) for w in d.watches
         ]
         return [(d.kind, to_self, d.where), *owned, *watched]
 
@@ -79,12 +84,8 @@ class Wiring:
         views = [*declared.owns, *declared.reads, *(view_of(w.kind) for w in declared.watches)]
         first = next(c for c in self._operator.controllers if c.kind.info.gvk == declared.kind.info.gvk)
         finalizers = [f for f in self._operator.finalizers if f.kind.info.gvk == declared.kind.info.gvk]
-        reconciler = Reconciler(
-            declared,
-            finalizers if first is declared else (),
-            runtime,
-            runtime.reach(views, f"controller {declared.name}"),
-        )
+        reach = runtime.reach(views, f"controller {declared.name}")
+        reconciler = Reconciler(declared, finalizers if first is declared else (), runtime, reach)
         controller = Controller(
             declared.name,
             reconciler,
@@ -94,7 +95,8 @@ class Wiring:
             debounce=declared.debounce,
             rng=self._rng,
         )
-        return Wired(declared, controller, reconciler)
+        readable = runtime.reach([*views, declared.kind], reach.whose)  # mappers look for the reconciled kind
+        return Wired(declared, controller, reconciler, runtime.context(readable, None, None))
 
     def _attach(self, namespace: str | None, *, cluster_scoped_only: bool = False) -> None:
         """Cache every declared kind in a namespace (`None`: in all), and feed the controllers from it."""
@@ -125,6 +127,9 @@ class Wiring:
         informer = self._cache.informer(view, namespace=namespace)
         if informer not in attached:
             attached.append(informer)
+            for index in self._operator.indexes:
+                if index.kind.info.gvk == view.info.gvk:
+                    informer.declare_index(index.name, index.function, index.kind)
         return informer
 
     def _namespace_changed(self, change: Change) -> None:
@@ -145,6 +150,17 @@ class Wiring:
     def close(self) -> None:
         for wired in self.wired:
             wired.reconciler.close()
+
+
+def _bound(to: MapperLike, context: Context) -> MapperLike:
+    """The mapper with its context, where it asks for one."""
+    if isinstance(to, MapTo) or not callable(to):
+        return to
+    required = [p for p in signature(to).parameters.values() if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
+    if len(required) < 2:
+        return to
+    function: Any = to
+    return lambda obj: function(obj, context)
 
 
 def unsynced(informers: Iterable[Informer]) -> list[Informer]:
