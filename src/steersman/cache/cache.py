@@ -327,7 +327,7 @@ class _Observer:
 
     def before_write(self, info: ResourceInfo, key: Key, verb: str) -> Any:
         return [
-            (informer, informer.writes.begin(key))
+            (informer, informer.writes.begin(key, delete=verb == "delete"))
             for informer in self._informers.get((info.group, info.plural), ())
             if informer.scope.namespace in (None, key.namespace)
         ]

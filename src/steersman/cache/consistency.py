@@ -54,12 +54,13 @@ class OwnWrite:
         """Whether a cached read is certainly no older than this write."""
         entry = watched.get(self.key)
         if self.deleted:
-            return (entry is None or entry.uid != self.uid) and (not self.after or self._passed(watched, self.after))
+            return (entry is None or entry.uid != self.uid) and (not self.after or self.passed(watched, self.after))
         if entry is not None and entry.uid == self.uid and at_least(entry.resource_version, self.version):
             return True
-        return self._passed(watched, self.version)
+        return self.passed(watched, self.version)
 
-    def _passed(self, watched: Watched, version: str) -> bool:
+    def passed(self, watched: Watched, version: str) -> bool:
+        """Whether the watch has brought that version, or a later one."""
         return version in self.seen_meanwhile or at_least(watched.version, version)
 
     @property
@@ -88,11 +89,15 @@ class OwnWrites:
         self.active = False
         """Whether `advance` and `saw` have anything to do; what the hot path looks at."""
 
-    def begin(self, key: Key) -> OwnWrite:
-        """A request is about to leave."""
-        known = self._watched.get(key) if key.name else None
+    def begin(self, key: Key, *, delete: bool = False) -> OwnWrite:
+        """A request is about to leave. The answer to a `delete` may not say which object is gone."""
+        known = self._watched.get(key) if delete and key.name else None
         write = OwnWrite(key, known.uid if known is not None else "")
-        self._under_way.setdefault(key, []).append(write)
+        writes = self._under_way.get(key)
+        if writes is None:
+            self._under_way[key] = [write]
+        else:
+            writes.append(write)
         self.active = True
         return write
 
@@ -109,7 +114,10 @@ class OwnWrites:
             self._echoes[uid, version] = None
             if len(self._echoes) > ECHOES:
                 self._echoes.popitem(last=False)
-        if not write.satisfied(self._watched):
+        watched = self._watched
+        # Where versions can be compared, the watch's own version says it all: no look at the object is needed.
+        compares = not deleted and version.isdecimal()
+        if not (write.passed(watched, version) if compares else write.satisfied(watched)):
             self._hold_back(write)
         self._update()
 
@@ -203,7 +211,7 @@ class OwnWrites:
             upto = int(watched.version)
             while by_version and by_version[0][0] <= upto:
                 write = self._unseen.get(heappop(by_version)[1])
-                if write is not None and write.satisfied(watched):
+                if write is not None and (not write.deleted or write.satisfied(watched)):
                     arrived.append(write)
         if arrived:
             self._release(arrived)

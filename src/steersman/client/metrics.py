@@ -1,50 +1,104 @@
-"""What the client measures, under client-go's names, so that its dashboards and alerts work unchanged."""
+"""What the client measures, under client-go's names, so that its dashboards and alerts work unchanged.
+
+Every request counts here, so counting is a dictionary look-up and plain integers; families are made when somebody
+scrapes. All clients of one host count together, and for the life of the process.
+"""
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Histogram
+from collections.abc import Iterable
 
-from steersman.telemetry.metrics import counter, histogram
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from steersman.telemetry.histogram import Histogram
+from steersman.telemetry.metrics import REGISTRY
 
 __all__ = ["HostMetrics"]
 
-_REQUESTS = counter(
-    "rest_client_requests_total",
-    "Number of HTTP requests, partitioned by status code, method, and host.",
-    ("code", "method", "host"),
-)
-_RETRIES = counter(
-    "rest_client_request_retries_total",
-    "Number of request retries, partitioned by status code, verb, and host.",
-    ("code", "verb", "host"),
-)
-_SECONDS = histogram(
-    "rest_client_request_duration_seconds",
-    "Request latency in seconds. Broken down by verb, and host.",
-    ("verb", "host"),
-    buckets=(0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0),
-)
+_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+
+
+class _Count:
+    __slots__ = ("seconds", "times")
+
+    def __init__(self, seconds: Histogram) -> None:
+        self.times = 0
+        self.seconds = seconds
+
+
+class _Host:
+    """The counts of one host."""
+
+    __slots__ = ("requests", "retries", "seconds")
+
+    def __init__(self) -> None:
+        self.requests: dict[tuple[int, str], _Count] = {}
+        self.retries: dict[tuple[int, str], int] = {}
+        self.seconds: dict[str, Histogram] = {}
+
+
+_hosts: dict[str, _Host] = {}
 
 
 class HostMetrics:
-    """The client's metrics for one host; resolves every child once. The code of a failed request is `<error>`."""
+    """The client's metrics for one host. The code of a failed request is `<error>`."""
+
+    __slots__ = ("_host", "_requests")
 
     def __init__(self, host: str) -> None:
-        self._host = host
-        self._counts: dict[tuple[int, str], Counter] = {}
-        self._seconds: dict[str, Histogram] = {}
+        self._host = _hosts.setdefault(host, _Host())
+        self._requests = self._host.requests
 
     def done(self, code: int, method: str, seconds: float) -> None:
         """Count one request that ended with `code` (0: without an answer) after `seconds`."""
-        count = self._counts.get((code, method))
+        count = self._requests.get((code, method))
         if count is None:
-            count = self._counts[code, method] = _REQUESTS.labels(str(code) if code else "<error>", method, self._host)
-        count.inc()
-        latency = self._seconds.get(method)
-        if latency is None:
-            latency = self._seconds[method] = _SECONDS.labels(method, self._host)
-        latency.observe(seconds)
+            latency = self._host.seconds.setdefault(method, Histogram(_BUCKETS))
+            count = self._requests[code, method] = _Count(latency)
+        count.times += 1
+        count.seconds.observe(seconds)
 
     def retried(self, code: int, method: str) -> None:
         """Count one retry because of `code` (0: no answer)."""
-        _RETRIES.labels(str(code) if code else "<error>", method, self._host).inc()
+        retries = self._host.retries
+        retries[code, method] = retries.get((code, method), 0) + 1
+
+
+class _HostCollector(Collector):
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        requests = CounterMetricFamily(
+            "rest_client_requests",
+            "Number of HTTP requests, partitioned by status code, method, and host.",
+            labels=["code", "method", "host"],
+        )
+        retries = CounterMetricFamily(
+            "rest_client_request_retries",
+            "Number of request retries, partitioned by status code, verb, and host.",
+            labels=["code", "verb", "host"],
+        )
+        seconds = HistogramMetricFamily(
+            "rest_client_request_duration_seconds",
+            "Request latency in seconds. Broken down by verb, and host.",
+            labels=["verb", "host"],
+        )
+        # A scrape may come from another thread: each dictionary is taken in one step.
+        for host, counts in list(_hosts.items()):
+            for (code, method), count in list(counts.requests.items()):
+                requests.add_metric([_code(code), method, host], count.times)
+            for (code, method), times in list(counts.retries.items()):
+                retries.add_metric([_code(code), method, host], times)
+            for method, histogram in list(counts.seconds.items()):
+                seconds.add_metric([method, host], histogram.buckets(), histogram.total)
+        yield from (requests, retries, seconds)
+
+
+def _code(code: int) -> str:
+    return str(code) if code else "<error>"
+
+
+REGISTRY.register(_HostCollector())

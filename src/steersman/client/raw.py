@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from email.utils import parsedate_to_datetime
-from typing import Any
 from urllib.parse import urlsplit
 
 from steersman.client.config import Config
@@ -20,6 +19,7 @@ from steersman.client.errors import ApiError, ClientError, ResponseError, Transp
 from steersman.client.hooks import WriteGate
 from steersman.client.metrics import HostMetrics
 from steersman.client.retry import RetryPolicy, is_idempotent, retry_delay
+from steersman.client.slots import Slots
 from steersman.client.transport.base import Headers, Query, Response, StreamResponse, Transport, WebSocket
 from steersman.client.warnings import WarningHandler, WarningOnce, log_warning
 from steersman.telemetry.clock import Now, utc_now
@@ -56,7 +56,8 @@ class Raw:
         self._config = config
         self._transport = transport
         self._retries = retries or RetryPolicy()
-        self._slots = asyncio.Semaphore(max_in_flight)
+        self._slots = Slots(max_in_flight)
+        self._time: Callable[[], float] = self._first_time
         self._warn = WarningOnce(on_warning)
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._now = now
@@ -85,8 +86,7 @@ class Raw:
         of `is_idempotent`. Raises the `ApiError` that fits a refusal, `TransportError` when no answer came,
         `CredentialError` when there are no credentials, and whatever the write gate raises.
         """
-        loop = asyncio.get_running_loop()
-        started = loop.time()
+        started = self._time()
         attempt = 0
         while True:
             attempt += 1
@@ -99,7 +99,7 @@ class Raw:
                     retries or self._retries,
                     problem,
                     attempt=attempt,
-                    elapsed=loop.time() - started,
+                    elapsed=self._time() - started,
                     idempotent=idempotent,
                     rng=self._rng,
                 )
@@ -113,36 +113,33 @@ class Raw:
         self, method: str, path: str, query: Query, body: bytes | None, accept: str, content_type: str, timeout: float
     ) -> Response:
         refused: Mapping[str, str] | None = None
+        slots, time = self._slots, self._time
         while True:
             credentials = await self._config.auth.headers()
             headers = self._headers_for(credentials, accept, content_type if body is not None else "")
             if method not in _READS and self.gate is not None:
-                await self._pass_gate(method, path)
-            async with self._slots:
-                response = await self._send(method, path, query, headers, body, timeout)
+                waiting = self.gate.check(method, path)
+                if waiting is not None:
+                    await waiting
+            if not slots.take():
+                await slots.wait()
+            started, code = time(), 0
+            try:
+                response = await self._transport.request(
+                    method, path, query=query, headers=headers, body=body, timeout=timeout
+                )
+                code = response.status
+            finally:
+                slots.give()
+                self._metrics.done(code, method, time() - started)
             if (warnings := response.headers.get("Warning")) is not None and warnings:
                 self._warn(response.headers.get_all("Warning"), f"{method} {path}")
-            if 200 <= response.status < 300:
+            if 200 <= code < 300:
                 return response
-            if response.status == 401 and refused is None and await self._renewed(credentials):
+            if code == 401 and refused is None and await self._renewed(credentials):
                 refused = credentials
                 continue
-            raise self._refusal(response.status, response.headers, response.body, f"{method} {path}")
-
-    async def _send(
-        self, method: str, path: str, query: Query, headers: Any, body: bytes | None, timeout: float
-    ) -> Response:
-        time = asyncio.get_running_loop().time
-        started = time()
-        code = 0
-        try:
-            response = await self._transport.request(
-                method, path, query=query, headers=headers, body=body, timeout=timeout
-            )
-            code = response.status
-            return response
-        finally:
-            self._metrics.done(code, method, time() - started)
+            raise self._refusal(code, response.headers, response.body, f"{method} {path}")
 
     def stream(
         self,
@@ -175,7 +172,7 @@ class Raw:
         connect_timeout: float,
         idle_timeout: float,
     ) -> AsyncGenerator[StreamResponse]:
-        time = asyncio.get_running_loop().time
+        time = self._time
         request = f"{method} {path}"
         refused = False
         while True:
@@ -236,6 +233,11 @@ class Raw:
                     ) from None
                 else:
                     raise
+
+    def _first_time(self) -> float:
+        # Asking for the running loop is a system call on some Pythons, so it is done once: a client is of one loop.
+        self._time = asyncio.get_running_loop().time
+        return self._time()
 
     def _headers_for(
         self, credentials: Mapping[str, str], accept: str, content_type: str

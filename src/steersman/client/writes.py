@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, Protocol, TypeVar, cast, overload
 
 from steersman.client.core import AnyObject, Target, Verbs, accept_for, accept_list_for, outcome_of, target_of
-from steersman.client.errors import NotFound
+from steersman.client.errors import NotFound, ResponseError
 from steersman.client.hooks import WriteOutcome
 from steersman.client.lists import read_as, read_object
 from steersman.client.options import (
@@ -470,12 +470,18 @@ class Writes(Verbs):
                 idempotent=idempotent,
             )
             data = response.body
+            if want == "metadata":
+                try:
+                    answer = read_as(PartialObjectMetadata, data, f"{method} {path}")
+                except ResponseError:
+                    outcome = outcome_of(data)
+                    raise
+                outcome = WriteOutcome(answer.metadata.uid, answer.metadata.resource_version)
+                return answer
             if tokens:
                 outcome = outcome_of(data)
         finally:
             self.report(tokens, outcome)
-        if want == "metadata":
-            return read_as(PartialObjectMetadata, data, f"{method} {path}")
         return read_object(view, data, f"{method} {path}")
 
 

@@ -13,8 +13,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from steersman.controller.histogram import Histogram
 from steersman.controller.queue import WorkQueue
+from steersman.telemetry.histogram import Histogram
 from steersman.telemetry.metrics import REGISTRY
 
 __all__ = ["ControllerStats", "Measured", "RuntimeCollector", "collector"]

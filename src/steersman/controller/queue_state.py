@@ -17,8 +17,8 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from steersman.controller.histogram import Histogram
 from steersman.controller.rate import DEFAULT_BACKOFF, Backoff
+from steersman.telemetry.histogram import Histogram
 
 __all__ = ["FRESH", "LOW_PRIORITY", "Debounce", "Job", "QueueState"]
 

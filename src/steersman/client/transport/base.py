@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, cast
 from urllib.parse import quote_plus
 
+import msgspec
+
 from steersman.client.errors import TransportError
 
 __all__ = [
@@ -70,13 +72,15 @@ class HeaderPairs:
         return f"<headers {', '.join(name for name, _ in self._pairs)}>"
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """A whole response. The body is not part of its `repr`: it may hold a Secret."""
 
     status: int
-    headers: Headers = field(default_factory=HeaderPairs)
-    body: bytes = field(default=b"", repr=False)
+    headers: Headers = msgspec.field(default_factory=HeaderPairs)
+    body: bytes = b""
+
+    def __repr__(self) -> str:
+        return f"Response(status={self.status!r}, headers={self.headers!r})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,11 +102,13 @@ class _Connection(asyncio.Protocol):
         "_what",
         "generation",
         "idle_since",
+        "now",
     )
 
     def __init__(self, pool: NativeTransport, generation: int) -> None:
         self._pool = pool
         self._loop = asyncio.get_running_loop()
+        self.now = self._loop.time
         self.generation = generation
         self.idle_since = 0.0
         self._transport: asyncio.Transport | None = None
@@ -292,7 +294,7 @@ class _Connection(asyncio.Protocol):
         if transport is None:
             self._fail(ConnectionLost(f"{what}: the connection broke"))
             return
-        self._deadline = deadline = self._loop.time() + timeout
+        self._deadline = deadline = self.now() + timeout
         if self._timer is None or self._timer.when() > deadline:
             if self._timer is not None:
                 self._timer.cancel()
@@ -305,7 +307,7 @@ class _Connection(asyncio.Protocol):
         self._timer = None
         if self._answer is None and self._head is None:
             return
-        if self._loop.time() < self._deadline:
+        if self.now() < self._deadline:
             self._timer = self._loop.call_at(self._deadline, self._look, timeout)
             return
         self.abort(TransportTimeout(f"{self._what}: no answer within {timeout:g} s"))
@@ -363,6 +365,7 @@ class NativeTransport(UnsupportedTransport):
         self._context: ssl.SSLContext | None = None
         self._generation = 0
         self._blocks: dict[Any, str] = {}
+        self._questions: dict[Any, str] = {}
         self._sockets: Transport | None = None
         self._closed = False
 
@@ -440,7 +443,7 @@ class NativeTransport(UnsupportedTransport):
         if self._closed or connection.generation != self._generation:
             connection.abort(TransportError(_CLOSED))
             return
-        connection.idle_since = asyncio.get_running_loop().time()
+        connection.idle_since = connection.now()
         self._idle.append(connection)
 
     def forget(self, connection: _Connection) -> None:
@@ -453,11 +456,11 @@ class NativeTransport(UnsupportedTransport):
         if self._config.auth.client_certificate() is not self._certificate:
             self._context = None
             self._generation += 1
-        too_old = asyncio.get_running_loop().time() - _IDLE_SECONDS
         while self._idle:
             # The last one used comes first, so that those which are not needed grow old.
             connection = self._idle.pop()
-            if connection.usable and connection.idle_since > too_old and connection.generation == self._generation:
+            fresh = connection.now() - connection.idle_since < _IDLE_SECONDS
+            if fresh and connection.usable and connection.generation == self._generation:
                 return connection
             connection.abort(TransportError("not used any more"))
         return None
@@ -505,7 +508,7 @@ class NativeTransport(UnsupportedTransport):
     def _encoded(
         self, method: str, path: str, query: Query, headers: RequestHeaders, body: bytes | None
     ) -> Sequence[bytes]:
-        where = self._prefix + (target(path, query) if query else path)
+        where = f"{self._prefix}{path}{self._question(query)}" if query else self._prefix + path
         if not where.isascii() or not where.isprintable() or " " in where:
             raise TransportError(f"{method} {path!r}: the path must be percent-encoded")
         block = self._block(headers)
@@ -514,6 +517,17 @@ class NativeTransport(UnsupportedTransport):
             return (f"{method} {where}{self._start}{block}{length}\r\n".encode("latin-1"),)
         head = f"{method} {where}{self._start}{block}Content-Length: {len(body)}\r\n\r\n".encode("latin-1")
         return (head + body,) if len(body) < 1 << 16 else (head, body)
+
+    def _question(self, query: Query) -> str:
+        # Nearly all requests of a process ask one of a few questions.
+        pairs = tuple(query.items() if isinstance(query, dict) else _pairs(query))
+        question = self._questions.get(pairs)
+        if question is None:
+            question = target("", pairs)
+            if len(self._questions) > 64:  # each page of a list has its own
+                self._questions.clear()
+            self._questions[pairs] = question
+        return question
 
     def _block(self, headers: RequestHeaders) -> str:
         pairs = headers if isinstance(headers, tuple) else tuple(_pairs(headers))
@@ -546,8 +560,8 @@ class _Chunks:
         return chunk
 
 
-def _pairs(headers: RequestHeaders) -> Iterable[tuple[str, str]]:
-    return headers.items() if isinstance(headers, Mapping) else headers
+def _pairs(pairs: RequestHeaders | Query) -> Iterable[tuple[str, str]]:
+    return pairs.items() if isinstance(pairs, Mapping) else pairs
 
 
 def _is_header(text: str) -> bool:
