@@ -8,7 +8,7 @@ from __future__ import annotations
 from steersman.devcluster.auth.attributes import Attributes, quoted
 from steersman.devcluster.auth.rbac import GROUP, MASTERS, Authorizer
 from steersman.devcluster.auth.rules import compact, describe, missing
-from steersman.devcluster.errors import forbidden
+from steersman.devcluster.errors import APIError, forbidden, not_found
 from steersman.devcluster.objects import Object, dig, meta, name_of
 from steersman.devcluster.strategy import User
 
@@ -57,7 +57,15 @@ def check_escalation(
         bind = Attributes("bind", group, "*", target, "", namespace, reference.get("name") or "")
         if authorizer.authorize(user, bind)[0]:
             return
-    wanted = authorizer.role_rules(reference, namespace)
+    if kind not in ("Role", "ClusterRole"):
+        return  # validation refuses it
+    try:
+        wanted = authorizer.role_rules(reference, namespace)
+    except APIError as error:
+        if error.code != 404:
+            raise
+        # The real server names the binding's resource here, not the role's.
+        raise not_found(GROUP, resource, reference.get("name") or "") from None
     _check_rules(authorizer, user, resource, namespace, name_of(obj), wanted)
 
 
