@@ -1,0 +1,25 @@
+"""Custom resources: their definitions, and the strategies that make a definition a served API.
+
+`resource_types` turns an accepted CustomResourceDefinition into what the API server registers; `DefinitionStrategy`
+is the definition's own kind; `lifecycle` claims names and establishes; `convert` asks conversion webhooks.
+"""
+
+from steersman.devcluster.crd.definition import DefinitionStrategy
+from steersman.devcluster.crd.lifecycle import FINALIZER, accept, deleting, deletion_progress, established
+from steersman.devcluster.crd.resources import resource_types, storage_version, strategies
+from steersman.devcluster.crd.scale import ScalePaths
+from steersman.devcluster.crd.strategy import CustomStrategy
+
+__all__ = [
+    "FINALIZER",
+    "CustomStrategy",
+    "DefinitionStrategy",
+    "ScalePaths",
+    "accept",
+    "deleting",
+    "deletion_progress",
+    "established",
+    "resource_types",
+    "storage_version",
+    "strategies",
+]
