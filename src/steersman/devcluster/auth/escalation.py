@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from steersman.devcluster.auth.attributes import Attributes, quoted
 from steersman.devcluster.auth.rbac import GROUP, MASTERS, Authorizer
+from steersman.devcluster.auth.reading import part, parts
 from steersman.devcluster.auth.rules import compact, describe, missing
 from steersman.devcluster.errors import APIError, forbidden, not_found
 from steersman.devcluster.objects import Object, dig, meta, name_of
@@ -34,38 +35,42 @@ def check_escalation(
     `name` is the one in the request's path (empty on create). A write that changes only owner references and
     finalizers is let through, so that the garbage collector can work.
     """
-    if resource not in ("roles", "clusterroles", "rolebindings", "clusterrolebindings") or MASTERS in user.groups:
+    if MASTERS in user.groups or (old is not None and _only_collected(obj, old)):
         return
     if resource in ("roles", "clusterroles"):
-        escalate = Attributes("escalate", GROUP, "*", resource, "", namespace, name)
-        if authorizer.authorize(user, escalate)[0] or (old is not None and _only_collected(obj, old)):
-            return
-        _check_rules(authorizer, user, resource, namespace, name_of(obj), obj.get("rules") or [])
-        if any(_aggregates(item) for item in (obj, old) if item is not None) and _not_held(
-            authorizer, user, namespace, _EVERYTHING
-        ):
-            why = "must have cluster-admin privileges to use the aggregationRule"
-            raise forbidden(GROUP, resource, name_of(obj), why)
+        _check_role(authorizer, user, Attributes("escalate", GROUP, "*", resource, "", namespace, name), obj, old)
+    elif resource in ("rolebindings", "clusterrolebindings"):
+        _check_binding(authorizer, user, resource, namespace, obj)
+
+
+def _check_role(authorizer: Authorizer, user: User, escalate: Attributes, obj: Object, old: Object | None) -> None:
+    if authorizer.authorize(user, escalate)[0]:
         return
-    if old is not None and _only_collected(obj, old):
-        return
-    reference = obj.get("roleRef") or {}
-    kind = reference.get("kind")
-    if kind in ("Role", "ClusterRole"):
-        target = "roles" if kind == "Role" else "clusterroles"
-        group = reference.get("apiGroup") or GROUP
-        bind = Attributes("bind", group, "*", target, "", namespace, reference.get("name") or "")
-        if authorizer.authorize(user, bind)[0]:
-            return
+    resource, namespace = escalate.resource, escalate.namespace
+    _check_rules(authorizer, user, resource, namespace, name_of(obj), parts(obj, "rules"))
+    if any(_aggregates(item) for item in (obj, old) if item is not None) and _not_held(
+        authorizer, user, namespace, _EVERYTHING
+    ):
+        why = "must have cluster-admin privileges to use the aggregationRule"
+        raise forbidden(GROUP, resource, name_of(obj), why)
+
+
+def _check_binding(authorizer: Authorizer, user: User, resource: str, namespace: str, obj: Object) -> None:
+    reference = part(obj, "roleRef")
+    kind, name = reference.get("kind"), reference.get("name") or ""
     if kind not in ("Role", "ClusterRole"):
         return  # validation refuses it
+    target = "roles" if kind == "Role" else "clusterroles"
+    group = reference.get("apiGroup") or GROUP
+    if authorizer.authorize(user, Attributes("bind", group, "*", target, "", namespace, name))[0]:
+        return
     try:
         wanted = authorizer.role_rules(reference, namespace)
     except APIError as error:
         if error.code != 404:
             raise
         # The real server names the binding's resource here, not the role's.
-        raise not_found(GROUP, resource, reference.get("name") or "") from None
+        raise not_found(GROUP, resource, name) from None
     _check_rules(authorizer, user, resource, namespace, name_of(obj), wanted)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from steersman.devcluster.auth.attributes import Attributes, forbidden_error
+from steersman.devcluster.auth.reading import part, parts
 from steersman.devcluster.auth.rules import allows, allows_resource
 from steersman.devcluster.errors import APIError
 from steersman.devcluster.objects import Object, dig, name_of, namespace_of
@@ -48,10 +49,10 @@ class _Bindings:
     def put(self, binding: Object, namespace: str) -> None:
         name = name_of(binding)
         self.drop(name)
-        reference = binding.get("roleRef") or {}
+        reference = part(binding, "roleRef")
         kind, role = reference.get("kind") or "", reference.get("name") or ""
         keys: list[str] = []
-        for position, subject in enumerate(binding.get("subjects") or ()):
+        for position, subject in enumerate(parts(binding, "subjects")):
             key, shown = _subject(subject, namespace)
             if key in keys or not key:
                 continue
@@ -91,6 +92,8 @@ def _subject(subject: Object, namespace: str) -> tuple[str, str]:
             home = subject.get("namespace") or namespace
             if home:
                 return f"u:system:serviceaccount:{home}:{name}", f'ServiceAccount "{name}/{home}"'
+        case _:
+            pass
     return "", ""
 
 

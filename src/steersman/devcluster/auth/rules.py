@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
 from steersman.devcluster.auth.attributes import Attributes
-from steersman.devcluster.objects import Object
+from steersman.devcluster.auth.reading import part, parts, strings
+from steersman.devcluster.objects import Object, labels_of
 
 __all__ = ["aggregate", "allows", "breakdown", "compact", "covers", "describe", "missing", "selects"]
 
@@ -54,29 +55,29 @@ def breakdown(rule: Object) -> list[Object]:
     """A rule as many rules of one verb, one resource, one group and at most one name each."""
     verbs = rule.get("verbs") or ()
     names = rule.get("resourceNames") or ()
-    parts: list[Object] = []
+    pieces: list[Object] = []
     for group, resource, verb in product(rule.get("apiGroups") or (), rule.get("resources") or (), verbs):
-        part: Object = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
-        parts.extend({**part, "resourceNames": [name]} for name in names)
+        piece: Object = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
+        pieces.extend({**piece, "resourceNames": [name]} for name in names)
         if not names:
-            parts.append(part)
-    parts.extend(
+            pieces.append(piece)
+    pieces.extend(
         {"nonResourceURLs": [url], "verbs": [verb]} for url, verb in product(rule.get("nonResourceURLs") or (), verbs)
     )
-    return parts
+    return pieces
 
 
-def covers(owner: Object, part: Object) -> bool:
-    """Whether `owner` allows all that `part` (as `breakdown` makes them) allows."""
+def covers(owner: Object, piece: Object) -> bool:
+    """Whether `owner` allows all that `piece` (as `breakdown` makes them) allows."""
     return (
-        _has(owner.get("verbs"), part["verbs"][0])
-        and all(_has(owner.get("apiGroups"), group) for group in part.get("apiGroups") or ())
-        and all(_covers_resource(owner.get("resources") or (), item) for item in part.get("resources") or ())
+        _has(owner.get("verbs"), piece["verbs"][0])
+        and all(_has(owner.get("apiGroups"), group) for group in piece.get("apiGroups") or ())
+        and all(_covers_resource(owner.get("resources") or (), item) for item in piece.get("resources") or ())
         and all(
             any(_covers_url(pattern, url) for pattern in owner.get("nonResourceURLs") or ())
-            for url in part.get("nonResourceURLs") or ()
+            for url in piece.get("nonResourceURLs") or ()
         )
-        and _covers_name(owner.get("resourceNames"), part.get("resourceNames"))
+        and _covers_name(owner.get("resourceNames"), piece.get("resourceNames"))
     )
 
 
@@ -104,23 +105,27 @@ def _covers_name(owned: Sequence[str] | None, wanted: Sequence[str] | None) -> b
 def missing(owned: Iterable[Object], wanted: Iterable[Object]) -> list[Object]:
     """What of `wanted` is not covered by `owned`, broken down; empty where all is."""
     mine = list(owned)
-    return [part for rule in wanted for part in breakdown(rule) if not any(covers(rule, part) for rule in mine)]
+    return [piece for rule in wanted for piece in breakdown(rule) if not any(covers(rule, piece) for rule in mine)]
 
 
-def compact(parts: Iterable[Object]) -> list[Object]:
+def compact(pieces: Iterable[Object]) -> list[Object]:
     """Join rules that differ only by their verb, to tell of them shortly."""
     joined: dict[tuple[str, str, str | None], Object] = {}
     others: list[Object] = []
-    for part in parts:
-        groups, resources, names = part.get("apiGroups"), part.get("resources"), part.get("resourceNames") or []
+    for piece in pieces:
+        groups, resources, names = (
+            strings(piece, "apiGroups"),
+            strings(piece, "resources"),
+            strings(piece, "resourceNames"),
+        )
         if not groups or not resources or len(groups) != 1 or len(resources) != 1 or len(names) > 1:
-            others.append(part)
+            others.append(piece)
             continue
         key = (groups[0], resources[0], names[0] if names else None)
         if key in joined:
-            joined[key]["verbs"] = [*joined[key]["verbs"], *part["verbs"]]
+            joined[key]["verbs"] = [*joined[key]["verbs"], *piece["verbs"]]
         else:
-            joined[key] = dict(part)
+            joined[key] = dict(piece)
     return [*others, *joined.values()]
 
 
@@ -135,8 +140,8 @@ _SHOWN = (
 
 def describe(rule: Object) -> str:
     """A rule in one line: `{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}`."""
-    parts = [f"{shown}:{_list(rule[name])}" for shown, name in _SHOWN if rule.get(name)]
-    return f"{{{', '.join(parts)}}}"
+    shown_fields = [f"{shown}:{_list(rule[name])}" for shown, name in _SHOWN if rule.get(name)]
+    return f"{{{', '.join(shown_fields)}}}"
 
 
 def _list(values: Sequence[str]) -> str:
@@ -145,11 +150,11 @@ def _list(values: Sequence[str]) -> str:
 
 def selects(selector: Object, labels: Mapping[str, str]) -> bool:
     """Whether a `LabelSelector` selects labels; the empty one selects all. Raises ValueError for a bad operator."""
-    for key, value in (selector.get("matchLabels") or {}).items():
+    for key, value in part(selector, "matchLabels").items():
         if labels.get(key) != value:
             return False
-    for requirement in selector.get("matchExpressions") or ():
-        key, values = requirement.get("key", ""), requirement.get("values") or ()
+    for requirement in parts(selector, "matchExpressions"):
+        key, values = requirement.get("key") or "", strings(requirement, "values")
         match requirement.get("operator"):
             case "In":
                 holds = key in labels and labels[key] in values
@@ -175,7 +180,7 @@ def aggregate(rule: Object, name: str, roles: Iterable[Object]) -> list[Object]:
     joined: list[Object] = []
     all_roles = list(roles)
     for selector in rule.get("clusterRoleSelectors") or ():
-        found = [role for role in all_roles if selects(selector, (role.get("metadata") or {}).get("labels") or {})]
+        found = [role for role in all_roles if selects(selector, labels_of(role))]
         for role in sorted(found, key=lambda item: item["metadata"]["name"]):
             if role["metadata"]["name"] == name:
                 continue
