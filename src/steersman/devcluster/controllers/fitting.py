@@ -1,0 +1,155 @@
+"""Where a Pod may run: node names, selectors, taints, affinity and requests against what a node has left.
+
+Pure functions of Pods, nodes and sums. Every refusal is a phrase that says why, as people know them from Kubernetes'
+scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from steersman.k8s import Node, Pod
+from steersman.k8s.core_v1 import Taint, Toleration
+from steersman.models import FrozenDict, Quantity
+from steersman.models.selectors import from_label_selector, requirement
+
+__all__ = ["Amounts", "node_problem", "requests_of", "selects_node", "tolerates", "untolerated"]
+
+Amounts = Mapping[str, int]
+"""Resources in thousandths of their unit."""
+
+
+def requests_of(pod: Pod) -> dict[str, int]:
+    """What a Pod asks for: the sum of its containers, or the largest init container, plus the overhead; and one Pod."""
+    assert pod.spec is not None
+    total: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in pod.spec.containers:
+        _add(total, _milli(container.resources.requests if container.resources else {}))
+    for container in pod.spec.init_containers:
+        wants = _milli(container.resources.requests if container.resources else {})
+        if container.restart_policy == "Always":
+            _add(total, wants)
+            _add(sidecars, wants)
+            wants = sidecars
+        else:
+            wants = {name: amount + sidecars.get(name, 0) for name, amount in wants.items()}
+        for name, amount in wants.items():
+            peak[name] = max(peak.get(name, 0), amount)
+    for name, amount in peak.items():
+        total[name] = max(total.get(name, 0), amount)
+    _add(total, _milli(pod.spec.overhead))
+    total["pods"] = 1000
+    return total
+
+
+def _milli(amounts: Mapping[str, Any]) -> dict[str, int]:
+    return {name: round(Quantity(amount).as_fraction() * 1000) for name, amount in amounts.items()}
+
+
+def _add(total: dict[str, int], more: Amounts) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether one toleration covers one taint."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return bool(toleration.key) and (toleration.value or "") == (taint.value or "")
+
+
+def untolerated(
+    tolerations: Iterable[Toleration], taints: Iterable[Taint], effects: Iterable[str] = ("NoSchedule", "NoExecute")
+) -> Taint | None:
+    """The first taint of those effects that nothing tolerates."""
+    tolerations, effects = tuple(tolerations), tuple(effects)
+    return next((t for t in taints if t.effect in effects and not any(tolerates(x, t) for x in tolerations)), None)
+
+
+def selects_node(pod: Pod, node: Node) -> bool:
+    """Whether the Pod's node selector and required node affinity match the node."""
+    assert pod.spec is not None
+    labels = node.metadata.labels
+    if not pod.spec.node_selector.items() <= labels.items():
+        return False
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    if required is None:
+        return True
+    return any(
+        (term.match_expressions or term.match_fields)
+        and all(requirement(r.key, r.operator, r.values).matches(labels) for r in term.match_expressions)
+        and all(_field_matches(r, node) for r in term.match_fields)
+        for term in required.node_selector_terms
+    )
+
+
+def _field_matches(rule: Any, node: Node) -> bool:
+    inside = rule.key == "metadata.name" and node.metadata.name in rule.values
+    return inside if rule.operator == "In" else not inside
+
+
+def node_problem(pod: Pod, node: Node, used: Amounts, wants: Amounts) -> str:
+    """Why the Pod cannot run on the node; empty when it can. `used` is what bound Pods ask of it."""
+    assert pod.spec is not None
+    spec = node.spec
+    if spec is not None and spec.unschedulable:
+        cordon = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+        if untolerated(pod.spec.tolerations, (cordon,)) is not None:
+            return "node(s) were unschedulable"
+    taint = untolerated(pod.spec.tolerations, spec.taints if spec else ())
+    if taint is not None:
+        return f"node(s) had untolerated taint(s) {{{taint.key}: {taint.value or ''}}}"
+    if not selects_node(pod, node):
+        return "node(s) didn't match Pod's node affinity/selector"
+    allocatable = _milli(node.status.allocatable if node.status else {})
+    short = [n for n, amount in wants.items() if amount and used.get(n, 0) + amount > allocatable.get(n, 0)]
+    if short:
+        return "Too many pods" if short[0] == "pods" else f"Insufficient {min(short)}"
+    return ""
+
+
+def affinity_problem(
+    pod: Pod, node: Node, others: Iterable[Pod], node_labels: Callable[[str], Mapping[str, str]]
+) -> str:
+    """Why required affinity between Pods keeps the Pod off the node; empty when nothing does.
+
+    `others` are the bound Pods that matter, `node_labels` the labels of a node by name.
+    """
+    assert pod.spec is not None
+    affinity = pod.spec.affinity
+    others = list(others)
+    if affinity and affinity.pod_affinity:
+        for term in affinity.pod_affinity.required_during_scheduling_ignored_during_execution:
+            if not any(_together(term, pod, other, node, node_labels) for other in others):
+                itself = from_label_selector(term.label_selector).matches(pod.metadata.labels)
+                nobody = not any(_matches(term, pod, other) for other in others)
+                if not (itself and nobody and term.topology_key in node.metadata.labels):
+                    return "node(s) didn't match pod affinity rules"
+    if affinity and affinity.pod_anti_affinity:
+        for term in affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution:
+            if any(_together(term, pod, other, node, node_labels) for other in others):
+                return "node(s) didn't match pod anti-affinity rules"
+    return ""
+
+
+def _matches(term: Any, pod: Pod, other: Pod) -> bool:
+    namespaces = term.namespaces or (pod.metadata.namespace,)
+    if term.namespace_selector is None and other.metadata.namespace not in namespaces:
+        return False
+    return from_label_selector(term.label_selector).matches(other.metadata.labels)
+
+
+def _together(term: Any, pod: Pod, other: Pod, node: Node, node_labels: Callable[[str], Mapping[str, str]]) -> bool:
+    if not _matches(term, pod, other):
+        return False
+    key = term.topology_key
+    place = node_labels(other.spec.node_name or "") if other.spec else FrozenDict[str, str]()
+    return key in node.metadata.labels and place.get(key) == node.metadata.labels[key]

@@ -1,0 +1,62 @@
+"""What becomes of a dependent, given what is known of its owners: decisions of the garbage collector, without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any, Literal, NamedTuple
+
+from steersman.controller.ownership import wire_reference
+from steersman.models import ObjectMeta, OwnerReference
+
+__all__ = ["FOREGROUND", "ORPHAN", "OwnerState", "Verdict", "judge", "references_without", "state_of"]
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+
+
+class OwnerState(Enum):
+    """What an owner reference points at."""
+
+    SOLID = "solid"
+    ABSENT = "absent"
+    WAITING = "waiting"
+    """The owner is deleted in the foreground and waits for its dependents to go first."""
+
+
+class Verdict(NamedTuple):
+    """Leave a dependent alone, cut it loose from some owners (by uid), or delete it."""
+
+    action: Literal["keep", "cut", "delete"]
+    cut: frozenset[str] = frozenset()
+    propagation: Literal["Background", "Foreground", "Orphan"] = "Background"
+    unblock: bool = False
+    """The dependent's own dependents wait for each other: stop blocking the owner."""
+
+
+def state_of(owner: ObjectMeta | None, uid: str) -> OwnerState:
+    """The state of an owner as it was found; another uid is another object."""
+    if owner is None or owner.uid != uid:
+        return OwnerState.ABSENT
+    waits = owner.deletion_timestamp is not None and FOREGROUND in owner.finalizers
+    return OwnerState.WAITING if waits else OwnerState.SOLID
+
+
+def judge(obj: ObjectMeta, states: Mapping[str, OwnerState], *, has_dependents: bool) -> Verdict:
+    """One solid owner keeps a dependent; without any it goes, in the way its own finalizers ask for."""
+    if not states:
+        return Verdict("keep")
+    left = frozenset(uid for uid, state in states.items() if state is not OwnerState.SOLID)
+    if len(left) < len(states):
+        return Verdict("cut", left) if left else Verdict("keep")
+    if OwnerState.WAITING in states.values() and has_dependents:
+        return Verdict("delete", propagation="Foreground")
+    if ORPHAN in obj.finalizers:
+        return Verdict("delete", propagation="Orphan")
+    return Verdict("delete", propagation="Foreground" if FOREGROUND in obj.finalizers else "Background")
+
+
+def references_without(references: Iterable[OwnerReference], uids: Iterable[str]) -> list[Mapping[str, Any]] | None:
+    """The owner references that stay, in wire form; `None` where none does."""
+    gone = frozenset(uids)
+    return [wire_reference(r) for r in references if r.uid not in gone] or None

@@ -1,0 +1,200 @@
+"""The scheduler: binds each pending Pod to the least loaded node that can run it.
+
+What bound Pods ask of their nodes is kept in a ledger that follows the watch, so a decision costs as much as there
+are nodes, not Pods. A decision is booked before its binding is sent, so no two Pods get the same room.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from steersman.cache import Change
+from steersman.client import Conflict, NotFound
+from steersman.controller import Retry
+from steersman.devcluster.controllers.fitting import Amounts, affinity_problem, node_problem, requests_of
+from steersman.devcluster.controllers.pods import NODE_INDEX, UNBOUND, phase_of, pod_condition
+from steersman.k8s import Node, PersistentVolumeClaim, Pod
+from steersman.models import Key, StrategicMergePatch, encode, key_of
+from steersman.operator import ALL_NAMESPACES, Context, Operator, Watch
+
+__all__ = ["Ledger", "Scheduler", "register"]
+
+NAME = "default-scheduler"
+
+
+class Ledger:
+    """What the Pods on each node ask for, by the uid of the Pod."""
+
+    def __init__(self) -> None:
+        self._booked: dict[str, tuple[str, Amounts]] = {}
+        self._used: dict[str, Counter[str]] = {}
+
+    def used(self, node: str) -> Amounts:
+        return self._used.get(node) or Counter()
+
+    def book(self, uid: str, node: str, amounts: Amounts) -> None:
+        """Count a Pod on a node, instead of where it was counted before."""
+        if self._booked.get(uid, ("",))[0] == node:
+            return
+        self.release(uid)
+        self._booked[uid] = node, amounts
+        self._used.setdefault(node, Counter()).update(amounts)
+
+    def release(self, uid: str) -> None:
+        """Count a Pod no more."""
+        if (known := self._booked.pop(uid, None)) is not None:
+            self._used[known[0]].subtract(known[1])
+
+    def follow(self, change: Change) -> None:
+        """Keep up with the watch; a handler of the Pods' informer."""
+        if change.new is None:
+            self.release(change.entry.uid)
+            return
+        pod = change.new.object(Pod)
+        if phase_of(pod) in ("Succeeded", "Failed"):
+            self.release(change.new.uid)
+        elif pod.spec and pod.spec.node_name:
+            self.book(change.new.uid, pod.spec.node_name, requests_of(pod))
+
+
+class Scheduler:
+    """Reconciles Pods that have no node."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+
+    async def start(self, ctx: Context) -> None:
+        """Fill the ledger before the first decision."""
+        ctx.cache.informer(Pod).add_handler(self.ledger.follow)
+
+    async def reconcile(self, pod: Pod, ctx: Context) -> None:
+        """Bind the Pod, or say why it cannot be."""
+        if not _waits(pod):
+            return
+        assert pod.spec is not None
+        if (gates := pod.spec.scheduling_gates) and gates:
+            return
+        missing = self._missing_claim(pod, ctx)
+        node, message = (None, missing) if missing else self.choose(pod, ctx)
+        if node is None:
+            await _unschedulable(pod, ctx, message)
+            return
+        self.ledger.book(pod.metadata.uid, node, requests_of(pod))
+        try:
+            await _bind(pod, node, ctx)
+        except BaseException as problem:
+            self.ledger.release(pod.metadata.uid)
+            if isinstance(problem, Conflict | NotFound):
+                raise Retry(f"the Pod changed meanwhile: {problem}", after=0.2) from None
+            raise
+        where = f"Successfully assigned {pod.metadata.namespace}/{pod.metadata.name} to {node}"
+        ctx.event("Scheduled", where, action="Binding")
+
+    def choose(self, pod: Pod, ctx: Context) -> tuple[str | None, str]:
+        """The node for a Pod, or `None` and why there is none."""
+        wants = requests_of(pod)
+        nodes = ctx.list(Node)
+        spec: Any = pod.spec
+        selective = spec.affinity is not None and (spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity)
+        others = (
+            [p for p in ctx.list(Pod, namespace=ALL_NAMESPACES) if p.spec and p.spec.node_name] if selective else ()
+        )
+        labels = {node.metadata.name: node.metadata.labels for node in nodes}
+        problems: Counter[str] = Counter()
+        fitting: list[tuple[float, str]] = []
+        for node in nodes:
+            name = node.metadata.name
+            used = self.ledger.used(name)
+            problem = node_problem(pod, node, used, wants)
+            if not problem and selective:
+                problem = affinity_problem(pod, node, others, lambda n: labels.get(n, {}))
+            if problem:
+                problems[problem] += 1
+            else:
+                fitting.append((used.get("pods", 0), name))
+        if fitting:
+            return min(fitting)[1], ""
+        if not nodes:
+            return None, "no nodes available to schedule pods"
+        reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in problems.items()))
+        return None, (
+            f"0/{len(nodes)} nodes are available: {reasons}. no new claims to deallocate, preemption: "
+            f"0/{len(nodes)} nodes are available: {len(nodes)} Preemption is not helpful for scheduling."
+        )
+
+    def _missing_claim(self, pod: Pod, ctx: Context) -> str:
+        """What is to be said of a volume claim that is not there or not bound."""
+        for volume in pod.spec.volumes if pod.spec else ():
+            if volume.persistent_volume_claim is None and volume.ephemeral is None:
+                continue
+            named = volume.persistent_volume_claim
+            name = named.claim_name if named is not None else f"{pod.metadata.name}-{volume.name}"
+            claim = ctx.get(PersistentVolumeClaim, name)
+            if claim is None:
+                return f'persistentvolumeclaim "{name}" not found'
+            if claim.metadata.deletion_timestamp is not None:
+                return f'persistentvolumeclaim "{name}" is being deleted'
+        return ""
+
+
+def _waits(pod: Pod) -> bool:
+    spec = pod.spec
+    ours = spec is not None and not spec.node_name and (spec.scheduler_name or NAME) == NAME
+    return ours and pod.metadata.deletion_timestamp is None and phase_of(pod) == "Pending"
+
+
+async def _bind(pod: Pod, node: str, ctx: Context) -> None:
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod.metadata.name, "namespace": pod.metadata.namespace, "uid": pod.metadata.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    path = f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}/binding"
+    await ctx.client.raw.request("POST", path, body=encode(binding))
+
+
+async def _unschedulable(pod: Pod, ctx: Context, message: str) -> None:
+    known = pod_condition(pod, "PodScheduled")
+    if known is not None and known.status == "False" and known.message == message:
+        return
+    changed = known is None or known.status != "False"
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    if changed:
+        condition["lastTransitionTime"] = ctx.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    body = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
+    try:
+        await ctx.patch(pod, StrategicMergePatch(body), subresource="status")
+    except (NotFound, Conflict):
+        return
+    ctx.event("FailedScheduling", message, type="Warning", action="Scheduling")
+
+
+def _all_waiting(_: Any, ctx: Context) -> Iterable[Key]:
+    """Every Pod without a node: room may have come."""
+    return [key_of(pod) for pod in ctx.list(Pod, index=(NODE_INDEX, UNBOUND), namespace=ALL_NAMESPACES)]
+
+
+def _frees_room(pod: Pod) -> bool:
+    return bool(pod.spec and pod.spec.node_name) and phase_of(pod) in ("Succeeded", "Failed")
+
+
+def register(operator: Operator) -> None:
+    """Declare the controller."""
+    scheduler = Scheduler()
+    operator.on_startup(scheduler.start)
+    from steersman.controller import created, deleted, where
+
+    operator.controller(
+        name="scheduler",
+        reads=[Pod],
+        watches=[
+            Watch(Node, to=_all_waiting),
+            Watch(Pod, to=_all_waiting, where=deleted | (where(_frees_room) & ~created)),
+            Watch(PersistentVolumeClaim, to=_all_waiting),
+        ],
+        where=_waits,
+        workers=8,
+    )(scheduler.reconcile)
