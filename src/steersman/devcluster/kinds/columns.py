@@ -34,18 +34,8 @@ NONE = "<none>"
 UNKNOWN = "<unknown>"
 UNSET = "<unset>"
 
-_NAME_TEXT = (
-    "Name must be unique within a namespace. Is required when creating resources, although some resources may allow "
-    "a client to request the generation of an appropriate name automatically. Name is primarily intended for creation "
-    "idempotence and configuration definition. Cannot be updated. More info: "
-    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
-)
-AGE_TEXT = (
-    "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed "
-    "to be set in happens-before order across separate operations. Clients may not set this value. It is represented "
-    "in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
-    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
-)
+_NAME_TEXT = "Name must be unique within a namespace."
+AGE_TEXT = "CreationTimestamp is a timestamp representing the server time when this object was created."
 NAME = Column("Name", format="name", description=_NAME_TEXT)
 AGE = Column("Age", description=AGE_TEXT)
 

@@ -16,19 +16,38 @@ from steersman.devcluster.kinds import formats
 from steersman.devcluster.kinds import names as check
 from steersman.devcluster.objects import Object, Path, meta
 
-__all__ = ["keep_system_fields", "validate_metadata", "validate_metadata_update"]
+__all__ = [
+    "finalizer_faults",
+    "keep_system_fields",
+    "repeated_create",
+    "repeated_update",
+    "validate_metadata",
+    "validate_metadata_update",
+]
 
 _PATH = Path("metadata")
 _OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+_CHECKED = (
+    "labels", "annotations", "ownerReferences", "finalizers", "generation", "name", "namespace", "uid",
+    "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName",
+)  # fmt: skip
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+_TIMES = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 _UNIQUE_FINALIZERS = frozenset({"orphan", "foregroundDeletion"})
 
 
 def validate_metadata(
-    obj: Object, path: Path = _PATH, namespaced: bool = True, rule: str | formats.Rule = "subdomain"
+    obj: Object,
+    path: Path = _PATH,
+    namespaced: bool = True,
+    rule: str | formats.Rule = "subdomain",
+    *,
+    builtin: bool = True,
 ) -> list[FieldError]:
     """What is wrong with a new object's metadata.
 
-    `rule` is a name that `formats.name_rule` knows, or a rule. A name must have been generated before; that it is
+    `rule` is a name that `formats.name_rule` knows, or a rule. `builtin` asks for qualified finalizers, as kinds of
+    Kubernetes itself do and custom resources do not. A name must have been generated before; that it is
     missing is an error here. Expects values of the right JSON types, which decoding has seen to.
     """
     metadata = meta(obj)
@@ -41,7 +60,12 @@ def validate_metadata(
             found += [field_invalid(path / "name", name, text) for text in texts]
     else:
         found.append(required(path / "name", "name or generateName is required"))
-    found += _namespace(metadata, path, namespaced)
+    return found + _namespace(metadata, path, namespaced) + _common(metadata, path, builtin)
+
+
+def _common(metadata: Mapping[str, Any], path: Path, builtin: bool) -> list[FieldError]:
+    """All but names."""
+    found: list[FieldError] = []
     if (generation := metadata.get("generation") or 0) < 0:
         found.append(field_invalid(path / "generation", generation, check.NOT_NEGATIVE))
     if labels := metadata.get("labels"):
@@ -54,6 +78,8 @@ def validate_metadata(
         found += _finalizers(path / "finalizers", finalizers)
     if managed := metadata.get("managedFields"):
         found += _managed_fields(path / "managedFields", managed)
+    if finalizers and builtin:
+        found += finalizer_faults(path / "finalizers", finalizers)
     return found
 
 
@@ -63,8 +89,44 @@ def validate_metadata_update(new: Object, old: Object, path: Path = _PATH, names
     `keep_system_fields` should have run, so that what a client left out is not taken for a change. The kind's rule for
     names is not asked again: the name cannot change, and old objects may carry names that no longer are allowed.
     """
+    found = validate_metadata(new, path, namespaced, formats.path_segment, builtin=False)
+    return found + _update(new, old, path)
+
+
+def repeated_update(new: Object, old: Object) -> list[FieldError]:
+    """What built-in kinds check of a change a second time, which shows as causes that are told twice."""
+    if _same(new, old):
+        return []
+    found = _update(new, old, _PATH)
+    if finalizers := meta(new).get("finalizers"):
+        found += finalizer_faults(_PATH / "finalizers", finalizers)
+    return found
+
+
+def repeated_create(new: Object, old: Object, namespaced: bool, rule: str) -> list[FieldError]:
+    """What kinds check of a change that validate the changed object as if it were new."""
+    return [] if _same(new, old) else validate_metadata(new, _PATH, namespaced, rule)
+
+
+def finalizer_faults(path: Path, finalizers: Sequence[str]) -> list[FieldError]:
+    """Finalizers that are neither Kubernetes' own nor qualified by a domain."""
+    text = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        field_invalid(path.at(index), finalizer, text)
+        for index, finalizer in enumerate(finalizers)
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+    ]
+
+
+def _same(new: Object, old: Object) -> bool:
+    """Whether nothing changed that could be wrong; what was taken once is right."""
     after, before = meta(new), meta(old)
-    found = validate_metadata(new, path, namespaced, formats.path_segment)
+    return all(after.get(field) == before.get(field) for field in _CHECKED)
+
+
+def _update(new: Object, old: Object, path: Path) -> list[FieldError]:
+    found: list[FieldError] = []
+    after, before = meta(new), meta(old)
     if before.get("deletionTimestamp") is not None:
         found += _new_finalizers(path / "finalizers", after, before)
     found += _kept(path, after, before)
@@ -109,13 +171,10 @@ def _kept(path: Path, after: Object, before: Object) -> list[FieldError]:
         found.append(field_invalid(path / "resourceVersion", "", "must be specified for an update"))
     if (after.get("generation") or 0) < (before.get("generation") or 0):
         found.append(field_invalid(path / "generation", after.get("generation") or 0, "must not be decremented"))
-    for field in ("name", "namespace", "uid"):
-        if (after.get(field) or "") != (before.get(field) or ""):
-            found.append(field_invalid(path / field, after.get(field) or "", check.IMMUTABLE))
-    for field in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
-        if after.get(field) != before.get(field):
-            found.append(field_invalid(path / field, after.get(field), check.IMMUTABLE))
-    return found
+    names = [field for field in ("name", "namespace", "uid") if (after.get(field) or "") != (before.get(field) or "")]
+    found += [field_invalid(path / field, after.get(field) or "", check.IMMUTABLE) for field in names]
+    times = [field for field in _TIMES if after.get(field) != before.get(field)]
+    return found + [field_invalid(path / field, after.get(field), check.IMMUTABLE) for field in times]
 
 
 def _prefix_complaints(complaints: formats.Rule, prefix: str) -> Sequence[str]:

@@ -1,23 +1,60 @@
-"""`Plain`: the strategy of kinds that have no rules of their own, and the ground of those that have few."""
+"""`Plain`: the strategy of kinds that have few rules of their own, and the ground of those that have more.
+
+Families override `faults` (what is wrong with the object as such), `changes` (what may not change) and
+`status_faults`; the order of errors then is the API server's.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from steersman.devcluster.errors import FieldError
 from steersman.devcluster.kinds import columns
+from steersman.devcluster.kinds import meta as metadata
 from steersman.devcluster.objects import Object, meta
-from steersman.devcluster.strategy import Column, Strategy
+from steersman.devcluster.strategy import Column, Strategy, WriteContext
 
-__all__ = ["Plain"]
+__all__ = ["CREATED_AT", "Plain"]
+
+CREATED_AT = Column("Created At", "date", description=columns.AGE_TEXT)
 
 
 class Plain(Strategy):
-    """ObjectMeta's rules, a name and an age."""
+    """ObjectMeta's rules, a name and the time of creation."""
 
-    columns: tuple[Column, ...] = (
-        columns.NAME,
-        Column("Created At", "date", description=columns.AGE_TEXT),
-    )
+    namespaced = True
+    revalidated = True
+    """Whether a change is checked as a new object too, metadata included, as most kinds do."""
+    revalidated_first = False
+    """Whether those checks come before what may not change."""
+
+    columns: tuple[Column, ...] = (columns.NAME, CREATED_AT)
 
     def row(self, obj: Object, now: float) -> list[Any]:
         return [columns.name(obj), meta(obj).get("creationTimestamp")]
+
+    def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
+        return self.faults(obj)
+
+    def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        again = metadata.repeated_update(obj, old)
+        if ctx.subresource:
+            return [*again, *self.status_faults(obj, old, ctx)]
+        if not self.revalidated:
+            return [*again, *self.changes(obj, old)]
+        whole = [*metadata.repeated_create(obj, old, self.namespaced, self.name_rule), *self.faults(obj)]
+        if self.revalidated_first:
+            return [*whole, *again, *self.changes(obj, old)]
+        return [*again, *self.changes(obj, old), *whole]
+
+    def faults(self, obj: Object) -> list[FieldError]:
+        """What is wrong with an object, new or changed, beyond ObjectMeta."""
+        return []
+
+    def changes(self, obj: Object, old: Object) -> list[FieldError]:
+        """What a change may not change, beyond ObjectMeta."""
+        return []
+
+    def status_faults(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        """What is wrong with a change that came through a sub-resource."""
+        return []
