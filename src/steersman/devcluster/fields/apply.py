@@ -5,6 +5,7 @@ Follows apimachinery's `managedfields` (its chain of managers) and structured-me
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import dataclass, replace
 from typing import Any
@@ -86,7 +87,7 @@ def apply(
     problem = validate(applied, type)
     if problem:
         raise bad_request(f"failed to create typed patch object ({_described(applied)}): {problem}")
-    current = live if live is not None else new_object(type)
+    current = live if live is not None else copy.deepcopy(new_object(type))
     me = Manager(manager or "unknown", "Apply", api_version, subresource, time, EMPTY)
     request = _Request(current, applied, type, me, reset, versions)
     entries = _entries(live, type, api_version, time, subresource, reset)

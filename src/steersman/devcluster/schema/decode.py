@@ -93,22 +93,20 @@ class _Struct:
         rules = self._rules or self._prepare()
         for key, value in list(cast(Object, obj).items()):
             rule = rules.get(key)
-            if rule is None or value is None:
-                if rule is None:
-                    unknown.append(key)
-                del obj[key]
-                continue
-            known = len(unknown)
-            try:
-                result = rule[0](value, unknown)
-            except MismatchError as error:
-                raise self._located(error, key) from None
-            if len(unknown) != known:
-                _prefix(unknown, known, key)
-            if rule[1] and not result:
-                del obj[key]
-            elif result is not value:
-                obj[key] = result
+            if rule is None:
+                unknown.append(key)
+            elif value is not None:
+                known = len(unknown)
+                try:
+                    result = rule[0](value, unknown)
+                except MismatchError as error:
+                    raise self._located(error, key) from None
+                if len(unknown) != known:
+                    _prefix(unknown, known, key)
+                if result or not rule[1]:
+                    obj[key] = result
+                    continue
+            del obj[key]
         for key, field in self._kept:
             if not obj.get(key):
                 _fill(obj, key, field)
@@ -116,7 +114,8 @@ class _Struct:
 
     def _prepare(self) -> dict[str, tuple[_Codec, bool]]:
         for key, field in self._type.fields.items():
-            self._rules[key] = _codec(field), field.empty == "drop"
+            # An empty list of managed fields is a request to forget them.
+            self._rules[key] = _codec(field), field.empty == "drop" and key != "managedFields"
             if field.empty in ("keep", "keep-nil"):
                 self._kept.append((key, field))
         return self._rules
