@@ -145,7 +145,8 @@ def ask(cluster, method, path, body=None, *, kind=MEDIA_TYPE, accept=MEDIA_TYPE)
 LISTS = (
     "/api/v1/namespaces", "/api/v1/services", "/api/v1/nodes", "/api/v1/serviceaccounts", "/api/v1/configmaps",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations",
+    "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
+    "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations",
     "/apis/scheduling.k8s.io/v1/priorityclasses", "/apis/coordination.k8s.io/v1/leases",
     "/apis/discovery.k8s.io/v1/endpointslices", "/apis/networking.k8s.io/v1/servicecidrs",
     "/apis/apiregistration.k8s.io/v1/apiservices",
