@@ -1,0 +1,136 @@
+"""The controllers against an API server: real or embedded, in a thread of their own, with two pretended nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from steersman.client import ApiError, Client
+from steersman.client.config import load_config
+from steersman.devcluster.controllers import run
+from steersman.models import JsonPatch, MergePatch, key_of
+from steersman.testing.controlplane import ControlPlane, available
+
+CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+
+
+@contextmanager
+def running(config: Any, **choice: Any) -> Iterator[None]:
+    """The controllers in a thread with its own event loop, for the time of a block."""
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            loop.run_until_complete(run(config, stop=stop, **choice))
+        except BaseException as problem:
+            failed.append(problem)
+        finally:
+            loop.close()
+
+    thread = threading.Thread(target=work, name="controllers")
+    thread.start()
+    try:
+        yield
+    finally:
+        if thread.is_alive():
+            loop.call_soon_threadsafe(stop.set)
+        thread.join(30)
+    if failed:
+        raise failed[0]
+
+
+class Lab:
+    """One namespace, and the words of the tests."""
+
+    def __init__(self, client: Client, namespace: str, plane: Any) -> None:
+        self.client = client
+        self.namespace = namespace
+        self.plane = plane
+
+    async def create(self, kind: Any, body: dict[str, Any]) -> Any:
+        info = kind.__resource__
+        metadata = {**({"namespace": self.namespace} if info.namespaced else {}), **body.get("metadata", {})}
+        body = {**body, "apiVersion": info.api_version, "kind": info.kind, "metadata": metadata}
+        return await self.client.create(body, kind=kind)
+
+    async def get(self, kind: Any, name: str) -> Any:
+        return await self.client.get(kind, name, self.namespace)
+
+    async def find(self, kind: Any, name: str) -> Any:
+        """The object, or `None`."""
+        try:
+            return await self.get(kind, name)
+        except ApiError as problem:
+            if problem.code != 404:
+                raise
+            return None
+
+    async def list(self, kind: Any, **selectors: Any) -> list[Any]:
+        page = await self.client.list(kind, self.namespace, **selectors)
+        return sorted(page.items, key=key_of)
+
+    async def patch(self, kind: Any, name: str, body: Any, **options: Any) -> Any:
+        patch = JsonPatch(body) if isinstance(body, list) else MergePatch(body)
+        return await self.client.patch(kind, name, patch, self.namespace, **options)
+
+    async def delete(self, kind: Any, name: str, **options: Any) -> None:
+        await self.client.delete(kind, name, self.namespace, **options)
+
+    async def until(self, kind: Any, name: str, condition: Callable[[Any], Any], what: str = "") -> Any:
+        """Wait until an object exists and fits; fails with how it is."""
+        seen: list[Any] = []
+
+        async def look() -> Any:
+            obj = await self.find(kind, name)
+            seen[:] = [obj]
+            return obj if obj is not None and condition(obj) else None
+
+        return await self.eventually(look, lambda: f"{kind.__name__} {name} {what}: {seen[0]!r}")
+
+    async def eventually(self, look: Callable[[], Any], what: str | Callable[[], str], within: float = 20.0) -> Any:
+        """Wait for what a function (which may be async) says; fails with `what`."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + within
+        while True:
+            found = look()
+            if asyncio.iscoroutine(found):
+                found = await found
+            if found:
+                return found
+            assert loop.time() < deadline, f"after {within:g} s still not: {what() if callable(what) else what}"
+            await asyncio.sleep(0.04)
+
+
+@pytest.fixture(scope="session", params=["real", "embedded"])
+def plane(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """An API server without kube-controller-manager and scheduler; our controllers run against it."""
+    if request.param == "real":
+        if (reason := available()) is not None:
+            pytest.skip(reason)
+        cluster: Any = ControlPlane.start(controller_manager=False, scheduler=False)
+    else:
+        embedded = pytest.importorskip("steersman.testing.embedded")
+        cluster = embedded.EmbeddedCluster.start(controllers=False, nodes=0)
+    with cluster:
+        for name in ("node-1", "node-2"):
+            cluster.add_node(name, cpu="8", memory="16Gi", pods=2000, labels={"kubernetes.io/hostname": name})
+        with running(cluster.config, options={"serviceaccount": {"ca_bundle": CA}}):
+            yield cluster
+
+
+@pytest.fixture
+async def lab(plane: Any) -> AsyncIterator[Lab]:
+    name = f"test-{os.urandom(5).hex()}"
+    async with Client(load_config(plane.kubeconfig)) as client:
+        lab = Lab(client, name, plane)
+        await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        yield lab
+        await client.raw.request("DELETE", f"/api/v1/namespaces/{name}")
