@@ -29,6 +29,8 @@ def strategic(doc: Object, patch: Any, type: Type) -> Object:
     The answer may hold nulls and unknown fields of the patch, which decoding by the type removes. A malformed patch
     is a 400 with the API server's text.
     """
+    if patch is None:
+        return doc
     if not isinstance(patch, dict):
         kind = {list: "array", str: "string", bool: "bool"}.get(patch.__class__, "number")
         raise bad_request(f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
@@ -53,12 +55,12 @@ def _merge_map(original: Object, patch: Object, type: Type) -> Object:
         current = out.get(key)
         if key in out and _kind(current) is _kind(value):
             if isinstance(value, dict):
-                field = type.child(key) or ANY
+                field = _child(type, key)
                 changes = cast(Object, value)
                 out[key] = changes if field.replace else _merge_map(cast(Object, current), changes, field)
                 continue
             if isinstance(value, list):
-                field = type.child(key) or ANY
+                field = _child(type, key)
                 items = cast("list[Any]", value)
                 out[key] = (
                     _merge_list(cast("list[Any]", current), items, field, deleting)
@@ -129,7 +131,7 @@ def _order_lists(out: Object, patch: Object, type: Type) -> None:
         order = _as_list(patch.pop(directive))
         key = _field_of(directive, _ORDER)
         has_current, has_items = key in out, key in patch
-        field = type.child(key) or ANY
+        field = _child(type, key)
         current = _as_list(out[key]) if has_current else []
         items = _as_list(patch[key]) if has_items else []
         merge_key = field.merge_key
@@ -285,13 +287,24 @@ def _check_elements(lists: list[list[Any]]) -> Any:
     for items in lists:
         for item in items:
             kind = _kind(item)
-            if kind is list:
-                raise unprocessable()
             if found is None:
                 found = kind
+                if kind is list:
+                    raise unprocessable()
             elif kind is not found:
                 raise bad_request(f"list element types are not identical: {go_text(lists)}")
     return found
+
+
+def _child(type: Type, key: str) -> Type:
+    """The type of a field; merging into a field that a struct does not have is refused."""
+    child = type.child(key)
+    if child is not None:
+        return child
+    if type.name:
+        struct = type.name.rpartition(".")[2]
+        raise bad_request(f'unable to find api field in struct {struct} for the json field "{key}"')
+    return ANY
 
 
 def _kind(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Structural types of objects, built-in and custom, and what decoding does by them."""
 
 from steersman.devcluster.schema.builtin import builtin, custom, definition, kinds
-from steersman.devcluster.schema.decode import Decoded, decode, decode_errors, duplicate_fields, loads
+from steersman.devcluster.schema.decode import Decoded, decode, decode_errors, duplicate_fields, loads, strict_errors
 from steersman.devcluster.schema.types import ANY, ATOMIC_ANY, Type, from_openapi
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "from_openapi",
     "kinds",
     "loads",
+    "strict_errors",
 ]

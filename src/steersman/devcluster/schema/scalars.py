@@ -141,11 +141,11 @@ def _bad_padding(value: str, position: int, before: int) -> int:
     return len(value) - len(rest)
 
 
-def _moment(value: str) -> tuple[datetime, str]:
+def _moment(value: str, micro: bool = False) -> tuple[datetime, str]:
     """The second in UTC and the digits of its fraction."""
     match = _ANY_TIME.match(value)
-    if match is None:
-        raise MismatchError(text=_time_error(value))
+    if match is None or (micro and len(match[7] or "") != 6):
+        raise MismatchError(text=_time_error(value, micro))
     *parts, fraction, zone = match.groups()
     try:
         moment = datetime(*map(int, parts), tzinfo=UTC)  # type: ignore[misc, arg-type]
@@ -170,14 +170,17 @@ def _out_of_range(parts: list[str]) -> str:
 
 _LAYOUT = (
     (r"\d{4}", "2006"), ("-", "-"), (r"\d\d", "01"), ("-", "-"), (r"\d\d", "02"), ("T", "T"), (r"\d\d", "15"),
-    (":", ":"), (r"\d\d", "04"), (":", ":"), (r"\d\d", "05"), (r"(?:[.,]\d+)?", ""), (r"Z|[+-]\d\d:\d\d", "Z07:00"),
+    (":", ":"), (r"\d\d", "04"), (":", ":"), (r"\d\d", "05"),
 )  # fmt: skip
+_ZONE = (r"Z|[+-]\d\d:\d\d", "Z07:00")
 
 
-def _time_error(value: str) -> str:
-    layout = "2006-01-02T15:04:05Z07:00"
+def _time_error(value: str, micro: bool) -> str:
+    """Go's text for a time that does not fit the layout: the rest, and the part of the layout it fails at."""
+    fraction = (r"[.,]\d{6}", ".000000") if micro else (r"(?:[.,]\d+)?", "")
+    layout = f"2006-01-02T15:04:05{fraction[1]}Z07:00"
     rest = value
-    for pattern, shown in _LAYOUT:
+    for pattern, shown in (*_LAYOUT, fraction, _ZONE):
         match = re.match(pattern, rest, re.ASCII)
         if match is None:
             return f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as "{shown}"'
@@ -199,8 +202,8 @@ def _micro_time(value: Any, shown: str) -> Any:
         raise MismatchError(described(value), "string")
     if _MICRO.match(value) and value[5:7] < "13" and value[8:10] < "29" and value[11:13] < "24":
         return value
-    moment, fraction = _moment(value)
-    return f"{moment.strftime('%Y-%m-%dT%H:%M:%S').rjust(19, '0')}.{fraction[:6].ljust(6, '0')}Z"
+    moment, fraction = _moment(value, micro=True)
+    return f"{moment.strftime('%Y-%m-%dT%H:%M:%S').rjust(19, '0')}.{fraction}Z"
 
 
 @lru_cache(maxsize=4096)
