@@ -4,8 +4,9 @@ Pure functions from a document and a patch to a new document; the document is ne
 parts with it and with the patch. All refusals are `APIError`s with the API server's texts.
 """
 
-from steersman.devcluster.patch.json_patch import json_patch
+from steersman.devcluster.patch.go import go_text, undecodable
+from steersman.devcluster.patch.json_patch import json_patch, unknown_fields
 from steersman.devcluster.patch.merge_patch import merge_patch
 from steersman.devcluster.patch.strategic import strategic
 
-__all__ = ["json_patch", "merge_patch", "strategic"]
+__all__ = ["go_text", "json_patch", "merge_patch", "strategic", "undecodable", "unknown_fields"]

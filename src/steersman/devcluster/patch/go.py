@@ -1,10 +1,13 @@
-"""How Go prints decoded JSON (`%v`), for the error texts that quote patches."""
+"""How Go prints decoded JSON (`%v`), and the refusal that quotes a patch so."""
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
-__all__ = ["go_text"]
+from steersman.devcluster.errors import APIError, field_invalid, invalid
+
+__all__ = ["go_text", "undecodable"]
 
 
 def go_text(value: Any) -> str:
@@ -19,3 +22,14 @@ def go_text(value: Any) -> str:
     if isinstance(value, list):
         return f"[{' '.join(map(go_text, cast('list[Any]', value)))}]"
     return str(value)
+
+
+def undecodable(quoted: Any, why: str) -> APIError:
+    """The 422 for a patch whose outcome cannot be decoded, or is refused by strict validation.
+
+    `quoted` is the patched document for JSON and merge patches (quoted as JSON), or the text of a strategic patch
+    (`go_text(patch)`); `why` is the decoder's text.
+    """
+    if not isinstance(quoted, str):
+        quoted = json.dumps(dict(sorted(quoted.items())), separators=(",", ":"), ensure_ascii=False)
+    return invalid("", "", "", [field_invalid("patch", quoted, why)])

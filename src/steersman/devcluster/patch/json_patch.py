@@ -13,14 +13,18 @@ from typing import Any, TypeAlias, cast
 
 from steersman.devcluster.errors import APIError, bad_request, too_large
 from steersman.devcluster.objects import Object
+from steersman.devcluster.schema.scalars import described
 
-__all__ = ["MAX_OPERATIONS", "json_patch"]
+__all__ = ["MAX_OPERATIONS", "json_patch", "unknown_fields", "unprocessable"]
 
 MAX_OPERATIONS = 10_000
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
 _MISSING = "missing value"
 _INDEX = "invalid index referenced"
 Container: TypeAlias = "dict[str, Any] | list[Any]"
+
+
+_FIELDS = ("op", "path", "from", "value")
 
 
 class _RefusedError(Exception):
@@ -35,12 +39,7 @@ def json_patch(doc: Object, ops: Any) -> Any:
     """
     if ops is None:
         return doc
-    if not isinstance(ops, list):
-        raise bad_request(f"json: cannot unmarshal {_json_kind(ops)} into Go value of type jsonpatch.Patch")
-    operations = cast("list[Any]", ops)
-    for op in operations:
-        if op is not None and not isinstance(op, Mapping):
-            raise bad_request(f"json: cannot unmarshal {_json_kind(op)} into Go value of type jsonpatch.Operation")
+    operations = _decoded(ops)
     if len(operations) > MAX_OPERATIONS:
         raise too_large(f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}")
     root: Container = copy.deepcopy(doc)
@@ -52,23 +51,36 @@ def json_patch(doc: Object, ops: Any) -> Any:
     return root
 
 
+def unknown_fields(ops: Any) -> list[str]:
+    """The texts with which strict validation refuses, or warns of, what no operation knows."""
+    found: list[str] = []
+    for index, op in enumerate(ops or ()):
+        found.extend(f'json patch unknown field "[{index}].{key}"' for key in op or () if key not in _FIELDS)
+    return found
+
+
+def _decoded(ops: Any) -> list[Any]:
+    if not isinstance(ops, list):
+        raise _undecodable(described(ops), "Go value of type []handlers.jsonPatchOp")
+    operations = cast("list[Any]", ops)
+    for op in operations:
+        if op is None:
+            continue
+        if not isinstance(op, dict):
+            raise _undecodable(described(op), "Go value of type handlers.jsonPatchOp")
+        for key, value in cast(Object, op).items():
+            if key in ("op", "path", "from") and not isinstance(value, str | None):
+                raise _undecodable(described(value), f"Go struct field jsonPatchOp.{key} of type string")
+    return operations
+
+
+def _undecodable(what: str, into: str) -> APIError:
+    return bad_request(f"error decoding patch: json: cannot unmarshal {what} into {into}")
+
+
 def unprocessable() -> APIError:
     """The generic 422 that a patch which does not apply ends in; the API server does not say why."""
     return APIError(422, "Invalid", "the server rejected our request due to an error in our request", {})
-
-
-def _json_kind(value: Any) -> str:
-    match value:
-        case bool():
-            return "bool"
-        case str():
-            return "string"
-        case int() | float():
-            return "number"
-        case list():
-            return "array"
-        case _:
-            return "object"
 
 
 def _apply(root: Container, op: Mapping[str, Any]) -> Container:

@@ -9,17 +9,23 @@ from typing import Any, cast
 
 from steersman.devcluster.errors import bad_request
 from steersman.devcluster.objects import Object
+from steersman.devcluster.schema.scalars import described
 
 __all__ = ["merge_patch"]
+
+_GO_MAP = "map[string]interface {}"
 
 
 def merge_patch(doc: Object, patch: Any) -> Any:
     """The document after the patch: null removes, maps merge, everything else replaces.
 
-    A patch that is no object is a 400 ("Invalid JSON Patch").
+    A patch that is no object is a 400.
     """
-    if not isinstance(patch, dict):
+    if patch is None:
         raise bad_request("Invalid JSON Patch")
+    if not isinstance(patch, dict):
+        what = described(patch)
+        raise bad_request(f"error decoding patch: json: cannot unmarshal {what} into Go value of type {_GO_MAP}")
     return _merge(doc, cast(Object, patch))
 
 

@@ -12,6 +12,7 @@ from steersman.devcluster.errors import APIError, bad_request
 from steersman.devcluster.objects import Object
 from steersman.devcluster.patch.go import go_text
 from steersman.devcluster.patch.json_patch import unprocessable
+from steersman.devcluster.schema.scalars import described
 from steersman.devcluster.schema.types import ANY, Type
 
 __all__ = ["strategic"]
@@ -32,8 +33,7 @@ def strategic(doc: Object, patch: Any, type: Type) -> Object:
     if patch is None:
         return doc
     if not isinstance(patch, dict):
-        kind = {list: "array", str: "string", bool: "bool"}.get(patch.__class__, "number")
-        raise bad_request(f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
+        raise bad_request(f"json: cannot unmarshal {described(patch)} into Go value of type map[string]interface {{}}")
     return _merge_map(doc, cast(Object, patch), type)
 
 
