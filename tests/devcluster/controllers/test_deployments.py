@@ -49,7 +49,9 @@ async def test_a_deployment_brings_up_its_pods(lab):
     assert len(pods) == 3
     assert all(p.metadata.labels["pod-template-hash"] == rs.metadata.labels["pod-template-hash"] for p in pods)
     assert all(p.metadata.name.startswith(f"{rs.metadata.name}-") for p in pods)
-    d = await lab.until(Deployment, "web", lambda d: get_condition(d.status.conditions, "Progressing").reason[:3] == "New")
+    d = await lab.until(
+        Deployment, "web", lambda d: get_condition(d.status.conditions, "Progressing").reason[:3] == "New"
+    )
     available, progressing = (get_condition(d.status.conditions, t) for t in ("Available", "Progressing"))
     assert (available.status, available.reason) == ("True", "MinimumReplicasAvailable")
     assert progressing.message == f'ReplicaSet "{rs.metadata.name}" has successfully progressed.'

@@ -13,14 +13,17 @@ from typing import Any, Final
 from steersman.client import Client, Config
 from steersman.client.transport import Transport, transport_for
 from steersman.devcluster.controllers import (
+    daemonset,
     deployment,
     garbagecollector,
+    job,
     replicaset,
     scheduler,
     serviceaccount,
+    statefulset,
 )
 from steersman.devcluster.controllers.pods import NODE_INDEX, ORPHANS, node_of, orphaned_in
-from steersman.k8s import Pod, ReplicaSet, Secret
+from steersman.k8s import ControllerRevision, Pod, ReplicaSet, Secret
 from steersman.operator import Operator, Settings
 from steersman.operator.run import Replica
 from steersman.telemetry.clock import Now, utc_now
@@ -42,6 +45,9 @@ SETTINGS: Final = Settings(
 CONTROLLERS: Final[Mapping[str, Callable[..., None]]] = {
     "deployment": deployment.register,
     "replicaset": replicaset.register,
+    "statefulset": statefulset.register,
+    "daemonset": daemonset.register,
+    "job": job.register,
     "scheduler": scheduler.register,
     "serviceaccount": serviceaccount.register,
     "garbagecollector": garbagecollector.register,
@@ -76,7 +82,7 @@ def _declare_indexes(made: Operator) -> None:
     kinds = {view.info.kind for view in made.kinds()}
     if "Pod" in kinds:
         made.index(NODE_INDEX, Pod, node_of)
-    for kind in (Pod, ReplicaSet):
+    for kind in (Pod, ReplicaSet, ControllerRevision):
         if kind.__name__ in kinds:
             made.index(ORPHANS, kind, orphaned_in)
     if "Secret" in kinds:

@@ -1,0 +1,102 @@
+"""ControllerRevisions: the history of a StatefulSet's or DaemonSet's template, and which of its Pods has which.
+
+A revision holds the template as a patch, so that an earlier one can be put back. Equal templates share a revision:
+going back gives an old one a new number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from steersman.client import AlreadyExists
+from steersman.controller import Retry
+from steersman.devcluster.controllers.adoption import claimed
+from steersman.k8s import ControllerRevision
+from steersman.k8s.core_v1 import PodTemplateSpec
+from steersman.models import MergePatch, ObjectMeta, from_dict, to_dict
+from steersman.operator import Context
+
+__all__ = ["REVISION_LABEL", "by_revision", "current_revision", "prune", "short_hash", "template_of"]
+
+REVISION_LABEL = "controller-revision-hash"
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_BEGINNING = datetime.fromtimestamp(0, UTC)
+
+
+def short_hash(data: bytes, collisions: int = 0, length: int = 10) -> str:
+    """A short name for some bytes, in letters and digits that never spell a word. Collisions give another one."""
+    digest = blake2b(data, digest_size=8, salt=collisions.to_bytes(8, "little")).digest()
+    number = int.from_bytes(digest, "little")
+    return "".join(_LETTERS[number // len(_LETTERS) ** place % len(_LETTERS)] for place in range(length))
+
+
+def by_revision(revision: ControllerRevision) -> tuple[int, datetime, str]:
+    """The order of a history."""
+    return revision.revision, revision.metadata.creation_timestamp or _BEGINNING, revision.metadata.name
+
+
+def data_of(template: PodTemplateSpec) -> dict[str, Any]:
+    """What a revision keeps: a strategic merge patch that puts the template back."""
+    return {"spec": {"template": {**to_dict(template), "$patch": "replace"}}}
+
+
+def template_of(revision: ControllerRevision) -> PodTemplateSpec:
+    """The template that a revision keeps."""
+    kept = dict(revision.data["spec"]["template"])
+    kept.pop("$patch", None)
+    return from_dict(PodTemplateSpec, kept)
+
+
+async def current_revision(
+    ctx: Context, owner: Any, collisions: int
+) -> tuple[ControllerRevision, list[ControllerRevision]]:
+    """The revision of the owner's present template, made if it is new, and the whole history in order."""
+    history = sorted(await claimed(ctx, owner, ControllerRevision), key=by_revision)
+    template = owner.spec.template
+    newest = history[-1].revision if history else 0
+    for revision in reversed(history):
+        if template_of(revision) == template:
+            if revision.revision < newest:
+                patch = MergePatch({"metadata": {"uid": revision.metadata.uid}, "revision": newest + 1})
+                revision = await ctx.patch(revision, patch)
+                history = sorted(
+                    [*(r for r in history if r.metadata.uid != revision.metadata.uid), revision], key=by_revision
+                )
+            return revision, history
+    data = data_of(template)
+    digest = short_hash(msgspec.json.encode(data, order="sorted"), collisions)
+    labels = {**(template.metadata.labels if template.metadata else {}), REVISION_LABEL: digest}
+    made = ControllerRevision(
+        metadata=ObjectMeta(
+            name=f"{owner.metadata.name}-{digest}",
+            namespace=owner.metadata.namespace,
+            labels=labels,
+            annotations={k: v for k, v in owner.metadata.annotations.items() if "last-applied" not in k},
+        ),
+        data=data,
+        revision=newest + 1,
+    )
+    try:
+        created = await ctx.create(made)
+    except AlreadyExists:
+        found = await ctx.fetch(ControllerRevision, made.metadata.name)
+        mine = found is not None and any(o.uid == owner.metadata.uid for o in found.metadata.owner_references)
+        if found is None or mine:
+            raise Retry("the revision exists, but is not seen yet", after=0.1) from None
+        body = {"metadata": {"uid": owner.metadata.uid}, "status": {"collisionCount": collisions + 1}}
+        await ctx.patch(owner, MergePatch(body), subresource="status")
+        raise Retry("another revision has the same name", after=0.05) from None
+    return created, [*history, created]
+
+
+async def prune(ctx: Context, history: Sequence[ControllerRevision], used: Iterable[str], limit: int | None) -> None:
+    """Delete the oldest revisions that nothing uses, beyond `limit` of those."""
+    names = set(used)
+    unused = [revision for revision in history if revision.metadata.name not in names]
+    for revision in unused[: max(0, len(unused) - (10 if limit is None else limit))]:
+        await ctx.delete(revision)
