@@ -54,7 +54,7 @@ def namespace_lifecycle(write: Write, lookups: Lookups) -> None:
         )
 
 
-def default_tolerations(write: Write) -> None:
+def default_tolerations(write: Write, _: Lookups) -> None:
     """DefaultTolerationSeconds: a Pod stays five minutes on a node that is lost, unless it says otherwise."""
     if write.obj is None:
         return
@@ -91,23 +91,19 @@ def pod_priority(write: Write, lookups: Lookups) -> None:
         found = lookups.default_priority_class() or {"value": 0, "preemptionPolicy": "PreemptLowerPriority"}
         if default := name_of(found):
             spec["priorityClassName"] = default
-    priority, policy = found.get("value") or 0, found.get("preemptionPolicy")
-    given = spec.get("priority")
-    if given is not None and given != priority:
+    _settle(write, spec, "priority", "the integer value of priority", found.get("value") or 0)
+    if found.get("preemptionPolicy") is not None:
+        _settle(write, spec, "preemptionPolicy", "the string value of PreemptionPolicy", found["preemptionPolicy"])
+
+
+def _settle(write: Write, spec: Object, field: str, what: str, value: int | str) -> None:
+    given = spec.get(field)
+    if given is not None and given != value:
         raise write.forbidden(
-            f"the integer value of priority ({given}) must not be provided in pod spec; priority admission"
-            f" controller computed {priority} from the given PriorityClass name"
+            f"{what} ({given}) must not be provided in pod spec; priority admission controller computed {value} from"
+            " the given PriorityClass name"
         )
-    spec["priority"] = priority
-    if policy is None:
-        return
-    given = spec.get("preemptionPolicy")
-    if given is not None and given != policy:
-        raise write.forbidden(
-            f"the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission"
-            f" controller computed {policy} from the given PriorityClass name"
-        )
-    spec["preemptionPolicy"] = policy
+    spec[field] = value
 
 
 def single_default_priority(write: Write, lookups: Lookups) -> None:
@@ -138,7 +134,7 @@ def default_ingress_class(write: Write, lookups: Lookups) -> None:
         spec["ingressClassName"] = name
 
 
-def in_use_protection(write: Write) -> None:
+def in_use_protection(write: Write, _: Lookups) -> None:
     """StorageObjectInUseProtection: the finalizer that keeps a claim or volume while it is used."""
     finalizer = _PROTECTED.get((write.group, write.resource))
     if write.obj is None or finalizer is None or write.subresource:
@@ -149,7 +145,7 @@ def in_use_protection(write: Write) -> None:
         metadata["finalizers"] = [*present, finalizer]
 
 
-def not_ready_taint(write: Write) -> None:
+def not_ready_taint(write: Write, _: Lookups) -> None:
     """TaintNodesByCondition: a new node is tainted until the node controller finds it ready."""
     if write.obj is None:
         return

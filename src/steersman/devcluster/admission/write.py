@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,12 @@ class Write:
     options: Object | None = None
     """The CreateOptions, UpdateOptions (PatchOptions) or DeleteOptions, with kind and apiVersion."""
     dry_run: bool = False
+    kind_group: str | None = None
+    """The group of `kind`, where it is not the resource's (`token` of serviceaccounts, `eviction` of pods)."""
+    kind_version: str | None = None
+    normalise: Callable[[Object], None] | None = None
+    """Called on what a webhook's patch made: decodes and defaults it again, in place. Raises `ValueError` with the
+    text for what is no such object."""
     warnings: list[str] = field(default_factory=list[str])
     """What webhooks warn of, for `Warning` headers."""
     audit_annotations: dict[str, str] = field(default_factory=dict[str, str])
@@ -60,6 +66,13 @@ class Write:
         if causes and error.details is not None:
             error.details["causes"] = [dict(cause) for cause in causes]
         return error
+
+    @property
+    def request_kind(self) -> Object:
+        """The kind of the object as the client sent it: group, version and kind."""
+        group = self.group if self.kind_group is None else self.kind_group
+        version = self.version if self.kind_version is None else self.kind_version
+        return {"group": group, "version": version, "kind": self.kind}
 
     @property
     def effective_namespace(self) -> str:

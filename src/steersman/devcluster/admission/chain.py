@@ -1,0 +1,126 @@
+"""Admission as a whole: the plug-ins in the API server's order, and webhooks where one wants the write.
+
+Most writes meet no webhook: for them everything is synchronous (`needs_async` is false). Otherwise mutation and
+validation are awaited, and the API server reads the object anew afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from steersman.devcluster.admission import limits, plugins
+from steersman.devcluster.admission.calling import WebhookCaller
+from steersman.devcluster.admission.lookups import Lookups
+from steersman.devcluster.admission.matching import Equivalents
+from steersman.devcluster.admission.serviceaccount import default_service_account, require_service_account
+from steersman.devcluster.admission.webhooks import MutatingRound, WebhookAdmission
+from steersman.devcluster.admission.write import CREATE, UPDATE, Write
+from steersman.devcluster.auth.rbac import Authorizer
+from steersman.devcluster.strategy import Reader
+
+__all__ = ["Admission"]
+
+_Plugin = Callable[[Write, Lookups], None]
+_Table = dict[tuple[str, str, str], tuple[_Plugin, ...]]
+
+_MUTATORS: _Table = {
+    (CREATE, "", "pods"): (
+        limits.default_limits,
+        default_service_account,
+        plugins.pod_priority,
+        plugins.default_tolerations,
+        plugins.runtime_class,
+    ),
+    (UPDATE, "", "pods"): (plugins.pod_priority, plugins.default_tolerations),
+    (CREATE, "", "nodes"): (plugins.not_ready_taint,),
+    (CREATE, "", "persistentvolumeclaims"): (plugins.default_storage_class, plugins.in_use_protection),
+    (CREATE, "", "persistentvolumes"): (plugins.in_use_protection,),
+    (CREATE, "storage.k8s.io", "volumeattributesclasses"): (plugins.in_use_protection,),
+    (CREATE, "networking.k8s.io", "ingresses"): (plugins.default_ingress_class,),
+}
+_VALIDATORS: _Table = {
+    (CREATE, "", "pods"): (limits.check_limits, require_service_account),
+    (CREATE, "", "persistentvolumeclaims"): (limits.check_limits,),
+    (UPDATE, "", "persistentvolumeclaims"): (limits.check_limits,),
+    (CREATE, "scheduling.k8s.io", "priorityclasses"): (plugins.single_default_priority,),
+    (UPDATE, "scheduling.k8s.io", "priorityclasses"): (plugins.single_default_priority,),
+}
+
+
+class Admission:
+    """What stands between a client's object and the store.
+
+    Tell it of every committed change by `changed`. `taint_nodes` taints new Nodes until a node controller finds them
+    ready; `service_accounts` demands that a Pod's ServiceAccount exists. `services` says where the Services of
+    webhooks are, where no Endpoints do: `(namespace, name[, port])` to `(host, port)`.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        *,
+        authorizer: Authorizer | None = None,
+        equivalents: Equivalents | None = None,
+        services: Mapping[tuple[str, str] | tuple[str, str, int], tuple[str, int]] | None = None,
+        taint_nodes: bool = True,
+        service_accounts: bool = True,
+    ) -> None:
+        self.lookups = Lookups(reader)
+        self.caller = WebhookCaller(reader, services)
+        self.webhooks = WebhookAdmission(
+            reader, self.lookups, self.caller, equivalents=equivalents, authorizer=authorizer
+        )
+        off: set[_Plugin] = set()
+        if not taint_nodes:
+            off.add(plugins.not_ready_taint)
+        if not service_accounts:
+            off |= {default_service_account, require_service_account}
+        self._mutators = _without(_MUTATORS, off)
+        self._validators = _without(_VALIDATORS, off)
+
+    async def close(self) -> None:
+        """Close the connections to webhooks."""
+        await self.caller.close()
+
+    def changed(self, group: str, resource: str, namespace: str, name: str) -> None:
+        """An object was written or deleted."""
+        if group == "admissionregistration.k8s.io":
+            self.webhooks.changed(resource)
+        else:
+            self.lookups.changed(resource, namespace, name)
+
+    def needs_async(self, write: Write) -> bool:
+        """Whether some webhook may want this write, so that `mutate` and `validate` must be awaited."""
+        hooks = self.webhooks
+        return hooks.concerns(write, hooks.mutating) or hooks.concerns(write, hooks.validating)
+
+    def mutate_now(self, write: Write) -> None:
+        """The built-in plug-ins that change objects (and those that refuse early). Raises `APIError`."""
+        plugins.namespace_lifecycle(write, self.lookups)
+        for plugin in self._mutators.get((write.operation, write.group, write.resource), ()):
+            if not write.subresource:
+                plugin(write, self.lookups)
+
+    def validate_now(self, write: Write) -> None:
+        """The built-in plug-ins that judge the finished object. Raises `APIError`."""
+        for plugin in self._validators.get((write.operation, write.group, write.resource), ()):
+            if not write.subresource:
+                plugin(write, self.lookups)
+
+    async def mutate(self, write: Write) -> None:
+        """Plug-ins and mutating webhooks, a second time where a webhook changed something. Raises `APIError`."""
+        self.mutate_now(write)
+        state = MutatingRound()
+        await self.webhooks.mutate(write, state, again=False)
+        if state.changed:
+            self.mutate_now(write)
+            await self.webhooks.mutate(write, state, again=True)
+
+    async def validate(self, write: Write) -> None:
+        """Plug-ins and validating webhooks. Raises `APIError`."""
+        self.validate_now(write)
+        await self.webhooks.validate(write)
+
+
+def _without(table: _Table, off: set[_Plugin]) -> _Table:
+    return {key: tuple(plugin for plugin in found if plugin not in off) for key, found in table.items()}

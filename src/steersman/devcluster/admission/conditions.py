@@ -1,0 +1,48 @@
+"""`matchConditions` of webhooks: expressions in CEL about the request and its objects. Evaluated only where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from steersman.devcluster.admission.write import Write
+from steersman.devcluster.auth.rbac import Authorizer
+from steersman.devcluster.objects import Object
+
+__all__ = ["ConditionError", "conditions_match"]
+
+
+class ConditionError(Exception):
+    """Expressions that could not be evaluated; the text is the API server's."""
+
+
+def conditions_match(
+    conditions: Sequence[Object],
+    request: Object,
+    obj: Object | None,
+    old: Object | None,
+    write: Write,
+    authorizer: Authorizer | None,
+) -> bool:
+    """Whether all conditions hold; one that is false counts more than any that fails. Raises `ConditionError`."""
+    errors: list[str] = []
+    variables: dict[str, Any] = {"object": obj, "oldObject": old, "request": request}
+    for condition in conditions:
+        expression = condition.get("expression") or ""
+        try:
+            holds = _evaluate(expression, variables)
+        except ValueError as error:
+            errors.append(f"expression '{expression}' resulted in error: {error}")
+            continue
+        if holds is False:
+            return False
+    if errors:
+        raise ConditionError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+    return True
+
+
+def _evaluate(expression: str, variables: dict[str, Any]) -> Any:
+    # Late, for CEL is large and most clusters have no condition.
+    from steersman.devcluster import cel
+
+    return cel.evaluate(expression, variables)  # type: ignore[attr-defined]
