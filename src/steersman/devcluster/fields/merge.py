@@ -5,6 +5,7 @@ Texts and orders are those of structured-merge-diff's `typed` package.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Container
 from typing import Any, cast
 
@@ -118,7 +119,7 @@ def _validate_map(value: Any, type: Type, path: tuple[str, ...], errors: list[st
     if not isinstance(value, dict):
         _fail(errors, path, f"expected map, got &{{{go_text(value)}}}")
         return
-    for key, entry in cast(Object, value).items():
+    for key, entry in sorted(cast(Object, value).items()):
         here = (*path, f"f:{key}")
         child = type.child(key)
         if child is None:
@@ -154,17 +155,29 @@ def _scalar_error(value: Any, scalar: str) -> str:
         return "" if isinstance(value, str) else f"expected string, got {_go_value(value)}"
     if scalar == "boolean":
         return "" if isinstance(value, bool) else f"expected boolean, got &{{{go_text(value)}}}"
-    return f"expected any scalar, got &{{{go_text(value)}}}" if isinstance(value, dict | list) else ""
+    # Go's schema lets anything be an int-or-string; decoding refuses it.
+    if scalar == "int-or-string" or not isinstance(value, dict | list):
+        return ""
+    return f"expected any scalar, got &{{{go_text(value)}}}"
 
 
 def _go_type(value: Any) -> str:
-    kinds = {dict: "map[string]interface {}", list: "[]interface {}", str: "string", bool: "bool"}
+    kinds = {dict: "map[string]interface {}", list: "[]interface {}", str: "string", bool: "bool", float: "float64"}
     return kinds.get(value.__class__, "int64")
 
 
 def _go_value(value: Any) -> str:
     """`%#v` of a wrapped value."""
-    if isinstance(value, dict | list):
-        kind = _go_type(value)
-        return f"&value.valueUnstructured{{Value:{kind}{{}}}}"
-    return f"&value.valueUnstructured{{Value:{go_text(value)}}}"
+    shown = _go_syntax(value) if isinstance(value, dict | list) else go_text(value)
+    return f"&value.valueUnstructured{{Value:{shown}}}"
+
+
+def _go_syntax(value: Any) -> str:
+    if isinstance(value, dict):
+        entries = sorted(cast(Object, value).items())
+        return f"map[string]interface {{}}{{{', '.join(f'{json.dumps(k)}:{_go_syntax(v)}' for k, v in entries)}}}"
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(map(_go_syntax, cast('list[Any]', value)))}}}"
+    if value is None:
+        return "interface {}(nil)"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else go_text(value)

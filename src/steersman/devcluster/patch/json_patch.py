@@ -54,8 +54,9 @@ def json_patch(doc: Object, ops: Any) -> Any:
 def unknown_fields(ops: Any) -> list[str]:
     """The texts with which strict validation refuses, or warns of, what no operation knows."""
     found: list[str] = []
-    for index, op in enumerate(ops or ()):
-        found.extend(f'json patch unknown field "[{index}].{key}"' for key in op or () if key not in _FIELDS)
+    for index, op in enumerate(cast("list[Any]", ops or [])):
+        keys = cast(Object, op) if isinstance(op, dict) else {}
+        found.extend(f'json patch unknown field "[{index}].{key}"' for key in keys if key not in _FIELDS)
     return found
 
 
