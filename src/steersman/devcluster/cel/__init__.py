@@ -1,1 +1,27 @@
-"""The Common Expression Language as the API server speaks it: rules of custom resources, match conditions."""
+"""The Common Expression Language as the API server speaks it: rules of custom resources, match conditions.
+
+Google's parser reads the text; types, functions and texts of errors are Kubernetes'. Never runs unchecked code: every
+expression is compiled against the types of its variables first. Costs are not estimated, and budgets not enforced.
+"""
+
+from steersman.devcluster.cel.program import CompileError, Program, compile
+from steersman.devcluster.cel.types import (
+    ANY,
+    BOOL,
+    DOUBLE,
+    INT,
+    STRING,
+    Type,
+    from_schema,
+    list_of,
+    map_of,
+    object_of,
+    opaque,
+    optional_of,
+)
+from steersman.devcluster.cel.values import CelError
+
+__all__ = [
+    "ANY", "BOOL", "DOUBLE", "INT", "STRING", "CelError", "CompileError", "Program", "Type", "compile", "from_schema",
+    "list_of", "map_of", "object_of", "opaque", "optional_of",
+]  # fmt: skip

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
-from steersman.devcluster.crd.formats import check_for, known
-from steersman.devcluster.crd.regex import compile_pattern
+from steersman.devcluster.cel.formats import check_for, known
+from steersman.devcluster.cel.regex import compile_pattern
 
 __all__ = [
     "Check",

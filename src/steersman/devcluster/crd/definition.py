@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from steersman.devcluster.cel.formats import known
+from steersman.devcluster.cel.gotext import go_quote
 from steersman.devcluster.crd.checking import Schema
 from steersman.devcluster.crd.definition_rules import validate_definition, validate_definition_update
-from steersman.devcluster.crd.formats import known
-from steersman.devcluster.crd.gotext import go_quote
 from steersman.devcluster.crd.lifecycle import stored_versions
 from steersman.devcluster.errors import FieldError
 from steersman.devcluster.kinds import columns as cells

@@ -12,6 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from steersman.devcluster.cel.formats import check_for
+from steersman.devcluster.cel.gotext import go_float, go_value
+from steersman.devcluster.cel.regex import compile_pattern
 from steersman.devcluster.crd.checking import (
     Schema,
     enum_holds,
@@ -22,9 +25,6 @@ from steersman.devcluster.crd.checking import (
     usable_format,
 )
 from steersman.devcluster.crd.correlation import ABSENT, correlate_index, correlate_key
-from steersman.devcluster.crd.formats import check_for
-from steersman.devcluster.crd.gotext import go_float, go_value
-from steersman.devcluster.crd.regex import compile_pattern
 from steersman.devcluster.errors import ErrorType, FieldError
 
 __all__ = ["explain"]

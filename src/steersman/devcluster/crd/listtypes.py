@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
+from steersman.devcluster.cel.gotext import go_value
 from steersman.devcluster.crd.checking import Schema
-from steersman.devcluster.crd.gotext import go_value
 from steersman.devcluster.errors import ErrorType, FieldError, field_invalid
 from steersman.devcluster.objects import Path
 

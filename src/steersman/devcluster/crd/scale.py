@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-from steersman.devcluster.crd.gotext import go_value
+from steersman.devcluster.cel.gotext import go_value
 from steersman.devcluster.crd.jsonpath import simple_fields
 from steersman.devcluster.errors import FieldError, bad_request, field_invalid, internal
 from steersman.devcluster.objects import Object, meta

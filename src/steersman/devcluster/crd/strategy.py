@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from steersman.devcluster.cel.rules import Rules, compile_rules
+from steersman.devcluster.cel.gotext import go_float, go_value
 from steersman.devcluster.crd.checking import Schema, compile_check
 from steersman.devcluster.crd.correlation import ABSENT
 from steersman.devcluster.crd.embedded import compile_embedded
 from steersman.devcluster.crd.explaining import explain
-from steersman.devcluster.crd.gotext import go_float, go_value
 from steersman.devcluster.crd.jsonpath import find
 from steersman.devcluster.crd.listtypes import Walk, compile_lists
+from steersman.devcluster.crd.rules import Rules, compile_rules
 from steersman.devcluster.crd.scale import ScalePaths
 from steersman.devcluster.crd.shaping import compile_shape
 from steersman.devcluster.errors import ErrorType, FieldError

@@ -1,0 +1,66 @@
+"""Compiling and running expressions: `compile("object.spec.replicas > 1", {"object": ANY}).evaluate(…)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from steersman.devcluster.cel.checker import check
+from steersman.devcluster.cel.evaluator import evaluator
+from steersman.devcluster.cel.syntax import SyntaxFault, parse
+from steersman.devcluster.cel.types import ANY, Type
+from steersman.devcluster.cel.values import CelError
+
+__all__ = ["CompileError", "Program", "compile"]
+
+
+class CompileError(ValueError):
+    """The expression is no good; the text names each place, as the API server shows it."""
+
+
+class Program:
+    """A compiled expression. Immutable and free of state, hence to be shared.
+
+    `result` is its type, `uses` the variables it reads.
+    """
+
+    def __init__(self, expression: str, variables: Mapping[str, Type], raw: frozenset[str]) -> None:
+        self.expression = expression
+        try:
+            parsed = parse(expression)
+        except SyntaxFault as error:
+            raise CompileError(str(error)) from None
+        checked = check(parsed, variables)
+        if checked.errors:
+            raise CompileError(checked.report)
+        self.result = checked.result
+        self.uses = frozenset(checked.used)
+        self._run = evaluator(checked, raw)
+
+    def evaluate(self, bindings: Mapping[str, Any]) -> Any:
+        """The value; raises CelError with CEL's text. Variables hold decoded JSON or CEL values."""
+        try:
+            return self._run(dict(bindings))
+        except CelError:
+            raise
+        except RecursionError:
+            raise CelError("expression is nested too deeply") from None
+        except (TypeError, AttributeError, ValueError, ArithmeticError, KeyError, IndexError):
+            # A function got values that no overload takes, where types were dynamic.
+            raise CelError("no such overload") from None
+
+
+def compile(expression: str, variables: Mapping[str, Type] | None = None) -> Program:
+    """Compile an expression that may use these variables; raises CompileError. Programs are cached.
+
+    Variables of object types hold JSON, and their parts are converted to CEL values by type when they are read.
+    """
+    wanted = variables or {}
+    return _cached(expression, tuple(sorted(wanted.items(), key=lambda item: item[0])))
+
+
+@lru_cache(maxsize=2048)
+def _cached(expression: str, variables: tuple[tuple[str, Type], ...]) -> Program:
+    raw = frozenset(name for name, kind in variables if kind is not ANY and kind.kind not in ("opaque", "optional"))
+    return Program(expression, dict(variables), raw)
