@@ -29,6 +29,11 @@ __all__ = ["CallError", "WebhookCaller"]
 
 _MOST_CONTEXTS = 256
 _LARGEST_ANSWER = 64 << 20
+_HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, */*",
+    "User-Agent": "kube-apiserver-admission",
+}
 
 
 class CallError(Exception):
@@ -83,11 +88,7 @@ class WebhookCaller:
     ) -> Any:
         separator = "&" if "?" in url else "?"
         sent = f"{url}{separator}timeout={_seconds(timeout)}s"
-        headers = {
-            "Content-Type": "application/json",
-            "Accept": "application/json",
-            "User-Agent": "kube-apiserver-admission",
-        }
+        headers = {**_HEADERS}
         if host is not None:
             headers["Host"] = host
         try:

@@ -1,4 +1,7 @@
-"""`matchConditions` of webhooks: expressions in CEL about the request and its objects. Evaluated only where they stand."""
+"""`matchConditions` of webhooks: expressions in CEL about the request and its objects.
+
+They are evaluated only for webhooks that have them and whose rules and selectors concern the write.
+"""
 
 from __future__ import annotations
 

@@ -153,10 +153,8 @@ def _of_pod(spec: Object, field: str) -> dict[str, Quantity]:
             _add(while_running, sidecars)
         _raise(largest, while_running)
     _raise(total, largest)
-    for name, amount in _amounts(part(part(spec, "resources"), field)).items():
-        if name in _POD_LEVEL or name.startswith("hugepages-"):
-            total[name] = amount
-    return total
+    whole = _amounts(part(part(spec, "resources"), field))
+    return total | {name: amount for name, amount in whole.items() if name in _POD_LEVEL or "hugepages-" in name}
 
 
 def _add(total: dict[str, Quantity], amounts: Amounts) -> None:
