@@ -93,19 +93,19 @@ def validate_metadata_update(new: Object, old: Object, path: Path = _PATH, names
     return found + _update(new, old, path)
 
 
-def repeated_update(new: Object, old: Object) -> list[FieldError]:
+def repeated_update(new: Object, old: Object, qualified: bool = True) -> list[FieldError]:
     """What built-in kinds check of a change a second time, which shows as causes that are told twice."""
     if _same(new, old):
         return []
     found = _update(new, old, _PATH)
-    if finalizers := meta(new).get("finalizers"):
+    if qualified and (finalizers := meta(new).get("finalizers")):
         found += finalizer_faults(_PATH / "finalizers", finalizers)
     return found
 
 
-def repeated_create(new: Object, old: Object, namespaced: bool, rule: str) -> list[FieldError]:
+def repeated_create(new: Object, old: Object, namespaced: bool, rule: str, qualified: bool = True) -> list[FieldError]:
     """What kinds check of a change that validate the changed object as if it were new."""
-    return [] if _same(new, old) else validate_metadata(new, _PATH, namespaced, rule)
+    return [] if _same(new, old) else validate_metadata(new, _PATH, namespaced, rule, builtin=qualified)
 
 
 def finalizer_faults(path: Path, finalizers: Sequence[str]) -> list[FieldError]:

@@ -23,10 +23,12 @@ class Plain(Strategy):
     """ObjectMeta's rules, a name and the time of creation."""
 
     namespaced = True
+    qualified_finalizers = True
+    """Whether finalizers must be Kubernetes' own or have a domain; custom resources and some groups ask less."""
     revalidated = True
-    """Whether a change is checked as a new object too, metadata included, as most kinds do."""
+    """Whether a change has its metadata checked as a new object's too, as most kinds do."""
     revalidated_first = False
-    """Whether those checks come before what may not change."""
+    """Whether that, and the faults of the object, come before what may not change."""
 
     columns: tuple[Column, ...] = (columns.NAME, CREATED_AT)
 
@@ -37,12 +39,14 @@ class Plain(Strategy):
         return self.faults(obj)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        again = metadata.repeated_update(obj, old)
+        again = metadata.repeated_update(obj, old, self.qualified_finalizers)
         if ctx.subresource:
             return [*again, *self.status_faults(obj, old, ctx)]
-        if not self.revalidated:
-            return [*again, *self.changes(obj, old)]
-        whole = [*metadata.repeated_create(obj, old, self.namespaced, self.name_rule), *self.faults(obj)]
+        whole = self.faults(obj)
+        if self.revalidated:
+            whole = (
+                metadata.repeated_create(obj, old, self.namespaced, self.name_rule, self.qualified_finalizers) + whole
+            )
         if self.revalidated_first:
             return [*whole, *again, *self.changes(obj, old)]
         return [*again, *self.changes(obj, old), *whole]

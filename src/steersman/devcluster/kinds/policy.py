@@ -1,0 +1,213 @@
+"""PodDisruptionBudget, LimitRange and ResourceQuota."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from steersman.devcluster.errors import ErrorType, FieldError, field_forbidden, field_invalid, not_supported, required
+from steersman.devcluster.kinds import columns
+from steersman.devcluster.kinds import meta as metadata
+from steersman.devcluster.kinds import names as check
+from steersman.devcluster.kinds.parts import items, part, word
+from steersman.devcluster.kinds.plain import CREATED_AT, Plain
+from steersman.devcluster.objects import Object, Path, dig
+from steersman.devcluster.strategy import Column, WriteContext
+
+__all__ = ["STRATEGIES", "LimitRange", "PodDisruptionBudget", "ResourceQuota"]
+
+_SPEC = Path("spec")
+_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+
+
+class PodDisruptionBudget(Plain):
+    """Its own validation never looked at the metadata, so that any path segment will do for a name."""
+
+    generation = True
+    has_status = True
+    unconditional_update = False
+    name_rule = "path"
+    qualified_finalizers = False
+    columns = (
+        columns.NAME,
+        Column("Min Available", description="How many must stay."),
+        Column("Max Unavailable", description="How many may go."),
+        Column("Allowed Disruptions", "integer", description="How many may go now."),
+        columns.AGE,
+    )
+
+    def row(self, obj: Object, now: float) -> list[Any]:
+        spec = part(obj, "spec")
+        least, most = (spec.get(field) for field in ("minAvailable", "maxUnavailable"))
+        return [
+            columns.name(obj),
+            "N/A" if least is None else str(least),
+            "N/A" if most is None else str(most),
+            dig(obj, "status", "disruptionsAllowed", default=0),
+            columns.age(obj, now),
+        ]
+
+    def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        super().prepare_create(obj, ctx)
+        obj.setdefault("spec", {})
+        obj["status"] = dict.fromkeys(_COUNTS, 0)
+
+    def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        return self._status(part(obj, "status")) if ctx.subresource else self.faults(obj)
+
+    def faults(self, obj: Object) -> list[FieldError]:
+        spec = part(obj, "spec")
+        found: list[FieldError] = []
+        if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+            shown = {field[0].upper() + field[1:]: spec.get(field) for field in _SHOWN}
+            found.append(field_invalid(_SPEC, shown, "minAvailable and maxUnavailable cannot be both set"))
+        for field in ("minAvailable", "maxUnavailable"):
+            if (value := spec.get(field)) is not None:
+                found += check.int_or_percent(_SPEC / field, value)
+                found += check.percent_at_most_100(_SPEC / field, value)
+        found += check.label_selector(_SPEC / "selector", spec.get("selector"))
+        if (eviction := spec.get("unhealthyPodEvictionPolicy")) is not None:
+            known = ("AlwaysAllow", "IfHealthyBudget")
+            found += check.enum(_SPEC / "unhealthyPodEvictionPolicy", eviction, known)
+        return found
+
+    def _status(self, status: Object) -> list[FieldError]:
+        path = Path("status")
+        found = check.conditions(path / "conditions", items(status, "conditions"))
+        for field in _COUNTS:
+            found += check.non_negative(path / field, status.get(field) or 0)
+        return found
+
+
+_SHOWN = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
+
+
+class LimitRange(Plain):
+    columns = (columns.NAME, CREATED_AT)
+
+    def default(self, obj: Object) -> None:
+        for item in items(part(obj, "spec"), "limits"):
+            if item.get("type") != "Container":
+                continue
+            default = {**part(item, "max"), **part(item, "default")}
+            request = {**part(item, "min"), **default, **part(item, "defaultRequest")}
+            for field, values in (("default", default), ("defaultRequest", request)):
+                if values:
+                    item[field] = values
+
+    def faults(self, obj: Object) -> list[FieldError]:
+        found: list[FieldError] = []
+        seen: set[str] = set()
+        for index, item in enumerate(items(part(obj, "spec"), "limits")):
+            path, kind = (_SPEC / "limits").at(index), word(item, "type")
+            found += check.qualified_name(path / "type", kind)
+            if kind in seen:
+                found.append(FieldError(ErrorType.DUPLICATE, path / "type", kind))
+            seen.add(kind)
+            found += _limits(path, item, kind)
+        return found
+
+
+def _limits(path: Path, item: Object, kind: str) -> list[FieldError]:
+    found: list[FieldError] = []
+    if kind == "Pod":
+        text = "may not be specified when `type` is 'Pod'"
+        found += [field_forbidden(path / f, text) for f in ("default", "defaultRequest") if item.get(f)]
+    if kind == "PersistentVolumeClaim" and "storage" not in {*part(item, "min"), *part(item, "max")}:
+        text = "either minimum or maximum storage value is required, but neither was provided"
+        found.append(required(path / "limits", text))
+    amounts = {field: part(item, field) for field in ("min", "max", "defaultRequest", "default")}
+    for name in sorted({name for values in amounts.values() for name in values}):
+        found += _ordered(path, name, {field: values.get(name) for field, values in amounts.items()})
+    return found
+
+
+def _ordered(path: Path, name: str, values: Mapping[str, Any]) -> list[FieldError]:
+    """Minimum, default request, default and maximum of a resource, in this order."""
+    found: list[FieldError] = []
+    pairs = (
+        ("min", "max", "min", "min value {0} is greater than max value {1}"),
+        ("defaultRequest", "min", "defaultRequest", "min value {1} is greater than default request value {0}"),
+        ("defaultRequest", "max", "defaultRequest", "default request value {0} is greater than max value {1}"),
+        (
+            "defaultRequest", "default", "defaultRequest",
+            "default request value {0} is greater than default limit value {1}",
+        ),
+        ("default", "min", "default", "min value {1} is greater than default value {0}"),
+        ("default", "max", "default", "default value {0} is greater than max value {1}"),
+    )  # fmt: skip
+    for low, high, shown, text in pairs:
+        one, other = check.amount(values.get(low)), check.amount(values.get(high))
+        if one is None or other is None:
+            continue
+        wrong = one < other if high == "min" else one > other
+        if wrong:
+            at = (path / shown).key(name)
+            found.append(field_invalid(at, str(one), text.format(one, other)))
+    return found
+
+
+class ResourceQuota(Plain):
+    has_status = True
+    columns = (
+        columns.NAME,
+        Column("Request", description="What is used of what may be requested."),
+        Column("Limit", description="What is used of what may be the limit."),
+        columns.AGE,
+    )
+
+    def row(self, obj: Object, now: float) -> list[Any]:
+        hard, used = (part(part(obj, "status"), field) for field in ("hard", "used"))
+        shown = [(name, f"{name}: {used.get(name, '0')}/{hard[name]}") for name in sorted(hard)]
+        requests = ", ".join(text for name, text in shown if not name.startswith("limits."))
+        limits = ", ".join(text for name, text in shown if name.startswith("limits."))
+        return [columns.name(obj), requests, limits, columns.age(obj, now)]
+
+    def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        obj["status"] = {}
+
+    def faults(self, obj: Object) -> list[FieldError]:
+        found: list[FieldError] = []
+        for name, value in part(part(obj, "spec"), "hard").items():
+            path = (_SPEC / "hard").key(name)
+            found += _resource_name(path, name)
+            found += check.quantity(path, value)
+        scopes = items(part(obj, "spec"), "scopes")
+        found += [not_supported(_SPEC / "scopes", list(scopes), _SCOPES) for scope in scopes if scope not in _SCOPES]
+        return found
+
+    def changes(self, obj: Object, old: Object) -> list[FieldError]:
+        new, was = (set(items(part(value, "spec"), "scopes")) for value in (obj, old))
+        if new == was:
+            return []
+        return [field_invalid(_SPEC / "scopes", sorted(new) or None, check.IMMUTABLE)]
+
+    def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        again = metadata.repeated_update(obj, old)
+        return again if ctx.subresource else again + self.faults(obj) + self.changes(obj, old)
+
+
+_SCOPES = (
+    "BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating",
+    "VolumeAttributesClass",
+)  # fmt: skip
+_STANDARD = frozenset({
+    "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage",
+    "limits.cpu", "limits.memory", "limits.ephemeral-storage", "pods", "resourcequotas", "services",
+    "replicationcontrollers", "secrets", "persistentvolumeclaims", "configmaps", "services.nodeports",
+    "services.loadbalancers", "requests.storage", "storage",
+})  # fmt: skip
+
+
+def _resource_name(path: Path, name: str) -> list[FieldError]:
+    found = check.qualified_name(path, name)
+    if not found and "/" not in name and name not in _STANDARD:
+        found.append(field_invalid(path, name, "must be a standard resource for quota"))
+    return found
+
+
+STRATEGIES = {
+    ("policy", "v1", "PodDisruptionBudget"): PodDisruptionBudget(),
+    ("", "v1", "LimitRange"): LimitRange(),
+    ("", "v1", "ResourceQuota"): ResourceQuota(),
+}
