@@ -1,0 +1,10 @@
+"""Where objects are: revisions, bytes, the log of what happened, and who is told. In memory, and in SQLite on request.
+
+One revision counts all writes of the cluster, as etcd does. Storage knows nothing of kinds, versions or HTTP.
+"""
+
+from steersman.devcluster.storage.database import Database, DataError
+from steersman.devcluster.storage.items import Event, EventType, GroupResource, Item
+from steersman.devcluster.storage.store import Compacted, Storage
+
+__all__ = ["Compacted", "DataError", "Database", "Event", "EventType", "GroupResource", "Item", "Storage"]

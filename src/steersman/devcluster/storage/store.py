@@ -1,0 +1,199 @@
+"""The store: collections of items, one revision, a log of the latest events, and the watchers who are told of new ones.
+
+Everything is synchronous and belongs to one thread: whoever reads and then writes without awaiting in between has made
+one atomic change. The log is bounded; what is older than its first event is compacted, as etcd would say.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from steersman.devcluster.objects import Object
+from steersman.devcluster.storage.database import Database
+from steersman.devcluster.storage.items import Event, GroupResource, Item, encode
+
+__all__ = ["Compacted", "Storage"]
+
+WINDOW: Final = 10_000
+"""Events that are remembered, of all collections together."""
+
+Listener = Callable[[Event], None]
+
+
+class Compacted(Exception):  # noqa: N818 - reads as what it says
+    """The revision asked for is older than what is remembered; `oldest` is the first that can be had."""
+
+    def __init__(self, revision: int, oldest: int) -> None:
+        super().__init__(f"revision {revision} is compacted; the oldest is {oldest}")
+        self.revision = revision
+        self.oldest = oldest
+
+
+class _Collection:
+    """The objects of one group and resource, and who watches them."""
+
+    __slots__ = ("items", "keys", "listeners", "touched")
+
+    def __init__(self) -> None:
+        self.items: dict[tuple[str, str], Item] = {}
+        self.keys: list[tuple[str, str]] = []
+        self.listeners: dict[Listener, None] = {}
+        self.touched = 0
+        """The revision of the last write here."""
+
+
+class Storage:
+    """All objects of a cluster."""
+
+    def __init__(self, database: Database | None = None, *, window: int = WINDOW, first: int = 1) -> None:
+        self.revision = first
+        """The revision of the last write."""
+        self.database = database
+        self._collections: dict[GroupResource, _Collection] = {}
+        self._log: deque[Event] = deque()
+        self._window = window
+        self._listeners: list[Listener] = []
+        if database is not None:
+            self._load(database)
+        self.compacted = self.revision
+        """Up to here events are forgotten."""
+
+    def _load(self, database: Database) -> None:
+        for resource, item in database.load():
+            collection = self._of(resource)
+            collection.items[item.namespace, item.name] = item
+            collection.touched = max(collection.touched, item.revision)
+            self.revision = max(self.revision, item.revision)
+        for collection in self._collections.values():
+            collection.keys = sorted(collection.items)
+        self.revision = max(self.revision, int(database.fact("revision") or b"0"))
+
+    def _of(self, resource: GroupResource) -> _Collection:
+        found = self._collections.get(resource)
+        if found is None:
+            found = self._collections[resource] = _Collection()
+        return found
+
+    # Reading.
+
+    def get(self, resource: GroupResource, namespace: str, name: str) -> Item | None:
+        """The object of a name, or `None`."""
+        return self._of(resource).items.get((namespace, name))
+
+    def items(self, resource: GroupResource, namespace: str = "") -> list[Item]:
+        """All objects of a collection, or those of a namespace, in the order of their keys."""
+        collection = self._of(resource)
+        found, keys = collection.items, collection.keys
+        if namespace:
+            keys = keys[bisect_left(keys, (namespace, "")) : bisect_left(keys, (f"{namespace}\0", ""))]
+        return [found[key] for key in keys]
+
+    def count(self, resource: GroupResource) -> int:
+        """How many objects a collection has."""
+        return len(self._of(resource).items)
+
+    def items_at(self, resource: GroupResource, namespace: str, revision: int) -> list[Item]:
+        """As `items`, as they were at a revision. Raises `Compacted`."""
+        if revision >= self.revision or self._of(resource).touched <= revision:
+            return self.items(resource, namespace)
+        if revision < self.compacted:
+            raise Compacted(revision, self.compacted)
+        items = {(i.namespace, i.name): i for i in self.items(resource, namespace)}
+        for event in reversed(self._log):
+            if event.item.revision <= revision:
+                break
+            if event.resource == resource and namespace in ("", event.item.namespace):
+                key = (event.item.namespace, event.item.name)
+                if event.before is None:
+                    items.pop(key, None)
+                else:
+                    items[key] = event.before
+        return [items[key] for key in sorted(items)]
+
+    # Writing.
+
+    def put(self, resource: GroupResource, namespace: str, name: str, obj: Object) -> Item:
+        """Store an object; its metadata gets the new resourceVersion. Durable, and told, when this returns."""
+        revision = self.revision + 1
+        obj["metadata"]["resourceVersion"] = str(revision)
+        item = Item(namespace, name, revision, encode(obj))
+        if self.database is not None:
+            self.database.put(resource, item)
+        collection, key = self._of(resource), (namespace, name)
+        before = collection.items.get(key)
+        collection.items[key] = item
+        if before is None:
+            if not collection.keys or collection.keys[-1] < key:
+                collection.keys.append(key)
+            else:
+                insort(collection.keys, key)
+        self.revision = revision
+        self._happened(collection, Event("ADDED" if before is None else "MODIFIED", resource, item, before))
+        return item
+
+    def delete(self, resource: GroupResource, namespace: str, name: str) -> Item | None:
+        """Remove an object; its last state with the revision of the removal, or `None` where there is none."""
+        collection, key = self._of(resource), (namespace, name)
+        before = collection.items.get(key)
+        if before is None:
+            return None
+        revision = self.revision + 1
+        obj = before.object()
+        obj["metadata"]["resourceVersion"] = str(revision)
+        if self.database is not None:
+            self.database.delete(resource, namespace, name, revision)
+        del collection.items[key]
+        del collection.keys[bisect_left(collection.keys, key)]
+        self.revision = revision
+        last = Item(namespace, name, revision, encode(obj))
+        self._happened(collection, Event("DELETED", resource, last, before))
+        return last
+
+    def _happened(self, collection: _Collection, event: Event) -> None:
+        collection.touched = event.item.revision
+        log = self._log
+        log.append(event)
+        if len(log) > self._window:
+            self.compacted = log.popleft().item.revision
+        for listener in self._listeners:
+            listener(event)
+        if collection.listeners:
+            for listener in tuple(collection.listeners):
+                listener(event)
+
+    def compact(self) -> None:
+        """Forget all events: watches from older revisions end with 410."""
+        self._log.clear()
+        self.compacted = self.revision
+
+    # Watching.
+
+    def on_change(self, listener: Listener) -> None:
+        """Tell `listener` of every event of every collection, first of all and in order."""
+        self._listeners.append(listener)
+
+    def watch(self, resource: GroupResource, listener: Listener) -> Callable[[], None]:
+        """Tell `listener` of each new event of a collection, synchronously; call what is returned to end that."""
+        listeners = self._of(resource).listeners
+        listeners[listener] = None
+        return lambda: listeners.pop(listener, None) and None
+
+    def since(self, resource: GroupResource, revision: int) -> Iterable[Event]:
+        """The events of a collection after a revision, oldest first. Raises `Compacted`."""
+        if revision < self.compacted:
+            raise Compacted(revision, self.compacted)
+        log = self._log
+        start = bisect_right(log, revision, key=lambda event: event.item.revision)
+        if start == len(log):
+            return ()
+        # A deque is slow in its middle; what is asked for is nearly always near its end.
+        wanted: list[Event] = []
+        for event in reversed(log):
+            if event.item.revision <= revision:
+                break
+            if event.resource == resource:
+                wanted.append(event)
+        return reversed(wanted)
