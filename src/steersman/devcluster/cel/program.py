@@ -12,7 +12,7 @@ from steersman.devcluster.cel.syntax import SyntaxFault, parse
 from steersman.devcluster.cel.types import ANY, Type
 from steersman.devcluster.cel.values import CelError
 
-__all__ = ["CompileError", "Program", "compile"]
+__all__ = ["CompileError", "Program", "compile", "evaluate"]
 
 
 class CompileError(ValueError):
@@ -64,3 +64,8 @@ def compile(expression: str, variables: Mapping[str, Type] | None = None) -> Pro
 def _cached(expression: str, variables: tuple[tuple[str, Type], ...]) -> Program:
     raw = frozenset(name for name, kind in variables if kind is not ANY and kind.kind not in ("opaque", "optional"))
     return Program(expression, dict(variables), raw)
+
+
+def evaluate(expression: str, variables: Mapping[str, Any]) -> Any:
+    """Compile (once) and run an expression over dynamic variables; raises ValueError with the evaluator's words."""
+    return compile(expression, dict.fromkeys(variables, ANY)).evaluate(variables)

@@ -28,7 +28,7 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class CelError(Exception):
+class CelError(ValueError):
     """An evaluation failed; the text is CEL's."""
 
 

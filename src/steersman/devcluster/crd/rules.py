@@ -17,7 +17,7 @@ from steersman.devcluster.cel.values import NONE, CelError, Optional, converter
 from steersman.devcluster.crd.checking import Schema, same
 from steersman.devcluster.crd.correlation import ABSENT, correlate_index, correlate_key
 from steersman.devcluster.errors import ErrorType, FieldError
-from steersman.devcluster.objects import Object, Path
+from steersman.devcluster.objects import Path
 
 __all__ = ["Rule", "RuleFault", "Rules", "compile_rules", "field_path"]
 
@@ -137,16 +137,16 @@ class Rules:
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
 
-    def validate(self, obj: Object, old: Any) -> list[FieldError]:
-        """What the rules say of an object; `old` is ABSENT on create."""
+    def validate(self, obj: Any, old: Any, path: Path = Path("")) -> list[FieldError]:
+        """What the rules say of a value; `old` is ABSENT on create."""
         found: list[FieldError] = []
-        self._walk(Path(""), obj, old, False, found)
+        self._walk(path, obj, old, False, found)
         return found
 
 
-def compile_rules(schema: Schema) -> Rules | None:
-    """The rules of a schema that was accepted; `None` where it has none."""
-    walk = _node(schema, schema, from_schema(schema, root=True), root=True)
+def compile_rules(schema: Schema, *, root: bool = True) -> Rules | None:
+    """The rules of a schema that was accepted; `None` where it has none. `root` says that it is a whole resource's."""
+    walk = _node(schema, schema, from_schema(schema, root=root), root=root)
     return Rules(walk) if walk is not None else None
 
 
