@@ -31,14 +31,19 @@ def selector_of(owner: Any) -> Selector:
 
 
 async def claimed(
-    ctx: Context, owner: Any, kind: type[T], *, accepts: Callable[[T], bool] = lambda _: True
+    ctx: Context,
+    owner: Any,
+    kind: type[T],
+    *,
+    accepts: Callable[[T], bool] = lambda _: True,
+    selector: Selector | None = None,
 ) -> tuple[T, ...]:
     """The objects of `kind` that `owner` controls, after adopting and releasing.
 
-    `accepts` says which orphans fit beside their labels. Costs what it finds and the namespace's orphans, never a
+    `accepts` says which orphans fit beside their labels; `selector` is the owner's unless given. Costs what it finds and the namespace's orphans, never a
     scan of everything. An owner that is being deleted adopts nothing.
     """
-    selector = selector_of(owner)
+    selector = selector_of(owner) if selector is None else selector
     mine: list[T] = []
     for obj in ctx.list(kind, owned=True):
         found: Any = obj

@@ -13,15 +13,24 @@ from typing import Any, Final
 from steersman.client import Client, Config
 from steersman.client.transport import Transport, transport_for
 from steersman.devcluster.controllers import (
+    aggregation,
+    cronjob,
     daemonset,
     deployment,
+    disruption,
+    endpoints,
     garbagecollector,
     job,
+    namespace,
+    nodelifecycle,
     replicaset,
+    replicationcontroller,
     scheduler,
     serviceaccount,
     statefulset,
+    volumes,
 )
+from steersman.devcluster.controllers.claims import CLAIM_INDEX, claims_of
 from steersman.devcluster.controllers.pods import NODE_INDEX, ORPHANS, node_of, orphaned_in
 from steersman.k8s import ControllerRevision, Pod, ReplicaSet, Secret
 from steersman.operator import Operator, Settings
@@ -43,14 +52,22 @@ SETTINGS: Final = Settings(
 """No election, no servers; the garbage collector of the process is left to its owner."""
 
 CONTROLLERS: Final[Mapping[str, Callable[..., None]]] = {
-    "deployment": deployment.register,
-    "replicaset": replicaset.register,
-    "statefulset": statefulset.register,
+    "aggregation": aggregation.register,
+    "cronjob": cronjob.register,
     "daemonset": daemonset.register,
+    "deployment": deployment.register,
+    "disruption": disruption.register,
+    "endpoints": endpoints.register,
+    "garbagecollector": garbagecollector.register,
     "job": job.register,
+    "namespace": namespace.register,
+    "nodelifecycle": nodelifecycle.register,
+    "replicaset": replicaset.register,
+    "replicationcontroller": replicationcontroller.register,
     "scheduler": scheduler.register,
     "serviceaccount": serviceaccount.register,
-    "garbagecollector": garbagecollector.register,
+    "statefulset": statefulset.register,
+    "volumes": volumes.register,
 }
 """By name, what `only` and `without` choose from."""
 
@@ -82,6 +99,7 @@ def _declare_indexes(made: Operator) -> None:
     kinds = {view.info.kind for view in made.kinds()}
     if "Pod" in kinds:
         made.index(NODE_INDEX, Pod, node_of)
+        made.index(CLAIM_INDEX, Pod, claims_of)
     for kind in (Pod, ReplicaSet, ControllerRevision):
         if kind.__name__ in kinds:
             made.index(ORPHANS, kind, orphaned_in)

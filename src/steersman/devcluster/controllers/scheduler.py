@@ -13,10 +13,11 @@ from typing import Any
 from steersman.cache import Change
 from steersman.client import Conflict, NotFound
 from steersman.controller import Retry
+from steersman.devcluster.controllers.claims import SELECTED_NODE, claims_of, waits_for_consumer
 from steersman.devcluster.controllers.fitting import Amounts, affinity_problem, node_problem, requests_of
 from steersman.devcluster.controllers.pods import NODE_INDEX, UNBOUND, phase_of, pod_condition
-from steersman.k8s import Node, PersistentVolumeClaim, Pod
-from steersman.models import Key, StrategicMergePatch, encode, key_of
+from steersman.k8s import Node, PersistentVolumeClaim, Pod, StorageClass
+from steersman.models import Key, MergePatch, StrategicMergePatch, encode, key_of
 from steersman.operator import ALL_NAMESPACES, Context, Operator, Watch
 
 __all__ = ["Ledger", "Scheduler", "register"]
@@ -76,10 +77,13 @@ class Scheduler:
         assert pod.spec is not None
         if (gates := pod.spec.scheduling_gates) and gates:
             return
-        missing = self._missing_claim(pod, ctx)
+        missing, waiting = self._claims(pod, ctx)
         node, message = (None, missing) if missing else self.choose(pod, ctx)
         if node is None:
             await _unschedulable(pod, ctx, message)
+            return
+        if waiting:
+            await _select_node(waiting, node, ctx)  # their binding brings the Pod back here
             return
         self.ledger.book(pod.metadata.uid, node, requests_of(pod))
         try:
@@ -124,19 +128,30 @@ class Scheduler:
             f"0/{len(nodes)} nodes are available: {len(nodes)} Preemption is not helpful for scheduling."
         )
 
-    def _missing_claim(self, pod: Pod, ctx: Context) -> str:
-        """What is to be said of a volume claim that is not there or not bound."""
-        for volume in pod.spec.volumes if pod.spec else ():
-            if volume.persistent_volume_claim is None and volume.ephemeral is None:
-                continue
-            named = volume.persistent_volume_claim
-            name = named.claim_name if named is not None else f"{pod.metadata.name}-{volume.name}"
+    def _claims(self, pod: Pod, ctx: Context) -> tuple[str, list[PersistentVolumeClaim]]:
+        """What is wrong with the volume claims of a Pod, and those that wait to be told a node."""
+        waiting: list[PersistentVolumeClaim] = []
+        for whole in claims_of(pod):
+            name = whole.partition("/")[2]
             claim = ctx.get(PersistentVolumeClaim, name)
             if claim is None:
-                return f'persistentvolumeclaim "{name}" not found'
+                return f'persistentvolumeclaim "{name}" not found', []
             if claim.metadata.deletion_timestamp is not None:
-                return f'persistentvolumeclaim "{name}" is being deleted'
-        return ""
+                return f'persistentvolumeclaim "{name}" is being deleted', []
+            if claim.status is not None and claim.status.phase == "Bound":
+                continue
+            of = (claim.spec.storage_class_name if claim.spec else None) or ""
+            if not waits_for_consumer(ctx.get(StorageClass, of) if of else None):
+                return "pod has unbound immediate PersistentVolumeClaims", []
+            waiting.append(claim)
+        return "", waiting
+
+
+async def _select_node(claims: Iterable[PersistentVolumeClaim], node: str, ctx: Context) -> None:
+    for claim in claims:
+        if SELECTED_NODE not in claim.metadata.annotations:
+            metadata = {"uid": claim.metadata.uid, "annotations": {SELECTED_NODE: node}}
+            await ctx.patch(claim, MergePatch({"metadata": metadata}))
 
 
 def _waits(pod: Pod) -> bool:
@@ -189,7 +204,7 @@ def register(operator: Operator) -> None:
 
     operator.controller(
         name="scheduler",
-        reads=[Pod],
+        reads=[Pod, StorageClass],
         watches=[
             Watch(Node, to=_all_waiting),
             Watch(Pod, to=_all_waiting, where=deleted | (where(_frees_room) & ~created)),

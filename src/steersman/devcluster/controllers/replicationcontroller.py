@@ -1,0 +1,53 @@
+"""ReplicationControllers: the ancestors of ReplicaSets, with the same Pods in the same way."""
+
+from __future__ import annotations
+
+from steersman.controller import Result
+from steersman.devcluster.controllers.adoption import claimed, selector_of
+from steersman.devcluster.controllers.pods import is_active, seconds_to_available
+from steersman.devcluster.controllers.replicaset import replica_set_status, scale_pods, wanted
+from steersman.k8s import Pod, ReplicaSet, ReplicationController
+from steersman.k8s.apps_v1 import ReplicaSetSpec
+from steersman.k8s.core_v1 import PodTemplateSpec, ReplicationControllerStatus
+from steersman.models import LabelSelector
+from steersman.operator import Context, Operator
+
+__all__ = ["register"]
+
+
+def register(operator: Operator) -> None:
+    """Declare the controller."""
+    operator.controller(owns=[Pod], deleting=True)(reconcile)
+
+
+def as_replica_set(rc: ReplicationController) -> ReplicaSet:
+    """The same wishes in the newer words."""
+    assert rc.spec is not None
+    spec = ReplicaSetSpec(
+        replicas=rc.spec.replicas,
+        min_ready_seconds=rc.spec.min_ready_seconds,
+        selector=LabelSelector(match_labels=rc.spec.selector),
+        template=rc.spec.template or PodTemplateSpec(),
+    )
+    return ReplicaSet(metadata=rc.metadata, spec=spec)
+
+
+async def reconcile(rc: ReplicationController, ctx: Context) -> Result | None:
+    """Create or delete Pods, then count."""
+    if rc.spec is None:
+        return None
+    rs = as_replica_set(rc)
+    pods = await claimed(ctx, rc, Pod, accepts=is_active, selector=selector_of(rs))
+    if rc.metadata.deletion_timestamp is None:
+        active = [pod for pod in pods if is_active(pod)]
+        await scale_pods(ctx, rc, active, wanted(rc), rs.spec.template)
+        pods = ctx.list(Pod, owned=True)
+    counts = replica_set_status(rs, pods, ctx.now())
+    status = ReplicationControllerStatus(
+        replicas=counts.replicas,
+        fully_labeled_replicas=counts.fully_labeled_replicas,
+        ready_replicas=counts.ready_replicas,
+        available_replicas=counts.available_replicas,
+        observed_generation=counts.observed_generation,
+    )
+    return Result(status=status, requeue_after=seconds_to_available(pods, rc.spec.min_ready_seconds or 0, ctx.now()))
