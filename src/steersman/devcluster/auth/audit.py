@@ -207,8 +207,8 @@ class Entry:
         if stage in self._decision.omitted:
             return
         event = {**self._event, "stage": stage, "stageTimestamp": now}
-        if "objectRef" in event:
-            event["objectRef"] = dict(event["objectRef"])
+        if reference := part(event, "objectRef"):
+            event["objectRef"] = dict(reference)
         if self._annotations:
             event["annotations"] = dict(self._annotations)
         self._log.record(event)
