@@ -103,11 +103,10 @@ class HookServer:
     async def start(self, hosts: Iterable[str] = ("localhost", "127.0.0.1", "hook.default.svc")) -> None:
         app = web.Application()
         app.router.add_post("/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(
-            self._runner, "127.0.0.1", 0, ssl_context=server_context(self.authority.serving(hosts=hosts))
-        )
+        context = server_context(self.authority.serving(hosts=hosts))
+        site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=context)
         await site.start()
         self.port = self._runner.addresses[0][1]
 

@@ -48,4 +48,4 @@ def _evaluate(expression: str, variables: dict[str, Any]) -> Any:
     # Late, for CEL is large and most clusters have no condition.
     from steersman.devcluster import cel
 
-    return cel.evaluate(expression, variables)  # type: ignore[attr-defined]
+    return cel.evaluate(expression, variables)
