@@ -13,8 +13,9 @@ import pytest
 
 from steersman.client import ApiError, Client
 from steersman.client.config import load_config
-from steersman.devcluster.controllers import run
+from steersman.devcluster.controllers import operator, run
 from steersman.models import JsonPatch, MergePatch, key_of
+from steersman.models.wire import decoder
 from steersman.testing.controlplane import ControlPlane, available
 
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
@@ -23,6 +24,8 @@ CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 @contextmanager
 def running(config: Any, **choice: Any) -> Iterator[None]:
     """The controllers in a thread with its own event loop, for the time of a block."""
+    for view in operator().kinds():  # msgspec's types must not be built in two threads at once
+        decoder(view.type)
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
     failed: list[BaseException] = []

@@ -40,8 +40,8 @@ async def claimed(
 ) -> tuple[T, ...]:
     """The objects of `kind` that `owner` controls, after adopting and releasing.
 
-    `accepts` says which orphans fit beside their labels; `selector` is the owner's unless given. Costs what it finds and the namespace's orphans, never a
-    scan of everything. An owner that is being deleted adopts nothing.
+    `accepts` says which orphans fit beside their labels; `selector` is the owner's unless given. Costs what it finds
+    and the namespace's orphans, never a scan of everything. An owner that is being deleted adopts nothing.
     """
     selector = selector_of(owner) if selector is None else selector
     mine: list[T] = []

@@ -1,8 +1,8 @@
 """Cron schedules: when a line such as `*/5 9-17 * * mon-fri` is due, in any time zone.
 
 Five fields (minute, hour, day of month, month, day of week) with lists, ranges, steps and names, words such as
-`@daily`, and `@every 1h30m`. Day of month and day of week are alternatives when both are restricted. Times that a clock skips when
-daylight saving begins are not due; those it passes twice are due once.
+`@daily`, and `@every 1h30m`. Day of month and day of week are alternatives when both are restricted. Times that a
+clock skips when daylight saving begins are not due; those it passes twice are due once.
 """
 
 from __future__ import annotations

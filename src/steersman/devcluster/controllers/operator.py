@@ -14,6 +14,7 @@ from steersman.client import Client, Config
 from steersman.client.transport import Transport, transport_for
 from steersman.devcluster.controllers import (
     aggregation,
+    autoscaler,
     cronjob,
     daemonset,
     deployment,
@@ -53,6 +54,7 @@ SETTINGS: Final = Settings(
 
 CONTROLLERS: Final[Mapping[str, Callable[..., None]]] = {
     "aggregation": aggregation.register,
+    "autoscaler": autoscaler.register,
     "cronjob": cronjob.register,
     "daemonset": daemonset.register,
     "deployment": deployment.register,
