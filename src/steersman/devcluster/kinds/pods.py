@@ -1,0 +1,203 @@
+"""Pods: defaults, what is set on creation, who may change what through which door, deletion, columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from steersman.devcluster.kinds.plain import Plain
+from steersman.devcluster.kinds.podspec_defaults import default_pod
+from steersman.devcluster.kinds.pods_qos import qos_class
+from steersman.devcluster.kinds.podwarnings import spec_warnings
+from steersman.devcluster.kinds.workload_base import name_warnings
+from steersman.devcluster.kinds.workload_cells import POD_COLUMNS, pod_row
+from steersman.devcluster.objects import Object, Path, dig, meta
+from steersman.devcluster.strategy import Column, WriteContext
+
+__all__ = ["Pod"]
+
+_SPEC, _META = Path("spec"), Path("metadata")
+_KEPT_METADATA = (
+    "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "labels", "annotations", "finalizers",
+    "ownerReferences",
+)  # fmt: skip
+_GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+
+
+class Pod(Plain):
+    """v1 Pod. Doors: itself, `status`, `binding`, `ephemeralcontainers`, `resize`."""
+
+    has_status = True
+    generation = True
+    revalidated = False
+    columns: tuple[Column, ...] = POD_COLUMNS
+    selectable = (
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.podIPs",
+        "status.nominatedNodeName",
+    )
+
+    def default(self, obj: Object) -> None:
+        default_pod(obj)
+
+    def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        spec: Object = obj.setdefault("spec", {})
+        status: Object = {"phase": "Pending", "qosClass": qos_class(spec)}
+        if spec.get("schedulingGates"):
+            status["conditions"] = [{**_GATED, "lastProbeTime": None, "lastTransitionTime": ctx.now}]
+        obj["status"] = status
+        meta(obj)["generation"] = 1
+        _select_by_own_labels(spec, meta(obj).get("labels") or {})
+
+    def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
+        door = ctx.subresource
+        if door == "status":
+            _prepare_status(obj, old)
+            return
+        if door == "ephemeralcontainers":
+            added = dig(obj, "spec", "ephemeralContainers")
+            obj["spec"] = dict(old.get("spec") or {})
+            obj["spec"].pop("ephemeralContainers", None)
+            if added:
+                obj["spec"]["ephemeralContainers"] = added
+            _keep_metadata(obj, old)
+        elif door == "resize":
+            _keep_all_but_resources(obj, old)
+        obj["status"] = old.get("status") or {}
+        count = meta(old).get("generation") or 0
+        meta(obj)["generation"] = count + (obj.get("spec") != old.get("spec"))
+        if not meta(obj)["generation"]:
+            del meta(obj)["generation"]
+
+    def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
+        if old is not None or ctx.subresource:
+            return ()
+        found = list(name_warnings(obj, "the Pod's hostname"))
+        found += spec_warnings(_SPEC, obj.get("spec") or {}, _META, meta(obj))
+        return found
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        spec: Object = obj.get("spec") or {}
+        status: Object = obj.get("status") or {}
+        addresses: Sequence[Object] = status.get("podIPs") or ()
+        address = (addresses[0].get("ip") or "") if addresses else ""
+        return {
+            "spec.nodeName": spec.get("nodeName") or "",
+            "spec.restartPolicy": spec.get("restartPolicy") or "",
+            "spec.schedulerName": spec.get("schedulerName") or "",
+            "spec.serviceAccountName": spec.get("serviceAccountName") or "",
+            "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
+            "status.phase": status.get("phase") or "",
+            "status.podIP": address,
+            "status.podIPs": address,
+            "status.nominatedNodeName": status.get("nominatedNodeName") or "",
+        }
+
+    def grace(self, obj: Object, asked: int | None) -> int:
+        """What the client asks for or the Pod wants; nothing where no kubelet has to stop it."""
+        period = dig(obj, "spec", "terminationGracePeriodSeconds", default=0) if asked is None else asked
+        if not dig(obj, "spec", "nodeName") or dig(obj, "status", "phase") in ("Failed", "Succeeded"):
+            return 0
+        return 1 if period < 0 else period
+
+    def row(self, obj: Object, now: float) -> list[Any]:
+        return pod_row(obj, now)
+
+
+def _prepare_status(obj: Object, old: Object) -> None:
+    """A status write changes neither the spec nor owners, and loses no observed generation."""
+    obj["spec"] = old.get("spec") or {}
+    status: Object = obj.get("status") or {}
+    before: Object = old.get("status") or {}
+    obj["status"] = status
+    for name in ("deletionTimestamp", "ownerReferences", "generation"):
+        if name in meta(old):
+            meta(obj)[name] = meta(old)[name]
+        else:
+            meta(obj).pop(name, None)
+    for name in ("qosClass", "observedGeneration"):
+        if not status.get(name) and before.get(name):
+            status[name] = before[name]
+    seen: dict[str, list[int]] = {}
+    for condition in before.get("conditions") or ():
+        seen.setdefault(condition.get("type") or "", []).append(condition.get("observedGeneration") or 0)
+    for condition in status.get("conditions") or ():
+        generations = seen.get(condition.get("type") or "")
+        generation = generations.pop(0) if generations else 0
+        if not condition.get("observedGeneration") and generation:
+            condition["observedGeneration"] = generation
+
+
+def _keep_metadata(obj: Object, old: Object) -> None:
+    for name in _KEPT_METADATA:
+        if name in meta(old):
+            meta(obj)[name] = meta(old)[name]
+        else:
+            meta(obj).pop(name, None)
+
+
+def _keep_all_but_resources(obj: Object, old: Object) -> None:
+    """The old Pod with the new resources; where containers were added or renamed, all is left for validation."""
+    new, before = obj["spec"], old["spec"]
+    for field in ("containers", "initContainers"):
+        if len(new.get(field) or ()) != len(before.get(field) or ()):
+            return
+    kept = dict(before)
+    for field in ("containers", "initContainers"):
+        if new.get(field):
+            kept[field] = _resized(new[field], before[field])
+    kept.pop("resources", None)
+    if "resources" in new:
+        kept["resources"] = new["resources"]
+    obj["spec"] = kept
+    _keep_metadata(obj, old)
+
+
+def _resized(new: list[Object], old: list[Object]) -> list[Object]:
+    merged: list[Object] = []
+    for after, before in zip(new, old, strict=True):
+        if after.get("name") != before.get("name"):
+            return new
+        container = {key: value for key, value in before.items() if key not in ("resources", "resizePolicy")}
+        for name in ("resources", "resizePolicy"):
+            if name in after:
+                container[name] = after[name]
+        merged.append(container)
+    return merged
+
+
+def _select_by_own_labels(spec: Object, labels: Mapping[str, str]) -> None:
+    """`matchLabelKeys` become requirements of the selector, with the values that the Pod has."""
+    affinity: Object = spec.get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        for term in _terms(affinity.get(kind) or {}):
+            if (selector := term.get("labelSelector")) is not None:
+                _require(selector, term.get("matchLabelKeys") or (), "In", labels)
+                _require(selector, term.get("mismatchLabelKeys") or (), "NotIn", labels)
+    for constraint in spec.get("topologySpreadConstraints") or ():
+        if (selector := constraint.get("labelSelector")) is not None:
+            _require(selector, constraint.get("matchLabelKeys") or (), "In", labels)
+
+
+def _terms(affinity: Object) -> Iterable[Object]:
+    for weighted in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+        yield weighted.get("podAffinityTerm") or {}
+    yield from affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+
+
+def _require(selector: Object, keys: Iterable[str], operator: str, labels: Mapping[str, str]) -> None:
+    for key in keys:
+        if key in labels:
+            expressions: list[Object] = selector.setdefault("matchExpressions", [])
+            expressions.append({"key": key, "operator": operator, "values": [labels[key]]})

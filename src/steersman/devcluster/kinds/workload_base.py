@@ -1,0 +1,136 @@
+"""What the kinds that make Pods have in common: a template, a status, a generation, and most of them a scale.
+
+Kinds say where their template is and what is theirs; this module brings the rest. Nothing here reads storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from steersman.devcluster.kinds import formats
+from steersman.devcluster.kinds.plain import Plain
+from steersman.devcluster.kinds.podspec_defaults import default_template
+from steersman.devcluster.kinds.podwarnings import template_warnings
+from steersman.devcluster.objects import Object, Path, dig, meta
+from steersman.devcluster.strategy import WriteContext
+
+__all__ = ["Scale", "Workload", "name_warnings"]
+
+POD_NAMES = "Pod names and hostnames"
+
+
+class Scale:
+    """The scale of a kind: `spec.replicas`, and in the status how many there are and which Pods they are."""
+
+    def __init__(self, *, plain_selector: bool = False) -> None:
+        self._plain = plain_selector
+
+    def read(self, obj: Object) -> Object:
+        """The `autoscaling/v1` Scale of an object."""
+        kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        source = meta(obj)
+        status: Object = {"replicas": dig(obj, "status", "replicas", default=0)}
+        if selector := self._selector(dig(obj, "spec", "selector")):
+            status["selector"] = selector
+        spec: Object = {}
+        if replicas := dig(obj, "spec", "replicas", default=0):
+            spec["replicas"] = replicas
+        return {
+            "kind": "Scale",
+            "apiVersion": "autoscaling/v1",
+            "metadata": {name: source[name] for name in kept if source.get(name)},
+            "spec": spec,
+            "status": status,
+        }
+
+    def write(self, obj: Object, scale: Object) -> None:
+        """Take the wanted number from a Scale, in place."""
+        obj["spec"]["replicas"] = dig(scale, "spec", "replicas", default=0)
+
+    def _selector(self, selector: Object | None) -> str:
+        if not selector:
+            return ""
+        if self._plain:
+            return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
+        match: Object = selector.get("matchLabels") or {}
+        terms = [(key, f"{key}={value}") for key, value in match.items()]
+        for item in selector.get("matchExpressions") or ():
+            terms.append((item.get("key") or "", _term(item)))
+        return ",".join(text for _, text in sorted(terms, key=lambda term: term[0]))
+
+
+def _term(item: Object) -> str:
+    key, operator = item.get("key") or "", item.get("operator")
+    if operator == "Exists":
+        return key
+    if operator == "DoesNotExist":
+        return f"!{key}"
+    word = "in" if operator == "In" else "notin"
+    return f"{key} {word} ({','.join(sorted(item.get('values') or ()))})"
+
+
+class Workload(Plain):
+    """A kind with `spec.template`."""
+
+    generation = True
+    has_status = True
+    revalidated = False
+    scale: Scale | None = None
+    template: tuple[str, ...] = ("spec", "template")
+    warns_of_name = True
+    kept_metadata: tuple[str, ...] = ()
+    """What of the metadata a status write keeps."""
+
+    def default(self, obj: Object) -> None:
+        """The template's defaults, then the kind's."""
+        parent: Object = obj
+        for name in self.template[:-1]:
+            parent = parent.setdefault(name, {})
+        default_template(parent.setdefault(self.template[-1], {}))
+        self.default_own(obj, obj.setdefault("spec", {}))
+
+    def default_own(self, obj: Object, spec: Object) -> None:
+        """What the kind fills in beside the template."""
+
+    def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        super().prepare_create(obj, ctx)
+        if self.empty_status is not None:
+            obj["status"] = dict(self.empty_status)
+
+    empty_status: Object | None = None
+    """The status as Go writes it when nothing was counted."""
+
+    def isolate_status(self, obj: Object, old: Object, ctx: WriteContext) -> None:
+        super().isolate_status(obj, old, ctx)
+        if ctx.subresource == "status":
+            for name in self.kept_metadata:
+                if name in meta(old):
+                    meta(obj)[name] = meta(old)[name]
+                else:
+                    meta(obj).pop(name, None)
+
+    def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
+        if ctx.subresource:
+            return ()
+        found = list(name_warnings(obj)) if old is None and self.warns_of_name else []
+        if old is None or meta(obj).get("generation") != meta(old).get("generation"):
+            path = Path(".".join(self.template))
+            found += template_warnings(path, dig(obj, *self.template), dig(old, *self.template) if old else None)
+        return found
+
+
+def name_warnings(obj: Object, where: str = POD_NAMES) -> Sequence[str]:
+    """A name that is no DNS label makes odd host names."""
+    name = meta(obj).get("name") or ""
+    if not (texts := formats.dns_label(name)):
+        return ()
+    return (
+        f"metadata.name: this is used in {where}, which can result in surprising behavior; "
+        f"a DNS label is recommended: [{' '.join(texts)}]",
+    )
+
+
+def replicas(obj: Object) -> Any:
+    """How many are wanted."""
+    return dig(obj, "spec", "replicas", default=0)
