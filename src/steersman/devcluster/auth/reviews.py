@@ -101,7 +101,7 @@ class Review:
     async def local_access(self, call: ReviewCall) -> Object:
         """LocalSubjectAccessReview: may this user do that in this namespace."""
         review = _body(call)
-        meta(review).setdefault("namespace", call.namespace)
+        review.setdefault("metadata", {}).setdefault("namespace", call.namespace)
         spec = part(review, "spec")
         errors = _access_errors(spec, names_user=True)
         errors.extend(_metadata_errors(review, ("namespace",)))
