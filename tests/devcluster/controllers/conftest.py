@@ -4,50 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from steersman.client import ApiError, Client
 from steersman.client.config import load_config
-from steersman.devcluster.controllers import operator, run
+from steersman.devcluster.controllers.thread import running
 from steersman.models import JsonPatch, MergePatch, key_of
-from steersman.models.wire import decoder
 from steersman.testing.controlplane import ControlPlane, available
 
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
-
-
-@contextmanager
-def running(config: Any, **choice: Any) -> Iterator[None]:
-    """The controllers in a thread with its own event loop, for the time of a block."""
-    for view in operator().kinds():  # msgspec's types must not be built in two threads at once
-        decoder(view.type)
-    loop = asyncio.new_event_loop()
-    stop = asyncio.Event()
-    failed: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            loop.run_until_complete(run(config, stop=stop, **choice))
-        except BaseException as problem:
-            failed.append(problem)
-        finally:
-            loop.close()
-
-    thread = threading.Thread(target=work, name="controllers")
-    thread.start()
-    try:
-        yield
-    finally:
-        if thread.is_alive():
-            loop.call_soon_threadsafe(stop.set)
-        thread.join(30)
-    if failed:
-        raise failed[0]
 
 
 class Lab:

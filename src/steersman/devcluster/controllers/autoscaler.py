@@ -68,14 +68,13 @@ class Pass:
     """One look at one autoscaler."""
 
     def __init__(self, hpa: HorizontalPodAutoscaler, ctx: Context, source: MetricsSource, history: History) -> None:
-        assert hpa.spec is not None
         self.hpa = hpa
         self.spec = hpa.spec
         self.ctx = ctx
         self.source = source
         self.history = history
         self.now: datetime = ctx.now()
-        self.old = hpa.status or HorizontalPodAutoscalerStatus()
+        self.old = hpa.status
         self.conditions = self.old.conditions
         self.problems: list[tuple[str, str]] = []
 
@@ -264,7 +263,7 @@ def _requests(pods: Sequence[Pod], resource: str, container: str | None) -> Frac
     """The average request of a Pod; raises `MetricsUnavailable` where one has none."""
     total = Fraction(0)
     for pod in pods:
-        for each in pod.spec.containers if pod.spec else ():
+        for each in pod.spec.containers:
             if container is not None and each.name != container:
                 continue
             amount = each.resources.requests.get(resource) if each.resources else None

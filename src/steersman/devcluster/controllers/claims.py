@@ -20,7 +20,7 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 def claims_of(pod: Pod) -> list[str]:
     """The index function of `CLAIM_INDEX`."""
     found: list[str] = []
-    for volume in pod.spec.volumes if pod.spec else ():
+    for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
             found.append(f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}")
         elif volume.ephemeral is not None:
@@ -30,12 +30,12 @@ def claims_of(pod: Pod) -> list[str]:
 
 def is_in_use(pods: Iterable[Pod]) -> bool:
     """Whether any of the Pods that name a claim may still write to it."""
-    return any(phase_of(p) not in ("Succeeded", "Failed") and bool(p.spec and p.spec.node_name) for p in pods)
+    return any(phase_of(p) not in ("Succeeded", "Failed") and bool(p.spec.node_name) for p in pods)
 
 
 def is_bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """Whether the volume is, or is meant to be, this claim's."""
-    reference = volume.spec.claim_ref if volume.spec else None
+    reference = volume.spec.claim_ref
     if reference is None or (reference.namespace, reference.name) != (claim.metadata.namespace, claim.metadata.name):
         return False
     return not reference.uid or reference.uid == claim.metadata.uid
@@ -49,13 +49,13 @@ def best_volume(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume
     """The volume made for the claim, else the smallest free one that fits."""
     fitting = [v for v in volumes if _fits(claim, v)]
     reserved = [v for v in fitting if is_bound_to(v, claim)]
-    free = [v for v in fitting if v.spec and v.spec.claim_ref is None]
+    free = [v for v in fitting if v.spec.claim_ref is None]
     return min(reserved or free, key=lambda v: (_size(v), v.metadata.name), default=None)
 
 
 def _fits(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     wanted, has = claim.spec, volume.spec
-    if wanted is None or has is None or volume.metadata.deletion_timestamp is not None:
+    if volume.metadata.deletion_timestamp is not None:
         return False
     if wanted.volume_name and wanted.volume_name != volume.metadata.name:
         return False
@@ -72,4 +72,4 @@ def _fits(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
 
 
 def _size(volume: PersistentVolume) -> Quantity:
-    return volume.spec.capacity.get("storage", Quantity(0)) if volume.spec else Quantity(0)
+    return volume.spec.capacity.get("storage", Quantity(0))

@@ -30,7 +30,7 @@ _MONTHS: Final = {
     "jul": 7, "aug": 8, "sep": 9, "oct": 10, "nov": 11, "dec": 12,
 }  # fmt: skip
 _DAYS: Final = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
-_FIELDS: Final = (
+_FIELDS: Final[tuple[tuple[str, int, int, dict[str, int]], ...]] = (
     ("minute", 0, 59, {}),
     ("hour", 0, 23, {}),
     ("day of month", 1, 31, {}),
@@ -79,10 +79,11 @@ class Schedule:
         if self._every is not None:
             missed = int((until - after) / self._every)
             return (after + missed * self._every if missed > 0 else None), min(missed, 101)
-        latest, count = None, 0
-        at: datetime | None = after
-        while at is not None and (at := self.next(at)) is not None and at <= until:
-            latest, count = at, count + 1
+        latest: datetime | None = None
+        count = 0
+        at = after
+        while (following := self.next(at)) is not None and following <= until:
+            latest, at, count = following, following, count + 1
             if count > 100:  # far behind: only the last one matters
                 at = max(at, until - timedelta(days=1))
         return latest, min(count, 101)
@@ -119,7 +120,8 @@ def parse(line: str, zone: tzinfo = UTC) -> Schedule:
         except ValueError as problem:
             raise ScheduleError(str(problem)) from None
         every = timedelta(seconds=max(1, seconds))
-        return Schedule((frozenset(),) * 5, (False, False), zone, every)
+        nothing: frozenset[int] = frozenset()
+        return Schedule((nothing,) * 5, (False, False), zone, every)
     parts = _WORDS.get(line, line).split()
     if len(parts) != 5:
         raise ScheduleError(f"expected exactly 5 fields, found {len(parts)}: {line!r}")

@@ -71,7 +71,6 @@ def register(operator: Operator) -> None:
 def pod_for_node(ds: DaemonSet, template: PodTemplateSpec, revision: str, node: str) -> Pod:
     """The Pod of a node: the template, tied to the node by name, and tolerant of what nodes go through."""
     pod = pod_from_template(template, ds)
-    assert pod.spec is not None
     name = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
     affinity = pod.spec.affinity or Affinity()
     of_node = affinity.node_affinity or NodeAffinity()
@@ -99,8 +98,6 @@ def pod_for_node(ds: DaemonSet, template: PodTemplateSpec, revision: str, node: 
 
 def target_node(pod: Pod) -> str:
     """The node of a daemon Pod, bound or not yet."""
-    if pod.spec is None:
-        return ""
     if pod.spec.node_name:
         return pod.spec.node_name
     of_node = pod.spec.affinity.node_affinity if pod.spec.affinity else None
@@ -115,12 +112,11 @@ def target_node(pod: Pod) -> str:
 def should_run(ds: DaemonSet, node: Node) -> tuple[bool, bool]:
     """Whether a Pod belongs on the node, and whether one that is there may stay."""
     pod = pod_for_node(ds, ds.spec.template, "", node.metadata.name)
-    assert pod.spec is not None
     if pod.spec.node_name and pod.spec.node_name != node.metadata.name:
         return False, False
     if not selects_node(pod, node):
         return False, False
-    taints = node.spec.taints if node.spec else ()
+    taints = node.spec.taints
     if untolerated(pod.spec.tolerations, taints) is None:
         return True, True
     fatal = [t for t in taints if t.effect == "NoExecute" and not any(tolerates(x, t) for x in pod.spec.tolerations)]

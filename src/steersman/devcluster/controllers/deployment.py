@@ -101,7 +101,7 @@ class Rollout:
                 await self._clean_up()
             return
         self.estimates = True
-        if self.d.spec.strategy and self.d.spec.strategy.type == "Recreate":
+        if self.d.spec.strategy.type == "Recreate":
             await self._recreate()
         else:
             await self._roll()
@@ -143,7 +143,7 @@ class Rollout:
                 await self._resize({only.metadata.name: replicas_of(self.d)})
         elif is_saturated(self.d, self.new):
             await self._resize(dict.fromkeys((rs.metadata.name for rs in active(self.old)), 0))
-        elif self.d.spec.strategy and self.d.spec.strategy.type == "RollingUpdate":
+        elif self.d.spec.strategy.type == "RollingUpdate":
             await self._resize(proportional_sizes(self.d, self.sets), always=True)
 
     async def _adopt_revision(self) -> None:
@@ -281,9 +281,7 @@ class Rollout:
 
 
 def _gone(pod: Pod) -> bool:
-    return pod.metadata.deletion_timestamp is not None or bool(
-        pod.status and pod.status.phase in ("Failed", "Succeeded")
-    )
+    return pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Failed", "Succeeded")
 
 
 def _to_recreated(pod: Pod, ctx: Context) -> list[Key]:

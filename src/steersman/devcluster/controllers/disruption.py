@@ -38,7 +38,7 @@ def _to_budgets(pod: Pod, ctx: Context) -> list[Key]:
 
 
 def _selector(budget: PodDisruptionBudget) -> LabelSelector | None:
-    return budget.spec.selector if budget.spec else None
+    return budget.spec.selector
 
 
 async def reconcile(budget: PodDisruptionBudget, ctx: Context) -> Result:
@@ -61,7 +61,7 @@ async def reconcile(budget: PodDisruptionBudget, ctx: Context) -> Result:
 async def _expected(budget: PodDisruptionBudget, pods: Sequence[Pod], ctx: Context) -> int:
     """How many Pods there should be: those there are for a plain minimum, else what their controllers ask for."""
     spec = budget.spec
-    if spec is None or (spec.max_unavailable is None and not isinstance(spec.min_available, str)):
+    if spec.max_unavailable is None and not isinstance(spec.min_available, str):
         return len(pods)
     scales: dict[str, int] = {}
     asked: set[str] = set()
@@ -95,9 +95,9 @@ async def _scale(owner: OwnerReference, namespace: str, ctx: Context) -> tuple[s
 def desired_healthy(budget: PodDisruptionBudget, expected: int) -> int:
     """How many Pods must stay healthy."""
     spec = budget.spec
-    if spec is not None and spec.max_unavailable is not None:
+    if spec.max_unavailable is not None:
         return max(0, expected - scaled_value(spec.max_unavailable, expected, round_up=True))
-    if spec is not None and spec.min_available is not None:
+    if spec.min_available is not None:
         return scaled_value(spec.min_available, expected, round_up=True)
     return 0
 
@@ -106,7 +106,7 @@ def budget_status(
     budget: PodDisruptionBudget, pods: Sequence[Pod], expected: int, now: datetime
 ) -> PodDisruptionBudgetStatus:
     """Count the healthy Pods; those that are being evicted are not, for as long as that may take."""
-    disrupted = _still_disrupted(budget.status.disrupted_pods if budget.status else {}, pods, now)
+    disrupted = _still_disrupted(budget.status.disrupted_pods, pods, now)
     healthy = sum(is_active(p) and is_ready(p) and p.metadata.name not in disrupted for p in pods)
     desired = desired_healthy(budget, expected)
     allowed = max(0, healthy - desired) if expected > 0 else 0
@@ -140,7 +140,7 @@ def _failed(budget: PodDisruptionBudget, problem: str) -> PodDisruptionBudgetSta
         message=problem,
         observed_generation=budget.metadata.generation,
     )
-    old = budget.status or PodDisruptionBudgetStatus()
+    old = budget.status
     return PodDisruptionBudgetStatus(
         current_healthy=old.current_healthy or 0,
         desired_healthy=old.desired_healthy or 0,

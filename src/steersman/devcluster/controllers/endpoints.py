@@ -47,13 +47,12 @@ def register(operator: Operator) -> None:
 def _to_services(pod: Pod, ctx: Context) -> list[Key]:
     labels = pod.metadata.labels.items()
     services = ctx.list(Service, namespace=pod.metadata.namespace)
-    return [key_of(s) for s in services if s.spec and s.spec.selector and s.spec.selector.items() <= labels]
+    return [key_of(s) for s in services if s.spec.selector and s.spec.selector.items() <= labels]
 
 
 def _selected(service: Service, ctx: Context) -> list[Pod]:
-    assert service.spec is not None
     pods = ctx.list(Pod, labels=service.spec.selector)
-    able = (p for p in pods if p.status and p.status.pod_ips and phase_of(p) not in ("Succeeded", "Failed"))
+    able = (p for p in pods if p.status.pod_ips and phase_of(p) not in ("Succeeded", "Failed"))
     return sorted(able, key=key_of)
 
 
@@ -62,7 +61,7 @@ def port_number(port: ServicePort, pod: Pod) -> int | None:
     target = port.target_port if port.target_port not in (None, 0, "") else port.port
     if isinstance(target, int):
         return target
-    for container in pod.spec.containers if pod.spec else ():
+    for container in pod.spec.containers:
         for candidate in container.ports:
             if candidate.name == target and (candidate.protocol or "TCP") == (port.protocol or "TCP"):
                 return candidate.container_port
@@ -71,9 +70,6 @@ def port_number(port: ServicePort, pod: Pod) -> int | None:
 
 def endpoint_of(service: Service, pod: Pod, zone: str | None, family: str) -> Endpoint | None:
     """One Pod as an endpoint; `None` where it has no address of the family."""
-    assert service.spec is not None
-    assert pod.spec is not None
-    assert pod.status is not None
     addresses = tuple(ip.ip for ip in pod.status.pod_ips if (":" in ip.ip) == (family == "IPv6"))
     if not addresses:
         return None
@@ -95,17 +91,16 @@ def _reference(pod: Pod) -> ObjectReference:
 
 
 def _headless(service: Service) -> bool:
-    return service.spec is not None and service.spec.cluster_ip in (None, "", "None")
+    return service.spec.cluster_ip in (None, "", "None")
 
 
 def slices_for(
     service: Service, pods: Sequence[Pod], zones: Mapping[str, str], family: str
 ) -> list[tuple[tuple[EndpointPort, ...], tuple[Endpoint, ...]]]:
     """What the slices of one address family hold: Pods whose ports have the same numbers share slices."""
-    assert service.spec is not None
     groups: dict[tuple[EndpointPort, ...], list[Endpoint]] = {}
     for pod in pods:
-        zone = zones.get(pod.spec.node_name or "") if pod.spec else None
+        zone = zones.get(pod.spec.node_name or "")
         endpoint = endpoint_of(service, pod, zone, family)
         if endpoint is None:
             continue
@@ -127,7 +122,7 @@ def slices_for(
 async def reconcile_slices(service: Service, ctx: Context) -> None:
     """Make the slices of a Service hold its Pods."""
     spec = service.spec
-    if spec is None or not spec.selector or spec.type == "ExternalName":
+    if not spec.selector or spec.type == "ExternalName":
         return
     pods = _selected(service, ctx)
     zones = {n.metadata.name: n.metadata.labels[_ZONE] for n in ctx.list(Node) if _ZONE in n.metadata.labels}
@@ -190,7 +185,6 @@ async def _quietly(write: Any) -> None:
 
 def subsets_for(service: Service, pods: Sequence[Pod]) -> tuple[EndpointSubset, ...]:
     """The same in the older form: addresses that share ports, ready and not ready apart."""
-    assert service.spec is not None
     groups: dict[tuple[LegacyPort, ...], tuple[list[EndpointAddress], list[EndpointAddress]]] = {}
     for pod in pods:
         if pod.metadata.deletion_timestamp is not None or not pod.status or not pod.status.pod_ip or not pod.spec:
@@ -223,7 +217,7 @@ def subsets_for(service: Service, pods: Sequence[Pod]) -> tuple[EndpointSubset, 
 
 async def reconcile_endpoints(service: Service, ctx: Context) -> None:
     """Make the Endpoints of a Service hold its Pods."""
-    if service.spec is None or not service.spec.selector or service.spec.type == "ExternalName":
+    if not service.spec.selector or service.spec.type == "ExternalName":
         return
     subsets = subsets_for(service, _selected(service, ctx))
     labels = {**service.metadata.labels, "endpoints.kubernetes.io/managed-by": "endpoint-controller"}

@@ -11,7 +11,7 @@ from typing import Any
 
 from steersman.k8s import Node, Pod
 from steersman.k8s.core_v1 import Taint, Toleration
-from steersman.models import FrozenDict, Quantity
+from steersman.models import Quantity
 from steersman.models.selectors import from_label_selector, requirement
 
 __all__ = ["Amounts", "node_problem", "requests_of", "selects_node", "tolerates", "untolerated"]
@@ -22,7 +22,6 @@ Amounts = Mapping[str, int]
 
 def requests_of(pod: Pod) -> dict[str, int]:
     """What a Pod asks for: the sum of its containers, or the largest init container, plus the overhead; and one Pod."""
-    assert pod.spec is not None
     total: dict[str, int] = {}
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
@@ -75,7 +74,6 @@ def untolerated(
 
 def selects_node(pod: Pod, node: Node) -> bool:
     """Whether the Pod's node selector and required node affinity match the node."""
-    assert pod.spec is not None
     labels = node.metadata.labels
     if not pod.spec.node_selector.items() <= labels.items():
         return False
@@ -98,18 +96,17 @@ def _field_matches(rule: Any, node: Node) -> bool:
 
 def node_problem(pod: Pod, node: Node, used: Amounts, wants: Amounts) -> str:
     """Why the Pod cannot run on the node; empty when it can. `used` is what bound Pods ask of it."""
-    assert pod.spec is not None
     spec = node.spec
-    if spec is not None and spec.unschedulable:
+    if spec.unschedulable:
         cordon = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
         if untolerated(pod.spec.tolerations, (cordon,)) is not None:
             return "node(s) were unschedulable"
-    taint = untolerated(pod.spec.tolerations, spec.taints if spec else ())
+    taint = untolerated(pod.spec.tolerations, spec.taints)
     if taint is not None:
         return f"node(s) had untolerated taint(s) {{{taint.key}: {taint.value or ''}}}"
     if not selects_node(pod, node):
         return "node(s) didn't match Pod's node affinity/selector"
-    allocatable = _milli(node.status.allocatable if node.status else {})
+    allocatable = _milli(node.status.allocatable)
     short = [n for n, amount in wants.items() if amount and used.get(n, 0) + amount > allocatable.get(n, 0)]
     if short:
         return "Too many pods" if short[0] == "pods" else f"Insufficient {min(short)}"
@@ -123,7 +120,6 @@ def affinity_problem(
 
     `others` are the bound Pods that matter, `node_labels` the labels of a node by name.
     """
-    assert pod.spec is not None
     affinity = pod.spec.affinity
     others = list(others)
     if affinity and affinity.pod_affinity:
@@ -151,5 +147,5 @@ def _together(term: Any, pod: Pod, other: Pod, node: Node, node_labels: Callable
     if not _matches(term, pod, other):
         return False
     key = term.topology_key
-    place = node_labels(other.spec.node_name or "") if other.spec else FrozenDict[str, str]()
+    place = node_labels(other.spec.node_name or "")
     return key in node.metadata.labels and place.get(key) == node.metadata.labels[key]

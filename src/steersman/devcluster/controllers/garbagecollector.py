@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from steersman.cache import Cache, Change, Entry, Informer
@@ -251,7 +251,7 @@ class Collector:
         except NotFound:
             return
 
-    async def _patch(self, view: View[PartialObjectMetadata], obj: ObjectMeta, metadata: dict[str, object]) -> None:
+    async def _patch(self, view: View[PartialObjectMetadata], obj: ObjectMeta, metadata: Mapping[str, object]) -> None:
         await self._client.patch(
             view, obj.name, MergePatch({"metadata": metadata}), obj.namespace or None, want="metadata"
         )

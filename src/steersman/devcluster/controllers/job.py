@@ -95,7 +95,6 @@ async def end_of_life(job: Job, ctx: Context) -> Result | None:
 def indexed_pod(job: Job, index: int) -> Pod:
     """The Pod that works on one index: annotation, label, host name and variable say which."""
     pod = pod_from_template(job.spec.template, job, generate_name=f"{job.metadata.name}-{index}-")
-    assert pod.spec is not None
     source = EnvVarSource(field_ref=ObjectFieldSelector(field_path=f"metadata.labels['{INDEX}']"))
     variable = EnvVar(name="JOB_COMPLETION_INDEX", value_from=source)
 

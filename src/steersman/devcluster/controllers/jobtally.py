@@ -122,7 +122,7 @@ def retry_at(pods: Sequence[Pod], base: float, longest: float = 600.0) -> dateti
 
 def ended_at(pod: Pod) -> datetime | None:
     """When the last container of a Pod ended."""
-    if is_active(pod) or pod.status is None:
+    if is_active(pod):
         return None
     ends = [
         c.state.terminated.finished_at
@@ -137,7 +137,7 @@ def ended_at(pod: Pod) -> datetime | None:
 def failure_rule(job: Job, pod: Pod) -> tuple[PodFailurePolicyRule | None, str]:
     """The first rule of the failure policy that a failed Pod fits, and what is to be said of it."""
     policy = job.spec.pod_failure_policy
-    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses) if pod.status else ()
+    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     for index, rule in enumerate(policy.rules if policy else ()):
         if rule.on_exit_codes is not None:
@@ -154,7 +154,7 @@ def failure_rule(job: Job, pod: Pod) -> tuple[PodFailurePolicyRule | None, str]:
                     )
                     return rule, message
         for pattern in rule.on_pod_conditions:
-            conditions = pod.status.conditions if pod.status else ()
+            conditions = pod.status.conditions
             if any(c.type == pattern.type and c.status == (pattern.status or "True") for c in conditions):
                 return rule, f"Pod {name} has condition {pattern.type} matching {rule.action} rule at index {index}"
     return None, ""
@@ -197,7 +197,7 @@ def verdict(
 
 def _restarts_exceed(job: Job, pods: Sequence[Pod], limit: int) -> bool:
     """Pods that restart in place are counted by their containers' restarts."""
-    if job.spec.template.spec is None or job.spec.template.spec.restart_policy != "OnFailure":
+    if job.spec.template.spec.restart_policy != "OnFailure":
         return False
     restarts = sum(
         status.restart_count or 0

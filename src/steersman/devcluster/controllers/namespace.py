@@ -58,7 +58,7 @@ def _is_leaving(namespace: Namespace) -> bool:
 
 async def reconcile(namespace: Namespace, ctx: Context) -> Result | None:
     """Delete what is in a namespace; finalize it when nothing is left."""
-    finalizers = namespace.spec.finalizers if namespace.spec else ()
+    finalizers = namespace.spec.finalizers
     if not _is_leaving(namespace) or FINALIZER not in finalizers:
         return None
     kinds, undiscovered = await served_kinds(ctx.client)
@@ -69,13 +69,13 @@ async def reconcile(namespace: Namespace, ctx: Context) -> Result | None:
     if not left.objects and not left.undiscovered and not left.problems:
         await _finalize(namespace, ctx)
         return None
-    conditions = conditions_of(namespace.status.conditions if namespace.status else (), left, ctx.now())
+    conditions = conditions_of(namespace.status.conditions, left, ctx.now())
     status = NamespaceStatus(phase="Terminating", conditions=conditions)
     return Result(status=status, requeue_after=0.2 if ctx.request is None or ctx.request.attempt < 3 else 1.0)
 
 
 class _Answer(NamedTuple):
-    count: int
+    objects: int
     finalizers: Counter[str]
     problem: str = ""
 
@@ -105,8 +105,8 @@ def _together(kinds: Iterable[Served], answers: Iterable[_Answer], undiscovered:
     finalizers: Counter[str] = Counter()
     problems: list[str] = []
     for kind, answer in zip(kinds, answers, strict=True):
-        if answer.count:
-            objects[f"{kind.view.info.plural}.{kind.view.info.group}"] = answer.count
+        if answer.objects:
+            objects[f"{kind.view.info.plural}.{kind.view.info.group}"] = answer.objects
         finalizers.update(answer.finalizers)
         if answer.problem:
             problems.append(answer.problem)
@@ -144,7 +144,7 @@ def conditions_of(old: Iterable[NamespaceCondition], left: Left, now: datetime) 
 
 
 async def _finalize(namespace: Namespace, ctx: Context) -> None:
-    left = [f for f in (namespace.spec.finalizers if namespace.spec else ()) if f != FINALIZER]
+    left = [f for f in namespace.spec.finalizers if f != FINALIZER]
     body = {
         "apiVersion": "v1",
         "kind": "Namespace",

@@ -47,17 +47,17 @@ def _to_node(lease: Lease) -> Key | None:
 
 
 def _to_pods(node: Node, ctx: Context) -> Iterable[Key]:
-    if not any(t.effect == "NoExecute" for t in (node.spec.taints if node.spec else ())):
+    if not any(t.effect == "NoExecute" for t in node.spec.taints):
         return ()
     return [key_of(p) for p in ctx.list(Pod, index=(NODE_INDEX, node.metadata.name), namespace=ALL_NAMESPACES)]
 
 
 def _is_placed(pod: Pod) -> bool:
-    return bool(pod.spec and pod.spec.node_name)
+    return bool(pod.spec.node_name)
 
 
 def _condition(node: Node, type: str) -> NodeCondition | None:
-    return next((c for c in node.status.conditions if c.type == type), None) if node.status else None
+    return next((c for c in node.status.conditions if c.type == type), None)
 
 
 def taints_for(node: Node, ready: str, now: datetime) -> list[Taint]:
@@ -70,9 +70,9 @@ def taints_for(node: Node, ready: str, now: datetime) -> list[Taint]:
         condition = _condition(node, pressure)
         if condition is not None and condition.status == "True":
             keys.append((key, "NoSchedule"))
-    if node.spec is not None and node.spec.unschedulable:
+    if node.spec.unschedulable:
         keys.append(("node.kubernetes.io/unschedulable", "NoSchedule"))
-    present = node.spec.taints if node.spec else ()
+    present = node.spec.taints
     known = {(t.key, t.effect): t for t in present}
     mine = [
         known.get((key, effect))
@@ -85,7 +85,7 @@ def taints_for(node: Node, ready: str, now: datetime) -> list[Taint]:
 async def _watch_over(node: Node, ctx: Context, grace: float) -> Result:
     now = ctx.now()
     lease = ctx.get(Lease, node.metadata.name, LEASES)
-    renewed: Any = lease.spec.renew_time if lease is not None and lease.spec else None
+    renewed: Any = lease.spec.renew_time if lease is not None else None
     condition = _condition(node, "Ready")
     heard = renewed or (condition.last_heartbeat_time if condition else None) or node.metadata.creation_timestamp or now
     silent = now - heard > timedelta(seconds=grace)
@@ -97,7 +97,7 @@ async def _watch_over(node: Node, ctx: Context, grace: float) -> Result:
     if silent or ready != "True":
         await _mark_pods(node, ctx, now)
     taints = taints_for(node, ready, now)
-    if sorted(map(str, taints)) != sorted(map(str, node.spec.taints if node.spec else ())):
+    if sorted(map(str, taints)) != sorted(map(str, node.spec.taints)):
         metadata = {"uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version}
         await ctx.patch(node, MergePatch({"metadata": metadata, "spec": {"taints": [*map(to_dict, taints)] or None}}))
     left = (heard + timedelta(seconds=grace) - now).total_seconds()
@@ -114,7 +114,7 @@ async def _mark_unknown(node: Node, ctx: Context, now: datetime) -> None:
         "lastTransitionTime": when,
     }
     types = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
-    known = {c.type for c in node.status.conditions} if node.status else set[str]()
+    known = {c.type for c in node.status.conditions}
     conditions = [{"type": name, **unknown} for name in types if name in known or name == "Ready"]
     body = {"metadata": {"uid": node.metadata.uid}, "status": {"conditions": conditions}}
     await ctx.patch(node, StrategicMergePatch(body), subresource="status")
@@ -132,7 +132,7 @@ async def _mark_pods(node: Node, ctx: Context, now: datetime) -> None:
 
 def leaves_at(pod: Pod, taints: Sequence[Taint], now: datetime) -> datetime | None:
     """When a Pod has to leave its node: now, later, or never (`None`)."""
-    tolerations = pod.spec.tolerations if pod.spec else ()
+    tolerations = pod.spec.tolerations
     ends: list[datetime] = []
     for taint in taints:
         if taint.effect != "NoExecute":
@@ -148,8 +148,8 @@ def leaves_at(pod: Pod, taints: Sequence[Taint], now: datetime) -> datetime | No
 
 async def evict(pod: Pod, ctx: Context) -> Result | None:
     """Delete a Pod whose time on a tainted node is over."""
-    node = ctx.get(Node, pod.spec.node_name) if pod.spec and pod.spec.node_name else None
-    if node is None or node.spec is None or phase_of(pod) in ("Succeeded", "Failed"):
+    node = ctx.get(Node, pod.spec.node_name) if pod.spec.node_name else None
+    if node is None or phase_of(pod) in ("Succeeded", "Failed"):
         return None
     at = leaves_at(pod, node.spec.taints, ctx.now())
     if at is None:

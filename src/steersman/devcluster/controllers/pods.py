@@ -44,7 +44,7 @@ _COST = "controller.kubernetes.io/pod-deletion-cost"
 
 def node_of(pod: Pod) -> str:
     """The index function of `NODE_INDEX`."""
-    return (pod.spec.node_name if pod.spec else None) or UNBOUND
+    return pod.spec.node_name or UNBOUND
 
 
 def orphaned_in(obj: Any) -> str | None:
@@ -53,11 +53,11 @@ def orphaned_in(obj: Any) -> str | None:
 
 
 def phase_of(pod: Pod) -> str:
-    return (pod.status.phase if pod.status else None) or "Pending"
+    return pod.status.phase or "Pending"
 
 
 def pod_condition(pod: Pod, type: str) -> PodCondition | None:
-    return next((c for c in pod.status.conditions if c.type == type), None) if pod.status else None
+    return next((c for c in pod.status.conditions if c.type == type), None)
 
 
 def is_active(pod: Pod) -> bool:
@@ -101,21 +101,20 @@ def deletion_order(pods: Iterable[Pod], peers: Mapping[str, int], now: datetime)
     """
 
     def rank(pod: Pod) -> tuple[Any, ...]:
-        ready, node = is_ready(pod), pod.spec.node_name if pod.spec else None
+        ready, node = is_ready(pod), pod.spec.node_name
         return (
             bool(node),
             ("Pending", "Unknown", "Running").index(phase_of(pod)),
             ready,
             _cost(pod),
             -peers.get(node or "", 0),
-            -_age(ready_since(pod), now) if ready else 0,
-            -max((c.restart_count or 0 for c in pod.status.container_statuses), default=0) if pod.status else 0,
+            _age(ready_since(pod), now) if ready else 0,  # by powers of two, so that the choice is spread
+            -max((c.restart_count or 0 for c in pod.status.container_statuses), default=0),
             -(pod.metadata.creation_timestamp or _BEGINNING).timestamp(),
             pod.metadata.name,
         )
 
-    # A longer time of being ready ranks later, by powers of two, so that the choice is spread.
-    return sorted(pods, key=lambda pod: (*rank(pod)[:5], -rank(pod)[5], *rank(pod)[6:]))
+    return sorted(pods, key=rank)
 
 
 def _age(since: datetime | None, now: datetime) -> int:

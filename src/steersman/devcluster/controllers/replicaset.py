@@ -27,6 +27,7 @@ from steersman.devcluster.controllers.pods import (
 from steersman.k8s import Pod, ReplicaSet
 from steersman.k8s.apps_v1 import ReplicaSetCondition, ReplicaSetStatus
 from steersman.k8s.core_v1 import PodTemplateSpec
+from steersman.models import ObjectMeta
 from steersman.operator import Context, Operator, Watch
 
 __all__ = ["in_batches", "register", "replica_set_status", "scale_pods"]
@@ -111,7 +112,8 @@ def replica_set_status(
 ) -> ReplicaSetStatus:
     """Count the Pods, and say what is wrong."""
     active = [pod for pod in pods if is_active(pod)]
-    labels = (rs.spec.template.metadata.labels if rs.spec.template and rs.spec.template.metadata else {}).items()
+    metadata = rs.spec.template.metadata or ObjectMeta()
+    labels = metadata.labels.items()
     old = rs.status
     conditions = tuple(c for c in old.conditions if c.type != "ReplicaFailure")
     if problem is not None:
@@ -123,8 +125,7 @@ def replica_set_status(
         ready_replicas=sum(is_ready(pod) for pod in active) or None,
         available_replicas=sum(is_available(pod, rs.spec.min_ready_seconds or 0, now) for pod in active) or None,
         terminating_replicas=sum(
-            pod.metadata.deletion_timestamp is not None and (pod.status is None or pod.status.phase not in _FINISHED)
-            for pod in pods
+            pod.metadata.deletion_timestamp is not None and pod.status.phase not in _FINISHED for pod in pods
         ),
         observed_generation=rs.metadata.generation,
         conditions=conditions,

@@ -22,7 +22,6 @@ def register(operator: Operator) -> None:
 
 def as_replica_set(rc: ReplicationController) -> ReplicaSet:
     """The same wishes in the newer words."""
-    assert rc.spec is not None
     spec = ReplicaSetSpec(
         replicas=rc.spec.replicas,
         min_ready_seconds=rc.spec.min_ready_seconds,
@@ -32,10 +31,8 @@ def as_replica_set(rc: ReplicationController) -> ReplicaSet:
     return ReplicaSet(metadata=rc.metadata, spec=spec)
 
 
-async def reconcile(rc: ReplicationController, ctx: Context) -> Result | None:
+async def reconcile(rc: ReplicationController, ctx: Context) -> Result:
     """Create or delete Pods, then count."""
-    if rc.spec is None:
-        return None
     rs = as_replica_set(rc)
     pods = await claimed(ctx, rc, Pod, accepts=is_active, selector=selector_of(rs))
     if rc.metadata.deletion_timestamp is None:

@@ -6,7 +6,7 @@ going back gives an old one a new number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
@@ -57,7 +57,7 @@ async def current_revision(
 ) -> tuple[ControllerRevision, list[ControllerRevision]]:
     """The revision of the owner's present template, made if it is new, and the whole history in order."""
     history = sorted(await claimed(ctx, owner, ControllerRevision), key=by_revision)
-    template = owner.spec.template
+    template: PodTemplateSpec = owner.spec.template
     newest = history[-1].revision if history else 0
     for revision in reversed(history):
         if template_of(revision) == template:
@@ -70,7 +70,8 @@ async def current_revision(
             return revision, history
     data = data_of(template)
     digest = short_hash(msgspec.json.encode(data, order="sorted"), collisions)
-    labels = {**(template.metadata.labels if template.metadata else {}), REVISION_LABEL: digest}
+    template_labels: Mapping[str, str] = template.metadata.labels if template.metadata else {}
+    labels = {**template_labels, REVISION_LABEL: digest}
     made = ControllerRevision(
         metadata=ObjectMeta(
             name=f"{owner.metadata.name}-{digest}",

@@ -88,7 +88,7 @@ class Fences(NamedTuple):
 def fences(d: Deployment) -> Fences:
     """The limits of a rolling update as numbers; both 0 for other strategies."""
     strategy, replicas = d.spec.strategy, replicas_of(d)
-    if strategy is None or strategy.type != "RollingUpdate":
+    if strategy.type != "RollingUpdate":
         return Fences(0, 0)
     rolling = strategy.rolling_update
     surge_text: IntOrString = rolling.max_surge if rolling and rolling.max_surge is not None else 0
@@ -119,7 +119,7 @@ def new_set_of(d: Deployment, sets: Iterable[ReplicaSet]) -> ReplicaSet | None:
 def new_size(d: Deployment, sets: Sequence[ReplicaSet], new: int) -> int:
     """How many replicas the new ReplicaSet, which has `new`, may have while all together respect the surge."""
     wanted = replicas_of(d)
-    if d.spec.strategy is not None and d.spec.strategy.type == "Recreate":
+    if d.spec.strategy.type == "Recreate":
         return wanted
     if new >= wanted:
         return wanted

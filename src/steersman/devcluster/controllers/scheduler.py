@@ -56,7 +56,7 @@ class Ledger:
         pod = change.new.object(Pod)
         if phase_of(pod) in ("Succeeded", "Failed"):
             self.release(change.new.uid)
-        elif pod.spec and pod.spec.node_name:
+        elif pod.spec.node_name:
             self.book(change.new.uid, pod.spec.node_name, requests_of(pod))
 
 
@@ -74,7 +74,6 @@ class Scheduler:
         """Bind the Pod, or say why it cannot be."""
         if not _waits(pod):
             return
-        assert pod.spec is not None
         if (gates := pod.spec.scheduling_gates) and gates:
             return
         missing, waiting = self._claims(pod, ctx)
@@ -102,9 +101,7 @@ class Scheduler:
         nodes = ctx.list(Node)
         spec: Any = pod.spec
         selective = spec.affinity is not None and (spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity)
-        others = (
-            [p for p in ctx.list(Pod, namespace=ALL_NAMESPACES) if p.spec and p.spec.node_name] if selective else ()
-        )
+        others = [p for p in ctx.list(Pod, namespace=ALL_NAMESPACES) if p.spec.node_name] if selective else ()
         labels = {node.metadata.name: node.metadata.labels for node in nodes}
         problems: Counter[str] = Counter()
         fitting: list[tuple[float, str]] = []
@@ -138,9 +135,9 @@ class Scheduler:
                 return f'persistentvolumeclaim "{name}" not found', []
             if claim.metadata.deletion_timestamp is not None:
                 return f'persistentvolumeclaim "{name}" is being deleted', []
-            if claim.status is not None and claim.status.phase == "Bound":
+            if claim.status.phase == "Bound":
                 continue
-            of = (claim.spec.storage_class_name if claim.spec else None) or ""
+            of = claim.spec.storage_class_name or ""
             if not waits_for_consumer(ctx.get(StorageClass, of) if of else None):
                 return "pod has unbound immediate PersistentVolumeClaims", []
             waiting.append(claim)
@@ -156,7 +153,7 @@ async def _select_node(claims: Iterable[PersistentVolumeClaim], node: str, ctx: 
 
 def _waits(pod: Pod) -> bool:
     spec = pod.spec
-    ours = spec is not None and not spec.node_name and (spec.scheduler_name or NAME) == NAME
+    ours = not spec.node_name and (spec.scheduler_name or NAME) == NAME
     return ours and pod.metadata.deletion_timestamp is None and phase_of(pod) == "Pending"
 
 
@@ -193,7 +190,7 @@ def _all_waiting(_: Any, ctx: Context) -> Iterable[Key]:
 
 
 def _frees_room(pod: Pod) -> bool:
-    return bool(pod.spec and pod.spec.node_name) and phase_of(pod) in ("Succeeded", "Failed")
+    return bool(pod.spec.node_name) and phase_of(pod) in ("Succeeded", "Failed")
 
 
 def register(operator: Operator) -> None:

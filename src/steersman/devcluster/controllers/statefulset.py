@@ -47,13 +47,13 @@ def register(operator: Operator) -> None:
 
 
 class Ordinals(NamedTuple):
-    """The numbers that a set's Pods have: from `start`, `count` of them."""
+    """The numbers that a set's Pods have: from `start`, `size` of them."""
 
     start: int
-    count: int
+    size: int
 
     def __contains__(self, ordinal: object) -> bool:
-        return isinstance(ordinal, int) and self.start <= ordinal < self.start + self.count
+        return isinstance(ordinal, int) and self.start <= ordinal < self.start + self.size
 
 
 def ordinals(s: StatefulSet) -> Ordinals:
@@ -79,7 +79,6 @@ def pod_of(s: StatefulSet, template: PodTemplateSpec, revision: str, ordinal: in
     """The Pod of an ordinal: its identity and its volumes put into the template."""
     name = f"{s.metadata.name}-{ordinal}"
     pod = pod_from_template(template, s, name=name, generate_name=f"{s.metadata.name}-")
-    assert pod.spec is not None
     claims = claim_names(s, ordinal)
     volumes = tuple(
         Volume(name=volume, persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=claim))
@@ -98,9 +97,9 @@ def to_update(s: StatefulSet, pods: dict[int, Pod], revision: str, now: datetime
     """The Pods to delete now so that they come back as the update revision: the last first, never too many at once."""
     rolling = s.spec.update_strategy.rolling_update
     at_once = rolling.max_unavailable if rolling and rolling.max_unavailable is not None else 1
-    budget = max(1, scaled_value(at_once, ordinals(s).count, round_up=True))
+    budget = max(1, scaled_value(at_once, ordinals(s).size, round_up=True))
     partition = (rolling.partition or 0) if rolling else 0
-    span = range(ordinals(s).start + partition, ordinals(s).start + ordinals(s).count)
+    span = range(ordinals(s).start + partition, ordinals(s).start + ordinals(s).size)
     unavailable = sum(not _available(s, pods.get(n), now) for n in range(ordinals(s).start, span.stop))
     chosen: list[Pod] = []
     for ordinal in reversed(span):
@@ -163,7 +162,7 @@ class Pass:
     async def work(self) -> None:
         """Create what is missing, then give up what is too much, then update."""
         wanted = ordinals(self.s)
-        for ordinal in range(wanted.start, wanted.start + wanted.count):
+        for ordinal in range(wanted.start, wanted.start + wanted.size):
             if await self._keep(ordinal):
                 return
         await self._retain()

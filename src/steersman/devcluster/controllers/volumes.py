@@ -76,17 +76,13 @@ def register(operator: Operator, *, root: str = "/var/lib/steersman/volumes", de
 
 
 def _claims_used(pod: Pod) -> list[Key]:
-    names = (
-        v.persistent_volume_claim.claim_name
-        for v in (pod.spec.volumes if pod.spec else ())
-        if v.persistent_volume_claim
-    )
+    names = (v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim)
     return [Key(pod.metadata.namespace, name) for name in names]
 
 
 def _to_claims(volume: PersistentVolume, ctx: Context) -> list[Key]:
     """The volume's claim, or every claim that waits for one."""
-    reference = volume.spec.claim_ref if volume.spec else None
+    reference = volume.spec.claim_ref
     if reference is not None:
         return [Key(reference.namespace or "", reference.name or "")]
     return _to_pending(volume, ctx)
@@ -94,16 +90,16 @@ def _to_claims(volume: PersistentVolume, ctx: Context) -> list[Key]:
 
 def _to_pending(_: Any, ctx: Context) -> list[Key]:
     claims = ctx.list(PersistentVolumeClaim, namespace=ALL_NAMESPACES)
-    return [Key(c.metadata.namespace, c.metadata.name) for c in claims if not (c.spec and c.spec.volume_name)]
+    return [Key(c.metadata.namespace, c.metadata.name) for c in claims if not (c.spec.volume_name)]
 
 
 def _to_volume(claim: PersistentVolumeClaim) -> Key | None:
-    name = claim.spec.volume_name if claim.spec else None
+    name = claim.spec.volume_name
     return Key("", name) if name else None
 
 
 def phase(obj: Any) -> str:
-    return (obj.status.phase if obj.status else None) or "Pending"
+    return obj.status.phase or "Pending"
 
 
 class Binder:
@@ -119,14 +115,13 @@ class Binder:
             if not is_in_use(users):
                 await drop_finalizer(ctx, claim, _CLAIM_PROTECTION)
             return
-        assert claim.spec is not None
         if claim.spec.volume_name and claim.metadata.annotations.get("pv.kubernetes.io/bind-completed"):
             await self._check(claim, ctx)
             return
         volume = best_volume(claim, ctx.list(PersistentVolume))
         name = claim.spec.storage_class_name or ""
         storage = ctx.get(StorageClass, name) if name else None
-        meant = volume is not None and volume.spec is not None and volume.spec.claim_ref is not None
+        meant = volume is not None and volume.spec.claim_ref is not None
         if waits_for_consumer(storage) and not meant and SELECTED_NODE not in claim.metadata.annotations:
             if not users:
                 message = "waiting for first consumer to be created before binding"
@@ -141,7 +136,7 @@ class Binder:
             await self._explain(claim, storage, ctx)
 
     async def _explain(self, claim: PersistentVolumeClaim, storage: StorageClass | None, ctx: Context) -> None:
-        name = claim.spec.storage_class_name if claim.spec else None
+        name = claim.spec.storage_class_name
         if name and storage is None:
             message = f'storageclass.storage.k8s.io "{name}" not found'
             ctx.event("ProvisioningFailed", message, type="Warning", action="Provision")
@@ -158,12 +153,11 @@ class Binder:
         await self._pending(claim, ctx)
 
     async def _pending(self, claim: PersistentVolumeClaim, ctx: Context) -> None:
-        if claim.status is None or not claim.status.phase:
+        if not claim.status.phase:
             await _patch_status(ctx, claim, {"phase": "Pending"})
 
     async def _check(self, claim: PersistentVolumeClaim, ctx: Context) -> None:
         """A bound claim whose volume is gone or another's has lost its data."""
-        assert claim.spec is not None
         volume = ctx.get(PersistentVolume, claim.spec.volume_name or "")
         if volume is None or not is_bound_to(volume, claim):
             if phase(claim) != "Lost":
@@ -176,7 +170,6 @@ class Binder:
     async def _provision(
         self, claim: PersistentVolumeClaim, storage: StorageClass, ctx: Context
     ) -> PersistentVolume | None:
-        assert claim.spec is not None
         name = f"pvc-{claim.metadata.uid}"
         volume = PersistentVolume(
             metadata=ObjectMeta(name=name, annotations={_PROVISIONED: PROVISIONER}, finalizers=(_VOLUME_PROTECTION,)),
@@ -199,7 +192,6 @@ class Binder:
         return made
 
     async def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume, ctx: Context) -> None:
-        assert volume.spec is not None
         reference = to_dict(_reference(claim))
         name = volume.metadata.name
         try:
@@ -219,7 +211,6 @@ class Binder:
                 claim = await ctx.patch(claim, MergePatch({"metadata": metadata, "spec": {"volumeName": name}}))
         except (Conflict, NotFound) as problem:
             raise Retry(f"the claim or its volume changed meanwhile: {problem}", after=0.1) from None
-        assert volume.spec is not None
         capacity = {resource: str(amount) for resource, amount in volume.spec.capacity.items()}
         status = {"phase": "Bound", "accessModes": [*volume.spec.access_modes], "capacity": capacity}
         await _patch_status(ctx, claim, status)
@@ -239,7 +230,7 @@ def _reference(claim: PersistentVolumeClaim) -> ObjectReference:
 
 async def reclaim(volume: PersistentVolume, ctx: Context) -> None:
     """Say whether a volume is free, and let it go as its policy says once its claim is gone."""
-    reference = volume.spec.claim_ref if volume.spec else None
+    reference = volume.spec.claim_ref
     claim = ctx.get(PersistentVolumeClaim, reference.name or "", reference.namespace) if reference else None
     if reference is not None and reference.uid and claim is None:
         claim = await ctx.fetch(PersistentVolumeClaim, reference.name or "", reference.namespace)
@@ -252,7 +243,7 @@ async def reclaim(volume: PersistentVolume, ctx: Context) -> None:
     if released:
         if state != "Released":
             await _patch_status(ctx, volume, {"phase": "Released"})
-        if volume.spec and volume.spec.persistent_volume_reclaim_policy == "Delete":
+        if volume.spec.persistent_volume_reclaim_policy == "Delete":
             await ctx.delete(volume)
     elif (reference is None or not reference.uid) and state != "Available":
         await _patch_status(ctx, volume, {"phase": "Available"})
