@@ -85,7 +85,7 @@ async def test_containers_and_their_lists_have_owners_each(both: Both):
     await apply(both, DEPLOYMENT, deployment(mine, {"name": "b", "image": "y"}), "two")
     await apply(both, DEPLOYMENT, deployment({"name": "a", "image": "x"}), "one")
     left = await apply(both, DEPLOYMENT, deployment({"name": "b", "image": "y"}), "two")
-    assert [item["name"] for item in left["spec"]["template"]["spec"]["containers"]] == ["b", "a"]
+    assert [item["name"] for item in left["spec"]["template"]["spec"]["containers"]] == ["a", "b"]
 
 
 async def test_a_field_that_was_scaled_conflicts(both: Both):

@@ -195,7 +195,8 @@ def test_scalars_with_a_form_say_what_is_wrong_with_it(path, value, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "position"), [("!!", 0), ("YQ=", 3), ("YWFh!", 4), ("Y", 0), ("YQ==x", 4), ("YWFhYQ", 4), ("=", 0)]
+    ("text", "position"),
+    [("!!", 0), ("YQ=", 3), ("YWFh!", 4), ("Y", 0), ("YQ==x", 4), ("YWFhYQ", 4), ("=", 0), ("YQ=a", 2)],
 )
 def test_bad_base64_is_located(text, position):
     found = decode({"data": {"a": text}}, builtin("", "v1", "Secret"))

@@ -1,8 +1,18 @@
 """Field management: who owns which field, and server-side apply."""
 
-from steersman.devcluster.fields.apply import LAST_APPLIED, apply
+from steersman.devcluster.fields.apply import LAST_APPLIED, apply, unconvertible
 from steersman.devcluster.fields.managers import invalid_entries
 from steersman.devcluster.fields.sets import EMPTY, FieldSet
 from steersman.devcluster.fields.tracking import Versions, settle, track
 
-__all__ = ["EMPTY", "LAST_APPLIED", "FieldSet", "Versions", "apply", "invalid_entries", "settle", "track"]
+__all__ = [
+    "EMPTY",
+    "LAST_APPLIED",
+    "FieldSet",
+    "Versions",
+    "apply",
+    "invalid_entries",
+    "settle",
+    "track",
+    "unconvertible",
+]

@@ -32,7 +32,7 @@ from steersman.devcluster.fields.walk import owned, remove
 from steersman.devcluster.objects import Object, annotations_of, dig, meta
 from steersman.devcluster.schema.types import Type
 
-__all__ = ["LAST_APPLIED", "apply"]
+__all__ = ["LAST_APPLIED", "apply", "unconvertible"]
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _BEFORE_FIRST_APPLY = "before-first-apply"
@@ -105,6 +105,15 @@ def apply(
     if manager == "kubectl" and annotations_of(out).get(LAST_APPLIED):
         out["metadata"]["annotations"] = {**annotations_of(out), LAST_APPLIED: _last_applied(applied)}
     return out
+
+
+def unconvertible(applied: Object, why: str) -> APIError:
+    """The 400 for an applied object that merges but does not decode; `why` is `Decoded.converted`."""
+    group_version_kind = _described(applied).partition("; ")[2]
+    return bad_request(
+        f"failed to convert new object ({_described(applied)}) to proper version: "
+        f"unable to convert unstructured object to {group_version_kind}: {why}"
+    )
 
 
 def _check(applied: Object, api_version: str, kind: str) -> None:

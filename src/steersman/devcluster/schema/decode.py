@@ -25,10 +25,12 @@ _Codec: TypeAlias = Callable[[Any, _Unknown], Any]
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What decoding found: paths' texts of unknown fields (at most 100), and the first mismatch, "" for none."""
+    """What decoding found: texts of unknown fields (at most 100), and of the first mismatch, "" for none."""
 
     unknown: tuple[str, ...] = ()
     mismatch: str = ""
+    converted: str = ""
+    """The mismatch as the converter says it that strategic patches and apply go through."""
 
 
 _CLEAN = Decoded()
@@ -44,7 +46,7 @@ def decode(obj: Object, type: Type) -> Decoded:
     try:
         _codec(type)(obj, unknown)
     except MismatchError as error:
-        return Decoded((), error.message)
+        return Decoded((), error.message, error.converted)
     if not unknown:
         return _CLEAN
     return Decoded(tuple(f'unknown field "{path}"' for path in dict.fromkeys(unknown))[:_MOST])
@@ -89,7 +91,7 @@ class _Struct:
 
     def __call__(self, obj: Any, unknown: _Unknown) -> Any:
         if obj.__class__ is not dict:
-            raise MismatchError(described(obj), self._type.name)
+            raise MismatchError(described(obj), self._type.name, kind="struct")
         rules = self._rules or self._prepare()
         for key, value in list(cast(Object, obj).items()):
             rule = rules.get(key)
@@ -171,7 +173,7 @@ def _list(type: Type) -> _Codec:
 
     def items(value: Any, unknown: _Unknown) -> Any:
         if value.__class__ is not list:
-            raise MismatchError(described(value), shown)
+            raise MismatchError(described(value), shown, kind="slice")
         codec = _codec(item)
         entries = cast("list[Any]", value)
         for index, entry in enumerate(entries):
@@ -192,7 +194,7 @@ def _map(type: Type, element: Type) -> _Codec:
 
     def entries(value: Any, unknown: _Unknown) -> Any:
         if value.__class__ is not dict:
-            raise MismatchError(described(value), shown)
+            raise MismatchError(described(value), shown, kind="map")
         found = cast(Object, value)
         if plain and all(entry.__class__ is str for entry in found.values()):
             return found

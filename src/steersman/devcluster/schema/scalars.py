@@ -25,13 +25,18 @@ _LIMITS = {"int32": 1 << 31, "int64": 1 << 63, "integer": 1 << 63}
 
 
 class MismatchError(Exception):
-    """A value that Go cannot decode into its type. `struct` and `path` say where, once they are known."""
+    """A value that Go cannot decode into its type. `struct` and `path` say where, once they are known.
 
-    def __init__(self, value: str = "", type: str = "", text: str = "") -> None:
+    `kind` is the kind of Go's type: string, int32, bool, struct, slice, map; "" where the type decodes itself.
+    """
+
+    def __init__(self, value: str = "", type: str = "", text: str = "", kind: str = "", source: str = "") -> None:
         super().__init__(value, type, text)
         self.value = value
         self.type = type
         self.text = text
+        self.kind = kind
+        self.source = source
         self.struct = ""
         self.path: list[str] = []
 
@@ -43,6 +48,23 @@ class MismatchError(Exception):
         path = ".".join(reversed(self.path))
         where = f"Go struct field {self.struct}.{path}" if self.struct else "Go value"
         return f"json: cannot unmarshal {self.value} into {where} of type {self.type}"
+
+    @property
+    def converted(self) -> str:
+        """The text of Go's converter from unstructured objects, which strategic patches and apply go through."""
+        if self.text:
+            return self.text
+        if not self.kind:
+            return f"json: cannot unmarshal {self.value} into Go value of type {self.type}"
+        source = self.source or {"object": "map", "array": "slice", "number": "int64"}.get(self.value, self.value)
+        # Go converts numbers to numbers, and integers (but no floats) to strings; then it says that JSON does not.
+        if self.kind == "struct":
+            return f"cannot restore struct from: {source}"
+        if self.kind in ("map", "slice"):
+            return f"cannot restore {self.kind} from {source}"
+        if (source == "int64" and self.kind == "string") or (source == "float64" and self.kind != "string"):
+            return f"cannot convert {source} to {self.type}"
+        return f"unrecognized type: {self.kind}"
 
 
 def described(value: Any) -> str:
@@ -56,24 +78,32 @@ def described(value: Any) -> str:
     return "array" if isinstance(value, list) else "object"
 
 
+def _source(value: Any) -> str:
+    """Go's kind of a decoded number; "" for all else."""
+    if isinstance(value, bool):
+        return ""
+    return "float64" if isinstance(value, float) else "int64" if isinstance(value, int) else ""
+
+
 def _string(value: Any, shown: str) -> Any:
     if value.__class__ is not str:
-        raise MismatchError(described(value), shown)
+        raise MismatchError(described(value), shown, kind="string", source=_source(value))
     return value
 
 
 def _boolean(value: Any, shown: str) -> Any:
     if value.__class__ is not bool:
-        raise MismatchError(described(value), shown)
+        raise MismatchError(described(value), shown, kind="bool")
     return value
 
 
-def _integer(limit: int) -> Callable[[Any, str], Any]:
+def _integer(kind: str, limit: int) -> Callable[[Any, str], Any]:
     def check(value: Any, shown: str) -> Any:
         if value.__class__ is int and -limit <= value < limit:
             return value
         what = described(value)
-        raise MismatchError(f"number {value!r}" if what == "number" else what, shown)
+        shape = f"number {value!r}" if what == "number" else what
+        raise MismatchError(shape, shown, kind=kind, source=_source(value))
 
     return check
 
@@ -81,7 +111,7 @@ def _integer(limit: int) -> Callable[[Any, str], Any]:
 def _number(value: Any, shown: str) -> Any:
     if value.__class__ is int or value.__class__ is float:
         return value
-    raise MismatchError(described(value), shown)
+    raise MismatchError(described(value), shown, kind="float64")
 
 
 def _int_or_string(value: Any, shown: str) -> Any:
@@ -93,7 +123,7 @@ def _int_or_string(value: Any, shown: str) -> Any:
 
 def _bytes(value: Any, shown: str) -> Any:
     if value.__class__ is not str:
-        raise MismatchError(described(value), shown)
+        raise MismatchError(described(value), shown, kind="slice")
     try:
         binascii.a2b_base64(value, strict_mode=True)
     except (binascii.Error, ValueError):
@@ -136,7 +166,7 @@ def _bad_padding(value: str, position: int, before: int) -> int:
         if not rest:
             return len(value)
         if rest[0] != "=":
-            return len(value) - len(rest)
+            return len(value) - len(rest) - 1
         rest = rest[1:].lstrip("\r\n")
     return len(value) - len(rest)
 
@@ -233,6 +263,6 @@ SCALARS: dict[str, Callable[[Any, str], Any]] = {
     "micro-time": _micro_time,
     "quantity": _quantity,
     "int-or-string": _int_or_string,
-    **{name: _integer(limit) for name, limit in _LIMITS.items()},
+    **{name: _integer("int64" if name == "integer" else name, limit) for name, limit in _LIMITS.items()},
 }
 """By the name of `Type.scalar`: `check(value, shown) -> value`; `shown` is Go's name of the type."""
