@@ -1,0 +1,136 @@
+"""Which image is what on this machine: a YAML file that maps images to local commands or root directories.
+
+    images:
+      nginx:                                  # any tag; "nginx:1.29" would be that tag alone
+        command: [python3, -m, http.server]   # the image's entry point
+        args: ["8080"]                        # its default arguments
+        workingDir: ./site                    # relative to this file
+        env: {MODE: development}
+      ghcr.io/acme/*: {root: ./rootfs}        # patterns; `root` is a directory that becomes the container's /
+
+A container's `command` and `args` take the places of the image's, as in Kubernetes. `steersman.dev/host` is always
+there: the machine itself, without a command. The file is read anew whenever it has changed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final, cast
+
+import yaml
+
+__all__ = ["HOST_IMAGE", "Image", "ImageError", "Images", "names_of"]
+
+HOST_IMAGE: Final = "steersman.dev/host"
+_KEYS: Final = {"command", "args", "workingDir", "env", "root"}
+
+
+class ImageError(Exception):
+    """An image that is not mapped, or a file that cannot be read; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What an image is on this machine."""
+
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    working_dir: str = ""
+    root: Path | None = None
+    """The container's root directory; `None` shows it the machine's own."""
+    env: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def names_of(image: str) -> list[str]:
+    """The names under which an image may be mapped, the most exact first."""
+    bare = image.split("@", 1)[0]
+    untagged = re.sub(r":[^:/]+$", "", bare)
+    names = [image, bare, untagged]
+    for name in (bare, untagged):
+        for prefix in ("docker.io/library/", "docker.io/"):
+            if name.startswith(prefix):
+                names.append(name.removeprefix(prefix))
+    return list(dict.fromkeys(names))
+
+
+class Images:
+    """The mapping of a file, or of no file: then only `steersman.dev/host` is known."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._read_at: float | None = None
+        self._images: dict[str, Image] = {}
+
+    def find(self, image: str) -> Image:
+        """What an image is; raises `ImageError`."""
+        self._refresh()
+        names = names_of(image)
+        for name in names:
+            if name in self._images:
+                return self._images[name]
+        for pattern, found in self._images.items():
+            if any(c in pattern for c in "*?[") and any(fnmatchcase(name, pattern) for name in names):
+                return found
+        if HOST_IMAGE in names:
+            return Image()
+        where = f"{self._path}" if self._path is not None else "the file given as images="
+        raise ImageError(
+            f"image {image!r} is not mapped to anything on this machine: add it under images: in {where}, "
+            f"with a command or a root directory (or use {HOST_IMAGE})"
+        )
+
+    def _refresh(self) -> None:
+        if self._path is None:
+            return
+        try:
+            changed = self._path.stat().st_mtime
+            if changed == self._read_at:
+                return
+            content = cast(Any, yaml.safe_load(self._path.read_text("utf-8")))
+        except FileNotFoundError:
+            self._images = {}
+            return
+        except (OSError, yaml.YAMLError) as problem:
+            raise ImageError(f"{self._path} cannot be read: {problem}") from None
+        self._images = _parse(content, self._path)
+        self._read_at = changed
+
+
+def _parse(content: Any, path: Path) -> dict[str, Image]:
+    entries = cast(Any, content or {}).get("images") if isinstance(content or {}, dict) else None
+    if not isinstance(entries, dict):
+        raise ImageError(f"{path}: it has to be a map with images: at the top")
+    found: dict[str, Image] = {}
+    for name, entry in cast(dict[str, Any], entries).items():
+        if isinstance(entry, list):
+            entry = {"command": entry}
+        if not isinstance(entry, dict):
+            raise ImageError(f"{path}: images.{name} has to be a map or a command (a list)")
+        fields = cast(dict[str, Any], entry)
+        if unknown := sorted(fields.keys() - _KEYS):
+            raise ImageError(f"{path}: images.{name} has unknown fields {', '.join(unknown)}")
+        root = (path.parent / str(fields["root"])).resolve() if fields.get("root") else None
+        if root is not None and not root.is_dir():
+            raise ImageError(f"{path}: images.{name}.root: {root} is no directory")
+        directory = str(fields.get("workingDir") or "")
+        if directory and root is None:
+            directory = str((path.parent / directory).resolve())
+        found[str(name)] = Image(
+            _words(fields.get("command"), f"{path}: images.{name}.command"),
+            _words(fields.get("args"), f"{path}: images.{name}.args"),
+            directory,
+            root,
+            {str(k): str(v) for k, v in cast(dict[str, Any], fields.get("env") or {}).items()},
+        )
+    return found
+
+
+def _words(value: Any, where: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise ImageError(f"{where} has to be a list of strings")
+    return tuple(str(word) for word in cast(list[Any], value))

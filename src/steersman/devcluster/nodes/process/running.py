@@ -1,0 +1,241 @@
+"""One process of a container: its output, its input, its end; and commands run beside it.
+
+Every process leads a session of its own. `stop` asks by SIGTERM and insists by SIGKILL after the grace; in a sandbox
+the kernel then kills all that is left of the PID namespace, without one the process group is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import pty
+import signal
+import struct
+import termios
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from steersman.devcluster.kubelet import STDERR, STDOUT
+
+__all__ = ["Exit", "Process", "Session", "children_of", "exit_of", "spawn"]
+
+_CHUNK: Final = 64 * 1024
+Exit = tuple[int, int]
+"""Exit code and signal."""
+
+
+def exit_of(returncode: int) -> Exit:
+    """Exit code as a container runtime tells it: 128 + n after signal n."""
+    return (128 - returncode, -returncode) if returncode < 0 else (returncode, 0)
+
+
+def children_of(pid: int) -> list[int]:
+    """The direct children of a process."""
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return []
+    return [int(child) for child in text.split()]
+
+
+def resize(fd: int, columns: int, rows: int) -> None:
+    """Set the size of a terminal."""
+    with suppress(OSError):
+        fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+class Process:
+    """A process and its three streams; `on_output` hears everything, in order."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        on_output: Callable[[int, bytes], None],
+        on_exit: Callable[[Exit], None],
+        *,
+        terminal: int | None,
+    ) -> None:
+        self.process = process
+        self.listeners: set[asyncio.Queue[tuple[int, bytes] | None]] = set()
+        """Who is attached; each is given all output from now on, and `None` at the end."""
+        self._on_output = on_output
+        self._terminal = terminal
+        self._ended: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
+        self._on_exit = on_exit
+        self._task = asyncio.create_task(self._watch(), name=f"process {process.pid}")
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def ended(self) -> bool:
+        return self._ended.done()
+
+    async def wait(self) -> Exit:
+        """Exit code and signal, once all output has been read."""
+        return await asyncio.shield(self._ended)
+
+    async def _watch(self) -> None:
+        readers: list[asyncio.Task[None]] = []
+        if self._terminal is not None:
+            readers.append(asyncio.create_task(self._pump_terminal(self._terminal)))
+        else:
+            for stream, reader in ((STDOUT, self.process.stdout), (STDERR, self.process.stderr)):
+                if reader is not None:
+                    readers.append(asyncio.create_task(self._pump(stream, reader)))
+        code = await self.process.wait()
+        kill_group(self.pid, signal.SIGKILL)
+        if readers:
+            # A process that has left the group may hold the pipes open for ever.
+            _, late = await asyncio.wait(readers, timeout=1.0)
+            for task in late:
+                task.cancel()
+        if self._terminal is not None:
+            os.close(self._terminal)
+        for listener in self.listeners:
+            listener.put_nowait(None)
+        self._ended.set_result(exit_of(code))
+        self._on_exit(exit_of(code))
+
+    async def _pump(self, stream: int, reader: asyncio.StreamReader) -> None:
+        while chunk := await reader.read(_CHUNK):
+            self._output(stream, chunk)
+
+    async def _pump_terminal(self, fd: int) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(fd), "rb", 0)
+        )
+        try:
+            with suppress(OSError):  # a terminal reports its end as an error
+                await self._pump(STDOUT, reader)
+        finally:
+            transport.close()
+
+    def _output(self, stream: int, chunk: bytes) -> None:
+        self._on_output(stream, chunk)
+        for listener in self.listeners:
+            listener.put_nowait((stream, chunk))
+
+    async def write(self, data: bytes) -> None:
+        """Send to the standard input; dropped where there is none."""
+        if self._terminal is not None:
+            with suppress(OSError):
+                os.write(self._terminal, data)
+            return
+        stdin = self.process.stdin
+        if stdin is not None and not stdin.is_closing():
+            with suppress(ConnectionError):
+                stdin.write(data)
+                await stdin.drain()
+
+    async def close_stdin(self) -> None:
+        """End the standard input."""
+        if self._terminal is not None:
+            with suppress(OSError):
+                os.write(self._terminal, b"\x04")
+        elif self.process.stdin is not None:
+            self.process.stdin.close()
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Set the terminal's size, where there is one."""
+        if self._terminal is not None and not self.ended:
+            resize(self._terminal, columns, rows)
+
+    def signal(self, number: int, *, sandboxed: bool) -> None:
+        """Signal the container's own process: in a sandbox the grandchild, since monitor and init stand above it."""
+        if self.ended:
+            return
+        if sandboxed:
+            for init in children_of(self.pid):
+                for app in children_of(init):
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.kill(app, number)
+            return
+        kill_group(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill all of it at once."""
+        kill_group(self.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            self.process.kill()
+
+
+def kill_group(pid: int, number: int) -> None:
+    """Signal a process group; nothing where it is gone."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+async def spawn(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    directory: str | None,
+    *,
+    on_output: Callable[[int, bytes], None],
+    on_exit: Callable[[Exit], None],
+    stdin: bool = False,
+    tty: bool = False,
+) -> Process:
+    """Start a process as the leader of a session; with `tty` on a terminal of its own. Raises `OSError`."""
+    pipe = asyncio.subprocess.PIPE
+    if not tty:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            env=dict(env),
+            cwd=directory,
+            stdin=pipe if stdin else asyncio.subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            start_new_session=True,
+        )
+        return Process(process, on_output, on_exit, terminal=None)
+    ours, theirs = pty.openpty()
+    try:
+        # setsid -c makes the terminal the controlling one, which takes a new session: it makes that itself.
+        process = await asyncio.create_subprocess_exec(
+            *("setsid", "-c", *command), env=dict(env), cwd=directory, stdin=theirs, stdout=theirs, stderr=theirs
+        )
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    return Process(process, on_output, on_exit, terminal=ours)
+
+
+class Session:
+    """`ExecSession` over a process: one of its own (`exec`) or one that is joined (`attach`)."""
+
+    def __init__(self, process: Process, *, owned: bool, output: asyncio.Queue[tuple[int, bytes] | None]) -> None:
+        self._process = process
+        self._owned = owned
+        self._output = output
+
+    async def __aiter__(self) -> AsyncIterator[tuple[int, bytes]]:
+        while (item := await self._output.get()) is not None:
+            yield item
+
+    async def write(self, data: bytes) -> None:
+        await self._process.write(data)
+
+    async def close_stdin(self) -> None:
+        if self._owned:
+            await self._process.close_stdin()
+
+    async def resize(self, columns: int, rows: int) -> None:
+        self._process.resize(columns, rows)
+
+    async def wait(self) -> int:
+        return (await self._process.wait())[0]
+
+    async def close(self) -> None:
+        self._process.listeners.discard(self._output)
+        if self._owned and not self._process.ended:
+            self._process.kill()
+            await self._process.wait()

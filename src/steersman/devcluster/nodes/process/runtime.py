@@ -1,0 +1,517 @@
+"""The runtime of process nodes: performs what the machine says with real processes, and reports what they do.
+
+Every start, stop and probe is a task of its Pod's ground and ends with it. What a task cannot do becomes an event of
+the machine; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from steersman.client import ClientError
+from steersman.devcluster.nodes.agent import Agent, Held
+from steersman.devcluster.nodes.life import (
+    Container,
+    Effect,
+    Exited,
+    NotPrepared,
+    NotStarted,
+    Prepare,
+    Prepared,
+    Start,
+    Started,
+    Stop,
+)
+from steersman.devcluster.nodes.process import guard, probing
+from steersman.devcluster.nodes.process.environment import (
+    ConfigError,
+    Facts,
+    command_of,
+    environment_of,
+    references_of,
+    service_variables,
+)
+from steersman.devcluster.nodes.process.ground import Ground, MountError
+from steersman.devcluster.nodes.process.images import Image, ImageError, Images
+from steersman.devcluster.nodes.process.logfile import LogFile, read_log
+from steersman.devcluster.nodes.process.probes import act
+from steersman.devcluster.nodes.process.reading import Reading
+from steersman.devcluster.nodes.process.running import Exit, Process, children_of, spawn
+from steersman.devcluster.nodes.process.sandbox import Mode, Mount, plan, wrap
+from steersman.devcluster.objects import Object, dig, name_of, namespace_of
+from steersman.telemetry.log import get_logger
+
+__all__ = ["ProcessRuntime", "Run"]
+
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_LEAST_GRACE: Final = 2.0
+"""Seconds that a container gets after its preStop, however long that took."""
+_MESSAGE: Final = 4096
+_log = get_logger("nodes")
+
+
+@dataclass
+class Run:
+    """One run of a container."""
+
+    container: Object
+    attempt: int
+    process: Process
+    log: LogFile
+    env: dict[str, str]
+    directory: str
+    message_file: Path
+    started_up: asyncio.Event = field(default_factory=asyncio.Event)
+    tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    stopping: asyncio.Task[None] | None = None
+
+
+class ProcessRuntime:
+    """Runs containers as processes. `data` holds directories of Pods, logs and volumes; `images` says what runs."""
+
+    adopts = False
+
+    def __init__(
+        self, agent: Agent, images: Images, data: Path, mode: Mode, server: tuple[str, int] | None = None
+    ) -> None:
+        self.mode: Mode = mode
+        self.grounds: dict[str, Ground] = {}
+        self.mark = secrets.token_hex(8)
+        self._agent = agent
+        self._images = images
+        self._data = data
+        self._reading = Reading(agent.client, self._source_changed)
+        self._server = server or self._reading.api_server()
+        self._addresses = 0
+        self._octet = 16 + os.getpid() % 200
+        self._guard: asyncio.subprocess.Process | None = None
+        self._cleaning: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Before the first Pod: watch what volumes show, and set the guard where the kernel does not help."""
+        self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        await self._reading.start()
+        if self.mode == "plain":
+            self._guard = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", guard.__file__, self.mark),
+                stdin=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+
+    async def close(self) -> None:
+        """Kill everything and wait until it is gone. Pods stay in the API."""
+        for ground in list(self.grounds.values()):
+            await self._clear(ground)
+        self.grounds.clear()
+        if self._cleaning:
+            await asyncio.wait(self._cleaning)
+        await self._reading.close()
+        if self._guard is not None and self._guard.stdin is not None:
+            self._guard.stdin.close()
+            await self._guard.wait()
+            self._guard = None
+
+    # What the agent calls.
+
+    def added(self, held: Held) -> None:
+        pass
+
+    def synced(self, held: Held) -> None:
+        ground = self.grounds.get(held.uid)
+        if ground is None:
+            return
+        ground.facts.pod = held.life.pod
+        if any("downwardAPI" in v or "projected" in v for v in held.life.spec.get("volumes") or ()):
+            self._refresh(ground)
+
+    def perform(self, held: Held, effect: Effect) -> None:
+        match effect:
+            case Prepare():
+                ground = self.grounds.get(held.uid) or self._new_ground(held)
+                self._task(ground.tasks, self._prepare(held, ground), f"prepare {held.name}")
+            case Start(name, attempt):
+                ground = self.grounds[held.uid]
+                container = held.life.container(name)
+                assert container is not None
+                task = self._task(ground.tasks, self._start(held, ground, container, attempt), f"start {name}")
+                ground.starts[name] = task
+            case Stop(name, attempt, grace):
+                self._stop(held, name, attempt, grace)
+            case _:
+                pass
+
+    async def removed(self, held: Held) -> None:
+        ground = self.grounds.pop(held.uid, None)
+        if ground is not None:
+            await self._clear(ground)
+            ground.remove()
+
+    def forgotten(self, held: Held) -> None:
+        self._task(self._cleaning, self.removed(held), f"forget {held.name}")
+
+    # Ground.
+
+    def _new_ground(self, held: Held) -> Ground:
+        registration = self._agent.registrations[held.node]
+        host = registration.info.address
+        if held.life.spec.get("hostNetwork"):
+            ip = host
+        else:
+            self._addresses += 1
+            ip = f"127.{self._octet}.{self._addresses >> 8 & 255}.{self._addresses & 255}"
+        facts = Facts(held.life.pod, ip=ip, host_ip=host, node=held.node, allocatable=registration.info.capacity)
+        ground = Ground(facts, self._data / "pods" / held.uid, self._data / "volumes", self._agent.clock)
+        self.grounds[held.uid] = ground
+        return ground
+
+    async def _prepare(self, held: Held, ground: Ground) -> None:
+        try:
+            await ground.make(self._reading)
+        except MountError as problem:
+            self._agent.post(held.uid, NotPrepared("FailedMount", str(problem)))
+        except (ClientError, OSError) as problem:
+            self._agent.post(
+                held.uid, NotPrepared("FailedCreatePodSandBox", f"Failed to create pod sandbox: {problem}")
+            )
+        else:
+            if ground.renew_at is not None:
+                self._task(ground.tasks, self._renew_tokens(ground), f"tokens of {held.name}")
+            self._agent.post(held.uid, Prepared(ground.facts.ip))
+
+    async def _renew_tokens(self, ground: Ground) -> None:
+        while (at := ground.renew_at) is not None:
+            await asyncio.sleep(max(5.0, at - self._agent.clock()))
+            self._refresh(ground)
+
+    def _source_changed(self, kind: str, namespace: str, name: str) -> None:
+        for ground in self.grounds.values():
+            if (kind, name) in ground.references and namespace_of(ground.pod) == namespace:
+                self._refresh(ground)
+
+    def _refresh(self, ground: Ground) -> None:
+        async def refresh() -> None:
+            try:
+                await asyncio.sleep(0)
+                await ground.refresh(self._reading)
+            except (ClientError, OSError) as problem:
+                _log.warning("volumes were not refreshed", pod=name_of(ground.pod), problem=str(problem))
+
+        previous = ground.refreshing
+
+        async def after() -> None:
+            if previous is not None and not previous.done():
+                await asyncio.wait([previous])
+            await refresh()
+
+        ground.refreshing = self._task(ground.tasks, after(), f"refresh {name_of(ground.pod)}")
+
+    async def _clear(self, ground: Ground) -> None:
+        """Kill what runs in a Pod and end its tasks."""
+        for task in list(ground.tasks):
+            if task is not asyncio.current_task():
+                task.cancel()
+        if ground.tasks:
+            await asyncio.wait(ground.tasks)
+        for run in list(ground.runs.values()):
+            for task in list(run.tasks):
+                task.cancel()
+            run.process.kill()
+        for run in list(ground.runs.values()):
+            await run.process.wait()
+
+    # Containers.
+
+    async def _start(self, held: Held, ground: Ground, container: Container, attempt: int) -> None:
+        name = container.name
+
+        def refuse(reason: str, message: object) -> None:
+            self._agent.post(held.uid, NotStarted(name, attempt, reason, str(message)))
+
+        try:
+            run = await self._launch(held, ground, container.spec, attempt)
+        except ImageError as problem:
+            refuse("ErrImagePull", problem)
+            return
+        except ConfigError as problem:
+            refuse("CreateContainerConfigError", problem)
+            return
+        except (OSError, LaunchError) as problem:
+            refuse("RunContainerError", problem)
+            return
+        except ClientError as problem:
+            refuse("CreateContainerError", problem)
+            return
+        spec = container.spec
+        hook = dig(spec, "lifecycle", "postStart")
+        if hook is not None:
+            passed, output = await act(hook, spec, ground.facts.ip, self.executor(run), 3600.0)
+            if not passed:
+                path = f"spec.containers{{{name}}}"
+                self._agent.report(held, "Warning", "FailedPostStartHook", f"PostStartHook failed: {output}", path)
+                run.process.kill()
+        started, ready = "startupProbe" not in spec, "readinessProbe" not in spec
+        id = f"process://{held.uid}/{name}/{attempt}"
+        self._agent.post(held.uid, Started(name, attempt, id, started=started, ready=started and ready))
+        if run.process.ended:
+            self._exited(held, ground, run)
+            return
+        if started:
+            run.started_up.set()
+        for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
+            if kind in spec:
+                self._task(run.tasks, probing.watch(self._agent, held, ground, run, kind, self), f"{kind} of {name}")
+
+    async def _launch(self, held: Held, ground: Ground, spec: Object, attempt: int) -> Run:
+        image = self._images.find(spec.get("image") or "")
+        pod = held.life.pod
+        references = await self._reading.objects(held.namespace, references_of(spec))
+        services = service_variables(await self._reading.services(pod))
+        services["KUBERNETES_SERVICE_HOST"], services["KUBERNETES_SERVICE_PORT"] = (
+            self._server[0],
+            str(self._server[1]),
+        )
+        services["KUBERNETES_SERVICE_PORT_HTTPS"] = services["KUBERNETES_SERVICE_PORT"]
+        base = self._base_environment(ground, image, spec)
+        env = {**base, **environment_of(spec, ground.facts, references, services, image), guard.MARK: self.mark}
+        command = command_of(spec, image, env)
+        if not command:
+            raise LaunchError("no command specified: give the container a command, or its image one")
+        home = ground.directory / "containers" / spec["name"]
+        (home / "tmp").mkdir(parents=True, exist_ok=True)
+        message_file = home / "termination-log"
+        message_file.write_bytes(b"")
+        directory = spec.get("workingDir") or image.working_dir or "/"
+        mounts = ground.mounts(spec, env)
+        argv, cwd = self._sandboxed(ground, spec, image, command, mounts, home, directory, message_file, env)
+        log = LogFile(home / f"{attempt}.log", self._agent.clock)
+        (home / f"{attempt - 2}.log").unlink(missing_ok=True)
+        run: Run | None = None
+
+        def ended(_: Exit) -> None:
+            if run is not None and ground.runs.get(spec["name"]) is run and run.attempt == attempt:
+                self._agent_exited(held, ground, run)
+
+        process = await spawn(
+            argv,
+            env,
+            cwd,
+            on_output=log.write,
+            on_exit=ended,
+            stdin=bool(spec.get("stdin")),
+            tty=bool(spec.get("tty")),
+        )
+        run = Run(spec, attempt, process, log, env, directory, message_file)
+        ground.runs[spec["name"]] = run
+        return run
+
+    def _base_environment(self, ground: Ground, image: Image, spec: Object) -> dict[str, str]:
+        env = {
+            "PATH": _PATH if image.root else os.environ.get("PATH", _PATH),
+            "HOME": "/root" if image.root else "/tmp",  # noqa: S108 - private to the container
+            "HOSTNAME": ground.hostname,
+            "POD_IP": ground.facts.ip,
+        }
+        if spec.get("tty"):
+            env["TERM"] = "xterm"
+        if image.root is None and "LANG" in os.environ:
+            env["LANG"] = os.environ["LANG"]
+        return env
+
+    def _sandboxed(
+        self,
+        ground: Ground,
+        spec: Object,
+        image: Image,
+        command: Sequence[str],
+        mounts: list[Mount],
+        home: Path,
+        directory: str,
+        message_file: Path,
+        env: dict[str, str],
+    ) -> tuple[list[str], str | None]:
+        if self.mode == "plain":
+            root = _lay_out(home / "root", mounts, message_file, spec)
+            env["STEERSMAN_ROOT"] = str(root)
+            env["HOME"] = env["TMPDIR"] = str(home / "tmp")
+            _check_command(command[0], env["PATH"], image.root, mounts)
+            cwd = directory if os.path.isdir(directory) else str(root)
+            return wrap("plain", [], command, directory=cwd, hostname=ground.hostname), cwd
+        extra = [
+            Mount(message_file, spec.get("terminationMessagePath") or "/dev/termination-log"),
+            Mount(ground.hosts_file(), "/etc/hosts"),
+        ]
+        if image.working_dir and image.root is None:
+            extra.append(Mount(Path(image.working_dir), image.working_dir))
+        targets = {m.target for m in mounts}
+        every = [*mounts, *(m for m in extra if m.target not in targets)]
+        _check_command(command[0], env["PATH"], image.root, every)
+        ops = plan(image.root, every, home)
+        argv = wrap(self.mode, ops, command, directory=directory, hostname=ground.hostname)
+        return argv, None
+
+    def _agent_exited(self, held: Held, ground: Ground, run: Run) -> None:
+        life = held.life.container(run.container["name"])
+        if life is not None and life.attempt == run.attempt and not life.started_at and life.stage.value == "starting":
+            return  # the start is not over yet; it will see that the process has ended
+        self._exited(held, ground, run)
+
+    def _exited(self, held: Held, ground: Ground, run: Run) -> None:
+        for task in list(run.tasks):
+            task.cancel()
+        run.log.close()
+        name: str = run.container["name"]
+        if ground.runs.get(name) is not run:
+            return
+
+        async def tell() -> None:
+            code, _ = await run.process.wait()
+            self._agent.post(held.uid, Exited(name, run.attempt, code, message=self._message(run, code)))
+
+        self._task(ground.tasks, tell(), f"end of {name}")
+
+    def _message(self, run: Run, code: int) -> str:
+        try:
+            text = run.message_file.read_bytes()[-_MESSAGE:]
+        except OSError:
+            text = b""
+        if not text and code and run.container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+            text = b"".join(line.text for line in list(read_log(run.log.path))[-80:])[-2048:]
+        return text.decode(errors="replace")
+
+    def _stop(self, held: Held, name: str, attempt: int, grace: float) -> None:
+        ground = self.grounds.get(held.uid)
+        run = ground.runs.get(name) if ground is not None else None
+        if ground is None or run is None or run.attempt != attempt:
+            if ground is not None and (starting := ground.starts.pop(name, None)) is not None:
+                starting.cancel()
+            asyncio.get_running_loop().call_soon(self._agent.post, held.uid, Exited(name, attempt, 137))
+            return
+        again = run.stopping is not None
+        if run.stopping is not None:
+            run.stopping.cancel()
+        for task in list(run.tasks):
+            task.cancel()
+        run.stopping = self._task(ground.tasks, self._stopping(held, ground, run, grace, again=again), f"stop {name}")
+
+    async def _stopping(self, held: Held, ground: Ground, run: Run, grace: float, *, again: bool) -> None:
+        time = asyncio.get_running_loop().time
+        deadline = time() + grace
+        hook = dig(run.container, "lifecycle", "preStop")
+        if hook is not None and not again and grace > 0:
+            passed, _ = await act(hook, run.container, ground.facts.ip, self.executor(run), grace)
+            if not passed:
+                path = f"spec.containers{{{run.container['name']}}}"
+                self._agent.report(held, "Warning", "FailedPreStopHook", "PreStopHook failed", path)
+        if grace > 0:
+            left = max(_LEAST_GRACE, deadline - time())
+            run.process.signal(15, sandboxed=self.mode != "plain")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await run.process.wait()
+        run.process.kill()
+
+    # Commands beside a container.
+
+    async def open(
+        self, run: Run, command: Sequence[str], on_output: Callable[[int, bytes], None], *, stdin: bool, tty: bool
+    ) -> Process:
+        """Start a command in a running container; raises `LaunchError` where it has just ended."""
+        env = {**run.env, "TERM": "xterm"} if tty else run.env
+        if self.mode == "plain":
+            cwd = run.directory if os.path.isdir(run.directory) else run.env.get("STEERSMAN_ROOT")
+            _check_command(command[0], env.get("PATH", _PATH), None, [])
+            died = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
+            return await spawn([*died, *command], env, cwd, on_output=on_output, on_exit=_nothing, stdin=stdin, tty=tty)
+        target = await self._inside(run)
+        user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
+        enter = ["nsenter", "--target", str(target), *user, "--mount", "--pid", "--uts", "--ipc", "--root", "--wd"]
+        argv = [*enter, "--", *command]
+        return await spawn(argv, env, None, on_output=on_output, on_exit=_nothing, stdin=stdin, tty=tty)
+
+    async def _inside(self, run: Run) -> int:
+        """The container's own process, once the sandbox stands."""
+        for _ in range(200):
+            for init in children_of(run.process.pid):
+                for app in children_of(init):
+                    return app
+            if run.process.ended:
+                break
+            await asyncio.sleep(0.01)
+        raise LaunchError(f'container not found ("{run.container["name"]}")')
+
+    def executor(self, run: Run) -> Callable[[Sequence[str]], Coroutine[Any, Any, tuple[int, str]]]:
+        """Runs commands in a container to their end: exit code and output."""
+
+        async def execute(command: Sequence[str]) -> tuple[int, str]:
+            output = bytearray()
+
+            def hear(_: int, data: bytes) -> None:
+                output.extend(data)
+
+            try:
+                process = await self.open(run, command, hear, stdin=False, tty=False)
+            except (OSError, LaunchError) as problem:
+                return 126, str(problem)
+            try:
+                code, _ = await process.wait()
+            finally:
+                process.kill()
+            return code, output.decode(errors="replace")
+
+        return execute
+
+    def _task(self, group: set[asyncio.Task[None]], work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        group.add(task)
+        task.add_done_callback(group.discard)
+        task.add_done_callback(_complain)
+        return task
+
+
+class LaunchError(Exception):
+    """A command that cannot be run: RunContainerError."""
+
+
+def _nothing(_: Exit) -> None:
+    pass
+
+
+def _complain(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (problem := task.exception()) is not None:
+        _log.error("a task of a node failed", task=task.get_name(), problem=repr(problem))
+
+
+def _check_command(word: str, path: str, root: Path | None, mounts: Sequence[Mount]) -> None:
+    base = str(root) if root is not None else ""
+    if "/" in word:
+        if any(word.startswith(m.target.rstrip("/") + "/") for m in mounts) or not word.startswith("/"):
+            return
+        found = os.path.lexists(base + word)
+    else:
+        found = any(os.path.lexists(f"{base}{d}/{word}") for d in path.split(":") if d)
+    if not found:
+        where = "no such file or directory" if "/" in word else "executable file not found in $PATH"
+        raise LaunchError(f'failed to create containerd task: exec: "{word}": {where}')
+
+
+def _lay_out(root: Path, mounts: Sequence[Mount], message_file: Path, spec: Mapping[str, Any]) -> Path:
+    """Where nothing can be mounted: a private tree of links, as the container would have seen it."""
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    message = Mount(message_file, spec.get("terminationMessagePath") or "/dev/termination-log")
+    for mount in sorted([*mounts, message], key=lambda m: m.target.count("/")):
+        target = root / mount.target.lstrip("/")
+        if not target.parent.exists():
+            target.parent.mkdir(parents=True)
+        if not target.exists():
+            target.symlink_to(mount.source)
+    return root
