@@ -1,0 +1,326 @@
+"""Admission: the built-in plug-ins, and webhooks that both servers call on the loopback."""
+
+import asyncio
+import base64
+import json
+import ssl
+import tempfile
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from steersman.devcluster.auth import Authority
+
+from .harness import Both, normalise
+
+HOOKS = "/apis/admissionregistration.k8s.io/v1"
+MAPS = "/api/v1/namespaces/{ns}/configmaps"
+
+
+class Hooks:
+    """Webhooks on the loopback. The path says what is answered."""
+
+    def __init__(self) -> None:
+        self.authority = Authority.create("hooks")
+        self.requests: list[dict[str, Any]] = []
+        self.port = 0
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        review = await request.json()
+        asked = review["request"]
+        path = request.path.strip("/")
+        if path == "broken":
+            return web.Response(status=500, text="boom")
+        if path == "missing":
+            return web.Response(status=404)
+        if path == "empty":
+            return web.json_response({})
+        if path == "other":
+            return web.json_response({"apiVersion": "v1", "kind": "Foo"})
+        if path == "status":
+            return web.json_response({"kind": "Status", "message": "mine", "code": 400}, status=400)
+        if path == "slow":
+            await asyncio.sleep(3)
+        self.requests.append(asked)
+        body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+        return web.json_response({**body, "response": {"uid": asked["uid"], **ANSWERS.get(path, {"allowed": True})}})
+
+
+def patch(*operations: dict[str, Any]) -> dict[str, Any]:
+    encoded = base64.b64encode(json.dumps(operations).encode()).decode()
+    return {"allowed": True, "patchType": "JSONPatch", "patch": encoded}
+
+
+ANSWERS: dict[str, dict[str, Any]] = {
+    "warn": {"allowed": True, "warnings": ["careful", "very"]},
+    "deny": {"allowed": False},
+    "deny-message": {"allowed": False, "status": {"message": "no way", "code": 409, "reason": "Conflict"}},
+    "deny-reason": {"allowed": False, "status": {"reason": "Because", "details": {"name": "x"}}},
+    "deny-success": {"allowed": False, "status": {"message": "m", "code": 200, "status": "Success"}},
+    "patch": patch({"op": "add", "path": "/data", "value": {"by": "hook"}}),
+    "patch-label": patch({"op": "add", "path": "/metadata/labels", "value": {"by": "hook"}}),
+    "patch-name": patch({"op": "replace", "path": "/metadata/name", "value": "Bad Name"}),
+    "patch-missing": patch({"op": "remove", "path": "/nope"}),
+    "patch-untyped": {"allowed": True, "patch": "W10="},
+    "patch-undecodable": {"allowed": True, "patch": "ew==", "patchType": "JSONPatch"},
+    "patch-foo": {**patch({"op": "add", "path": "/data", "value": {}}), "patchType": "Foo"},
+    "patch-type": patch({"op": "add", "path": "/data", "value": 5}),
+}
+
+
+@pytest.fixture
+async def hooks() -> AsyncIterator[Hooks]:
+    made = Hooks()
+    pair = made.authority.serving(hosts=["localhost", "127.0.0.1"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(pair.cert_pem + pair.key_pem)
+        file.flush()
+        context.load_cert_chain(file.name)
+    app = web.Application()
+    app.router.add_post("/{path:.*}", made.handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    made.port = runner.addresses[0][1]
+    yield made
+    await runner.cleanup()
+
+
+class Registered:
+    """Registers webhooks for the test's namespace on both servers, and waits until they are called."""
+
+    def __init__(self, both: Both, hooks: Hooks) -> None:
+        self.both = both
+        self.hooks = hooks
+        self._paths: list[str] = []
+
+    def hook(self, path: str, **more: Any) -> dict[str, Any]:
+        bundle = base64.b64encode(self.hooks.authority.cert_pem).decode()
+        return {
+            "name": f"{path}.example.com",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "clientConfig": {"url": f"https://127.0.0.1:{self.hooks.port}/{path}", "caBundle": bundle},
+            "rules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
+            "timeoutSeconds": 1,
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.both.namespace}},
+            **more,
+        }
+
+    async def register(self, kind: str, *webhooks: dict[str, Any]) -> None:
+        resource = f"{HOOKS}/{kind}webhookconfigurations"
+        name = f"{kind}-{self.both.namespace}"
+        # The last one tells when the real server's informer knows of the configuration.
+        probe = self.hook(
+            "probe",
+            rules=[{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"]}],
+        )
+        body = {"metadata": {"name": name}, "webhooks": [*webhooks, probe]}
+        await self.both.each("POST", resource, body)
+        self._paths.append(f"{resource}/{name}")
+        secret = {"metadata": {"generateName": "probe-"}}
+        for server in self.both.servers:
+            async with asyncio.timeout(10):
+                while not self.hooks.requests:
+                    await server.ask("POST", f"/api/v1/namespaces/{self.both.namespace}/secrets?dryRun=All", secret)
+                    await asyncio.sleep(0.01)
+            self.hooks.requests.clear()
+
+    async def close(self) -> None:
+        for path in self._paths:
+            await self.both.each("DELETE", path)
+
+
+@pytest.fixture
+async def registered(both: Both, hooks: Hooks) -> AsyncIterator[Registered]:
+    made = Registered(both, hooks)
+    yield made
+    await made.close()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "allow",
+        "warn",
+        "deny",
+        "deny-message",
+        "deny-reason",
+        "deny-success",
+        "broken",
+        "missing",
+        "empty",
+        "other",
+        "status",
+        "slow",
+        "patch",
+    ],
+)
+async def test_validating_answers_have_the_same_effect(both: Both, registered: Registered, path: str):
+    await registered.register("validating", registered.hook(path))
+    await both.same("POST", MAPS, {"metadata": {"name": "c"}})
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "warn",
+        "deny-message",
+        "broken",
+        "patch",
+        "patch-label",
+        "patch-name",
+        "patch-missing",
+        "patch-untyped",
+        "patch-undecodable",
+        "patch-foo",
+        "patch-type",
+    ],
+)
+async def test_mutating_answers_have_the_same_effect(both: Both, registered: Registered, path: str):
+    await registered.register("mutating", registered.hook(path))
+    await both.same("POST", MAPS, {"metadata": {"name": "c"}})
+
+
+@pytest.mark.parametrize("path", ["broken", "empty", "slow"])
+async def test_failures_may_be_ignored(both: Both, registered: Registered, path: str):
+    await registered.register("validating", registered.hook(path, failurePolicy="Ignore"))
+    answer = await both.same("POST", MAPS, {"metadata": {"name": "c"}})
+    assert answer.code == 201
+
+
+@pytest.mark.parametrize(
+    "config", [{"url": "https://127.0.0.1:1/x"}, {"service": {"name": "nope", "namespace": "default", "path": "/x"}}]
+)
+async def test_a_webhook_that_cannot_be_reached_is_told_alike(
+    both: Both, registered: Registered, config: dict[str, Any]
+):
+    await registered.register("validating", registered.hook("x", clientConfig=config))
+    answer = await both.same("POST", MAPS, {"metadata": {"name": "c"}})
+    assert answer.code == 500
+
+
+async def test_an_unknown_authority_is_told_alike(both: Both, registered: Registered):
+    hook = registered.hook("allow")
+    hook["clientConfig"]["caBundle"] = base64.b64encode(Authority.create("other").cert_pem).decode()
+    await registered.register("validating", hook)
+    await both.same("POST", MAPS, {"metadata": {"name": "c"}})
+
+
+@pytest.mark.parametrize("kind", ["validating", "mutating"])
+async def test_webhooks_are_asked_the_same(both: Both, registered: Registered, kind: str):
+    await registered.register(kind, registered.hook("allow"))
+    steps: list[tuple[str, str, Any]] = [
+        ("POST", f"{MAPS}?fieldManager=fm", {"metadata": {"name": "c", "labels": {"a": "b"}}, "data": {"a": "b"}}),
+        ("PUT", f"{MAPS}/c", {"metadata": {"name": "c"}, "data": {"a": "c"}}),
+        ("POST", f"{MAPS}?dryRun=All", {"metadata": {"generateName": "c-"}}),
+        ("DELETE", f"{MAPS}/c", None),
+    ]
+    seen: list[list[Any]] = []
+    for server in both.servers:
+        for method, path, body in steps:
+            await server.ask(method, path.replace("{ns}", both.namespace), body)
+        seen.append([normalise(request) for request in registered.hooks.requests])
+        registered.hooks.requests.clear()
+    assert seen[0] == seen[1]
+    assert len(seen[0]) == len(steps)
+
+
+async def test_webhooks_are_called_in_order_and_again_when_they_wish(both: Both, registered: Registered):
+    again = {"reinvocationPolicy": "IfNeeded"}
+    hooks = [registered.hook("allow", **again), registered.hook("warn"), registered.hook("patch")]
+    await registered.register("mutating", *hooks)
+    counts: list[int] = []
+    for server in both.servers:
+        await server.ask("POST", MAPS.replace("{ns}", both.namespace), {"metadata": {"name": "c"}})
+        counts.append(len(registered.hooks.requests))
+        registered.hooks.requests.clear()
+    assert counts == [4, 4]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"objectSelector": {"matchLabels": {"a": "b"}}},
+        {"objectSelector": {"matchLabels": {"a": "c"}}},
+        {"rules": [{"operations": ["UPDATE"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}]},
+        {"rules": [{"operations": ["CREATE"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}]},
+        {"matchConditions": [{"name": "a", "expression": "object.metadata.name == 'c'"}]},
+        {"matchConditions": [{"name": "a", "expression": "object.metadata.name == 'd'"}]},
+        {"matchConditions": [{"name": "a", "expression": "object.data.x == '1'"}]},
+        {"matchConditions": [{"name": "a", "expression": "object.data.x == '1'"}], "failurePolicy": "Ignore"},
+        {"sideEffects": "NoneOnDryRun"},
+    ],
+)
+async def test_the_same_writes_are_denied(both: Both, registered: Registered, more: dict[str, Any]):
+    await registered.register("validating", registered.hook("deny", **more))
+    body = {"metadata": {"name": "c", "labels": {"a": "b"}}}
+    await both.same("POST", f"{MAPS}?dryRun=All", body)
+    await both.same("POST", MAPS, body)
+
+
+@pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
+async def test_system_namespaces_stay(both: Both, name: str):
+    answer = await both.same("DELETE", f"/api/v1/namespaces/{name}?dryRun=All")
+    assert answer.code == 403
+
+
+async def test_nothing_is_created_in_a_namespace_that_is_not_there(both: Both):
+    await both.same("POST", "/api/v1/namespaces/nope/configmaps", {"metadata": {"name": "c"}})
+
+
+async def test_a_pod_gets_its_defaults(both: Both):
+    spec = {"containers": [{"name": "a", "image": "i"}]}
+    await both.same("POST", "/api/v1/namespaces/{ns}/pods", {"metadata": {"name": "p"}, "spec": spec})
+    own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+    body = {"metadata": {"name": "q"}, "spec": {**spec, "tolerations": [own]}}
+    await both.same("POST", "/api/v1/namespaces/{ns}/pods", body)
+
+
+@pytest.mark.parametrize(
+    "more", [{"priorityClassName": "nope"}, {"priority": 5}, {"priorityClassName": "system-node-critical"}]
+)
+async def test_priorities_come_from_classes(both: Both, more: dict[str, Any]):
+    spec = {"containers": [{"name": "a", "image": "i"}], **more}
+    await both.same("POST", "/api/v1/namespaces/{ns}/pods", {"metadata": {"name": "p"}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("limit", "resources"),
+    [
+        ({"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "100m", "memory": "1Mi"}}, {}),
+        ({"type": "Container", "max": {"cpu": "1"}}, {"limits": {"cpu": "1500m"}}),
+        ({"type": "Container", "min": {"cpu": "1"}}, {"requests": {"cpu": "500m"}}),
+        ({"type": "Pod", "max": {"memory": "1Gi"}}, {"limits": {"memory": "2Gi"}}),
+        (
+            {"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}},
+            {"limits": {"cpu": "3"}, "requests": {"cpu": "1"}},
+        ),
+    ],
+)
+async def test_limit_ranges_hold(both: Both, limit: dict[str, Any], resources: dict[str, Any]):
+    body = {"metadata": {"name": "limits"}, "spec": {"limits": [limit]}}
+    await both.same("POST", "/api/v1/namespaces/{ns}/limitranges", body)
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "image": "i", "resources": resources}]}}
+    async with asyncio.timeout(10):
+        while True:
+            # The real server learns of a LimitRange a moment later.
+            answer = await both.real.ask("POST", f"/api/v1/namespaces/{both.namespace}/pods?dryRun=All", pod)
+            if answer.code != 201 or "annotations" in answer["metadata"]:
+                break
+            await asyncio.sleep(0.01)
+    await both.same("POST", "/api/v1/namespaces/{ns}/pods", pod)
+
+
+async def test_claims_are_protected(both: Both):
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    body = {"metadata": {"name": "c"}, "spec": spec}
+    await both.same("POST", "/api/v1/namespaces/{ns}/persistentvolumeclaims", body)
+
+
+async def test_new_nodes_are_tainted(both: Both):
+    body = {"metadata": {"name": f"node-{both.namespace}"}}
+    await both.same("POST", "/api/v1/nodes", body)
