@@ -24,6 +24,11 @@ __all__ = ["STRATEGIES", "APIService", "CertificateSigningRequest", "FlowSchema"
 _SPEC = Path("spec")
 
 
+def _fill(obj: Object, field: str, value: Any) -> None:
+    if obj.get(field) is None:
+        obj[field] = value
+
+
 class APIService(Plain):
     namespaced = False
     has_status = True
@@ -176,7 +181,7 @@ class PriorityLevelConfiguration(Plain):
 
     def row(self, obj: Object, now: float) -> list[Any]:
         spec = part(obj, "spec")
-        limited = spec.get("limited") or spec.get("exempt") or {}
+        limited = part(spec, "limited") or part(spec, "exempt")
         queuing = part(part(part(spec, "limited"), "limitResponse"), "queuing")
         shares = limited.get("nominalConcurrencyShares")
         sizes = [queuing.get(field, columns.NONE) for field in ("queues", "handSize", "queueLengthLimit")]
@@ -186,14 +191,14 @@ class PriorityLevelConfiguration(Plain):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         if (limited := spec.get("limited")) is not None:
-            limited.setdefault("nominalConcurrencyShares", 30)
-            limited.setdefault("lendablePercent", 0)
+            _fill(limited, "nominalConcurrencyShares", 30)
+            _fill(limited, "lendablePercent", 0)
             if (queuing := part(limited, "limitResponse").get("queuing")) is not None:
                 for field, value in (("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)):
                     queuing[field] = queuing.get(field) or value
         if (exempt := spec.get("exempt")) is not None:
-            exempt.setdefault("nominalConcurrencyShares", 0)
-            exempt.setdefault("lendablePercent", 0)
+            _fill(exempt, "nominalConcurrencyShares", 0)
+            _fill(exempt, "lendablePercent", 0)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
         super().prepare_create(obj, ctx)

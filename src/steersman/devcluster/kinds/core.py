@@ -63,7 +63,7 @@ class ConfigMap(Plain):
         if size * 4 > _MAX_SIZE:
             size = sum(len(value.encode()) for value in data.values()) + _decoded_size(binary)
             if size > _MAX_SIZE:
-                found.append(check.too_long("", _MAX_SIZE))
+                found.append(check.too_long("[]", _MAX_SIZE))
         return found
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:

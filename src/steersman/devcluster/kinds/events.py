@@ -149,7 +149,9 @@ def legacy_faults(obj: Object, reporter_field: str) -> list[FieldError]:
 
 
 class EventsEvent(Event):
-    """An Event of events.k8s.io/v1, stored as one of core/v1."""
+    """An Event of events.k8s.io/v1, stored as one of core/v1, by whose name it is refused too."""
+
+    status_group = ""
 
     selectable = (*(f"regarding.{field}" for field in _REFERENCE), "reason", "reportingController", "type")
 

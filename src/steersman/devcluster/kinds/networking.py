@@ -199,7 +199,7 @@ class IngressClass(Plain):
 
     def default(self, obj: Object) -> None:
         if (parameters := part(obj, "spec").get("parameters")) is not None:
-            parameters.setdefault("scope", "Cluster")
+            parameters["scope"] = word(parameters, "scope") or "Cluster"
 
     def faults(self, obj: Object) -> list[FieldError]:
         spec = part(obj, "spec")

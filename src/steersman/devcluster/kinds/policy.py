@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from steersman.devcluster.errors import ErrorType, FieldError, field_forbidden, field_invalid, not_supported, required
+from steersman.devcluster.errors import ErrorType, FieldError, field_forbidden, field_invalid, required
 from steersman.devcluster.kinds import columns
 from steersman.devcluster.kinds import meta as metadata
 from steersman.devcluster.kinds import names as check
@@ -133,7 +133,7 @@ def _ordered(path: Path, name: str, values: Mapping[str, Any]) -> list[FieldErro
             "defaultRequest", "default", "defaultRequest",
             "default request value {0} is greater than default limit value {1}",
         ),
-        ("default", "min", "default", "min value {1} is greater than default value {0}"),
+        ("min", "default", "default", "min value {0} is greater than default value {1}"),
         ("default", "max", "default", "default value {0} is greater than max value {1}"),
     )  # fmt: skip
     for low, high, shown, text in pairs:
@@ -172,9 +172,10 @@ class ResourceQuota(Plain):
             path = (_SPEC / "hard").key(name)
             found += _resource_name(path, name)
             found += check.quantity(path, value)
-        scopes = items(part(obj, "spec"), "scopes")
-        found += [not_supported(_SPEC / "scopes", list(scopes), _SCOPES) for scope in scopes if scope not in _SCOPES]
-        return found
+            amount = check.amount(value)
+            if name in _WHOLE and amount is not None and amount.milli() % 1000:
+                found.append(field_invalid(path, str(amount), "must be an integer"))
+        return found + _scopes(part(obj, "spec"))
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
         new, was = (set(items(part(value, "spec"), "scopes")) for value in (obj, old))
@@ -187,21 +188,51 @@ class ResourceQuota(Plain):
         return again if ctx.subresource else again + self.faults(obj) + self.changes(obj, old)
 
 
-_SCOPES = (
-    "BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating",
-    "VolumeAttributesClass",
-)  # fmt: skip
-_STANDARD = frozenset({
-    "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage",
-    "limits.cpu", "limits.memory", "limits.ephemeral-storage", "pods", "resourcequotas", "services",
-    "replicationcontrollers", "secrets", "persistentvolumeclaims", "configmaps", "services.nodeports",
-    "services.loadbalancers", "requests.storage", "storage",
+_COMPUTE = frozenset({
+    "cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory", "pods",
 })  # fmt: skip
+_WHOLE = frozenset({
+    "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
+    "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
+})  # fmt: skip
+_EPHEMERAL = {f"{prefix}ephemeral-storage" for prefix in ("", "requests.", "limits.")}
+_QUOTA = _COMPUTE | _WHOLE | _EPHEMERAL | {"requests.storage"}
+_SCOPES: Mapping[str, frozenset[str]] = {
+    "BestEffort": frozenset({"pods"}),
+    "NotBestEffort": _COMPUTE,
+    "Terminating": _COMPUTE,
+    "NotTerminating": _COMPUTE,
+    "PriorityClass": _COMPUTE,
+    "CrossNamespacePodAffinity": _COMPUTE,
+    "VolumeAttributesClass": frozenset({"persistentvolumeclaims", "requests.storage"}),
+}
+
+
+def _scopes(spec: Object) -> list[FieldError]:
+    path, scopes = _SPEC / "scopes", items(spec, "scopes")
+    found: list[FieldError] = []
+    for scope in scopes:
+        allowed = _SCOPES.get(scope)
+        if allowed is None:
+            found.append(field_invalid(path, scopes, "unsupported scope"))
+        wrong = [name for name in part(spec, "hard") if name in _QUOTA and allowed is not None and name not in allowed]
+        found += [field_invalid(path, scopes, "unsupported scope applied to resource") for _ in wrong]
+    for pair in (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")):
+        if set(pair) <= set(scopes):
+            found.append(field_invalid(path, scopes, "conflicting scopes"))
+    return found
 
 
 def _resource_name(path: Path, name: str) -> list[FieldError]:
-    found = check.qualified_name(path, name)
-    if not found and "/" not in name and name not in _STANDARD:
+    if (
+        (found := check.qualified_name(path, name))
+        or "/" in name
+        or name.startswith(("hugepages-", "requests.hugepages-"))
+    ):
+        return found
+    if name not in _QUOTA and name != "storage":
+        found.append(field_invalid(path, name, "must be a standard resource type or fully qualified"))
+    if name not in _QUOTA:
         found.append(field_invalid(path, name, "must be a standard resource for quota"))
     return found
 

@@ -97,6 +97,8 @@ class Service(Plain):
         service_addresses.allocate(obj, old, ctx)
         obj["status"] = old.get("status", {"loadBalancer": {}})
         _drop_for_type(new, before)
+        if new.get("type") == "ExternalName":
+            new.pop("internalTrafficPolicy", None)
         if new.get("type") != "LoadBalancer":
             obj["status"] = {**obj["status"], "loadBalancer": {}}
 

@@ -268,7 +268,7 @@ class CSIDriver(Plain):
         policies = ("File", "None", "ReadWriteOnceWithFSType")
         found += check.enum(_SPEC / "fsGroupPolicy", policy, policies)
         for mode in items(spec, "volumeLifecycleModes"):
-            found += check.enum(_SPEC / "volumeLifecycleModes", mode, ("Ephemeral", "Persistent"))
+            found += check.enum(_SPEC / "volumeLifecycleModes", mode, ("Persistent", "Ephemeral"))
         return found
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
