@@ -257,3 +257,22 @@ def test_any_json_is_decoded_or_refused(spec, metadata):
         assert decode(again, DEPLOYMENT).unknown == ()
         assert again == obj
         json.dumps(obj)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "text"),
+    [
+        (("spec", "replicas"), "x", "unrecognized type: int32"),
+        (("spec", "replicas"), 1.5, "cannot convert float64 to int32"),
+        (("metadata", "labels"), {"a": 1}, "cannot convert int64 to string"),
+        (("metadata", "labels"), {"a": 1.5}, "unrecognized type: string"),
+        (("metadata", "labels"), "x", "cannot restore map from string"),
+        ((*SPEC, "containers"), {}, "cannot restore slice from map"),
+        (("spec",), 5, "cannot restore struct from: int64"),
+        (("metadata", "creationTimestamp"), 5, "json: cannot unmarshal number into Go value of type string"),
+    ],
+)
+def test_gos_converter_has_texts_of_its_own(path, value, text):
+    obj = deployment()
+    put(obj, path, value)
+    assert decode(obj, DEPLOYMENT).converted == text

@@ -2,6 +2,7 @@
 
 from steersman.devcluster.fields.apply import LAST_APPLIED, apply, unconvertible
 from steersman.devcluster.fields.managers import invalid_entries
+from steersman.devcluster.fields.scale import from_scale, to_scale
 from steersman.devcluster.fields.sets import EMPTY, FieldSet
 from steersman.devcluster.fields.tracking import Versions, settle, track
 
@@ -11,8 +12,10 @@ __all__ = [
     "FieldSet",
     "Versions",
     "apply",
+    "from_scale",
     "invalid_entries",
     "settle",
+    "to_scale",
     "track",
     "unconvertible",
 ]
