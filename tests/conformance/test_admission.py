@@ -86,7 +86,12 @@ async def hooks() -> AsyncIterator[Hooks]:
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
     made.port = runner.addresses[0][1]
     yield made
+    # The servers keep their connections open; a TLS farewell would outlive the test's loop.
+    for connection in runner.server.connections if runner.server is not None else ():
+        if connection.transport is not None:
+            connection.transport.abort()
     await runner.cleanup()
+    await asyncio.sleep(0)
 
 
 class Registered:
@@ -223,6 +228,10 @@ async def test_webhooks_are_asked_the_same(both: Both, registered: Registered, k
     for server in both.servers:
         for method, path, body in steps:
             await server.ask(method, path.replace("{ns}", both.namespace), body)
+        for request in registered.hooks.requests:
+            request["userInfo"].pop("extra", None)  # the id of the credential
+            if request["object"] and "generateName" in request["object"]["metadata"]:
+                request.pop("name", None)
         seen.append([normalise(request) for request in registered.hooks.requests])
         registered.hooks.requests.clear()
     assert seen[0] == seen[1]
