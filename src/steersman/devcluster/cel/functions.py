@@ -38,6 +38,8 @@ _UINT_MAX = 2**64 - 1
 
 def no_overload(name: str, *args: Any) -> CelError:
     """The error of a call that no overload takes."""
+    if name[0] in "_-!@":
+        return CelError("no such overload")
     return CelError(f"no such overload: {name}({', '.join(map(type_name, args))})")
 
 

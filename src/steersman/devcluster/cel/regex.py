@@ -37,8 +37,22 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     """A compiled expression to `search` with; raises ValueError where it is none."""
     try:
         return re.compile(go_pattern(pattern), re.ASCII)
-    except (re.error, RecursionError, OverflowError) as error:
+    except re.error as error:
+        raise ValueError(_go_error(pattern, error)) from error
+    except (RecursionError, OverflowError) as error:
         raise ValueError(str(error)) from error
+
+
+def _go_error(pattern: str, error: re.error) -> str:
+    """What Go says of a bad expression, for the faults that people make."""
+    if "missing )" in error.msg:
+        return f"missing closing ): `{pattern}`"
+    if "unbalanced parenthesis" in error.msg:
+        return f"unexpected ): `{pattern}`"
+    if "nothing to repeat" in error.msg:
+        at = error.pos or 0
+        return f"missing argument to repetition operator: `{error.pattern[at : at + 1]!s}`"
+    return error.msg
 
 
 @lru_cache(maxsize=64)
@@ -125,6 +139,7 @@ class _Rewriter:
         return self._put(f"(?{wanted}:", flags.end())
 
     def _class(self) -> None:
+        start = self.at
         self._put("[", 1)
         if self.text[self.at : self.at + 1] == "^":
             self._put("^", 1)
@@ -146,7 +161,7 @@ class _Rewriter:
             else:
                 self._put(char, 1)
             first = False
-        raise ValueError("missing closing ]")
+        raise ValueError(f"missing closing ]: `{self.text[start:]}`")
 
     def _escape(self, *, in_class: bool) -> None:
         rest = self.text[self.at + 1 :]

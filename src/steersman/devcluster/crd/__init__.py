@@ -4,8 +4,10 @@
 is the definition's own kind; `lifecycle` claims names and establishes; `convert` asks conversion webhooks.
 """
 
+from steersman.devcluster.crd.conversion import convert, needs_webhook
 from steersman.devcluster.crd.definition import DefinitionStrategy
 from steersman.devcluster.crd.lifecycle import FINALIZER, accept, deleting, deletion_progress, established
+from steersman.devcluster.crd.openapi import published_schema, published_schemas
 from steersman.devcluster.crd.resources import resource_types, storage_version, strategies
 from steersman.devcluster.crd.scale import ScalePaths
 from steersman.devcluster.crd.strategy import CustomStrategy
@@ -16,9 +18,13 @@ __all__ = [
     "DefinitionStrategy",
     "ScalePaths",
     "accept",
+    "convert",
     "deleting",
     "deletion_progress",
     "established",
+    "needs_webhook",
+    "published_schema",
+    "published_schemas",
     "resource_types",
     "storage_version",
     "strategies",

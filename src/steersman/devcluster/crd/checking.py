@@ -29,6 +29,7 @@ Schema: TypeAlias = Mapping[str, Any]
 Check: TypeAlias = Callable[[Any], bool]
 
 _INT32 = (-(2**31), 2**31 - 1)
+_WHOLE_FLOAT = 2**53 - 1
 _FLOAT32_MAX = 3.4028235677973366e38
 
 
@@ -235,7 +236,7 @@ def _number(schema: Schema, typed: bool, *, integer: bool) -> Check:
     def check(value: Any) -> bool:
         if exact:
             if type(value) is not int:
-                if type(value) is not float or not _integral(value):
+                if type(value) is not float or not value.is_integer() or abs(value) > _WHOLE_FLOAT:
                     return False
         elif type(value) is not int and type(value) is not float:
             return False

@@ -187,11 +187,15 @@ def _number(schema: Schema, value: float, path: str) -> _Result:
     result = _Result()
     types, shape = types_of(schema), usable_format(schema)
     kind = types[0] if len(types) == 1 and types[0] in ("integer", "number") else ""
-    if not _in_range(value, kind, shape if kind else ""):
-        what = f"with format {shape}" if kind and shape else "(default format)"
+    if kind and not _in_range(value, kind, shape):
+        what = f"with format {shape}" if shape else "(default format)"
         result.add(_general(f"Checked value must be of type {kind} {what} in {path}"))
     low, high, factor = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
-    if factor is not None and not multiple_of(value, factor):
+    whole = int(factor) if factor is not None and isinstance(value, int) else factor
+    if whole is not None and whole <= 0:
+        text = f"factor MultipleOf declared for {path} must be positive: {_shown(whole)}"
+        result.add(_invalid(path, text, whole))
+    elif factor is not None and not multiple_of(value, factor):
         shown = str(int(factor)) if isinstance(value, int) else go_float(factor)
         result.add(_invalid(path, f"{_place(path)} should be a multiple of {shown}", value))
     if low is not None:
@@ -211,8 +215,9 @@ def _number(schema: Schema, value: float, path: str) -> _Result:
 
 
 def _in_range(value: float, kind: str, shape: str) -> bool:
-    if kind == "integer" and shape == "int32":
-        return -(2**31) <= value <= 2**31 - 1
+    if kind == "integer":
+        bits = 31 if shape == "int32" else 63
+        return (isinstance(value, int) or value.is_integer()) and -(2**bits) <= value <= 2**bits - 1
     if kind == "number" and shape == "float":
         return abs(value) <= 3.4028235677973366e38
     return True

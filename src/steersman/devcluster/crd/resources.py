@@ -52,7 +52,7 @@ def resource_types(definition: Object) -> list[ResourceType]:
         if strategy.has_status:
             doors["status"] = Subresource()
         if strategy.scale is not None:
-            doors["scale"] = Subresource()
+            doors["scale"] = Subresource(group="autoscaling", version="v1", kind="Scale")
         found.append(
             ResourceType(
                 group=spec["group"],
@@ -68,6 +68,7 @@ def resource_types(definition: Object) -> list[ResourceType]:
                 categories=tuple(names.get("categories") or ()),
                 subresources=doors,
                 storage_version=storage_version(definition),
+                definition=definition,
             )
         )
     return found

@@ -21,6 +21,7 @@ from steersman.devcluster.objects import Path
 
 __all__ = ["Rule", "RuleFault", "Rules", "compile_rules", "field_path"]
 
+_ROOT = Path("")
 _MESSAGE_LIMIT = 5 * 1024
 _REASONS = {
     "FieldValueForbidden": ErrorType.FORBIDDEN,
@@ -86,7 +87,8 @@ class Rule:
             return
         place = Path(f"{path}{self.path}" if path else self.path.removeprefix(".")) if self.path else path
         omitted = self.schema_type in ("object", "array")
-        found.append(_error(self.reason, place, value, self._detail(scope), omit=omitted))
+        detail = "" if self.reason is ErrorType.DUPLICATE else self._detail(scope)
+        found.append(_error(self.reason, place, value, detail, omit=omitted))
 
     def _old(self, old: Any) -> Any:
         if not self.optional:
@@ -137,7 +139,7 @@ class Rules:
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
 
-    def validate(self, obj: Any, old: Any, path: Path = Path("")) -> list[FieldError]:
+    def validate(self, obj: Any, old: Any, path: Path = _ROOT) -> list[FieldError]:
         """What the rules say of a value; `old` is ABSENT on create."""
         found: list[FieldError] = []
         self._walk(path, obj, old, False, found)

@@ -6,7 +6,6 @@ their node. Costs of rules are not estimated: what the API server refuses as too
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +14,10 @@ from typing import Any, cast
 from steersman.devcluster.cel.gotext import go_value
 from steersman.devcluster.cel.types import from_schema
 from steersman.devcluster.crd.checking import Schema, compile_check, same
+from steersman.devcluster.crd.correlation import ABSENT
 from steersman.devcluster.crd.embedded import compile_embedded
 from steersman.devcluster.crd.explaining import explain
+from steersman.devcluster.crd.internal_form import shown_rule, shown_schema
 from steersman.devcluster.crd.rules import Rule, RuleFault, compile_rules, field_path
 from steersman.devcluster.crd.shaping import copy_json, prune
 from steersman.devcluster.crd.structural import structural_errors
@@ -75,10 +76,10 @@ def schema_errors(schema: Schema, path: Path, *, status: bool) -> list[FieldErro
         found += _root_fields(schema, path)
     if schema.get("nullable") is True:
         found.append(field_forbidden(at / "nullable", "nullable cannot be true at the root"))
-    unfit = structural_errors(at, schema)
-    wrong = unfit or _defaults(schema, at, root=True)
+    known = not _unsupported(schema)
+    wrong = (structural_errors(at, schema) or _defaults(schema, at, root=True)) if known else []
     found += wrong
-    found += _node(schema, at, _Where(rules=not wrong, root=True))
+    found += _node(schema, at, _Where(rules=known and not wrong, root=True))
     return found
 
 
@@ -90,8 +91,19 @@ def _root_fields(schema: Schema, path: Path) -> list[FieldError]:
         if value not in (None, "", False, [], {}) and name not in _ROOT_NAMES:
             allowed = f"[{' '.join(_AT_ROOT)}]"
             text = f"only {allowed} fields are allowed at the root of the schema if the status subresource is enabled"
-            return [field_invalid(path / "openAPIV3Schema", dict(schema), text)]
+            return [FieldError(ErrorType.INVALID, path / "openAPIV3Schema", None, text, shown_schema(schema))]
     return []
+
+
+def _unsupported(schema: Schema) -> bool:
+    """Whether a keyword below keeps the schema from being looked at as a structure."""
+    if any(schema.get(name) for name, _ in _UNSUPPORTED) or isinstance(schema.get("items"), list):
+        return True
+    inner = [*_properties(schema).values()]
+    inner += [node for name in ("items", "additionalProperties", "not") if (node := _mapping(schema, name)) is not None]
+    for name in ("allOf", "anyOf", "oneOf"):
+        inner += cast("Sequence[Schema]", schema.get(name) or ())
+    return any(map(_unsupported, inner))
 
 
 def _mapping(schema: Schema, name: str) -> Schema | None:
@@ -319,7 +331,7 @@ def _rules(schema: Schema, path: Path, where: _Where) -> list[FieldError]:
         try:
             compiled = Rule(rule, kind, cast(str, schema.get("type") or ""))
         except RuleFault as error:
-            found.append(FieldError(ErrorType.INVALID, at / error.part, None, str(error), _shown_rule(rule)))
+            found.append(FieldError(ErrorType.INVALID, at / error.part, None, str(error), shown_rule(rule)))
             continue
         if compiled.transition:
             if where.uncorrelated is not None:
@@ -329,20 +341,6 @@ def _rules(schema: Schema, path: Path, where: _Where) -> list[FieldError]:
             text = "may not be set if oldSelf is not used in rule"
             found.append(field_invalid(at / "optionalOldSelf", rule["optionalOldSelf"], text))
     return found
-
-
-def _shown_rule(rule: Mapping[str, Any]) -> str:
-    """A rule as Go's internal type prints as JSON."""
-    fields = {
-        "Rule": rule.get("rule") or "",
-        "Message": rule.get("message") or "",
-        "MessageExpression": rule.get("messageExpression") or "",
-        "Reason": rule.get("reason"),
-        "FieldPath": rule.get("fieldPath") or "",
-        "OptionalOldSelf": rule.get("optionalOldSelf"),
-    }
-    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _defaults(schema: Schema, path: Path, *, root: bool = False, in_meta: bool = False) -> list[FieldError]:
@@ -377,5 +375,6 @@ def _default(schema: Schema, default: Any, at: Path, *, embedded: bool) -> list[
         except RuleFault:
             return found  # The rule's own place reports it.
         if rules is not None:
-            wrong += rules.validate(default, default, at)
+            # As a new value, and, for the rules that compare, as an unchanged one.
+            wrong += rules.validate(default, ABSENT, at) + rules.validate(default, default, at)
     return found + wrong
