@@ -17,6 +17,8 @@ from steersman.testing.controlplane import ControlPlane
 from .cases import CASES
 
 RECORDED = Path(__file__).parent / "recorded.json"
+TABLES = Path(__file__).parent / "recorded_tables.json"
+TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _NOW = re.compile(r"20(2[1-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
@@ -32,8 +34,9 @@ def fixed(value: Any) -> Any:
     return made
 
 
-async def record() -> list[dict[str, Any]]:
+async def record() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     records: list[dict[str, Any]] = []
+    tables: list[dict[str, Any]] = []
     with ControlPlane.start(controller_manager=False, scheduler=False) as plane:
         plane.create_namespace("t")
         async with _server("real", plane) as server:
@@ -47,7 +50,20 @@ async def record() -> list[dict[str, Any]]:
                 answer = await server.ask(case.method, case.path, body)
                 entry |= {"code": answer.code, "answer": fixed(answer.body), "warnings": list(answer.warnings)}
                 records.append(shortened(entry))
-    return records
+            for path in sorted({case.path for case in CASES if case.method == "POST"}):
+                answer = await server.ask("GET", f"{path}?includeObject=Object", headers=TABLE)
+                tables.append({"path": path, "columns": _columns(answer.body), "rows": _rows(answer.body)})
+    return records, tables
+
+
+def _columns(table: Any) -> list[dict[str, Any]]:
+    return [{key: value for key, value in item.items() if key != "description"} for item in table["columnDefinitions"]]
+
+
+def _rows(table: Any) -> list[dict[str, Any]]:
+    """At most eight of each kind; those that the server made for itself say little new."""
+    rows = [{"cells": row["cells"], "object": fixed(row["object"])} for row in table["rows"] or []]
+    return shortened([row for row in rows if "bootstrapping" not in str(row["object"])][:8])
 
 
 def shortened(entry: Any) -> Any:
@@ -61,6 +77,12 @@ def shortened(entry: Any) -> Any:
     return entry
 
 
+def _write(path: Path, entries: list[dict[str, Any]]) -> None:
+    lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries)
+    path.write_text(f"[\n{lines}\n]\n")
+
+
 if __name__ == "__main__":
-    lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in asyncio.run(record()))
-    RECORDED.write_text(f"[\n{lines}\n]\n")
+    answers, listed = asyncio.run(record())
+    _write(RECORDED, answers)
+    _write(TABLES, listed)

@@ -14,8 +14,9 @@ from steersman.devcluster.kinds.meta import keep_system_fields, validate_metadat
 from steersman.devcluster.objects import Object, dig, meta, name_of
 from steersman.devcluster.objects import Path as FieldPath
 from steersman.devcluster.schema import builtin, decode
-from steersman.devcluster.strategy import User, WriteContext
+from steersman.devcluster.strategy import Strategy, User, WriteContext
 
+TABLES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "recorded_tables.json").read_text())
 RECORDS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "recorded.json").read_text())
 KINDS = {
     "configmaps": "ConfigMap", "secrets": "Secret", "serviceaccounts": "ServiceAccount", "namespaces": "Namespace",
@@ -38,6 +39,7 @@ KINDS = {
 }  # fmt: skip
 PROTECTION = ("kubernetes.io/pv-protection", "kubernetes.io/pvc-protection")
 NOT_READY = "node.kubernetes.io/not-ready"
+AGES = ("Age", "Last Seen", "First Seen", "Created At")
 NOW = "2026-01-01T00:00:00Z"
 
 
@@ -68,16 +70,26 @@ class Stored:
         return list(self.services.values()) if resource == "services" else []
 
 
+def _split(path: str) -> tuple[str, str, bool, list[str]]:
+    """Group, version, whether namespaced, and resource, name and sub-resource."""
+    parts = path.strip("/").split("/")
+    group, version = ("", parts[1]) if parts[0] == "api" else (parts[1], parts[2])
+    rest = parts[2:] if parts[0] == "api" else parts[3:]
+    namespaced = rest[0] == "namespaces" and len(rest) > 2 and rest[1] == "t"
+    return group, version, namespaced, rest[2:] if namespaced else rest
+
+
+def _strategy(path: str) -> Strategy:
+    group, version, _, rest = _split(path)
+    return strategy_for(group, version, KINDS[rest[0]])
+
+
 class Replay:
     """One record, played to the strategies."""
 
     def __init__(self, index: int) -> None:
         self.record = _restored(RECORDS[index])
-        parts = self.record["path"].strip("/").split("/")
-        self.group, self.version = ("", parts[1]) if parts[0] == "api" else (parts[1], parts[2])
-        rest = parts[2:] if parts[0] == "api" else parts[3:]
-        self.namespaced = rest[0] == "namespaces" and len(rest) > 2 and rest[1] == "t"
-        rest = rest[2:] if self.namespaced else rest
+        self.group, self.version, self.namespaced, rest = _split(self.record["path"])
         self.kind, self.subresource = KINDS[rest[0]], rest[2] if len(rest) > 2 else ""
         self.strategy = strategy_for(self.group, self.version, self.kind)
         self.context = WriteContext(
@@ -201,6 +213,19 @@ def test_a_warning_is_the_api_servers(index: int):
     assert [f'299 - "{text}"'.replace('"', "") for text in found] == [
         text.replace('\\"', "").replace('"', "") for text in replay.record["warnings"]
     ]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table["path"].split("/", 2)[-1])
+def test_a_table_is_the_api_servers(table: dict[str, Any]):
+    strategy = _strategy(table["path"])
+    shown = [{"name": c.name, "type": c.type, "format": c.format, "priority": c.priority} for c in strategy.columns]
+    assert shown == table["columns"]
+    for row in _restored(table["rows"]):
+        found = strategy.row(row["object"], 1767225600.0)
+        assert len(found) == len(row["cells"])
+        for column, cell, expected in zip(strategy.columns, found, row["cells"], strict=True):
+            if column.name not in AGES:
+                assert (column.name, cell) == (column.name, expected)
 
 
 @pytest.mark.parametrize("index", range(len(RECORDS)), ids=lambda index: f"{index} {_title(RECORDS[index])}")
