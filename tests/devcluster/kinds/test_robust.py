@@ -27,6 +27,7 @@ WORDS = (
     "ExternalName", "Local", "Resource", "Object", "Container", "Pod", "kubernetes.io/tls", "https://x/y", "é", "*",
     "Namespace", "ServiceAccount", "User", "Limited", "Bound", "ReadWriteOnce", "{", "system-x", "-", "%",
 )  # fmt: skip
+METRICS = ("[1]", "{", '[{"type":"Pods","pods":{}}]')
 SCALARS: dict[str, Any] = {
     "string": WORDS,
     "boolean": (True, False),
@@ -69,7 +70,7 @@ def make(kind: registry.Kind, chance: random.Random, name: str) -> Object:
     obj["metadata"] = {
         "name": name, "namespace": "t", "uid": "u", "resourceVersion": "1",
         "labels": {chance.choice(WORDS): chance.choice(WORDS)},
-        "annotations": {"autoscaling.alpha.kubernetes.io/metrics": chance.choice(("[1]", "{", '[{"type":"Pods","pods":{}}]'))},
+        "annotations": {"autoscaling.alpha.kubernetes.io/metrics": chance.choice(METRICS)},
     }  # fmt: skip
     found = decode(obj, builtin(group, version, title))
     assert not found.mismatch, found.mismatch
@@ -103,9 +104,9 @@ def test_a_strategy_takes_whatever_decodes(kind: registry.Kind, seed: int):
         assert old == before
         strategy.warnings(obj, old, context)
         assert set(strategy.fields(obj)) == set(strategy.selectable)
-        assert len(strategy.row(obj, 0.0)) == len(strategy.columns)
+        assert len(strategy.row(obj, 0.0)) >= len(strategy.columns)
         assert strategy.from_storage(strategy.to_storage(obj))["kind"] == kind[2]
-    assert set(refusals) <= {422, 500} - ({500} if kind[2] != "Service" else set())
+    assert set(refusals) <= {422}
 
 
 def test_every_kind_of_the_room_is_one_the_schema_knows():

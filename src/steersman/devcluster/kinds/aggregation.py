@@ -181,7 +181,7 @@ class PriorityLevelConfiguration(Plain):
 
     def row(self, obj: Object, now: float) -> list[Any]:
         spec = part(obj, "spec")
-        limited = part(spec, "limited") or part(spec, "exempt")
+        limited = part(spec, "limited")
         queuing = part(part(part(spec, "limited"), "limitResponse"), "queuing")
         shares = limited.get("nominalConcurrencyShares")
         sizes = [queuing.get(field, columns.NONE) for field in ("queues", "handSize", "queueLengthLimit")]

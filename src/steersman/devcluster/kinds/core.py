@@ -47,8 +47,8 @@ class ConfigMap(Plain):
     columns = (columns.NAME, Column("Data", description="How many entries."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        size = len(items(obj, "data")) + len(items(obj, "binaryData"))
-        return [columns.name(obj), str(size), columns.age(obj, now)]
+        size = len(part(obj, "data")) + len(part(obj, "binaryData"))
+        return [columns.name(obj), size, columns.age(obj, now)]
 
     def faults(self, obj: Object) -> list[FieldError]:
         data: Mapping[str, str] = part(obj, "data")
@@ -85,7 +85,7 @@ class Secret(Plain):
         return {"type": word(obj, "type")}
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        return [columns.name(obj), word(obj, "type"), str(len(items(obj, "data"))), columns.age(obj, now)]
+        return [columns.name(obj), word(obj, "type"), len(part(obj, "data")), columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
         if texts := obj.pop("stringData", None):

@@ -114,7 +114,7 @@ class Event(Plain):
             ", ".join(origin) if origin[1] else origin[0],
             word(obj, "message").strip(),
             first,
-            str(count),
+            count,
             columns.name(obj),
         ]
 

@@ -374,7 +374,9 @@ class IPAddress(Plain):
         parent = part(part(obj, "spec"), "parentRef")
         names = [word(parent, field) for field in ("group", "resource", "namespace", "name")]
         resource = f"{names[1]}.{names[0]}" if names[0] else names[1]
-        return [columns.name(obj), "/".join(filter(None, [resource, names[2], names[3]]))]
+        # The age has no column, as it has none in the API server.
+        shown = "/".join(filter(None, [resource, names[2], names[3]]))
+        return [columns.name(obj), shown, columns.age(obj, now)]
 
     def faults(self, obj: Object) -> list[FieldError]:
         parent = part(obj, "spec").get("parentRef")

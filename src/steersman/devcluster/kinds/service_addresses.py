@@ -70,7 +70,8 @@ def allocate(obj: Object, old: Object | None, ctx: WriteContext) -> None:
         if not (port := spec.get("healthCheckNodePort")):
             spec["healthCheckNodePort"] = _free_port(taken, ctx)
         elif (text := _port_refusal(port, taken)) is not None:
-            raise internal(f"failed to allocate requested HealthCheck NodePort {port}: {text}")
+            # The API server answers 500 here; what a client sent wrong is no internal error.
+            raise _refused(obj, [field_invalid(_SPEC / "healthCheckNodePort", port, text)])
 
 
 def _settled(spec: Object, before: Object) -> bool:
