@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steersman.devcluster.errors import APIError
 from steersman.devcluster.fields import settle, track
 from steersman.devcluster.schema import builtin, custom, decode
 
@@ -235,3 +236,34 @@ def test_every_field_has_one_updater_and_it_is_who_changed_it_last(writes):
     }
     if "managedFields" in obj["metadata"]:
         assert found == expected
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "f:a", "k:{}", "."]
+            ),
+            inner | st.sampled_from(["Apply", "Update", "FieldsV1", "v1"]),
+        )
+    ),
+    max_leaves=10,
+)
+
+
+@given(JSON | st.lists(JSON))
+def test_whatever_a_client_sends_as_entries_is_taken_or_ignored(entries):
+    foo = custom(None)
+    created = write(None, {"metadata": {"name": "x"}, "spec": {"n": 1}}, "creator", type=foo)
+    sent = {"metadata": {"name": "x", "managedFields": entries}, "spec": {"n": 2}}
+    assert "editor" in owners(write(created, sent, "editor", 1, type=foo)) or entries in ([{}], [None])
+
+
+def test_objects_that_are_too_deep_are_refused():
+    deep = {}
+    for _ in range(5000):
+        deep = {"a": deep}
+    with pytest.raises(APIError, match="exceeded max depth"):
+        track(None, {"metadata": {}, "spec": deep}, custom(None), manager="m", api_version="v1", time=time(0))

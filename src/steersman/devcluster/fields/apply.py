@@ -30,6 +30,7 @@ from steersman.devcluster.fields.sets import (
 from steersman.devcluster.fields.tracking import STRIPPED, Changes, Versions, changes, new_object
 from steersman.devcluster.fields.walk import owned, remove
 from steersman.devcluster.objects import Object, annotations_of, dig, meta
+from steersman.devcluster.schema.depth import bounded
 from steersman.devcluster.schema.types import Type
 
 __all__ = ["LAST_APPLIED", "apply", "unconvertible"]
@@ -62,6 +63,7 @@ class _Request:
     versions: Versions | None
 
 
+@bounded
 def apply(
     live: Object | None,
     applied: Object,

@@ -62,10 +62,10 @@ def decode(entries: Any, *, trusted: bool = False) -> list[Manager]:
         if not trusted:
             _check(entry, index)
         manager = Manager(
-            entry.get("manager", ""),
+            entry.get("manager") or "",
             entry["operation"],
             entry["apiVersion"],
-            entry.get("subresource", ""),
+            entry.get("subresource") or "",
             entry.get("time") or "",
             (entry.get("fieldsV1") or {}) if trusted else parse(entry.get("fieldsV1")),
         )
@@ -74,6 +74,9 @@ def decode(entries: Any, *, trusted: bool = False) -> list[Manager]:
 
 
 def _check(entry: Object, index: int) -> None:
+    for name in ("manager", "time", "subresource", "apiVersion", "fieldsType"):
+        if not isinstance(entry.get(name) or "", str):
+            raise InvalidFieldsError(f"{name} must be a string")
     if entry.get("operation") not in ("Apply", "Update"):
         raise InvalidFieldsError("operation must be `Apply` or `Update`")
     if not entry.get("apiVersion"):
@@ -91,6 +94,8 @@ def invalid_entries(entries: Any) -> str:
         decode(entries)
     except InvalidFieldsError as error:
         return str(error)
+    except (AttributeError, TypeError):
+        return "entries must be objects"
     return ""
 
 
@@ -142,4 +147,6 @@ def cap(managers: list[Manager]) -> list[Manager]:
 
 def is_reset(entries: Any) -> bool:
     """Whether a client asks to forget all managers: an empty list, or one empty entry."""
-    return entries is not None and (not entries or (len(entries) == 1 and not entries[0]))
+    if entries is None:
+        return False
+    return not entries or (len(entries) == 1 and entries[0] in ({}, None))

@@ -25,6 +25,7 @@ from steersman.devcluster.fields.sets import (
 from steersman.devcluster.fields.walk import child_type, compare_entries
 from steersman.devcluster.objects import Object, meta
 from steersman.devcluster.schema.decode import zero
+from steersman.devcluster.schema.depth import bounded
 from steersman.devcluster.schema.types import Type
 
 __all__ = ["STRIPPED", "Changes", "Versions", "changes", "new_object", "settle", "track"]
@@ -47,6 +48,7 @@ STRIPPED: FieldSet = {
 """What no manager ever owns."""
 
 
+@bounded
 def track(
     before: Object | None,
     after: Object,
@@ -92,9 +94,9 @@ def track(
 
 def _given(given: list[Object], stored: list[Object]) -> list[Manager]:
     """The entries that a client sends, where they are valid; else those that are stored."""
-    if is_reset(given):
-        return []
     try:
+        if is_reset(given):
+            return []
         entries = decode(given)
     except (InvalidFieldsError, KeyError, AttributeError, TypeError):
         entries = []

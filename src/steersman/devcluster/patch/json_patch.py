@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, cast
 
 from steersman.devcluster.errors import APIError, bad_request, too_large
 from steersman.devcluster.objects import Object
+from steersman.devcluster.schema.depth import bounded
 from steersman.devcluster.schema.scalars import described
 
 __all__ = ["MAX_OPERATIONS", "json_patch", "unknown_fields", "unprocessable"]
@@ -31,6 +32,7 @@ class _RefusedError(Exception):
     """An operation that does not apply; its text is the answer's."""
 
 
+@bounded
 def json_patch(doc: Object, ops: Any) -> Any:
     """The document after all operations in order.
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from steersman.devcluster.errors import bad_request
 from steersman.devcluster.objects import Object
+from steersman.devcluster.schema.depth import bounded
 from steersman.devcluster.schema.scalars import described
 
 __all__ = ["merge_patch"]
@@ -16,6 +17,7 @@ __all__ = ["merge_patch"]
 _GO_MAP = "map[string]interface {}"
 
 
+@bounded
 def merge_patch(doc: Object, patch: Any) -> Any:
     """The document after the patch: null removes, maps merge, everything else replaces.
 

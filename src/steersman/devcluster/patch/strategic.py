@@ -12,6 +12,7 @@ from steersman.devcluster.errors import APIError, bad_request
 from steersman.devcluster.objects import Object
 from steersman.devcluster.patch.go import go_text
 from steersman.devcluster.patch.json_patch import unprocessable
+from steersman.devcluster.schema.depth import bounded
 from steersman.devcluster.schema.scalars import described
 from steersman.devcluster.schema.types import ANY, Type
 
@@ -24,6 +25,7 @@ _ORDER = "$setElementOrder"
 _GO_TYPES = {dict: "map[string]interface {}", list: "[]interface {}", str: "string", bool: "bool", int: "int64"}
 
 
+@bounded
 def strategic(doc: Object, patch: Any, type: Type) -> Object:
     """The document after the patch, merged by the patch strategies of `type`.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from steersman.devcluster.objects import Object
+from steersman.devcluster.schema.depth import bounded
 from steersman.devcluster.schema.scalars import SCALARS, MismatchError, described
 from steersman.devcluster.schema.types import Type
 
@@ -36,6 +37,7 @@ class Decoded:
 _CLEAN = Decoded()
 
 
+@bounded
 def decode(obj: Object, type: Type) -> Decoded:
     """Bring an object into the form in which the API server would write it, in place.
 
@@ -222,7 +224,10 @@ def loads(data: bytes) -> tuple[Any, bool]:
             repeated = True
         return obj
 
-    return json.loads(data, object_pairs_hook=pairs), repeated
+    try:
+        return json.loads(data, object_pairs_hook=pairs), repeated
+    except RecursionError:
+        raise ValueError("exceeded max depth") from None
 
 
 def duplicate_fields(data: bytes) -> list[str]:
@@ -238,6 +243,7 @@ def strict_errors(data: bytes, type: Type) -> list[str]:
     return _strict(data, type)
 
 
+@bounded
 def _strict(data: bytes, type: Type | None) -> list[str]:
     found: list[str] = []
     _walk(json.loads(data, object_pairs_hook=_Pairs), type, "", found)
