@@ -12,6 +12,7 @@ from steersman.devcluster.admission import limits, plugins
 from steersman.devcluster.admission.calling import WebhookCaller
 from steersman.devcluster.admission.lookups import Lookups
 from steersman.devcluster.admission.matching import Equivalents
+from steersman.devcluster.admission.policies import Policies
 from steersman.devcluster.admission.serviceaccount import default_service_account, require_service_account
 from steersman.devcluster.admission.webhooks import MutatingRound, WebhookAdmission
 from steersman.devcluster.admission.write import CREATE, UPDATE, Write
@@ -67,9 +68,8 @@ class Admission:
     ) -> None:
         self.lookups = Lookups(reader)
         self.caller = WebhookCaller(reader, services)
-        self.webhooks = WebhookAdmission(
-            reader, self.lookups, self.caller, equivalents=equivalents, authorizer=authorizer
-        )
+        self.webhooks = WebhookAdmission(reader, self.lookups, self.caller, equivalents=equivalents)
+        self.policies = Policies(reader, self.lookups, equivalents)
         off: set[_Plugin] = set()
         if not taint_nodes:
             off.add(plugins.not_ready_taint)
@@ -86,6 +86,7 @@ class Admission:
         """An object was written or deleted."""
         if group == "admissionregistration.k8s.io":
             self.webhooks.changed(resource)
+            self.policies.changed(resource)
         else:
             self.lookups.changed(resource, namespace, name)
 
@@ -102,10 +103,11 @@ class Admission:
                 plugin(write, self.lookups)
 
     def validate_now(self, write: Write) -> None:
-        """The built-in plug-ins that judge the finished object. Raises `APIError`."""
+        """The built-in plug-ins and the policies, which judge the finished object. Raises `APIError`."""
         for plugin in self._validators.get((write.operation, write.group, write.resource), ()):
             if not write.subresource:
                 plugin(write, self.lookups)
+        self.policies.check(write)
 
     async def mutate(self, write: Write) -> None:
         """Plug-ins and mutating webhooks, a second time where a webhook changed something. Raises `APIError`."""

@@ -5,35 +5,25 @@ They are evaluated only for webhooks that have them and whose rules and selector
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from steersman.devcluster.admission.write import Write
-from steersman.devcluster.auth.rbac import Authorizer
 from steersman.devcluster.objects import Object
 
-__all__ = ["ConditionError", "conditions_match"]
+__all__ = ["ConditionError", "conditions_match", "evaluate"]
 
 
 class ConditionError(Exception):
     """Expressions that could not be evaluated; the text is the API server's."""
 
 
-def conditions_match(
-    conditions: Sequence[Object],
-    request: Object,
-    obj: Object | None,
-    old: Object | None,
-    write: Write,
-    authorizer: Authorizer | None,
-) -> bool:
+def conditions_match(conditions: Sequence[Object], variables: Mapping[str, Any]) -> bool:
     """Whether all conditions hold; one that is false counts more than any that fails. Raises `ConditionError`."""
     errors: list[str] = []
-    variables: dict[str, Any] = {"object": obj, "oldObject": old, "request": request}
     for condition in conditions:
         expression = condition.get("expression") or ""
         try:
-            holds = _evaluate(expression, variables)
+            holds = evaluate(expression, variables)
         except ValueError as error:
             errors.append(f"expression '{expression}' resulted in error: {error}")
             continue
@@ -44,7 +34,8 @@ def conditions_match(
     return True
 
 
-def _evaluate(expression: str, variables: dict[str, Any]) -> Any:
+def evaluate(expression: str, variables: Mapping[str, Any]) -> Any:
+    """The value of an expression; raises ValueError with the evaluator's words."""
     # Late, for CEL is large and most clusters have no condition.
     from steersman.devcluster import cel
 

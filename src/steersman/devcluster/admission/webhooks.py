@@ -27,7 +27,6 @@ from steersman.devcluster.admission.matching import (
 )
 from steersman.devcluster.admission.review import Answer, BadAnswerError, denied, question, read_answer
 from steersman.devcluster.admission.write import Write
-from steersman.devcluster.auth.rbac import Authorizer
 from steersman.devcluster.auth.reading import parts, strings
 from steersman.devcluster.errors import APIError, bad_request, internal, not_found
 from steersman.devcluster.objects import Object, labels_of
@@ -67,14 +66,12 @@ class WebhookAdmission:
         caller: WebhookCaller,
         *,
         equivalents: Equivalents | None = None,
-        authorizer: Authorizer | None = None,
     ) -> None:
         self.mutating = Webhooks(reader, MUTATING)
         self.validating = Webhooks(reader, VALIDATING)
         self._lookups = lookups
         self._caller = caller
         self._equivalents = equivalents
-        self._authorizer = authorizer
 
     def changed(self, resource: str) -> None:
         """A configuration was written or deleted."""
@@ -182,10 +179,9 @@ class WebhookAdmission:
             return None
         if conditions := parts(hook.spec, "matchConditions"):
             obj, old = self._converted(write.obj, seen, write), self._converted(write.old, seen, write)
+            request: Object = question("", write, seen, None, None)["request"]
             try:
-                wanted = conditions_match(
-                    conditions, question("", write, seen, None, None)["request"], obj, old, write, self._authorizer
-                )
+                wanted = conditions_match(conditions, {"object": obj, "oldObject": old, "request": request})
             except ConditionError as error:
                 if hook.ignores_failures:
                     return None
