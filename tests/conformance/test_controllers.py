@@ -21,7 +21,7 @@ from steersman.devcluster.controllers.thread import running
 from steersman.models import Dynamic, MergePatch, dynamic, encode
 from steersman.testing.controlplane import ControlPlane, available
 
-from .harness import normalise
+from .harness import _differences, normalise
 
 VIEWS = {
     "deployments": dynamic("apps/v1", "Deployment"),
@@ -116,7 +116,8 @@ class Pair:
     async def _compare(self, plurals: tuple[str, ...], ignore: tuple[str, ...]) -> None:
         for plural in plurals:
             ours, real = await self.each(lambda client, plural=plural: self._all(client, plural, ignore))
-            assert ours == real, plural
+            different = list(_differences(ours, real, plural))
+            assert not different, "\n".join(different)
 
     async def _all(self, client: Client, plural: str, ignore: tuple[str, ...]) -> list[Any]:
         page = await client.list(VIEWS[plural], self.namespace)
@@ -199,6 +200,8 @@ def condition(type: str, value: str, reason: str = "") -> Callable[[Dynamic], bo
 
 
 POD = (
+    "spec.serviceAccount",
+    "spec.serviceAccountName",
     "status.podIP",
     "status.podIPs",
     "status.hostIP",

@@ -160,7 +160,11 @@ def _bound(to: MapperLike, context: Context) -> MapperLike:
     if len(required) < 2:
         return to
     function: Any = to
-    return lambda obj: function(obj, context)
+
+    def with_context(obj: Any) -> Any:
+        return function(obj, context)
+
+    return with_context
 
 
 def unsynced(informers: Iterable[Informer]) -> list[Informer]:

@@ -11,6 +11,7 @@ from hashlib import blake2b
 from steersman.client import AlreadyExists, ClientError, Conflict, NotFound
 from steersman.controller import Result, Retry, controller_of, patch_status
 from steersman.devcluster.controllers.adoption import claimed, to_matching
+from steersman.devcluster.controllers.leaving import namespace_leaves, quiet
 from steersman.devcluster.controllers.rollout import (
     HASH_LABEL,
     REVISION,
@@ -174,6 +175,8 @@ class Rollout:
             await self._resolve_collision(wanted)
             raise Retry(f"ReplicaSet {wanted.metadata.name} exists already", after=0.05) from None
         except ClientError as problem:
+            if namespace_leaves(problem):
+                raise quiet(problem) from None
             message = f'Failed to create new replica set "{wanted.metadata.name}": {problem}'
             ctx.event("ReplicaSetCreateError", message, type="Warning", action="Create")
             raise

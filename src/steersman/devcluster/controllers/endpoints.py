@@ -11,6 +11,7 @@ from typing import Any
 
 from steersman.client import AlreadyExists, Conflict, Forbidden, NotFound
 from steersman.controller import Retry
+from steersman.devcluster.controllers.leaving import namespace_leaves
 from steersman.devcluster.controllers.pods import is_ready, phase_of
 from steersman.k8s import Endpoints, EndpointSlice, Node, Pod, Service
 from steersman.k8s.core_v1 import EndpointAddress, EndpointSubset, ObjectReference, ServicePort
@@ -179,7 +180,7 @@ async def _quietly(write: Any) -> None:
     except Conflict as problem:
         raise Retry(str(problem), after=0.1) from None
     except Forbidden as problem:
-        if "being terminated" not in str(problem):
+        if not namespace_leaves(problem):
             raise
 
 

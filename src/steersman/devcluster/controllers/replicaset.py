@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from steersman.client import AlreadyExists, ClientError, Forbidden
+from steersman.client import AlreadyExists, ClientError
 from steersman.controller import Result
 from steersman.devcluster.controllers.adoption import claimed, to_matching
+from steersman.devcluster.controllers.leaving import namespace_leaves
 from steersman.devcluster.controllers.pods import (
     deletion_order,
     is_active,
@@ -51,7 +52,7 @@ async def reconcile(rs: ReplicaSet, ctx: Context) -> Result:
         problem = await scale_pods(ctx, rs, active, wanted(rs), rs.spec.template)
         pods = ctx.list(Pod, owned=True)
     status = replica_set_status(rs, pods, ctx.now(), problem)
-    if problem is not None and not isinstance(problem, Forbidden):
+    if problem is not None:
         ctx.log.warning("not all Pods could be made", problem=str(problem))
     wait = seconds_to_available(pods, rs.spec.min_ready_seconds or 0, ctx.now())
     if problem is not None:
@@ -100,7 +101,7 @@ async def in_batches(count: int, create: Callable[[], Awaitable[None]]) -> Clien
             if isinstance(result, AlreadyExists):
                 continue
             if isinstance(result, ClientError):
-                return result
+                return None if namespace_leaves(result) else result
             if isinstance(result, BaseException):
                 raise result
         done, size = done + batch, size * 2

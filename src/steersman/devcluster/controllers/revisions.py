@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
-from steersman.client import AlreadyExists
+from steersman.client import AlreadyExists, Forbidden
 from steersman.controller import Retry
 from steersman.devcluster.controllers.adoption import claimed
+from steersman.devcluster.controllers.leaving import quiet
 from steersman.k8s import ControllerRevision
 from steersman.k8s.core_v1 import PodTemplateSpec
 from steersman.models import MergePatch, ObjectMeta, from_dict, to_dict
@@ -53,9 +54,12 @@ def template_of(revision: ControllerRevision) -> PodTemplateSpec:
 
 
 async def current_revision(
-    ctx: Context, owner: Any, collisions: int
+    ctx: Context, owner: Any, collisions: int, *, label: str = REVISION_LABEL
 ) -> tuple[ControllerRevision, list[ControllerRevision]]:
-    """The revision of the owner's present template, made if it is new, and the whole history in order."""
+    """The revision of the owner's present template, made if it is new, and the whole history in order.
+
+    `label` is the label of a revision that holds its hash.
+    """
     history = sorted(await claimed(ctx, owner, ControllerRevision), key=by_revision)
     template: PodTemplateSpec = owner.spec.template
     newest = history[-1].revision if history else 0
@@ -71,7 +75,7 @@ async def current_revision(
     data = data_of(template)
     digest = short_hash(msgspec.json.encode(data, order="sorted"), collisions)
     template_labels: Mapping[str, str] = template.metadata.labels if template.metadata else {}
-    labels = {**template_labels, REVISION_LABEL: digest}
+    labels = {**template_labels, label: digest}
     made = ControllerRevision(
         metadata=ObjectMeta(
             name=f"{owner.metadata.name}-{digest}",
@@ -84,6 +88,8 @@ async def current_revision(
     )
     try:
         created = await ctx.create(made)
+    except Forbidden as problem:
+        raise quiet(problem) from problem
     except AlreadyExists:
         found = await ctx.fetch(ControllerRevision, made.metadata.name)
         mine = found is not None and any(o.uid == owner.metadata.uid for o in found.metadata.owner_references)

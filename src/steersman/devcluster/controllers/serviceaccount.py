@@ -9,6 +9,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable
 
 from steersman.client import AlreadyExists, Forbidden, NotFound
+from steersman.devcluster.controllers.leaving import namespace_leaves
 from steersman.k8s import ConfigMap, Namespace, Secret, ServiceAccount
 from steersman.models import Key, MergePatch, ObjectMeta
 from steersman.operator import Context, Operator, Watch
@@ -96,7 +97,7 @@ async def _create(ctx: Context, obj: ConfigMap | ServiceAccount) -> None:
     except (AlreadyExists, NotFound):
         return
     except Forbidden as problem:
-        if "being terminated" not in str(problem):
+        if not namespace_leaves(problem):
             raise
 
 

@@ -31,6 +31,8 @@ from steersman.operator import Context, Operator, Watch
 
 __all__ = ["Ordinals", "claim_names", "ordinal_of", "ordinals", "pod_of", "register", "to_update"]
 
+HASH_LABEL = "controller.kubernetes.io/hash"
+"""What a StatefulSet's revisions have their hash under; its Pods have the revision's name under another."""
 _POD_NAME = "statefulset.kubernetes.io/pod-name"
 _POD_INDEX = "apps.kubernetes.io/pod-index"
 
@@ -130,7 +132,7 @@ def _available(s: StatefulSet, pod: Pod | None, now: datetime) -> bool:
 async def reconcile(s: StatefulSet, ctx: Context) -> Result:
     """One pass over the set."""
     pods = await claimed(ctx, s, Pod, accepts=lambda pod: ordinal_of(s, pod) is not None)
-    update, history = await current_revision(ctx, s, s.status.collision_count or 0)
+    update, history = await current_revision(ctx, s, s.status.collision_count or 0, label=HASH_LABEL)
     current = next((r for r in history if r.metadata.name == s.status.current_revision), update)
     if s.metadata.deletion_timestamp is None:
         await Pass(s, pods, current, update, ctx).work()

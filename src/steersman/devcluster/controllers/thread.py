@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,7 +21,7 @@ _PATIENCE = 30.0
 
 
 @contextmanager
-def running(config: Config, **choice: Any) -> Iterator[None]:
+def running(config: Config, **choice: Any) -> Generator[None, None, None]:
     """Run the controllers for the time of a block; `choice` is what `run` takes. Raises what ended them early."""
     for view in operator().kinds():  # msgspec's types must not be built in two threads at once
         decoder(view.type)

@@ -1,0 +1,18 @@
+"""Refusals that mean no harm: in a namespace that is on its way out nothing new can be made, and need not be."""
+
+from __future__ import annotations
+
+from steersman.client import ClientError, Forbidden
+from steersman.controller import Retry
+
+__all__ = ["namespace_leaves", "quiet"]
+
+
+def namespace_leaves(problem: ClientError) -> bool:
+    """Whether a creation was refused because the namespace is being deleted."""
+    return isinstance(problem, Forbidden) and any(c.reason == "NamespaceTerminating" for c in problem.causes)
+
+
+def quiet(problem: ClientError) -> Exception:
+    """What to raise instead: a quiet retry in a namespace that leaves, the refusal itself elsewhere."""
+    return Retry("the namespace is being deleted", after=5.0) if namespace_leaves(problem) else problem
