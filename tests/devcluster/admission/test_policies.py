@@ -3,7 +3,9 @@
 import pytest
 
 from steersman.devcluster.admission import Admission
+from steersman.devcluster.auth import Authorizer
 from steersman.devcluster.errors import APIError
+from steersman.devcluster.strategy import User
 
 from .conftest import Store
 
@@ -98,6 +100,16 @@ def test_params_variables_and_the_namespace_are_seen(store: Store, admission: Ad
     store.delete("", "configmaps", "default", "limits")
     error = refusal(admission, store.write(cm(size="small")))
     assert "failed to configure binding: no params found for policy binding with `Deny`" in error.message
+
+
+def test_a_policy_may_ask_what_the_writer_may_do(store: Store):
+    admission = Admission(store, authorizer=Authorizer(store))
+    policy(
+        store,
+        {"expression": "authorizer.group('').resource('secrets').namespace('default').check('get').allowed()"},
+    )
+    refusal(admission, store.write(cm()))
+    admission.validate_now(store.write(cm(), user=User("root", groups=("system:masters",))))
 
 
 def test_only_what_a_policy_concerns_is_judged(store: Store, admission: Admission):

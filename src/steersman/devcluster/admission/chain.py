@@ -68,8 +68,10 @@ class Admission:
     ) -> None:
         self.lookups = Lookups(reader)
         self.caller = WebhookCaller(reader, services)
-        self.webhooks = WebhookAdmission(reader, self.lookups, self.caller, equivalents=equivalents)
-        self.policies = Policies(reader, self.lookups, equivalents)
+        self.webhooks = WebhookAdmission(
+            reader, self.lookups, self.caller, equivalents=equivalents, authorizer=authorizer
+        )
+        self.policies = Policies(reader, self.lookups, equivalents, authorizer)
         off: set[_Plugin] = set()
         if not taint_nodes:
             off.add(plugins.not_ready_taint)

@@ -1,7 +1,7 @@
 """ValidatingAdmissionPolicies: rules in CEL that a write must keep, bound to what they concern by bindings.
 
-Evaluated after the webhooks and at once, so that no write waits for them. Texts follow the API server's
-`admission/plugin/policy`. Not offered to expressions: `authorizer`.
+Evaluated on the finished object before the validating webhooks, and at once: no write waits for them. Texts follow
+the API server's `admission/plugin/policy`. Expressions are not offered `authorizer.requestResource`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from steersman.devcluster.admission.access import Access
 from steersman.devcluster.admission.conditions import ConditionError, conditions_match, evaluate
 from steersman.devcluster.admission.lookups import Lookups
 from steersman.devcluster.admission.matching import (
@@ -22,6 +23,7 @@ from steersman.devcluster.admission.matching import (
 )
 from steersman.devcluster.admission.review import question
 from steersman.devcluster.admission.write import Write
+from steersman.devcluster.auth.rbac import Authorizer
 from steersman.devcluster.auth.reading import part, parts, strings
 from steersman.devcluster.auth.rules import selects
 from steersman.devcluster.errors import APIError
@@ -51,10 +53,17 @@ class _Fault:
 class Policies:
     """The policies of one API server; read once, then following changes."""
 
-    def __init__(self, reader: Reader, lookups: Lookups, equivalents: Equivalents | None = None) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        lookups: Lookups,
+        equivalents: Equivalents | None = None,
+        authorizer: Authorizer | None = None,
+    ) -> None:
         self._reader = reader
         self._lookups = lookups
         self._equivalents = equivalents
+        self._authorizer = authorizer
         self._known: list[tuple[Object, list[Object]]] | None = None
 
     def changed(self, resource: str) -> None:
@@ -141,11 +150,7 @@ class Policies:
     def _faults(
         self, policy: Object, spec: Object, param: Object | None, seen: Equivalent, write: Write, *, fails: bool
     ) -> Iterator[_Fault]:
-        obj, old = self._converted(write.obj, seen, write), self._converted(write.old, seen, write)
-        request: Object = question("", write, seen, None, None)["request"]
-        for field in ("uid", "object", "oldObject"):
-            request.pop(field, None)
-        bound: dict[str, Any] = {"object": obj, "oldObject": old, "request": request, "params": param}
+        bound = self._seen_by_expressions(param, seen, write)
         if conditions := parts(spec, "matchConditions"):
             try:
                 if not conditions_match(conditions, bound):
@@ -154,8 +159,6 @@ class Policies:
                 if fails:
                     yield _Fault(str(error))
                 return
-        in_namespace = write.namespace and not (write.resource == "namespaces" and not write.group)
-        bound["namespaceObject"] = self._lookups.namespace(write.namespace) if in_namespace else None
         bound["variables"] = _variables(spec, bound)
         for index, validation in enumerate(parts(spec, "validations")):
             expression = validation.get("expression") or ""
@@ -168,6 +171,22 @@ class Policies:
             if holds is not True:
                 yield _Fault(_message(validation, bound), validation.get("reason") or "Invalid", index)
         _annotate(policy, spec, bound, write)
+
+    def _seen_by_expressions(self, param: Object | None, seen: Equivalent, write: Write) -> dict[str, Any]:
+        request: Object = question("", write, seen, None, None)["request"]
+        for field in ("uid", "object", "oldObject"):
+            request.pop(field, None)
+        in_namespace = write.namespace and not (write.resource == "namespaces" and not write.group)
+        bound: dict[str, Any] = {
+            "object": self._converted(write.obj, seen, write),
+            "oldObject": self._converted(write.old, seen, write),
+            "request": request,
+            "params": param,
+            "namespaceObject": self._lookups.namespace(write.namespace) if in_namespace else None,
+        }
+        if self._authorizer is not None:
+            bound["authorizer"] = Access(self._authorizer, write.user)
+        return bound
 
     def _converted(self, obj: Object | None, seen: Equivalent, write: Write) -> Object | None:
         same = (seen.group, seen.version) == (write.group, write.version)

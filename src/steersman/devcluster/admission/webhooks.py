@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+from steersman.devcluster.admission.access import Access
 from steersman.devcluster.admission.calling import CallError, WebhookCaller
 from steersman.devcluster.admission.conditions import ConditionError, conditions_match
 from steersman.devcluster.admission.configurations import MUTATING, VALIDATING, Webhook, Webhooks
@@ -27,6 +28,7 @@ from steersman.devcluster.admission.matching import (
 )
 from steersman.devcluster.admission.review import Answer, BadAnswerError, denied, question, read_answer
 from steersman.devcluster.admission.write import Write
+from steersman.devcluster.auth.rbac import Authorizer
 from steersman.devcluster.auth.reading import parts, strings
 from steersman.devcluster.errors import APIError, bad_request, internal, not_found
 from steersman.devcluster.objects import Object, labels_of
@@ -66,12 +68,14 @@ class WebhookAdmission:
         caller: WebhookCaller,
         *,
         equivalents: Equivalents | None = None,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self.mutating = Webhooks(reader, MUTATING)
         self.validating = Webhooks(reader, VALIDATING)
         self._lookups = lookups
         self._caller = caller
         self._equivalents = equivalents
+        self._authorizer = authorizer
 
     def changed(self, resource: str) -> None:
         """A configuration was written or deleted."""
@@ -180,8 +184,11 @@ class WebhookAdmission:
         if conditions := parts(hook.spec, "matchConditions"):
             obj, old = self._converted(write.obj, seen, write), self._converted(write.old, seen, write)
             request: Object = question("", write, seen, None, None)["request"]
+            bound: dict[str, Any] = {"object": obj, "oldObject": old, "request": request}
+            if self._authorizer is not None:
+                bound["authorizer"] = Access(self._authorizer, write.user)
             try:
-                wanted = conditions_match(conditions, {"object": obj, "oldObject": old, "request": request})
+                wanted = conditions_match(conditions, bound)
             except ConditionError as error:
                 if hook.ignores_failures:
                     return None
