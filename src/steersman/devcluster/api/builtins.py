@@ -1,0 +1,140 @@
+"""The built-in resources: registered from the shipped description, with the strategies of their kinds; and what a new
+cluster starts with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from steersman.devcluster import schema
+from steersman.devcluster.api import pods, streams
+from steersman.devcluster.api.resources import Handler, ResourceType, Subresource
+from steersman.devcluster.kinds.registry import strategy_for
+from steersman.devcluster.objects import Object
+
+if TYPE_CHECKING:
+    from steersman.devcluster.api.call import Call
+    from steersman.devcluster.api.server import APIServer
+
+__all__ = ["Builtins", "facts"]
+
+_STORED_ELSEWHERE: Final = {("events.k8s.io", "events"): ("", "events")}
+_STORED_AS: Final = {("autoscaling", "horizontalpodautoscalers"): "v2"}
+_PLAIN_DOORS: Final = frozenset(("status", "ephemeralcontainers", "resize", "finalize", "approval"))
+_DOORS: Final[Mapping[tuple[str, str], Handler]] = {
+    ("pods", "binding"): pods.bind,
+    ("pods", "eviction"): pods.evict,
+    ("pods", "log"): streams.log,
+    ("pods", "exec"): streams.execute,
+    ("pods", "attach"): streams.attach,
+    ("pods", "portforward"): streams.portforward,
+    ("pods", "proxy"): streams.proxy_pod,
+    ("services", "proxy"): streams.proxy_service,
+    ("nodes", "proxy"): streams.proxy_node,
+}
+
+
+@cache
+def facts() -> Mapping[str, Any]:
+    """Version and discovery of the supported Kubernetes, as a real API server tells them."""
+    return json.loads(files("steersman.devcluster").joinpath("data", "discovery.json").read_text())
+
+
+class Builtins:
+    """Registers the built-in kinds with one API server."""
+
+    def __init__(self, server: APIServer) -> None:
+        self._server = server
+
+    def register(self) -> None:
+        """Make the registry know all built-in resources."""
+        for group in facts()["groups"]:
+            name: str = group["metadata"].get("name", "")
+            for version in group["versions"]:
+                for resource in version["resources"]:
+                    self._server.registry.register(self._type(name, version["version"], resource))
+
+    def _type(self, group: str, version: str, described: Mapping[str, Any]) -> ResourceType:
+        plural, kind = described["resource"], described["responseKind"]["kind"]
+        verbs = frozenset(cast("list[str]", described["verbs"]))
+        handler = self._server.auth.reviews.get((group, plural))
+        if (group, plural) == ("", "bindings"):
+            handler = pods.bind
+        return ResourceType(
+            group=group,
+            version=version,
+            plural=plural,
+            singular=described.get("singularResource", ""),
+            kind=kind,
+            namespaced=described["scope"] == "Namespaced",
+            verbs=verbs,
+            strategy=strategy_for(group, version, kind),
+            type=schema.builtin(group, version, kind),
+            short_names=tuple(described.get("shortNames", ())),
+            categories=tuple(described.get("categories", ())),
+            subresources={door["subresource"]: self._door(plural, door) for door in described.get("subresources", ())},
+            storage_version=_STORED_AS.get((group, plural), ""),
+            storage_name=_STORED_ELSEWHERE.get((group, plural)),
+            handler=cast("Handler | None", handler),
+        )
+
+    def _door(self, plural: str, described: Mapping[str, Any]) -> Subresource:
+        name = described["subresource"]
+        handler: Handler | None = None
+        if (plural, name) == ("serviceaccounts", "token"):
+            handler = cast(Handler, self._server.auth.token_request)
+        elif name not in _PLAIN_DOORS and name != "scale":
+            handler = _DOORS.get((plural, name), _not_there)
+        kind = described.get("responseKind") or {}
+        verbs = frozenset(cast("list[str]", described["verbs"]))
+        return Subresource(verbs, handler, kind.get("group"), kind.get("version"), kind.get("kind"))
+
+    def bootstrap(self, *, aggregated: bool) -> None:
+        """Store what a new cluster has: namespaces, roles and bindings, priorities, the Service `kubernetes`."""
+        from steersman.devcluster.auth import bootstrap_objects
+        from steersman.devcluster.strategy import User
+
+        server = self._server
+        now = server.context(User("system:apiserver")).now
+        for made in bootstrap_objects(now, aggregated=aggregated):
+            place = (made.group, made.resource)
+            if server.storage.get(place, made.namespace, made.name) is None:
+                server.storage.put(place, made.namespace, made.name, made.object)
+        if server.storage.get(("", "services"), "default", "kubernetes") is None:
+            server.storage.put(("", "services"), "default", "kubernetes", _kubernetes(now, server.new_uid()))
+
+
+async def _not_there(call: Call) -> Object:
+    from steersman.devcluster.errors import method_not_supported
+
+    raise method_not_supported(call.resource.group, f"{call.resource.plural}/{call.subresource}", call.verb)
+
+
+def _kubernetes(now: str, uid: str) -> Object:
+    """The Service by which Pods find the API server."""
+    return {
+        "kind": "Service",
+        "apiVersion": "v1",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "uid": uid,
+            "creationTimestamp": now,
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443}],
+            "clusterIP": "10.96.0.1",
+            "clusterIPs": ["10.96.0.1"],
+            "type": "ClusterIP",
+            "sessionAffinity": "None",
+            "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
+            "internalTrafficPolicy": "Cluster",
+        },
+        "status": {"loadBalancer": {}},
+    }

@@ -1,0 +1,123 @@
+"""Custom resources come and go with their definitions: what is served follows each write of one, at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from steersman.devcluster import crd
+from steersman.devcluster.api.resources import ResourceType
+from steersman.devcluster.objects import Object, dig, meta, name_of
+from steersman.devcluster.storage import Event
+from steersman.devcluster.strategy import User
+
+if TYPE_CHECKING:
+    from steersman.devcluster.api.server import APIServer
+
+__all__ = ["Definitions"]
+
+_PLACE: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
+_SYSTEM: Final = User("system:apiserver", groups=("system:masters",))
+
+
+class Definitions:
+    """Follows the CustomResourceDefinitions of one API server."""
+
+    def __init__(self, server: APIServer) -> None:
+        self._server = server
+        self._served: dict[str, list[ResourceType]] = {}
+
+    def restore(self) -> None:
+        """Serve what the stored definitions say."""
+        for item in self._server.storage.items(_PLACE):
+            self._serve(item.object())
+
+    def changed(self, event: Event) -> None:
+        """A definition was written or is gone."""
+        definition = event.item.object()
+        if event.type == "DELETED":
+            self._serve_not(name_of(definition))
+        group = dig(definition, "spec", "group")
+        everything = [item.object() for item in self._server.storage.items(_PLACE)]
+        now = self._server.context(_SYSTEM).now
+        for other in everything:
+            if dig(other, "spec", "group") != group:
+                continue
+            status = crd.accept(other, everything, now)
+            if status is not None:
+                # Writing it brings us here again, and the second time there is nothing left to write.
+                self._server.storage.put(_PLACE, "", name_of(other), {**other, "status": status})
+                return
+        if event.type != "DELETED":
+            current = self._server.storage.get(_PLACE, "", event.item.name)
+            if current is not None and current.revision == event.item.revision:
+                self._serve(definition)
+                if self._is_ending(definition):
+                    self._clean_up(definition)
+
+    def _serve(self, definition: Object) -> None:
+        registry, name = self._server.registry, name_of(definition)
+        found = crd.resource_types(definition) if crd.established(definition) else []
+        kept = {(t.group, t.version, t.plural) for t in found}
+        for old in self._served.get(name, []):
+            if (old.group, old.version, old.plural) not in kept:
+                registry.unregister(old.group, old.version, old.plural)
+        for new in found:
+            registry.register(_with_definition(new, definition))
+        self._served[name] = found
+
+    def _serve_not(self, name: str) -> None:
+        for old in self._served.pop(name, []):
+            self._server.registry.unregister(old.group, old.version, old.plural)
+
+    # Deletion: a definition waits for its objects.
+
+    def ending(self, definition: Object, now: str) -> None:
+        """A definition begins to be deleted: its finalizer holds it until its objects are gone."""
+        crd.deleting(definition, now)
+
+    def _clean_up(self, definition: Object) -> None:
+        """Delete the objects of a definition that ends; when none is left, let the definition go."""
+        storage = self._server.storage
+        names = dig(definition, "status", "acceptedNames", default={}) or definition["spec"]["names"]
+        place = (str(definition["spec"]["group"]), str(names["plural"]))
+        now = self._server.context(_SYSTEM).now
+        for item in storage.items(place):
+            obj = item.object()
+            if not meta(obj).get("finalizers"):
+                storage.delete(place, item.namespace, item.name)
+            elif not meta(obj).get("deletionTimestamp"):
+                meta(obj).update(deletionTimestamp=now, deletionGracePeriodSeconds=0)
+                storage.put(place, item.namespace, item.name, obj)
+        if storage.count(place):
+            return
+        current = storage.get(_PLACE, "", name_of(definition))
+        if current is None:
+            return
+        last = current.object()
+        kept = [name for name in meta(last).get("finalizers") or [] if name != crd.FINALIZER]
+        if kept:
+            if len(kept) != len(meta(last)["finalizers"]):
+                meta(last)["finalizers"] = kept
+                storage.put(_PLACE, "", name_of(last), last)
+            return
+        storage.delete(_PLACE, "", name_of(last))
+
+    def gone(self, event: Event) -> None:
+        """An object is gone; perhaps its definition waits for that."""
+        for name, types in tuple(self._served.items()):
+            if types and types[0].stored_at == event.resource:
+                item = self._server.storage.get(_PLACE, "", name)
+                if item is not None and self._is_ending(definition := item.object()):
+                    self._clean_up(definition)
+                return
+
+    def _is_ending(self, definition: Object) -> bool:
+        return bool(meta(definition).get("deletionTimestamp")) and crd.FINALIZER in (
+            meta(definition).get("finalizers") or ()
+        )
+
+
+def _with_definition(resource: ResourceType, definition: Object) -> ResourceType:
+    from dataclasses import replace
+
+    return resource if resource.definition is not None else replace(resource, definition=definition)

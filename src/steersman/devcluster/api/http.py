@@ -1,0 +1,171 @@
+"""The door for everybody: HTTPS on loopback by aiohttp's low-level server, one connection at a time a request.
+
+Bodies are bounded, slow clients are cut off, and whatever is no HTTP ends its connection. It translates and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from aiohttp import WSMsgType, web
+
+from steersman.devcluster.api.messages import Params, Request, Response, failure
+from steersman.devcluster.errors import APIError, too_large
+
+if TYPE_CHECKING:
+    from steersman.devcluster.api.server import APIServer
+
+__all__ = ["Front"]
+
+_LARGEST: Final = 3 * 1024 * 1024
+_SLOWEST: Final = 30.0
+"""Seconds that a request's body may take."""
+
+
+class Front:
+    """Listens for one API server; `start`, then `close`."""
+
+    def __init__(self, server: APIServer, context: ssl.SSLContext) -> None:
+        self._server = server
+        self._context = context
+        self._web = web.Server(self._handle, access_log=None, lingering_time=0)
+        self._listening: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; returns the port (a free one for 0). Raises `OSError`."""
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(
+            self._web, host, port, ssl=self._context, backlog=512, ssl_handshake_timeout=10, reuse_address=True
+        )
+        return int(self._listening.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Stop listening and end every connection."""
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+        await self._web.shutdown(1.0)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            asked = await self._translate(request)
+        except APIError as problem:
+            return _plain(failure(problem))
+        response = await self._server.handle(asked)
+        if response.serve is not None:
+            return await self._upgrade(request, response)
+        if response.stream is not None:
+            return await self._stream(request, response)
+        return _plain(response)
+
+    async def _translate(self, request: web.BaseRequest) -> Request:
+        body = b""
+        if request.can_read_body:
+            size = request.content_length or 0
+            if size > _LARGEST:
+                raise too_large(f"Request entity too large: limit is {_LARGEST}")
+            body = await self._body(request)
+        url = request.rel_url
+        transport = request.transport
+        peer: Any = None
+        if transport is not None:
+            tls = transport.get_extra_info("ssl_object")
+            peer = tls.getpeercert(True) if tls is not None else None
+        return Request(
+            request.method,
+            url.path,
+            Params(url.query.items()) if url.raw_query_string else _NO_PARAMS,
+            cast(Any, request.headers),
+            body,
+            peer,
+            query=url.raw_query_string,
+            source=request.remote or "",
+        )
+
+    async def _body(self, request: web.BaseRequest) -> bytes:
+        content = request.content
+        if content.is_eof():
+            return content.read_nowait() if content.total_bytes else b""
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(_SLOWEST):
+                async for chunk in content.iter_any():
+                    size += len(chunk)
+                    if size > _LARGEST:
+                        raise too_large(f"Request entity too large: limit is {_LARGEST}")
+                    parts.append(chunk)
+        except TimeoutError:
+            raise APIError(408, "Timeout", "the body of the request did not arrive in time") from None
+        return b"".join(parts)
+
+    async def _stream(self, request: web.BaseRequest, response: Response) -> web.StreamResponse:
+        assert response.stream is not None
+        answer = web.StreamResponse(status=response.status, headers=_headers(response))
+        answer.enable_chunked_encoding()
+        chunks = response.stream
+        try:
+            await answer.prepare(request)
+            async for chunk in chunks:
+                await answer.write(chunk)
+            await answer.write_eof()
+        except (ConnectionError, ConnectionResetError):
+            pass
+        finally:
+            close = getattr(chunks, "aclose", None)
+            if close is not None:
+                await close()
+        return answer
+
+    async def _upgrade(self, request: web.BaseRequest, response: Response) -> web.StreamResponse:
+        assert response.serve is not None
+        socket = web.WebSocketResponse(protocols=response.protocols, autoping=True, max_msg_size=0, timeout=2.0)
+        await socket.prepare(request)
+        with suppress(ConnectionError):
+            await response.serve(_Socket(socket))
+        if not socket.closed:
+            await socket.close()
+        return socket
+
+
+_NO_PARAMS: Final = Params()
+
+
+class _Socket:
+    """aiohttp's web socket as the core knows it."""
+
+    def __init__(self, socket: web.WebSocketResponse) -> None:
+        self._socket = socket
+        self.protocol = socket.ws_protocol or ""
+
+    async def send(self, data: bytes) -> None:
+        await self._socket.send_bytes(data)
+
+    async def receive(self) -> bytes | None:
+        while True:
+            message = await self._socket.receive()
+            if message.type is WSMsgType.BINARY:
+                return cast(bytes, message.data)
+            if message.type is WSMsgType.TEXT:
+                return str(message.data).encode()
+            if message.type in (WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED, WSMsgType.ERROR):
+                return None
+
+    async def close(self) -> None:
+        await self._socket.close()
+
+
+def _plain(response: Response) -> web.Response:
+    return web.Response(status=response.status, body=response.body, headers=_headers(response))
+
+
+def _headers(response: Response) -> Any:
+    from multidict import CIMultiDict
+
+    headers = CIMultiDict(response.headers)
+    headers["Content-Type"] = response.content_type
+    headers["Cache-Control"] = headers.get("Cache-Control", "no-cache, private")
+    return headers

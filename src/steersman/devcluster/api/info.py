@@ -1,0 +1,68 @@
+"""What a request is about, read from its method and path as the API server's RequestInfoResolver does."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from steersman.devcluster.api.messages import Params
+
+__all__ = ["RequestInfo", "resolve"]
+
+_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_NAMESPACE_DOORS = ("status", "finalize")
+
+
+class RequestInfo(NamedTuple):
+    """Verb and target; `resource` is empty where the path is no resource."""
+
+    verb: str
+    path: str
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    resource: str = ""
+    subresource: str = ""
+    name: str = ""
+    rest: str = ""
+    """What follows the sub-resource (`proxy` has paths of its own)."""
+
+    @property
+    def is_resource(self) -> bool:
+        return bool(self.resource)
+
+
+def resolve(method: str, path: str, params: Params) -> RequestInfo:
+    """Work out the target; never fails, an unknown path is simply no resource."""
+    parts = [part for part in path.split("/") if part]
+    plain = RequestInfo(method.lower(), path)
+    if len(parts) >= 3 and parts[0] == "api":
+        group, version, parts = "", parts[1], parts[2:]
+    elif len(parts) >= 4 and parts[0] == "apis":
+        group, version, parts = parts[1], parts[2], parts[3:]
+    else:
+        return plain
+    verb = _VERBS.get(method, method.lower())
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 1:
+        namespace = parts[1]
+        if len(parts) > 2 and parts[2] not in _NAMESPACE_DOORS:
+            parts = parts[2:]
+    resource = parts[0]
+    name = parts[1] if len(parts) > 1 else ""
+    subresource = parts[2] if len(parts) > 2 else ""
+    if not name and verb == "get":
+        watching = params.get("watch").lower() in ("true", "1")
+        verb = "watch" if watching else "list"
+        name = _single(params.get("fieldSelector")) if "fieldSelector" in params else ""
+    elif not name and verb == "delete":
+        verb = "deletecollection"
+    return RequestInfo(verb, path, group, version, namespace, resource, subresource, name, "/".join(parts[3:]))
+
+
+def _single(selector: str) -> str:
+    """A list of one name is authorised like a get of it."""
+    for term in selector.split(","):
+        field, _, value = term.partition("=")
+        if field == "metadata.name" and value:
+            return value.removeprefix("=")
+    return ""

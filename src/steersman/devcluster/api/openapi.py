@@ -1,0 +1,282 @@
+"""OpenAPI: version 3 as a real API server publishes it, by group and version, custom resources included; version 2
+made of it for clients that still ask for that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import zstandard
+
+from steersman.devcluster.api.builtins import facts
+from steersman.devcluster.api.messages import Request, Response, encode
+from steersman.devcluster.objects import Object
+
+if TYPE_CHECKING:
+    from steersman.devcluster.api.resources import ResourceType
+    from steersman.devcluster.api.server import APIServer
+
+__all__ = ["OpenAPI"]
+
+_PREFIX: Final = "/openapi/v3"
+
+
+class OpenAPI:
+    """Serves the OpenAPI documents of one API server."""
+
+    def __init__(self, server: APIServer) -> None:
+        self._server = server
+        self._v2: tuple[int, bytes] | None = None
+
+    async def serve(self, path: str, request: Request) -> Response:
+        """The index, one document, or version 2; a 404 otherwise."""
+        if path == "/openapi/v2":
+            return self._second()
+        if path == _PREFIX:
+            return Response(200, encode({"paths": self._index()}))
+        where = path.removeprefix(f"{_PREFIX}/")
+        body = self._document(where)
+        if body is None:
+            return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")
+        etag = hashlib.sha512(body).hexdigest().upper()
+        headers = [("ETag", f'"{etag}"'), ("Vary", "Accept")]
+        if request.params.get("hash") == etag:
+            headers += [("Cache-Control", "public, immutable"), ("Expires", "Fri, 01 Jan 2100 00:00:00 GMT")]
+        if (request.headers.get("If-None-Match") or "").strip('"') == etag:
+            return Response(304, b"", headers=tuple(headers))
+        return Response(200, body, headers=tuple(headers))
+
+    def _index(self) -> Object:
+        paths: Object = {}
+        for where in self._documents():
+            body = self._document(where)
+            assert body is not None
+            paths[where] = {"serverRelativeURL": f"{_PREFIX}/{where}?hash={hashlib.sha512(body).hexdigest().upper()}"}
+        return paths
+
+    def _documents(self) -> list[str]:
+        served = {(t.group, t.version) for t in self._server.registry.all()}
+        return sorted(f"apis/{group}/{version}" if group else f"api/{version}" for group, version in served)
+
+    def _document(self, where: str) -> bytes | None:
+        shipped = _shipped(where)
+        if shipped is not None:
+            return shipped
+        parts = where.split("/")
+        if len(parts) != 3 or parts[0] != "apis":
+            return None
+        types = [t for t in self._server.registry.all() if (t.group, t.version) == (parts[1], parts[2])]
+        return _custom(types) if types else None
+
+    def _second(self) -> Response:
+        serial = self._server.registry.serial
+        if self._v2 is None or self._v2[0] != serial:
+            self._v2 = (serial, self._make_second())
+        return Response(200, self._v2[1])
+
+    def _make_second(self) -> bytes:
+        definitions: Object = {}
+        paths: Object = {}
+        for where in self._documents():
+            body = self._document(where)
+            assert body is not None
+            document = json.loads(body.replace(b"#/components/schemas/", b"#/definitions/"))
+            definitions.update(cast(Object, document["components"]["schemas"]))
+            paths.update({path: _second_path(item) for path, item in document["paths"].items()})
+        info = {"title": "Kubernetes", "version": facts()["version"]["gitVersion"]}
+        made = {
+            "swagger": "2.0",
+            "info": info,
+            "paths": paths,
+            "definitions": {k: _plain(v) for k, v in definitions.items()},
+        }
+        return encode(made)
+
+
+@cache
+def _shipped(where: str) -> bytes | None:
+    name = f"{where.replace('/', '_')}.json.zst"
+    found = files("steersman.devcluster").joinpath("data", name)
+    if not found.is_file():
+        return None
+    return zstandard.ZstdDecompressor().decompress(found.read_bytes())
+
+
+def _plain(schema: Any) -> Any:
+    """A schema of version 3 in version 2: a reference beside other keywords loses `allOf`."""
+    if isinstance(schema, list):
+        return [_plain(item) for item in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    found = cast(Object, schema)
+    parts = found.get("allOf")
+    made = {
+        key: _plain(value) for key, value in found.items() if key not in ("allOf", "oneOf", "anyOf", "not", "nullable")
+    }
+    if isinstance(parts, list) and len(cast("list[Any]", parts)) == 1 and "$ref" in parts[0]:
+        made["$ref"] = parts[0]["$ref"]
+        made.pop("default", None)
+    return made
+
+
+def _second_path(item: Object) -> Object:
+    """Enough of a path for clients of version 2: which verbs there are, for which kind."""
+    kept: Object = {}
+    for verb, operation in item.items():
+        if not isinstance(operation, dict) or verb == "parameters":
+            continue
+        described = cast(Object, operation)
+        made: Object = {
+            key: value
+            for key, value in described.items()
+            if key.startswith("x-") or key in ("description", "operationId", "tags")
+        }
+        made["responses"] = {code: {"description": "OK"} for code in described.get("responses", {"200": {}})}
+        media = sorted({m for r in described.get("responses", {}).values() for m in r.get("content", {})})
+        made["produces"] = media
+        made["consumes"] = sorted(described.get("requestBody", {}).get("content", {"*/*": {}}))
+        made["parameters"] = [
+            {"name": p["name"], "in": p["in"], "type": p.get("schema", {}).get("type", "string"), "uniqueItems": True}
+            for p in described.get("parameters", [])
+            if "name" in p
+        ]
+        kept[verb] = made
+    return kept
+
+
+def _custom(types: list[ResourceType]) -> bytes:
+    """The document of one group and version of custom resources."""
+    schemas: Object = {}
+    paths: Object = {}
+    for t in sorted(types, key=lambda t: t.plural):
+        definition = cast(Object, t.definition)
+        name = ".".join([*reversed(t.group.split(".")), t.version, t.kind])
+        version = next(v for v in definition["spec"]["versions"] if v["name"] == t.version)
+        schema: Any = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
+        gvk = [{"group": t.group, "version": t.version, "kind": t.kind}]
+        schemas[name] = _published(schema, gvk)
+        schemas[f"{name}List"] = _list_of(name, t)
+        paths.update(_paths(t, name))
+    schemas.update(_meta_schemas(schemas))
+    body = {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+    return encode(body)
+
+
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_TEXT: Final = {
+    "apiVersion": "APIVersion defines the versioned schema of this representation of an object.",
+    "kind": "Kind is a string value representing the REST resource this object represents.",
+}
+
+
+def _published(schema: Object, gvk: list[Object]) -> Object:
+    properties = dict(cast(Object, schema.get("properties") or {}))
+    for name, text in _TEXT.items():
+        properties[name] = {"type": "string", **{"description": text}, **properties.get(name, {})}
+    properties["metadata"] = {
+        "description": "Standard object's metadata.",
+        "allOf": [{"$ref": f"#/components/schemas/{_META}ObjectMeta"}],
+    }
+    return {**schema, "type": "object", "properties": properties, "x-kubernetes-group-version-kind": gvk}
+
+
+def _list_of(name: str, t: ResourceType) -> Object:
+    return {
+        "description": f"{t.list_kind} is a list of {t.kind}",
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": {"type": "string", "description": _TEXT["apiVersion"]},
+            "kind": {"type": "string", "description": _TEXT["kind"]},
+            "items": {
+                "description": f"List of {t.plural}.",
+                "type": "array",
+                "items": {"allOf": [{"$ref": f"#/components/schemas/{name}"}]},
+            },
+            "metadata": {"allOf": [{"$ref": f"#/components/schemas/{_META}ListMeta"}]},
+        },
+        "x-kubernetes-group-version-kind": [{"group": t.group, "version": t.version, "kind": t.list_kind}],
+    }
+
+
+def _meta_schemas(needed: Object) -> Object:
+    shipped = _shipped("api/v1")
+    assert shipped is not None
+    known: Object = json.loads(shipped)["components"]["schemas"]
+    names = ["ObjectMeta", "ListMeta", "DeleteOptions", "Status", "Patch"]
+    found: Object = {}
+    waiting = [f"{_META}{name}" for name in names]
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in known:
+            continue
+        found[name] = known[name]
+        waiting += [part.split('"')[0] for part in json.dumps(known[name]).split("#/components/schemas/")[1:]]
+    return found
+
+
+_MEDIA: Final = ("application/json", "application/yaml")
+
+
+def _paths(t: ResourceType, name: str) -> Object:
+    base = f"/apis/{t.group}/{t.version}" + ("/namespaces/{namespace}" if t.namespaced else "") + f"/{t.plural}"
+    scope = [_parameter("namespace")] if t.namespaced else []
+    paths: Object = {
+        base: {
+            "get": _operation(t, "list", f"{name}List", scope),
+            "post": _operation(t, "post", name, scope, body=True),
+            "delete": _operation(t, "deletecollection", f"{_META}Status", scope),
+        }
+    }
+    one = f"{base}/{{name}}"
+    doors = ["", *(f"/{door}" for door in sorted(t.subresources))]
+    for door in doors:
+        operations: Object = {
+            "get": _operation(t, "get", name, [_parameter("name"), *scope]),
+            "put": _operation(t, "put", name, [_parameter("name"), *scope], body=True),
+            "patch": _operation(t, "patch", name, [_parameter("name"), *scope], patch=True),
+        }
+        if not door:
+            operations["delete"] = _operation(t, "delete", f"{_META}Status", [_parameter("name"), *scope])
+        paths[f"{one}{door}"] = operations
+    return paths
+
+
+def _parameter(name: str) -> Object:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "uniqueItems": True}}
+
+
+def _operation(
+    t: ResourceType, action: str, answer: str, parameters: list[Object], *, body: bool = False, patch: bool = False
+) -> Object:
+    reference = {"$ref": f"#/components/schemas/{answer}"}
+    made: Object = {
+        "tags": [f"{t.group.replace('.', '_')}_{t.version}"],
+        "operationId": f"{action}{t.group.title().replace('.', '')}{t.version.title()}{t.kind}",
+        "parameters": [*parameters, *_QUERY],
+        "responses": {"200": {"description": "OK", "content": {m: {"schema": reference} for m in _MEDIA}}},
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": {"group": t.group, "version": t.version, "kind": t.kind},
+    }
+    if body:
+        made["requestBody"] = {"content": {m: {"schema": reference} for m in _MEDIA}}
+    if patch:
+        kind = {"$ref": f"#/components/schemas/{_META}Patch"}
+        media = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
+        made["requestBody"] = {"content": {m: {"schema": kind} for m in media}}
+    return made
+
+
+_QUERY: Final = [
+    {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+    for name in ("dryRun", "fieldManager", "fieldValidation", "pretty")
+]
