@@ -12,7 +12,7 @@ from steersman.devcluster.errors import FieldError, field_forbidden, field_inval
 from steersman.devcluster.kinds import columns, formats
 from steersman.devcluster.kinds import meta as metadata
 from steersman.devcluster.kinds import names as check
-from steersman.devcluster.kinds.parts import items, part, word
+from steersman.devcluster.kinds.parts import part, word
 from steersman.devcluster.kinds.plain import Plain
 from steersman.devcluster.objects import Object, Path, annotations_of, dig, meta
 from steersman.devcluster.strategy import Column, WriteContext
