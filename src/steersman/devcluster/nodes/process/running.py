@@ -13,10 +13,10 @@ import pty
 import signal
 import struct
 import termios
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from steersman.devcluster.kubelet import STDERR, STDOUT
 
@@ -157,7 +157,9 @@ class Process:
                     with suppress(ProcessLookupError, PermissionError):
                         os.kill(app, number)
             return
-        kill_group(self.pid, number)
+        # Not the group: a container's other processes hear of it from the first one, or not at all.
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Kill all of it at once."""
@@ -185,21 +187,25 @@ async def spawn(
     """Start a process as the leader of a session; with `tty` on a terminal of its own. Raises `OSError`."""
     pipe = asyncio.subprocess.PIPE
     if not tty:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            env=dict(env),
-            cwd=directory,
-            stdin=pipe if stdin else asyncio.subprocess.DEVNULL,
-            stdout=pipe,
-            stderr=pipe,
-            start_new_session=True,
+        process = await _whole(
+            asyncio.create_subprocess_exec(
+                *command,
+                env=dict(env),
+                cwd=directory,
+                stdin=pipe if stdin else asyncio.subprocess.DEVNULL,
+                stdout=pipe,
+                stderr=pipe,
+                start_new_session=True,
+            )
         )
         return Process(process, on_output, on_exit, terminal=None)
     ours, theirs = pty.openpty()
     try:
         # setsid -c makes the terminal the controlling one, which takes a new session: it makes that itself.
-        process = await asyncio.create_subprocess_exec(
-            *("setsid", "-c", *command), env=dict(env), cwd=directory, stdin=theirs, stdout=theirs, stderr=theirs
+        process = await _whole(
+            asyncio.create_subprocess_exec(
+                *("setsid", "-c", *command), env=dict(env), cwd=directory, stdin=theirs, stdout=theirs, stderr=theirs
+            )
         )
     except BaseException:
         os.close(ours)
@@ -207,6 +213,23 @@ async def spawn(
     finally:
         os.close(theirs)
     return Process(process, on_output, on_exit, terminal=ours)
+
+
+async def _whole(
+    starting: Coroutine[Any, Any, asyncio.subprocess.Process],
+) -> asyncio.subprocess.Process:
+    """Start a process or do not: whoever is cancelled meanwhile leaves no process behind."""
+    task = asyncio.ensure_future(starting)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        with suppress(OSError):
+            process = await task
+            kill_group(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.communicate()
+        raise
 
 
 class Session:

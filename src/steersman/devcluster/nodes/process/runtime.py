@@ -259,8 +259,8 @@ class ProcessRuntime:
                 self._agent.report(held, "Warning", "FailedPostStartHook", f"PostStartHook failed: {output}", path)
                 run.process.kill()
         started, ready = "startupProbe" not in spec, "readinessProbe" not in spec
-        id = f"process://{held.uid}/{name}/{attempt}"
-        self._agent.post(held.uid, Started(name, attempt, id, started=started, ready=started and ready))
+        identity = f"process://{held.uid}/{name}/{attempt}"
+        self._agent.post(held.uid, Started(name, attempt, identity, started=started, ready=started and ready))
         if run.process.ended:
             self._exited(held, ground, run)
             return
@@ -300,15 +300,19 @@ class ProcessRuntime:
             if run is not None and ground.runs.get(spec["name"]) is run and run.attempt == attempt:
                 self._agent_exited(held, ground, run)
 
-        process = await spawn(
-            argv,
-            env,
-            cwd,
-            on_output=log.write,
-            on_exit=ended,
-            stdin=bool(spec.get("stdin")),
-            tty=bool(spec.get("tty")),
-        )
+        try:
+            process = await spawn(
+                argv,
+                env,
+                cwd,
+                on_output=log.write,
+                on_exit=ended,
+                stdin=bool(spec.get("stdin")),
+                tty=bool(spec.get("tty")),
+            )
+        except BaseException:
+            log.close()
+            raise
         run = Run(spec, attempt, process, log, env, directory, message_file)
         ground.runs[spec["name"]] = run
         return run
@@ -442,7 +446,8 @@ class ProcessRuntime:
         for _ in range(200):
             for init in children_of(run.process.pid):
                 for app in children_of(init):
-                    return app
+                    if self.mode == "bubblewrap" or _moved(app):
+                        return app
             if run.process.ended:
                 break
             await asyncio.sleep(0.01)
@@ -479,6 +484,14 @@ class ProcessRuntime:
 
 class LaunchError(Exception):
     """A command that cannot be run: RunContainerError."""
+
+
+def _moved(pid: int) -> bool:
+    """Whether a process has got its own root: before that it is the one that mounts."""
+    try:
+        return os.readlink(f"/proc/{pid}/root") != "/"
+    except OSError:
+        return False
 
 
 def _nothing(_: Exit) -> None:

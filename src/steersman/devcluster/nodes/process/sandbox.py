@@ -104,7 +104,7 @@ def plan(root: Path | None, mounts: Sequence[Mount], private: Path) -> list[Op]:
         if parent and parent not in shadowed:
             shadowed.append(parent)
     for number, parent in enumerate(sorted(shadowed, key=lambda path: path.count("/"))):
-        ops += _shadow(base, parent, f"/.steersman/{number}", bind)
+        ops += _shadow(base, parent, f"/.steersman/{number}", bind, [target for target, _ in placed])
     ops += [Op("ro-bind" if m.read_only else "bind", str(m.source), target) for target, m in placed]
     return ops
 
@@ -134,11 +134,18 @@ def _parent_to_shadow(base: Path, target: str) -> str:
     return parent if parent != "/" else ""
 
 
-def _shadow(base: Path, directory: str, hidden: str, bind: str) -> list[Op]:
-    """Replace a directory by a private one of links to what it holds."""
+def _shadow(base: Path, directory: str, hidden: str, bind: str, targets: Sequence[str]) -> list[Op]:
+    """Replace a directory by a private one of links to what it holds; what is mounted upon stays no link."""
     source = base / directory.lstrip("/")
     ops = [Op(bind, str(source), hidden), Op("tmpfs", "", directory)]
-    ops += [Op("symlink", f"{hidden}/{entry.name}", f"{directory}/{entry.name}") for entry in sorted(source.iterdir())]
+    for entry in sorted(source.iterdir()):
+        place = f"{directory}/{entry.name}"
+        if place in targets:
+            continue
+        if any(target.startswith(f"{place}/") for target in targets):
+            ops.append(Op(bind, str(entry), place))
+        else:
+            ops.append(Op("symlink", f"{hidden}/{entry.name}", place))
     return ops
 
 
@@ -157,6 +164,17 @@ def wrap(
     return [*died, *command]
 
 
+def _devices(target: str) -> list[str]:
+    """A /dev of its own with the devices that every container has; the machine's would be written to."""
+    return [
+        f"mkdir -p {target}; mount -t tmpfs -o mode=0755 tmpfs {target}; mkdir {target}/pts {target}/shm",
+        f"for d in null zero full random urandom tty; do : > {target}/$d; mount --bind /dev/$d {target}/$d; done",
+        f"mount -t devpts -o newinstance,ptmxmode=0666 devpts {target}/pts 2>/dev/null || true",
+        f"ln -s pts/ptmx {target}/ptmx; ln -s /proc/self/fd {target}/fd",
+        *(f"ln -s /proc/self/fd/{number} {target}/{name}" for number, name in enumerate(("stdin", "stdout", "stderr"))),
+    ]
+
+
 def _script(ops: Iterable[Op], directory: str, hostname: str) -> str:
     """The same plan as shell commands; the shell stays as the first process of the namespace and reaps."""
     lines = [
@@ -166,7 +184,12 @@ def _script(ops: Iterable[Op], directory: str, hostname: str) -> str:
         "n=$(mktemp -d)",
         'mount -t tmpfs -o mode=0755 tmpfs "$n"',
     ]
+    links: dict[str, list[str]] = {}
     for op in ops:
+        directory_of, name = os.path.split(op.target)
+        if op.what == "symlink" and os.path.basename(op.source) == name and op.source.startswith("/.steersman/"):
+            links.setdefault(directory_of, []).append(shlex.quote(op.source))
+            continue
         source, target = shlex.quote(op.source), f'"$n"{shlex.quote(op.target)}'
         match op.what:
             case "symlink":
@@ -176,14 +199,16 @@ def _script(ops: Iterable[Op], directory: str, hostname: str) -> str:
             case "proc":
                 lines.append(f"mkdir -p {target}; mount -t proc proc {target}")
             case "dev":
-                lines.append(f"mkdir -p {target}; mount --rbind /dev {target}")
+                lines += _devices(target)
             case _:
                 place = f"mkdir -p {target}"
                 if not os.path.isdir(op.source):
                     place = f'mkdir -p "$(dirname {target})"; [ -e {target} ] || : > {target}'
                 lines.append(f"{place}; mount --rbind {source} {target}")
                 if op.what == "ro-bind":
+                    # Under a user namespace what is locked cannot be remounted; it is read-only or not ours then.
                     lines.append(f"mount -o remount,bind,ro {target} 2>/dev/null || true")
+    lines += [f'ln -s {" ".join(sources)} "$n"{shlex.quote(place)}/' for place, sources in links.items()]
     lines += [
         "set +e",
         "exec 3<&0",
