@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from steersman.devcluster.cel import ANY, CelError, CompileError, compile, evaluate, from_schema
+from steersman.devcluster.cel import ANY, CelError, CompileError, compile, evaluate, from_schema  # noqa: A004
 
 SCHEMA = {
     "type": "object",

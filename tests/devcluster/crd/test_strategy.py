@@ -189,7 +189,8 @@ def test_finalizers_without_a_domain_are_warned_of() -> None:
     obj = app()
     obj["metadata"]["finalizers"] = ["a.b/c", "mine"]
     assert list(STRATEGY.warnings(obj, None, context())) == [
-        'metadata.finalizers: "mine": prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers'
+        'metadata.finalizers: "mine": prefer a domain-qualified finalizer name '
+        "to avoid accidental conflicts with other finalizer writers"
     ]
 
 
@@ -254,5 +255,5 @@ async def test_a_webhook_that_fails_is_told_of() -> None:
         result = {"status": "Failed", "message": "no way"}
         return {**body, "response": {"uid": body["request"]["uid"], "result": result}}
 
-    with pytest.raises(APIError, match="conversion webhook for example.com/v1, Kind=App failed: no way"):
+    with pytest.raises(APIError, match=r"conversion webhook for example\.com/v1, Kind=App failed: no way"):
         await convert(definition, [app()], "example.com/v2", call)

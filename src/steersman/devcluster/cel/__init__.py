@@ -4,7 +4,7 @@ Google's parser reads the text; types, functions and texts of errors are Kuberne
 expression is compiled against the types of its variables first. Costs are not estimated, and budgets not enforced.
 """
 
-from steersman.devcluster.cel.program import CompileError, Program, compile, evaluate
+from steersman.devcluster.cel.program import CompileError, Program, compile, evaluate  # noqa: A004
 from steersman.devcluster.cel.types import (
     ANY,
     BOOL,
@@ -22,6 +22,6 @@ from steersman.devcluster.cel.types import (
 from steersman.devcluster.cel.values import CelError
 
 __all__ = [
-    "ANY", "BOOL", "DOUBLE", "INT", "STRING", "CelError", "CompileError", "Program", "Type", "compile", "evaluate", "from_schema",
-    "list_of", "map_of", "object_of", "opaque", "optional_of",
+    "ANY", "BOOL", "DOUBLE", "INT", "STRING", "CelError", "CompileError", "Program", "Type", "compile", "evaluate",
+    "from_schema",     "list_of", "map_of", "object_of", "opaque", "optional_of",
 ]  # fmt: skip

@@ -50,6 +50,7 @@ __all__ = ["Checked", "check"]
 _CONSTANTS: Sequence[tuple[type, Type]] = (
     (bool, BOOL), (UInt, UINT), (int, INT), (float, DOUBLE), (str, STRING), (bytes, BYTES),
 )  # fmt: skip
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _NAMESPACES = frozenset({"sets", "strings", "lists", "optional", "format", "ip", "math", "cel"})
 
 
@@ -143,7 +144,7 @@ class _Checker:
                 return self.fail(node, f"type '{operand}' does not support field selection")
 
     def _call(self, node: Call) -> Type:
-        if node.function in ("_?._",):
+        if node.function == "_?._":
             operand = self.visit(node.args[0])
             name = node.args[1]
             self.visit(name)
@@ -185,12 +186,13 @@ class _Checker:
                 compile_pattern(args[-1].value)
             except ValueError:
                 self.fail(args[-1], "invalid matches argument")
-        if node.function == "duration" and args and isinstance(args[0], Const) and isinstance(args[0].value, str):
-            if not re.search(r"[a-zµ]", args[0].value) or parse_duration(args[0].value) is None:
-                self.fail(args[0], "invalid duration argument")
-        if node.function == "timestamp" and args and isinstance(args[0], Const) and isinstance(args[0].value, str):
-            if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", args[0].value):
-                self.fail(args[0], "invalid timestamp argument")
+        if not args or not isinstance(args[0], Const) or not isinstance(args[0].value, str):
+            return
+        text = args[0].value
+        if node.function == "duration" and (not re.search(r"[a-zµ]", text) or parse_duration(text) is None):
+            self.fail(args[0], "invalid duration argument")
+        if node.function == "timestamp" and not _TIMESTAMP.fullmatch(text):
+            self.fail(args[0], "invalid timestamp argument")
 
     def _list(self, node: ListOf) -> Type:
         element: Type | None = None

@@ -267,7 +267,7 @@ _LINE = re.compile(r"(?P<head>.+?)\((?P<args>[^()]*(?:\([^()]*(?:\([^()]*\)[^()]
 
 
 @cache
-def functions() -> dict[str, list[Overload]]:
+def functions() -> dict[str, list[Overload]]:  # noqa: C901
     """All overloads by name; functions with a namespace have it in their name."""
     found: dict[str, list[Overload]] = {}
     for line in _TEXT.strip().splitlines():

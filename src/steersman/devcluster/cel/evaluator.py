@@ -6,7 +6,7 @@ is decided once. `&&`, `||`, `all` and `exists` forgive errors that the other si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
 from steersman.devcluster.cel.checker import Checked
@@ -116,7 +116,7 @@ class _Builder:
             if isinstance(value, dict):
                 return name in value
             if isinstance(value, Optional):
-                return value is not NONE and isinstance(value.value, dict) and name in value.value
+                return value is not NONE and _has(value.value, name)
             raise CelError(f"no such overload: {type_name(value)}.{name}")
 
         return run
@@ -270,10 +270,14 @@ def _select(value: Any, name: str) -> Any:
     if isinstance(value, Optional):
         if value is NONE:
             return NONE
-        if isinstance(value.value, dict) and name in value.value:
+        if _has(value.value, name):
             return Optional(cast("dict[str, Any]", value.value)[name])
         return NONE
     raise CelError(f"no such overload: {type_name(value)}.{name}")
+
+
+def _has(value: Any, name: str) -> bool:
+    return isinstance(value, dict) and name in value
 
 
 def _iterable(value: Any) -> Any:
@@ -360,11 +364,11 @@ def _decide(name: str, source: Run, predicate: Run, *, until: bool) -> Run:
 
     def run(scope: Scope) -> Any:
         failed: CelError | None = None
-        inner: Mapping[str, Any] = dict(scope)
+        inner = dict(scope)
         for item in _iterable(source(scope)):
-            inner[name] = item  # type: ignore[index]
+            inner[name] = item
             try:
-                found = predicate(cast(Scope, inner))
+                found = predicate(inner)
             except CelError as error:
                 failed = failed or error
                 continue

@@ -5,6 +5,9 @@ Each takes values of whatever types and raises CelError where none of its overlo
 
 from __future__ import annotations
 
+# The values of expressions have whatever types they have; tables of functions over them cannot say more.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -177,7 +180,7 @@ def _in(value: Any, container: Any) -> bool:
     raise no_overload("@in", value, container)
 
 
-def _index(container: Any, key: Any) -> Any:
+def _index(container: Any, key: Any) -> Any:  # noqa: C901
     if isinstance(container, Optional):
         return _optional_index(container, key)
     if isinstance(container, list):
@@ -188,7 +191,7 @@ def _index(container: Any, key: Any) -> Any:
             raise CelError(f"unsupported index type '{type_name(key)}' in list")
         if not 0 <= key < len(values):
             raise CelError(f"index out of bounds: {key}")
-        return values[key]
+        return values[int(key)]
     if isinstance(container, dict):
         items = cast("dict[Any, Any]", container)
         if isinstance(key, str):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+# The values of expressions have whatever types they have; tables of functions over them cannot say more.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 from collections.abc import Callable, Mapping
 from functools import cmp_to_key, reduce
+from itertools import pairwise
 from typing import Any, Final, cast
 
 from steersman.devcluster.cel.functions import STANDARD, compare
 from steersman.devcluster.cel.opaque import OPAQUE
 from steersman.devcluster.cel.text import TEXT, index_of, last_index_of
-from steersman.devcluster.cel.values import NONE, CelError, Duration, Optional, equal
+from steersman.devcluster.cel.values import NONE, CelError, Optional, equal
 
 __all__ = ["LIBRARIES"]
 
@@ -27,7 +31,7 @@ def _last_index_of(value: Any, wanted: Any, start: int | None = None) -> int:
 
 
 def _is_sorted(items: list[Any]) -> bool:
-    return all(compare("isSorted", left, right) <= 0 for left, right in zip(items, items[1:], strict=False))
+    return all(compare("isSorted", left, right) <= 0 for left, right in pairwise(items))
 
 
 def _extreme(name: str, sign: int) -> Callable[[list[Any]], Any]:
@@ -45,7 +49,7 @@ def _sum(items: list[Any]) -> Any:
     total = items[0]
     for item in items[1:]:
         total = STANDARD["_+_"](total, item)
-    return total if not isinstance(total, Duration) else total
+    return total
 
 
 def _slice(items: list[Any], start: int, end: int) -> list[Any]:

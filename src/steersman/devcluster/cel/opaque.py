@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# The values of expressions have whatever types they have; tables of functions over them cannot say more.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 import ipaddress
 import re
 from collections.abc import Callable, Mapping

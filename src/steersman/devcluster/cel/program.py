@@ -51,7 +51,9 @@ class Program:
             raise CelError("no such overload") from None
 
 
-def compile(expression: str, variables: Mapping[str, Type] | None = None) -> Program:
+def compile(  # noqa: A001
+    expression: str, variables: Mapping[str, Type] | None = None
+) -> Program:
     """Compile an expression that may use these variables; raises CompileError. Programs are cached.
 
     Variables of object types hold JSON, and their parts are converted to CEL values by type when they are read.

@@ -51,7 +51,7 @@ def _go_error(pattern: str, error: re.error) -> str:
         return f"unexpected ): `{pattern}`"
     if "nothing to repeat" in error.msg:
         at = error.pos or 0
-        return f"missing argument to repetition operator: `{error.pattern[at : at + 1]!s}`"
+        return f"missing argument to repetition operator: `{str(error.pattern)[at : at + 1]}`"
     return error.msg
 
 

@@ -13,15 +13,19 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any, TypeAlias, cast
 
-from cel_expr_python import cel as _cel
-from cel_expr_python.ext import ext_optional
+from cel_expr_python import cel as _cel  # pyright: ignore[reportMissingTypeStubs]
+from cel_expr_python.ext import ext_optional  # pyright: ignore[reportMissingTypeStubs]
 
 __all__ = [
-    "Call", "Comprehension", "Const", "Ident", "ListOf", "MapOf", "Node", "Parsed", "Select", "SyntaxFault", "UInt", "parse",
+    "Call", "Comprehension", "Const", "Ident", "ListOf", "MapOf", "Node", "Parsed", "Select", "SyntaxFault", "UInt",
+    "parse",
 ]  # fmt: skip
 
 
-class SyntaxFault(ValueError):
+_WIDE_DOT, _WIDE_CARET = "\uff0e", "\uff3e"
+
+
+class SyntaxFault(ValueError):  # noqa: N818
     """The expression cannot be parsed; the text points at the place, as the API server prints it."""
 
 
@@ -106,9 +110,9 @@ class Parsed:
         before = self.text[:offset]
         line, column = before.count("\n"), offset - (before.rfind("\n") + 1)
         shown = self.text.split("\n")[line]
-        dots = "".join("．" if ord(char) > 0x7F else "." for char in shown[:column])
+        dots = "".join(_WIDE_DOT if ord(char) > 0x7F else "." for char in shown[:column])
         wide = column < len(shown) and ord(shown[column]) > 0x7F
-        return f"ERROR: <input>:{line + 1}:{column + 1}: {message}\n | {shown}\n | {dots}{'＾' if wide else '^'}"
+        return f"ERROR: <input>:{line + 1}:{column + 1}: {message}\n | {shown}\n | {dots}{_WIDE_CARET if wide else '^'}"
 
 
 @cache
@@ -184,7 +188,7 @@ def _text(value: Any) -> str:
     return cast(bytes, value).decode()
 
 
-def _node(data: bytes) -> Node:
+def _node(data: bytes) -> Node:  # noqa: C901
     node_id, kind, body = 0, 0, b""
     for number, value in _fields(data):
         if number == 2:

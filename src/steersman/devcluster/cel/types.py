@@ -11,15 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from steersman.devcluster.objects import dig
+
 __all__ = [
-    "ANY", "BOOL", "BYTES", "DOUBLE", "DURATION", "INT", "NULL", "STRING", "TIMESTAMP", "UINT",
-    "Type", "escape", "from_schema", "list_of", "map_of", "object_of", "opaque", "optional_of", "parameters", "same",
-    "substitute", "unify", "with_metadata",
+    "ANY", "BOOL", "BYTES", "DOUBLE", "DURATION", "INT", "NULL", "STRING", "TIMESTAMP", "UINT", "Type", "escape",
+    "from_schema", "list_of", "map_of", "object_of", "opaque", "optional_of", "parameters", "same", "substitute",
+    "unify", "with_metadata",
 ]  # fmt: skip
 
-_RESERVED = frozenset(
-    ["true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while"]
-)  # fmt: skip
+_RESERVED = frozenset({
+    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
+    "loop", "package", "namespace", "return", "var", "void", "while",
+})  # fmt: skip
 _ESCAPED = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 
 
@@ -94,7 +97,7 @@ def with_metadata(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """A resource's schema as rules see it: of metadata only the name and generateName."""
     text = {"type": "string"}
     properties = cast("dict[str, Any]", dict(schema.get("properties") or {}))
-    known = cast("Mapping[str, Any]", (properties.get("metadata") or {}).get("properties") or {})
+    known = cast("Mapping[str, Any]", dig(properties, "metadata", "properties", default={}))
     names = {"name": known.get("name", text), "generateName": known.get("generateName", text)}
     properties.update(apiVersion=text, kind=text, metadata={"type": "object", "properties": names})
     return {**schema, "type": "object", "properties": properties}

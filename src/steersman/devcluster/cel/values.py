@@ -111,7 +111,11 @@ class MapList(list[Any]):
         self.keys = keys
 
     def identity(self, item: Any) -> tuple[Any, ...]:
-        return tuple(str(item.get(key)) for key in self.keys) if isinstance(item, dict) else (str(item),)
+        return (
+            tuple(str(cast("dict[str, Any]", item).get(key)) for key in self.keys)
+            if isinstance(item, dict)
+            else (str(item),)
+        )
 
 
 _NAMES: Mapping[type, str] = {
@@ -123,7 +127,7 @@ _NAMES: Mapping[type, str] = {
 
 def type_name(value: Any) -> str:
     """CEL's name of a value's type."""
-    return _NAMES.get(type(value)) or getattr(value, "cel_type", "dyn")
+    return _NAMES.get(cast(type, type(value))) or getattr(value, "cel_type", "dyn")
 
 
 def _is_number(value: Any) -> bool:
@@ -132,7 +136,7 @@ def _is_number(value: Any) -> bool:
 
 def equal(left: Any, right: Any) -> bool:
     """CEL's equality: numbers across types, lists and maps by their members, all else within one type."""
-    kind = type(left)
+    kind = cast(type, type(left))
     if kind is type(right) and kind not in (list, dict, SetList, MapList, Optional):
         return left == right
     if _is_number(left) and _is_number(right):

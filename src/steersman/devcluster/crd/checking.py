@@ -21,6 +21,7 @@ __all__ = [
     "multiple_of",
     "same",
     "types_of",
+    "unique",
     "usable_format",
 ]
 
@@ -143,7 +144,7 @@ def compile_check(schema: Schema) -> Check:
     def check(value: Any) -> bool:
         if value is None:
             return nullable and (not enum or enum_holds(None, enum))
-        found = by_class.get(type(value))
+        found = by_class.get(cast(type, type(value)))
         if found is None or not found(value):
             return False
         if enum and not ((type(value) is str and value in simple) if only_strings else enum_holds(value, enum)):
@@ -167,7 +168,7 @@ def _untyped(checks: Mapping[str, Check], nullable: bool, enum: list[Any], compo
     def check(value: Any) -> bool:
         if value is None:
             return not enum or enum_holds(None, enum)
-        if not by_class.get(type(value), _always)(value) or (enum and not enum_holds(value, enum)):
+        if not by_class.get(cast(type, type(value)), _always)(value) or (enum and not enum_holds(value, enum)):
             return False
         return composed is None or composed(value)
 
@@ -221,7 +222,7 @@ def _string(schema: Schema, typed: bool) -> Check:
     return check
 
 
-def _number(schema: Schema, typed: bool, *, integer: bool) -> Check:
+def _number(schema: Schema, typed: bool, *, integer: bool) -> Check:  # noqa: C901
     low, high, factor = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
     no_low, no_high = schema.get("exclusiveMinimum") is True, schema.get("exclusiveMaximum") is True
     shape = usable_format(schema)
@@ -235,9 +236,8 @@ def _number(schema: Schema, typed: bool, *, integer: bool) -> Check:
 
     def check(value: Any) -> bool:
         if exact:
-            if type(value) is not int:
-                if type(value) is not float or not value.is_integer() or abs(value) > _WHOLE_FLOAT:
-                    return False
+            if type(value) is not int and not _whole_float(value):
+                return False
         elif type(value) is not int and type(value) is not float:
             return False
         bottom, top = (low, high)
@@ -255,12 +255,16 @@ def _number(schema: Schema, typed: bool, *, integer: bool) -> Check:
     return check
 
 
+def _whole_float(value: Any) -> bool:
+    return type(value) is float and value.is_integer() and abs(value) <= _WHOLE_FLOAT
+
+
 def _array(schema: Schema, typed: bool) -> Check:
     low, high = schema.get("minItems"), schema.get("maxItems")
-    unique = schema.get("uniqueItems") is True
+    distinct = schema.get("uniqueItems") is True
     items = schema.get("items")
     each = compile_check(cast(Schema, items)) if isinstance(items, Mapping) else _always
-    if not typed and low is None and high is None and not unique and each is _always:
+    if not typed and low is None and high is None and not distinct and each is _always:
         return _always
 
     def check(value: Any) -> bool:
@@ -273,12 +277,13 @@ def _array(schema: Schema, typed: bool) -> Check:
             for item in values:
                 if not each(item):
                     return False
-        return not unique or _unique(values)
+        return not distinct or unique(values)
 
     return check
 
 
-def _unique(values: list[Any]) -> bool:
+def unique(values: Sequence[Any]) -> bool:
+    """Whether no two values are the same."""
     return not any(same(item, other) for index, item in enumerate(values) for other in values[:index])
 
 

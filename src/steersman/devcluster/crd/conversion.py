@@ -17,7 +17,7 @@ from steersman.devcluster.objects import Object, dig
 __all__ = ["Caller", "convert", "needs_webhook"]
 
 Caller: TypeAlias = Callable[[Object, Object, float], Awaitable[Any]]
-"""Sends a body to a `clientConfig` within some seconds and returns the decoded answer, as admission's caller does."""
+"""Sends a body to a `clientConfig` within some seconds and returns the decoded answer, as admission's does."""
 
 _TIMEOUT = 30.0
 _KEPT = ("labels", "annotations")
@@ -31,7 +31,7 @@ def needs_webhook(definition: Object) -> bool:
 async def convert(definition: Object, objects: Sequence[Object], api_version: str, call: Caller) -> list[Object]:
     """The objects in another version. Their own version is returned as it is; nothing given is changed.
 
-    `call` is how webhooks are reached. Raises a 500 where the webhook fails or answers nonsense, as the API server does.
+    `call` is how webhooks are reached. Raises a 500 where one fails or answers nonsense, as the API server does.
     """
     if not needs_webhook(definition):
         return [{**obj, "apiVersion": api_version} for obj in objects]
@@ -70,14 +70,15 @@ async def _ask(webhook: Object, objects: list[Object], api_version: str, call: C
 
 
 def _results(answer: Any, uid: str, review: str) -> list[Any]:
-    response = cast("Object | None", answer.get("response")) if isinstance(answer, dict) else None
+    review_of = cast(Object, answer) if isinstance(answer, dict) else {}
+    response = cast("Object | None", review_of.get("response"))
     if response is None:
         raise ValueError("no response provided")
     if response.get("uid") != uid:
         raise ValueError(f"expected response.uid={json.dumps(uid)}, got {json.dumps(response.get('uid') or '')}")
     wanted = f"apiextensions.k8s.io/{review}"
-    if answer.get("apiVersion") != wanted or answer.get("kind") != "ConversionReview":
-        got = f"{answer.get('apiVersion')}, Kind={answer.get('kind')}"
+    if review_of.get("apiVersion") != wanted or review_of.get("kind") != "ConversionReview":
+        got = f"{review_of.get('apiVersion')}, Kind={review_of.get('kind')}"
         raise ValueError(f"expected webhook response of {wanted}, Kind=ConversionReview, got {got}")
     result = cast(Object, response.get("result") or {})
     if result.get("status") != "Success":

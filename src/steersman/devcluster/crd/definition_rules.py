@@ -38,13 +38,14 @@ _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int
 _HOISTED = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
 _APPROVED = "api-approved.kubernetes.io"
 _MAX_SELECTABLE = 8
+_SEE = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
 def validate_definition(obj: Object) -> list[FieldError]:
     """What is wrong with a new definition."""
     found: list[FieldError] = []
     spec = cast(Object, obj.get("spec") or {})
-    wanted = f"{(spec.get('names') or {}).get('plural') or ''}.{spec.get('group') or ''}"
+    wanted = f"{dig(spec, 'names', 'plural', default='')}.{spec.get('group') or ''}"
     if name_of(obj) and name_of(obj) != wanted:
         found.append(field_invalid("metadata.name", name_of(obj), 'must be spec.names.plural+"."+spec.group'))
     found += _spec(spec, invalid_bundle=True)
@@ -102,7 +103,9 @@ def _internal(spec: Object) -> tuple[Object, list[Object]]:
     return common, versions
 
 
-def _spec(spec: Object, *, invalid_bundle: bool, before: Object | None = None) -> list[FieldError]:
+def _spec(  # noqa: C901 - the API server's checks, one after the other
+    spec: Object, *, invalid_bundle: bool, before: Object | None = None
+) -> list[FieldError]:
     found: list[FieldError] = []
     group = cast(str, spec.get("group") or "")
     if not group:
@@ -431,19 +434,20 @@ def _approval(obj: Object, old: Object | None) -> list[FieldError]:
         return []
     if state == "missing":
         return [required(path, reason)]
-    return [field_invalid(path, (meta(obj).get("annotations") or {}).get(_APPROVED), reason)]
+    return [field_invalid(path, dig(obj, "metadata", "annotations", _APPROVED), reason)]
 
 
 def _approval_state(obj: Object) -> tuple[str, str]:
     annotations = cast("Mapping[str, str]", meta(obj).get("annotations") or {})
     value = annotations.get(_APPROVED)
     if not value:
-        text = f"protected groups must have approval annotation {go_quote(_APPROVED)}, see https://github.com/kubernetes/enhancements/pull/1111"
+        text = f"protected groups must have approval annotation {go_quote(_APPROVED)}, {_SEE}"
         return "missing", text
     if value.startswith("unapproved"):
         return "bypassed", f"not approved: {go_quote(value)}"
     parts = urlsplit(value)
     if parts.netloc and parts.scheme:
         return "approved", f"approved in {value}"
-    text = f'protected groups must have approval annotation {go_quote(_APPROVED)} with either a URL or a reason starting with "unapproved", see https://github.com/kubernetes/enhancements/pull/1111'
+    what = f"protected groups must have approval annotation {go_quote(_APPROVED)}"
+    text = f'{what} with either a URL or a reason starting with "unapproved", {_SEE}'
     return "invalid", text

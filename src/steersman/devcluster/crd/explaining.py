@@ -22,6 +22,7 @@ from steersman.devcluster.crd.checking import (
     multiple_of,
     same,
     types_of,
+    unique,
     usable_format,
 )
 from steersman.devcluster.crd.correlation import ABSENT, correlate_index, correlate_key
@@ -239,9 +240,8 @@ def _array(schema: Schema, values: list[Any], path: str, old: Any) -> _Result:
         result.add(_invalid(path, f"{_place(path)} should have at least {low} items", len(values)))
     if high is not None and len(values) > high:
         result.add(_too_many(path, f"{_place(path)} should have at most {high} items", len(values), high))
-    if schema.get("uniqueItems") is True:
-        if any(same(item, other) for index, item in enumerate(values) for other in values[:index]):
-            result.add(_invalid(path, f"{_place(path)} shouldn't contain duplicates", None))
+    if schema.get("uniqueItems") is True and not unique(values):
+        result.add(_invalid(path, f"{_place(path)} shouldn't contain duplicates", None))
     result.matches += 1
     return result
 
@@ -251,7 +251,7 @@ def _too_many(path: str, text: str, count: int, most: int) -> _Finding:
     return _Finding(path, text, ErrorType.TOO_MANY, str(count), f"must have at most {most} {items}")
 
 
-def _object(schema: Schema, values: dict[str, Any], path: str, old: Any) -> _Result:
+def _object(schema: Schema, values: dict[str, Any], path: str, old: Any) -> _Result:  # noqa: C901
     result = _Result()
     low, high = schema.get("minProperties"), schema.get("maxProperties")
     if low is not None and len(values) < low:

@@ -26,7 +26,7 @@ def compile_lists(schema: Schema) -> Walk | None:
     return walk_schema(schema, _visit)
 
 
-def walk_schema(schema: Schema, visit: Callable[[Schema], Walk | None]) -> Walk | None:
+def walk_schema(schema: Schema, visit: Callable[[Schema], Walk | None]) -> Walk | None:  # noqa: C901
     """One closure that runs `visit`'s walkers wherever the schema has them, and goes only where it must."""
     own = visit(schema)
     items, more = schema.get("items"), schema.get("additionalProperties")
@@ -93,8 +93,8 @@ def _set(path: Path, value: Any, found: list[FieldError]) -> None:
         return
     values = cast("list[Any]", value)
     if len(values) > 1:
-        for index in _repeated([_identity(item) for item in values]):
-            found.append(_duplicate(path.at(index), values[index]))
+        repeated = _repeated([_identity(item) for item in values])
+        found += [_duplicate(path.at(index), values[index]) for index in repeated]
 
 
 def _map(names: tuple[str, ...]) -> Walk:
@@ -109,7 +109,7 @@ def _map(names: tuple[str, ...]) -> Walk:
         if len(values) <= 1:
             return
         keys = [{name: item[name] for name in names if name in item} if item else {} for item in values]
-        for index in _repeated([_identity(key) for key in keys]):
-            found.append(_duplicate(path.at(index), keys[index]))
+        repeated = _repeated([_identity(key) for key in keys])
+        found += [_duplicate(path.at(index), keys[index]) for index in repeated]
 
     return walk

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from steersman.devcluster.crd.checking import Schema
-from steersman.devcluster.objects import Object
+from steersman.devcluster.objects import Object, dig
 
 __all__ = ["definition_name", "published_schema", "published_schemas"]
 
@@ -43,7 +43,7 @@ def definition_name(group: str, version: str, kind: str) -> str:
 def published_schema(definition: Object, version: Object) -> Object:
     """The schema of one version's objects as it is published."""
     spec = cast(Object, definition["spec"])
-    schema = cast("Schema | None", (version.get("schema") or {}).get("openAPIV3Schema"))
+    schema = cast("Schema | None", dig(version, "schema", "openAPIV3Schema"))
     open_ended = spec.get("preserveUnknownFields") is True or not schema
     published: Object = {"type": "object"} if open_ended else dict(cast(Schema, schema))
     if published.get("x-kubernetes-preserve-unknown-fields") is not True or published.get("properties"):

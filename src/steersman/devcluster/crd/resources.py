@@ -63,7 +63,7 @@ def resource_types(definition: Object) -> list[ResourceType]:
                 namespaced=spec["scope"] == "Namespaced",
                 verbs=verbs,
                 strategy=strategy,
-                type=custom((version.get("schema") or {}).get("openAPIV3Schema"), preserve=preserve),
+                type=custom(dig(version, "schema", "openAPIV3Schema"), preserve=preserve),
                 short_names=tuple(names.get("shortNames") or ()),
                 categories=tuple(names.get("categories") or ()),
                 subresources=doors,

@@ -33,7 +33,7 @@ Walk: TypeAlias = Callable[[Path, Any, Any, bool, list[FieldError]], None]
 """Path, value, old value, whether the whole is unchanged, and where errors go."""
 
 
-class RuleFault(ValueError):
+class RuleFault(ValueError):  # noqa: N818
     """A rule cannot be compiled; `part` is the field of the rule that is at fault."""
 
     def __init__(self, part: str, message: str) -> None:
@@ -114,7 +114,7 @@ def _error(kind: ErrorType, path: Path, value: Any, detail: str, *, omit: bool =
     return FieldError(kind, path or Path("<nil>"), value, detail, go_value(value))
 
 
-class _Omitted(FieldError):
+class _Omitted(FieldError):  # noqa: N818
     """An error that does not show its value, since it may be large."""
 
     __slots__ = ()
@@ -152,13 +152,15 @@ def compile_rules(schema: Schema, *, root: bool = True) -> Rules | None:
     return Rules(walk) if walk is not None else None
 
 
-def _node(rules_of: Schema, schema: Schema, kind: Type | None, *, root: bool = False) -> Walk | None:
+def _node(  # noqa: C901 - one closure, made of what the node has
+    rules_of: Schema, schema: Schema, kind: Type | None, *, root: bool = False
+) -> Walk | None:
     """The walker of one node; `rules_of` differs from `schema` inside of allOf, where types come from outside."""
     own: list[Rule] = []
     if kind is not None:
-        for node in cast("Iterable[Mapping[str, Any]]", rules_of.get("x-kubernetes-validations") or ()):
-            if cast(str, node.get("rule") or "").strip():
-                own.append(Rule(node, kind, cast(str, schema.get("type") or ("object" if root else ""))))
+        schema_type = cast(str, schema.get("type") or ("object" if root else ""))
+        written = cast("Iterable[Mapping[str, Any]]", rules_of.get("x-kubernetes-validations") or ())
+        own = [Rule(node, kind, schema_type) for node in written if cast(str, node.get("rule") or "").strip()]
     fields = _fields(rules_of, schema)
     each = _inner(rules_of, schema, "items")
     rest = _inner(rules_of, schema, "additionalProperties")
@@ -171,7 +173,7 @@ def _node(rules_of: Schema, schema: Schema, kind: Type | None, *, root: bool = F
         return None
     properties = cast("Mapping[str, Any]", schema.get("properties") or {})
 
-    def walk(path: Path, value: Any, old: Any, unchanged: bool, found: list[FieldError]) -> None:
+    def walk(path: Path, value: Any, old: Any, unchanged: bool, found: list[FieldError]) -> None:  # noqa: C901
         if value is None:
             return
         if own:
@@ -222,14 +224,14 @@ def _inner(rules_of: Schema, schema: Schema, part: str) -> Walk | None:
     return _node(cast(Schema, node), inner, from_schema(inner))
 
 
-def field_path(path: str, schema: Schema) -> tuple[str, Schema]:
+def field_path(path: str, schema: Schema) -> tuple[str, Schema]:  # noqa: C901
     """The path of a rule's `fieldPath` as errors write it, and the schema there; raises ValueError."""
     node, shown = schema, ""
     tokens: Sequence[str] = re.findall(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]']+", path)
     index = 0
     while index < len(tokens):
         token = tokens[index]
-        bracket = token == "["
+        bracket = token == "["  # noqa: S105
         if token not in (".", "["):
             raise ValueError(f"expected [ or . but got: {token}")
         if index + 1 >= len(tokens):

@@ -11,7 +11,7 @@ from typing import Any, cast
 from steersman.devcluster.cel.gotext import go_value
 from steersman.devcluster.crd.jsonpath import simple_fields
 from steersman.devcluster.errors import FieldError, bad_request, field_invalid, internal
-from steersman.devcluster.objects import Object, meta
+from steersman.devcluster.objects import Object, dig, meta
 
 __all__ = ["ScalePaths"]
 
@@ -26,7 +26,7 @@ _GO_TYPES = {
 }
 
 
-class _WrongType(ValueError):
+class _WrongType(ValueError):  # noqa: N818
     pass
 
 
@@ -47,16 +47,17 @@ class ScalePaths:
 
     def write(self, obj: Object, scale: Object) -> None:
         """Take the replicas of a Scale into the object, in place; raises a 400 where it has none."""
-        replicas = (scale.get("spec") or {}).get("replicas")
+        replicas = dig(scale, "spec", "replicas")
         if replicas is None:
             replicas = 0
         names = simple_fields(self.spec)
         at: Any = obj
         for name in names[:-1]:
-            at = at.setdefault(name, {})
-            if not isinstance(at, dict):
+            inner: Any = cast(Object, at).setdefault(name, {})
+            if not isinstance(inner, dict):
                 raise bad_request(f"value cannot be set because {self.spec} is not a map[string]interface{{}}")
-        at[names[-1]] = replicas
+            at = cast(Object, inner)
+        cast(Object, at)[names[-1]] = replicas
         if version := meta(scale).get("resourceVersion"):
             meta(obj)["resourceVersion"] = version
 
@@ -108,18 +109,19 @@ def _dig(obj: Object, path: str, wanted: type) -> Any:
     names = simple_fields(path)
     for index, name in enumerate(names):
         if not isinstance(value, dict):
-            so_far = "." + ".".join(names[: index + 1])
-            raise _WrongType(
-                f"{so_far} accessor error: {_shown(value)} is of the type {_go_type(value)}, expected map[string]interface{{}}"
-            )
+            raise _WrongType(_accessor(names[: index + 1], value, "map[string]interface{}"))
         found = cast(Object, value)
         if name not in found:
             return None
         value = found[name]
     if type(value) is not wanted:
-        text = f".{'.'.join(names)} accessor error: {_shown(value)} is of the type {_go_type(value)}, expected {_GO_TYPES[wanted]}"
-        raise _WrongType(text)
+        raise _WrongType(_accessor(names, value, _GO_TYPES[wanted]))
     return value
+
+
+def _accessor(names: list[str], value: Any, wanted: str) -> str:
+    path = ".".join(names)
+    return f".{path} accessor error: {_shown(value)} is of the type {_go_type(value)}, expected {wanted}"
 
 
 def _shown(value: Any) -> str:

@@ -148,7 +148,9 @@ def _keywords(schema: Schema, path: Path, where: _Where) -> list[FieldError]:
     return found
 
 
-def _children(schema: Schema, path: Path, where: _Where, *, root: bool) -> list[FieldError]:
+def _children(  # noqa: C901 - each kind of child in turn
+    schema: Schema, path: Path, where: _Where, *, root: bool
+) -> list[FieldError]:
     found: list[FieldError] = []
     properties, more = _properties(schema), schema.get("additionalProperties")
     if more is not None:

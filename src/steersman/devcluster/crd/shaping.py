@@ -12,7 +12,6 @@ from typing import Any, TypeAlias, cast
 
 from steersman.devcluster.crd.checking import Schema
 from steersman.devcluster.objects import Object
-from steersman.devcluster.schema import builtin
 
 __all__ = ["Shape", "compile_shape", "copy_json", "prune"]
 
@@ -57,7 +56,9 @@ def _empty(value: Any) -> None:
             _empty(item)
 
 
-def _compile(schema: Schema, *, embedded: bool = False, defaults: bool = True, below: bool = False) -> Shape | None:
+def _compile(  # noqa: C901
+    schema: Schema, *, embedded: bool = False, defaults: bool = True, below: bool = False
+) -> Shape | None:
     """`None` where there is nothing to do. `below` is inside of a preserving node, where the unknown stays."""
     preserve = schema.get("x-kubernetes-preserve-unknown-fields") is True or below
     embedded = embedded or schema.get("x-kubernetes-embedded-resource") is True
@@ -67,7 +68,7 @@ def _compile(schema: Schema, *, embedded: bool = False, defaults: bool = True, b
     if not isinstance(items, Mapping) and not preserve:
         each = _empty
     node = _Map(schema, preserve=preserve, embedded=embedded, defaults=defaults)
-    spare = items.get("default") if defaults and isinstance(items, Mapping) else None
+    spare: Any = cast(Schema, items).get("default") if defaults and isinstance(items, Mapping) else None
     nullable = isinstance(items, Mapping) and cast(Schema, items).get("nullable") is True
     of_list = schema.get("type") == "array"
     of_scalar = schema.get("type") in ("string", "integer", "number", "boolean")
@@ -102,7 +103,7 @@ class _Map:
         self.preserve = preserve
         self.embedded = embedded
         self.open = more is not None and more is not False
-        self.names = frozenset(properties) | (_TYPE_META if embedded else frozenset())
+        self.names: frozenset[str] = frozenset(properties) | (_TYPE_META if embedded else frozenset[str]())
         self.children: dict[str, Shape] = {}
         for name, node in properties.items():
             if embedded and name in _TYPE_META:
@@ -132,7 +133,7 @@ class _Map:
         if type(value) is dict:
             self(cast(Object, value))
 
-    def __call__(self, values: Object) -> None:
+    def __call__(self, values: Object) -> None:  # noqa: C901
         if not self.preserve and not self.open and not values.keys() <= self.names:
             for name in values.keys() - self.names:
                 del values[name]
@@ -149,8 +150,6 @@ class _Map:
             for name, item in values.items():
                 if name not in self.names:
                     self.rest(item)
-        if self.embedded and "metadata" in values and self.nulls is False:
-            return
 
     def _nulls(self, values: Object) -> None:
         for name in [name for name, item in values.items() if item is None]:
@@ -168,8 +167,3 @@ class _Map:
                     values[name] = copy_json(self.rest_default)
                 else:
                     del values[name]
-
-
-def known_metadata() -> frozenset[str]:
-    """The fields of ObjectMeta."""
-    return frozenset(builtin("", "v1", "Pod").fields["metadata"].fields)

@@ -23,7 +23,7 @@ from steersman.devcluster.crd.shaping import compile_shape
 from steersman.devcluster.errors import ErrorType, FieldError
 from steersman.devcluster.kinds import columns as cells
 from steersman.devcluster.kinds import formats
-from steersman.devcluster.objects import Object, Path, meta
+from steersman.devcluster.objects import Object, Path, dig, meta
 from steersman.devcluster.strategy import Column, Strategy, WriteContext
 
 __all__ = ["CustomStrategy"]
@@ -60,13 +60,13 @@ class CustomStrategy(Strategy):
         self.group = cast(str, spec["group"])
         self.version = cast(str, version["name"])
         self.kind = cast(str, names["kind"])
-        schema = cast("Schema | None", (version.get("schema") or {}).get("openAPIV3Schema"))
+        schema = cast("Schema | None", dig(version, "schema", "openAPIV3Schema"))
         preserve_all = spec.get("preserveUnknownFields") is True
         self.schema: Schema = schema or _ANYTHING
         shaped = {**self.schema, "x-kubernetes-preserve-unknown-fields": True} if preserve_all else self.schema
         self._shape = compile_shape(shaped)
         self._check = compile_check(self.schema)
-        self._status_schema = cast("Schema | None", (self.schema.get("properties") or {}).get("status"))
+        self._status_schema = cast("Schema | None", dig(dict(self.schema), "properties", "status"))
         self._check_status = compile_check(self._status_schema) if self._status_schema else None
         self._lists: Walk | None = compile_lists(self.schema)
         self._embedded: Walk | None = compile_embedded(self.schema)
