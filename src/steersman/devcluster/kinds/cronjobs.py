@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from steersman.devcluster.errors import FieldError, field_invalid, not_supported, required
 from steersman.devcluster.kinds import columns
+from steersman.devcluster.kinds import meta as metadata
+from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds.columns import AGE, NAME, NONE
+from steersman.devcluster.kinds.cronjobs_faults import schedule_error, time_zone_error
 from steersman.devcluster.kinds.jobs import default_failure_policy
+from steersman.devcluster.kinds.jobs_faults import job_spec_faults
 from steersman.devcluster.kinds.workload_base import Workload
 from steersman.devcluster.kinds.workload_cells import CONTAINERS, IMAGES, SELECTOR, container_cells
-from steersman.devcluster.objects import Object, dig
-from steersman.devcluster.strategy import Column
+from steersman.devcluster.kinds.workload_faults import non_negative_faults
+from steersman.devcluster.objects import Object, Path, dig, meta
+from steersman.devcluster.strategy import Column, WriteContext
 
 __all__ = ["CronJob"]
 
@@ -19,7 +25,6 @@ class CronJob(Workload):
     """batch/v1 CronJob. The Job in it gets its own defaults only when it is made."""
 
     template = ("spec", "jobTemplate", "spec", "template")
-    empty_status = {}
     columns = (
         NAME,
         Column("Schedule", description="The schedule in Cron format, see https://en.wikipedia.org/wiki/Cron."),
@@ -44,6 +49,18 @@ class CronJob(Workload):
             spec["failedJobsHistoryLimit"] = 1
         default_failure_policy(spec["jobTemplate"]["spec"])
 
+    def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
+        found = _spec_faults(obj["spec"], None)
+        name = meta(obj).get("name") or ""
+        if len(name) > 52:
+            found.append(field_invalid("metadata.name", name, "must be no more than 52 characters"))
+        return found
+
+    def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        if ctx.subresource:
+            return super().validate_update(obj, old, ctx)
+        return [*metadata.repeated_update(obj, old), *_spec_faults(obj["spec"], old["spec"])]
+
     def row(self, obj: Object, now: float) -> list[Any]:
         spec: Object = obj.get("spec") or {}
         suspend = spec.get("suspend")
@@ -60,3 +77,40 @@ class CronJob(Workload):
             *container_cells(dig(job, "template", "spec", "containers")),
             columns.label_selector(job.get("selector")),
         ]
+
+
+def _spec_faults(spec: Object, old: Object | None) -> list[FieldError]:
+    path = Path("spec")
+    found: list[FieldError] = []
+    if schedule := spec.get("schedule"):
+        found += _schedule(
+            schedule, spec.get("timeZone"), "TZ" in ((old or {}).get("schedule") or ""), path / "schedule"
+        )
+    else:
+        found.append(required(path / "schedule"))
+    found += non_negative_faults(spec, path, ("startingDeadlineSeconds",))
+    zone = spec.get("timeZone")
+    if zone is not None and (old is None or old.get("timeZone") != zone) and (text := time_zone_error(zone)):
+        found.append(field_invalid(path / "timeZone", zone, text))
+    found += check.enum(path / "concurrencyPolicy", spec.get("concurrencyPolicy"), ("Allow", "Forbid", "Replace"))
+    job, at = spec["jobTemplate"]["spec"], path / "jobTemplate" / "spec"
+    found += job_spec_faults(job, at)
+    if job.get("selector") is not None:
+        found.append(field_invalid(at / "selector", job["selector"], "`selector` will be auto-generated"))
+    if job.get("manualSelector"):
+        found.append(not_supported(at / "manualSelector", True, ("nil", "false")))
+    return found + non_negative_faults(spec, path, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"))
+
+
+def _schedule(schedule: str, zone: str | None, had_zone: bool, path: Path) -> list[FieldError]:
+    found: list[FieldError] = []
+    if text := schedule_error(schedule):
+        found.append(field_invalid(path, schedule, text))
+    if "TZ" in schedule:
+        if not had_zone:
+            text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+            found.append(field_invalid(path, schedule, text))
+        elif zone is not None:
+            text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+            found.append(field_invalid(path, schedule, text))
+    return found

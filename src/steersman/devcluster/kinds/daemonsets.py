@@ -4,22 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
+from steersman.devcluster.errors import FieldError, field_invalid, not_supported, required
 from steersman.devcluster.kinds import columns
+from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds.columns import AGE, NAME
+from steersman.devcluster.kinds.podspec import template_faults
 from steersman.devcluster.kinds.workload_base import Workload
 from steersman.devcluster.kinds.workload_cells import CONTAINERS, IMAGES, SELECTOR, container_cells, count
-from steersman.devcluster.objects import Object, dig, meta
+from steersman.devcluster.kinds.workload_faults import (
+    NO_MATCH,
+    always_faults,
+    collision_faults,
+    count_of,
+    is_valid_selector,
+    matches,
+    non_negative_faults,
+    rolling_faults,
+)
+from steersman.devcluster.objects import Object, Path, dig, meta
 from steersman.devcluster.strategy import Column, WriteContext
 
 __all__ = ["DaemonSet"]
 
+_SPEC, _STATUS = Path("spec"), Path("status")
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 class DaemonSet(Workload):
     """apps/v1 DaemonSet. An annotation counts the changes of the template, for clients of older versions."""
 
-    empty_status = {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0}
+    counted = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
     warns_of_name = False
     columns = (
         NAME,
@@ -57,6 +71,33 @@ class DaemonSet(Workload):
         changed = dig(obj, "spec", "template") != dig(old, "spec", "template")
         _remember(obj, _template_generation(old) + changed)
 
+    def faults(self, obj: Object) -> list[FieldError]:
+        spec: Object = obj["spec"]
+        selector, template = spec.get("selector"), spec.get("template") or {}
+        found = check.label_selector(_SPEC / "selector", selector)
+        labels = dig(template, "metadata", "labels", default={})
+        if is_valid_selector(selector) and not matches(selector, labels):
+            found.append(field_invalid(_SPEC / "template" / "metadata" / "labels", labels or None, NO_MATCH))
+        if selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
+            found.append(field_invalid(_SPEC / "selector", selector, "empty selector is invalid for daemonset"))
+        found += template_faults(template, _SPEC / "template")
+        found += always_faults(template, _SPEC / "template", "DaemonSet")
+        found += non_negative_faults(spec, _SPEC, ("minReadySeconds",))
+        found += _update_faults(spec.get("updateStrategy") or {}, _SPEC / "updateStrategy")
+        return found + non_negative_faults(spec, _SPEC, ("revisionHistoryLimit",))
+
+    def changes(self, obj: Object, old: Object) -> list[FieldError]:
+        return check.immutable(_SPEC / "selector", obj["spec"].get("selector"), old["spec"].get("selector"))
+
+    def status_faults(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        status: Object = obj.get("status") or {}
+        counts = (
+            "currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady",
+            "observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount",
+        )  # fmt: skip
+        found = non_negative_faults(status, _STATUS, counts)
+        return found + collision_faults(status, old.get("status") or {}, _STATUS)
+
     def row(self, obj: Object, now: float) -> list[Any]:
         return [
             columns.name(obj),
@@ -70,6 +111,25 @@ class DaemonSet(Workload):
             *container_cells(dig(obj, "spec", "template", "spec", "containers")),
             columns.label_selector(dig(obj, "spec", "selector")),
         ]
+
+
+def _update_faults(update: Object, path: Path) -> list[FieldError]:
+    kind = update.get("type")
+    if kind == "OnDelete":
+        return []
+    if kind != "RollingUpdate":
+        return [not_supported(path, update, ("RollingUpdate", "OnDelete"))]
+    rolling: Object = update.get("rollingUpdate") or {}
+    at = path / "rollingUpdate"
+    found = rolling_faults(rolling, at)
+    unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+    found += check.percent_at_most_100(at / "maxUnavailable", unavailable)
+    found += check.percent_at_most_100(at / "maxSurge", surge)
+    if count_of(unavailable) and count_of(surge):
+        found.append(field_invalid(at / "maxSurge", surge, "may not be set when maxUnavailable is non-zero"))
+    elif not count_of(unavailable) and not count_of(surge):
+        found.append(required(at / "maxUnavailable", "cannot be 0 when maxSurge is 0"))
+    return found
 
 
 def _template_generation(obj: Object) -> int:

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from steersman.devcluster.kinds import columns
+from steersman.devcluster.errors import FieldError, field_invalid, required
+from steersman.devcluster.kinds import columns, formats
+from steersman.devcluster.kinds import meta as metadata
+from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds.columns import AGE, NAME
+from steersman.devcluster.kinds.jobs_faults import generated_selector_faults, job_spec_faults
 from steersman.devcluster.kinds.workload_base import Workload
 from steersman.devcluster.kinds.workload_cells import CONTAINERS, IMAGES, SELECTOR, container_cells, count
-from steersman.devcluster.objects import Object, dig, meta
+from steersman.devcluster.kinds.workload_faults import NO_MATCH, is_valid_selector, matches
+from steersman.devcluster.objects import Object, Path, dig, meta
 from steersman.devcluster.strategy import Column, WriteContext
 
 __all__ = ["Job", "default_failure_policy"]
 
+_SPEC = Path("spec")
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 JOB_NAME = "batch.kubernetes.io/job-name"
 _MOST = 2147483647
@@ -22,7 +28,6 @@ _MOST = 2147483647
 class Job(Workload):
     """batch/v1 Job. Unless told otherwise, it selects its Pods by its own uid."""
 
-    empty_status = {}
     selectable = ("status.successful",)
     columns = (
         NAME,
@@ -62,6 +67,27 @@ class Job(Workload):
         if not dig(obj, "spec", "manualSelector", default=False):
             _select_by_uid(obj)
 
+    def faults(self, obj: Object) -> list[FieldError]:
+        spec: Object = obj["spec"]
+        found = generated_selector_faults(obj) + _spec_faults(spec)
+        completions = spec.get("completions") or 0
+        if spec.get("completionMode") == "Indexed" and completions > 0:
+            name = meta(obj).get("name") or ""
+            host = f"{name}-{completions - 1}"
+            if formats.dns_label(host):
+                text = f"will not able to create pod with invalid DNS label: {host}"
+                found.append(field_invalid("metadata.name", name, text))
+        return found
+
+    def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        if ctx.subresource:
+            return super().validate_update(obj, old, ctx)
+        again = metadata.repeated_update(obj, old)
+        if obj["spec"] == old["spec"]:
+            return again
+        spec, before = obj["spec"], old["spec"]
+        return [*self.faults(obj), *again, *_spec_faults(spec), *_change_faults(spec, before, old)]
+
     def fields(self, obj: Object) -> Mapping[str, str]:
         return {"status.successful": str(count(obj, "status", "succeeded"))}
 
@@ -97,6 +123,53 @@ def _select_by_uid(obj: Object) -> None:
     match: dict[str, str] = selector.get("matchLabels") or {}
     selector["matchLabels"] = match
     match.setdefault(CONTROLLER_UID, uid)
+
+
+def _spec_faults(spec: Object) -> list[FieldError]:
+    found = job_spec_faults(spec, _SPEC)
+    selector = spec.get("selector")
+    if selector is None:
+        found.append(required(_SPEC / "selector"))
+    found += check.label_selector(_SPEC / "selector", selector)
+    labels = dig(spec, "template", "metadata", "labels", default={})
+    if is_valid_selector(selector) and not matches(selector, labels):
+        found.append(field_invalid(_SPEC / "template" / "metadata" / "labels", labels or None, NO_MATCH))
+    return found
+
+
+def _change_faults(spec: Object, before: Object, old: Object) -> list[FieldError]:
+    found: list[FieldError] = []
+    if spec.get("completionMode") != "Indexed":
+        found += check.immutable(_SPEC / "completions", spec.get("completions"), before.get("completions"))
+    elif spec.get("completions") != before.get("completions") and spec.get("completions") != spec.get("parallelism"):
+        text = "can only be modified in tandem with spec.parallelism"
+        found.append(field_invalid(_SPEC / "completions", spec.get("completions"), text))
+    found += check.immutable(_SPEC / "selector", spec.get("selector"), before.get("selector"))
+    template, kept = spec.get("template"), before.get("template")
+    if before.get("suspend") and dig(old, "status", "startTime") is None:
+        template, kept = _fixed(template or {}), _fixed(kept or {})
+    if template != kept:
+        found.append(field_invalid(_SPEC / "template", spec.get("template"), check.IMMUTABLE))
+    for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
+        found += check.immutable(_SPEC / field, spec.get(field), before.get(field))
+    return found
+
+
+def _fixed(template: Object) -> Object:
+    """What of a template stays fixed in a Job that waits to be started: all but where its Pods may run, and resources."""
+    pod: Object = {
+        key: value
+        for key, value in (template.get("spec") or {}).items()
+        if key not in ("nodeSelector", "tolerations", "schedulingGates")
+    }
+    if affinity := pod.get("affinity"):
+        pod["affinity"] = {key: value for key, value in affinity.items() if key != "nodeAffinity"}
+        if not pod["affinity"]:
+            del pod["affinity"]
+    for field in ("containers", "initContainers"):
+        if field in pod:
+            pod[field] = [{key: value for key, value in item.items() if key != "resources"} for item in pod[field]]
+    return {"spec": pod}
 
 
 def _completions(obj: Object) -> str:

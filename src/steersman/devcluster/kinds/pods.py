@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from steersman.devcluster.errors import FieldError
 from steersman.devcluster.kinds.plain import Plain
-from steersman.devcluster.kinds.podspec_defaults import default_pod
+from steersman.devcluster.kinds.pods_faults import (
+    create_faults,
+    ephemeral_change_faults,
+    resize_faults,
+    status_faults,
+    update_faults,
+)
 from steersman.devcluster.kinds.pods_qos import qos_class
+from steersman.devcluster.kinds.podspec_defaults import default_pod
 from steersman.devcluster.kinds.podwarnings import spec_warnings
 from steersman.devcluster.kinds.workload_base import name_warnings
 from steersman.devcluster.kinds.workload_cells import POD_COLUMNS, pod_row
@@ -21,6 +29,7 @@ _KEPT_METADATA = (
     "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "labels", "annotations", "finalizers",
     "ownerReferences",
 )  # fmt: skip
+_DOORS = {"status": status_faults, "ephemeralcontainers": ephemeral_change_faults, "resize": resize_faults}
 _GATED = {
     "type": "PodScheduled",
     "status": "False",
@@ -79,6 +88,12 @@ class Pod(Plain):
         meta(obj)["generation"] = count + (obj.get("spec") != old.get("spec"))
         if not meta(obj)["generation"]:
             del meta(obj)["generation"]
+
+    def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
+        return create_faults(obj)
+
+    def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        return _DOORS.get(ctx.subresource, update_faults)(obj, old)
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
         if old is not None or ctx.subresource:

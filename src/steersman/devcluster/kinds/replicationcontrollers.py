@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from steersman.devcluster.errors import FieldError, field_invalid, required
 from steersman.devcluster.kinds import columns
 from steersman.devcluster.kinds.columns import AGE, NAME
+from steersman.devcluster.kinds.podspec import template_faults
 from steersman.devcluster.kinds.podspec_defaults import default_template
 from steersman.devcluster.kinds.workload_base import Scale, Workload, replicas
 from steersman.devcluster.kinds.workload_cells import CONTAINERS, IMAGES, SELECTOR, container_cells, count
-from steersman.devcluster.objects import Object, dig, meta
-from steersman.devcluster.strategy import Column
+from steersman.devcluster.kinds.workload_faults import (
+    NO_MATCH,
+    always_faults,
+    bounded_faults,
+    non_negative_faults,
+)
+from steersman.devcluster.objects import Object, Path, dig, meta
+from steersman.devcluster.strategy import Column, WriteContext
+
+_SPEC, _STATUS = Path("spec"), Path("status")
 
 __all__ = ["PodTemplate", "ReplicationController"]
 
@@ -20,7 +30,7 @@ class ReplicationController(Workload):
     """v1 ReplicationController: its selector and labels default to the template's labels."""
 
     scale = Scale(plain_selector=True)
-    empty_status = {"replicas": 0}
+    counted = ("replicas",)
     selectable = ("status.replicas",)
     columns = (
         NAME,
@@ -44,6 +54,27 @@ class ReplicationController(Workload):
                     obj.setdefault("metadata", {})["labels"] = dict(labels)
         if spec.get("replicas") is None:
             spec["replicas"] = 1
+
+    def faults(self, obj: Object) -> list[FieldError]:
+        spec: Object = obj["spec"]
+        found = non_negative_faults(spec, _SPEC, ("minReadySeconds",))
+        selector: dict[str, str] = spec.get("selector") or {}
+        if not selector:
+            found.append(required(_SPEC / "selector"))
+        found += non_negative_faults(spec, _SPEC, ("replicas",))
+        if (template := spec.get("template")) is None:
+            return [*found, required(_SPEC / "template")]
+        labels: dict[str, str] = dig(template, "metadata", "labels", default={})
+        if selector and any(labels.get(key) != value for key, value in selector.items()):
+            found.append(field_invalid(_SPEC / "template" / "metadata" / "labels", labels or None, NO_MATCH))
+        found += template_faults(template, _SPEC / "template")
+        return found + always_faults(template, _SPEC / "template", "ReplicationController")
+
+    def status_faults(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        status: Object = obj.get("status") or {}
+        counts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+        found = non_negative_faults(status, _STATUS, ("replicas", *counts, "observedGeneration"))
+        return found + bounded_faults(status, _STATUS, counts)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         return {"status.replicas": str(count(obj, "status", "replicas"))}
@@ -75,6 +106,9 @@ class PodTemplate(Workload):
 
     def default(self, obj: Object) -> None:
         default_template(obj.setdefault("template", {}))
+
+    def faults(self, obj: Object) -> list[FieldError]:
+        return template_faults(obj.get("template") or {}, Path("template"))
 
     def content(self, obj: Object) -> Any:
         return obj.get("template")

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from steersman.devcluster.errors import FieldError
 from steersman.devcluster.kinds import formats
+from steersman.devcluster.kinds import meta as metadata
 from steersman.devcluster.kinds.plain import Plain
 from steersman.devcluster.kinds.podspec_defaults import default_template
 from steersman.devcluster.kinds.podwarnings import template_warnings
@@ -79,6 +81,8 @@ class Workload(Plain):
     scale: Scale | None = None
     template: tuple[str, ...] = ("spec", "template")
     warns_of_name = True
+    counted: tuple[str, ...] = ()
+    """Numbers that stand in the status even when nothing was counted."""
     kept_metadata: tuple[str, ...] = ()
     """What of the metadata a status write keeps."""
 
@@ -95,11 +99,8 @@ class Workload(Plain):
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
         super().prepare_create(obj, ctx)
-        if self.empty_status is not None:
-            obj["status"] = dict(self.empty_status)
-
-    empty_status: Object | None = None
-    """The status as Go writes it when nothing was counted."""
+        if self.has_status:
+            obj["status"] = dict.fromkeys(self.counted, 0)
 
     def isolate_status(self, obj: Object, old: Object, ctx: WriteContext) -> None:
         super().isolate_status(obj, old, ctx)
@@ -109,6 +110,14 @@ class Workload(Plain):
                     meta(obj)[name] = meta(old)[name]
                 else:
                     meta(obj).pop(name, None)
+
+    revalidated_after = False
+    """Whether the spec's faults come before what may not change."""
+
+    def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        if ctx.subresource or not self.revalidated_after:
+            return super().validate_update(obj, old, ctx)
+        return [*metadata.repeated_update(obj, old), *self.faults(obj), *self.changes(obj, old)]
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
         if ctx.subresource:

@@ -13,7 +13,7 @@ from steersman.devcluster.kinds.columns import AGE, NAME, NONE
 from steersman.devcluster.objects import Object, dig, meta
 from steersman.devcluster.strategy import Column
 
-__all__ = ["POD_COLUMNS", "CONTAINERS", "IMAGES", "SELECTOR", "count", "container_cells", "pod_row"]
+__all__ = ["CONTAINERS", "IMAGES", "POD_COLUMNS", "SELECTOR", "container_cells", "count", "pod_row"]
 
 CONTAINERS = Column("Containers", description="Names of each container in the template.", priority=1)
 IMAGES = Column("Images", description="Images referenced by each container in the template.", priority=1)
