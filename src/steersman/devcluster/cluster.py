@@ -15,7 +15,7 @@ import shutil
 import ssl
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -99,6 +99,7 @@ class DevCluster:
         """The administrator's kubeconfig, mode 0600; written when the cluster listens."""
         self.nodes: Nodes | None = None
         self._node_client: Client | None = None
+        self._added: list[Nodes] = []
         self._front: Front | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._stop = asyncio.Event()
@@ -152,6 +153,8 @@ class DevCluster:
         if self.nodes is not None:
             await self.nodes.close()
             self.nodes = None
+        while self._added:
+            await self._added.pop().close()
         if self._node_client is not None:
             await self._node_client.close()
             self._node_client = None
@@ -169,6 +172,32 @@ class DevCluster:
             self._database = None
         shutil.rmtree(self.directory, ignore_errors=True)
 
+    @property
+    def listening(self) -> bool:
+        """Whether the door is open."""
+        return self._front is not None
+
+    async def add_node(
+        self, name: str, *, capacity: Mapping[str, str] | None = None, labels: Mapping[str, str] | None = None
+    ) -> None:
+        """One more simulated node, Ready when this returns."""
+        from steersman.devcluster import nodes
+
+        if self._node_client is None:
+            self._node_client = self.client(_NODES, field_manager="kubelet")
+        added = await nodes.start(
+            self._node_client,
+            "simulated",
+            names=(name,),
+            capacity=capacity,
+            labels=labels,
+            defaults=self._defaults(),
+            now=self._utc,
+        )
+        self._added.append(added)
+        for node, kubelet in added.kubelets.items():
+            self.server.kubelets.register(node, kubelet)
+
     # For users.
 
     @property
@@ -183,7 +212,7 @@ class DevCluster:
         return Config.for_url("http://embedded.invalid")
 
     def client(self, user: User = ADMIN, **options: Any) -> Client:
-        """A client in this process, without a socket, as any user; `options` are the Client's own. Close it after use."""
+        """A client in this process, without a socket, as any user; `options` are the Client's own."""
         return Client(self.config, transport=InProcessTransport(self.server, user), **options)
 
     # Parts.
@@ -205,9 +234,6 @@ class DevCluster:
 
         options = self.options
         self._node_client = self.client(_NODES, field_manager="kubelet")
-        more: dict[str, Any] = {}
-        if options.ready_after is not None:
-            more["defaults"] = nodes.Defaults(ready_after=options.ready_after)
         self.nodes = await nodes.start(
             self._node_client,
             options.node_kind,  # type: ignore[arg-type]
@@ -217,10 +243,16 @@ class DevCluster:
             data=options.data / "nodes" if options.data is not None else None,
             server=(options.host, self.port) if self.port else None,
             capacity=options.capacity,
-            **more,
+            defaults=self._defaults(),
         )
         for name, kubelet in self.nodes.kubelets.items():
             self.server.kubelets.register(name, kubelet)
+
+    def _defaults(self) -> Any:
+        from steersman.devcluster import nodes
+
+        after = self.options.ready_after
+        return None if after is None else nodes.Defaults(ready_after=after)
 
     def _utc(self) -> datetime:
         return datetime.fromtimestamp(self._now(), UTC)

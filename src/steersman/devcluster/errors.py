@@ -89,6 +89,7 @@ class ErrorType(StrEnum):
     NOT_FOUND = "FieldValueNotFound"
     TOO_LONG = "FieldValueTooLong"
     TOO_MANY = "FieldValueTooMany"
+    TOO_FEW = "FieldValueTooFew"
     TYPE_INVALID = "FieldValueTypeInvalid"
     INTERNAL = "InternalError"
 
@@ -102,10 +103,11 @@ _PREFIX = {
     ErrorType.NOT_FOUND: "Not found",
     ErrorType.TOO_LONG: "Too long",
     ErrorType.TOO_MANY: "Too many",
+    ErrorType.TOO_FEW: "Too few",
     ErrorType.TYPE_INVALID: "Invalid value",
     ErrorType.INTERNAL: "Internal error",
 }
-_WITHOUT_VALUE = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.INTERNAL}
+_WITHOUT_VALUE = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL}
 
 
 @dataclass(frozen=True, slots=True)

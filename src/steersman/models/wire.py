@@ -10,6 +10,7 @@ are; give them `slots=True`, since msgspec otherwise leaves defaults on the clas
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -58,10 +59,15 @@ _encoder = msgspec.json.Encoder(enc_hook=enc_hook)
 _parse = msgspec.json.Decoder()
 
 
+_making = threading.Lock()
+
+
 @cache
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """The shared strict decoder of a type; its errors are msgspec's own."""
-    return msgspec.json.Decoder(kind, dec_hook=dec_hook)
+    """The shared strict decoder of a type; its errors are msgspec's own. Safe to call from several threads."""
+    # msgspec works out nested structs when a decoder is made, and two threads at that crash the interpreter.
+    with _making:
+        return msgspec.json.Decoder(kind, dec_hook=dec_hook)
 
 
 def encode(value: object) -> bytes:
@@ -116,6 +122,7 @@ def to_dict(value: object) -> dict[str, Any]:
 
 def from_dict(kind: type[T], value: Mapping[str, Any]) -> T:
     """Read plain data as `kind`; raises `DecodeError` as `decode` does."""
+    decoder(kind)  # the first conversion would work out the type, as a first decoder does
     try:
         return msgspec.convert(value, kind, dec_hook=dec_hook)
     except msgspec.ValidationError as problem:

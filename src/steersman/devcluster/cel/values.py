@@ -127,7 +127,8 @@ _NAMES: Mapping[type, str] = {
 
 def type_name(value: Any) -> str:
     """CEL's name of a value's type."""
-    return _NAMES.get(cast(type, type(value))) or getattr(value, "cel_type", "dyn")
+    cls: type[Any] = type(value)
+    return _NAMES.get(cls) or getattr(value, "cel_type", "dyn")
 
 
 def _is_number(value: Any) -> bool:
@@ -136,7 +137,7 @@ def _is_number(value: Any) -> bool:
 
 def equal(left: Any, right: Any) -> bool:
     """CEL's equality: numbers across types, lists and maps by their members, all else within one type."""
-    kind = cast(type, type(left))
+    kind: type[Any] = type(left)
     if kind is type(right) and kind not in (list, dict, SetList, MapList, Optional):
         return left == right
     if _is_number(left) and _is_number(right):

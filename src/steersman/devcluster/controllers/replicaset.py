@@ -34,6 +34,8 @@ from steersman.operator import Context, Operator, Watch
 __all__ = ["in_batches", "register", "replica_set_status", "scale_pods"]
 
 _BURST = 500
+_RETRY = 0.25
+"""Seconds until Pods that were refused are tried again."""
 
 
 def register(operator: Operator) -> None:
@@ -56,7 +58,7 @@ async def reconcile(rs: ReplicaSet, ctx: Context) -> Result:
         ctx.log.warning("not all Pods could be made", problem=str(problem))
     wait = seconds_to_available(pods, rs.spec.min_ready_seconds or 0, ctx.now())
     if problem is not None:
-        wait = 1.0 if wait is None else min(wait, 1.0)
+        wait = _RETRY if wait is None else min(wait, _RETRY)
     return Result(status=status, requeue_after=wait)
 
 

@@ -144,7 +144,8 @@ def compile_check(schema: Schema) -> Check:
     def check(value: Any) -> bool:
         if value is None:
             return nullable and (not enum or enum_holds(None, enum))
-        found = by_class.get(cast(type, type(value)))
+        cls: type[Any] = type(value)
+        found = by_class.get(cls)
         if found is None or not found(value):
             return False
         if enum and not ((type(value) is str and value in simple) if only_strings else enum_holds(value, enum)):
@@ -168,7 +169,8 @@ def _untyped(checks: Mapping[str, Check], nullable: bool, enum: list[Any], compo
     def check(value: Any) -> bool:
         if value is None:
             return not enum or enum_holds(None, enum)
-        if not by_class.get(cast(type, type(value)), _always)(value) or (enum and not enum_holds(value, enum)):
+        cls: type[Any] = type(value)
+        if not by_class.get(cls, _always)(value) or (enum and not enum_holds(value, enum)):
             return False
         return composed is None or composed(value)
 

@@ -1,7 +1,7 @@
 """Objects in one SQLite file, so that a cluster outlives its process, however that ends.
 
-Every write is a transaction of its own in the write-ahead log, handed to the operating system before the client hears of
-it: a killed process loses nothing that it acknowledged. (A machine that loses power may: this is no production store.)
+Every write is a transaction of its own in the write-ahead log, handed to the operating system before the client hears
+of it: a killed process loses nothing that it acknowledged. (A machine that loses power may: no production store.)
 """
 
 from __future__ import annotations
