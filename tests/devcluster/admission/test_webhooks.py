@@ -98,7 +98,7 @@ async def test_a_refusal_carries_the_status_of_the_webhook(
             "failed to call webhook: the server could not find the requested resource",
         ),
         (
-            lambda _: web.json_response({"kind": "Status", "message": "my status"}, status=400),
+            lambda _: web.json_response({"apiVersion": "v1", "kind": "Status", "message": "my status"}, status=400),
             "failed to call webhook: my status",
         ),
         (lambda _: web.json_response({}), "received invalid webhook response: webhook response was absent"),

@@ -189,8 +189,10 @@ def _decoded(status: int, content: bytes) -> Any:
         if not isinstance(decoded, dict):
             raise CallError(_not_json())
         return _known(cast(Object, decoded))
-    if isinstance(decoded, dict) and cast(Object, decoded).get("kind") == "Status":
-        raise CallError(str(cast(Object, decoded).get("message") or "unknown"))
+    if isinstance(decoded, dict):
+        said = cast(Object, decoded)
+        if (said.get("apiVersion"), said.get("kind")) == ("v1", "Status") and said.get("status") != "Success":
+            raise CallError(str(said.get("message") or "unknown"))
     raise CallError(_status_text(status, content))
 
 
@@ -208,28 +210,28 @@ def _not_json() -> str:
     return f"couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value of type {wanted}"
 
 
+_STATUS_TEXTS = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+}
+
+
 def _status_text(status: int, content: bytes) -> str:
-    text = content.decode(errors="replace").strip()
-    match status:
-        case 404:
-            return "the server could not find the requested resource"
-        case 403:
-            return text or "forbidden"
-        case 401:
-            return "the server has asked for the client to provide credentials"
-        case 405:
-            return "the server does not allow this method on the requested resource"
-        case 503:
-            return text or "the server is currently unable to handle the request"
-        case 504:
-            return (
-                "the server was unable to return a response in the time allotted, but may still be processing the"
-                " request"
-            )
-        case _ if status >= 500:
-            return f'an error on the server ("{text or "unknown"}") has prevented the request from succeeding'
-        case _:
-            return text or f"the server responded with the status code {status} but did not return more information"
+    text = content.decode(errors="replace").strip() or "unknown"
+    if status in (403, 406, 415):
+        return text
+    if status in _STATUS_TEXTS:
+        return _STATUS_TEXTS[status]
+    if status >= 500:
+        return f"an error on the server ({json.dumps(text)}) has prevented the request from succeeding"
+    return f"the server responded with the status code {status} but did not return more information"
 
 
 def _shown(url: str, timeout: float) -> str:
