@@ -6,6 +6,7 @@ change nothing and never raise, whatever JSON they are given of the right type. 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -248,6 +249,21 @@ def conditions(path: Path, items: Sequence[Object] | None) -> list[FieldError]:
             found.append(field_invalid(at / "observedGeneration", generation, "must be greater than or equal to zero"))
         if not item.get("lastTransitionTime"):
             found.append(required(at / "lastTransitionTime"))
-        if not item.get("reason"):
-            found.append(required(at / "reason"))
+        found += _reason(at / "reason", item.get("reason") or "")
     return found
+
+
+_REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+_REASON_TEXT = (
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
+    "characters or '_,:', and must end with an alphanumeric character or '_'"
+)
+
+
+def _reason(path: str, reason: str) -> list[FieldError]:
+    if not reason:
+        return [required(path)]
+    if re.fullmatch(_REASON, reason):
+        return [too_long(path, 1024)] if len(reason) > 1024 else []
+    examples = ("my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB")
+    return [field_invalid(path, reason, formats.regex_hint(_REASON_TEXT, _REASON, *examples))]
