@@ -336,7 +336,8 @@ def test_this_machine_is_asked_what_works() -> None:
 CRASHING = """
 import asyncio, sys
 from pathlib import Path
-from steersman.client import Client, load_config
+from steersman.client import Client
+from steersman.client.config import load_config
 from steersman.devcluster import nodes
 
 async def main(kubeconfig, name, data, mode):

@@ -117,6 +117,7 @@ class Agent:
         self._heap: list[tuple[float, int, str, Event]] = []
         self._numbers = itertools.count()
         self._alarm: asyncio.TimerHandle | None = None
+        self._closed = False
         self._dirty: asyncio.Queue[Held] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
         self._cache = Cache(client, now=now)
@@ -147,6 +148,7 @@ class Agent:
 
     async def close(self) -> None:
         """Stop at once: Pods stay in the API as they are."""
+        self._closed = True
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
@@ -195,7 +197,7 @@ class Agent:
     def post(self, uid: str, event: Event) -> None:
         """Take in an event now; for a Pod that is gone it is dropped."""
         held = self.pods.get(uid)
-        if held is None:
+        if held is None or self._closed:
             return
         before = held.life
         held.life, effects = step(before, event, self.clock())

@@ -228,7 +228,7 @@ async def _whole(
             kill_group(process.pid, signal.SIGKILL)
             with suppress(ProcessLookupError):
                 process.kill()
-            await process.communicate()
+            await process.wait()
         raise
 
 
