@@ -38,6 +38,11 @@ _RECURSIVE = ("Disabled", "Enabled", "IfPossible")
 _RESTARTS = ("Always", "Never", "OnFailure")
 _UNIQUE = "must be unique"
 _NOT_IN_INIT = "may not be set for init containers without restartPolicy=Always"
+_PROFILE = ("type", "localhostProfile")
+_CONTEXT = (
+    "capabilities", "privileged", "seLinuxOptions", "windowsOptions", "runAsUser", "runAsGroup", "runAsNonRoot",
+    "readOnlyRootFilesystem", "allowPrivilegeEscalation", "procMount", "seccompProfile", "appArmorProfile",
+)  # fmt: skip
 _NOT_IN_EPHEMERAL = (
     "ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources", "resizePolicy",
 )  # fmt: skip
@@ -60,7 +65,7 @@ def container_faults(
             found.append(duplicate(at / "name", name))
         seen.add(name)
         if (lifecycle := container.get("lifecycle")) is not None:
-            lifecycle_faults(found, lifecycle, grace, at / "lifecycle", spec)
+            lifecycle_faults(found, lifecycle, grace, at / "lifecycle")
         probes_faults(found, container, grace, at)
         if "restartPolicy" in container or "restartPolicyRules" in container:
             _restart(found, container, at)
@@ -86,7 +91,7 @@ def init_faults(
         host_port_conflicts(found, [container], path)
         if container.get("restartPolicy") == "Always":
             if (lifecycle := container.get("lifecycle")) is not None:
-                lifecycle_faults(found, lifecycle, grace, at / "lifecycle", spec)
+                lifecycle_faults(found, lifecycle, grace, at / "lifecycle")
             probes_faults(found, container, grace, at)
             continue
         found += [
@@ -333,16 +338,28 @@ def security_faults(found: list[FieldError], context: Object, path: Path, host_u
     seccomp_faults(found, context.get("seccompProfile"), path / "seccompProfile")
     if context.get("allowPrivilegeEscalation") is False:
         if context.get("privileged"):
-            found.append(_escalation(path, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
+            text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
+            found.append(field_invalid(path, _shown_context(context), text))
         added: Sequence[Any] = (context.get("capabilities") or {}).get("add") or ()
         if "CAP_SYS_ADMIN" in added:
             text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-            found.append(_escalation(path, text))
+            found.append(field_invalid(path, _shown_context(context), text))
     apparmor_faults(found, context.get("appArmorProfile"), path / "appArmorProfile")
 
 
-def _escalation(path: Path, text: str) -> FieldError:
-    return field_invalid(path, None, text)
+def _internal(value: Object, fields: Sequence[str]) -> Object:
+    """A value as the API server's internal type, which refusals show."""
+    return {field[0].upper() + field[1:]: value.get(field) for field in fields}
+
+
+def _shown_context(context: Object) -> Object:
+    shown = _internal(context, _CONTEXT)
+    for field in ("SeccompProfile", "AppArmorProfile"):
+        if shown[field] is not None:
+            shown[field] = _internal(shown[field], _PROFILE)
+    if shown["Capabilities"] is not None:
+        shown["Capabilities"] = _internal(shown["Capabilities"], ("add", "drop"))
+    return {("SELinuxOptions" if name == "SeLinuxOptions" else name): value for name, value in shown.items()}
 
 
 def seccomp_faults(found: list[FieldError], profile: Object | None, path: Path) -> None:
@@ -361,10 +378,10 @@ def seccomp_faults(found: list[FieldError], profile: Object | None, path: Path) 
         else:
             found += descending_path(path / "localhostProfile", local)
     else:
+        found += check.enum(path / "type", kind, ("Localhost", "RuntimeDefault", "Unconfined"))
         if local is not None:
             text = "can only be set when seccomp type is Localhost"
-            found.append(field_invalid(path / "localhostProfile", local, text))
-        found += check.enum(path / "type", kind, ("Localhost", "RuntimeDefault", "Unconfined"))
+            found.append(field_invalid(path / "localhostProfile", _internal(profile, _PROFILE), text))
 
 
 def apparmor_faults(found: list[FieldError], profile: Object | None, path: Path) -> None:

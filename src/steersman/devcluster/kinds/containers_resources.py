@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from steersman.devcluster.errors import FieldError, field_forbidden, field_invalid, required
+from steersman.devcluster.errors import ErrorType, FieldError, field_forbidden, field_invalid, required
 from steersman.devcluster.kinds import names as check
 from steersman.devcluster.objects import Object, Path
 from steersman.models import Quantity
@@ -88,7 +88,9 @@ def _claims(found: list[FieldError], resources: Object, path: Path, claims: Coll
             found.append(check.duplicates(at, (key, key))[0])
         seen.add(key)
         if name not in claims:
-            found.append(check.not_found(at / "name", name))
+            text = "must be one of the names in pod.spec.resourceClaims"
+            text = f"{text}: {', '.join(sorted(claims))}" if claims else f"{text} which is empty"
+            found.append(FieldError(ErrorType.NOT_FOUND, at, name, text))
 
 
 def resource_name_faults(found: list[FieldError], name: str, path: Path) -> None:

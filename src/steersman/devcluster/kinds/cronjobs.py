@@ -90,6 +90,9 @@ def _spec_faults(spec: Object, old: Object | None) -> list[FieldError]:
         found.append(required(path / "schedule"))
     found += non_negative_faults(spec, path, ("startingDeadlineSeconds",))
     zone = spec.get("timeZone")
+    if zone is not None and zone.lower() == "local" and (old is None or old.get("timeZone") != zone):
+        text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        found.append(field_invalid(path / "timeZone", zone, text))
     if zone is not None and (old is None or old.get("timeZone") != zone) and (text := time_zone_error(zone)):
         found.append(field_invalid(path / "timeZone", zone, text))
     found += check.enum(path / "concurrencyPolicy", spec.get("concurrencyPolicy"), ("Allow", "Forbid", "Replace"))

@@ -58,6 +58,9 @@ def _descriptor_error(text: str) -> str:
         duration = text.removeprefix("@every ")
         if _DURATION.fullmatch(duration) or duration == "0":
             return ""
+        unit = re.fullmatch(r"[+-]?[0-9.]+([a-z]+)", duration)
+        if unit:
+            return f'failed to parse duration {text}: time: unknown unit "{unit[1]}" in duration "{duration}"'
         return f'failed to parse duration {text}: time: invalid duration "{duration}"'
     return f"unrecognized descriptor: {text}"
 
@@ -109,8 +112,6 @@ def time_zone_error(zone: str) -> str:
     for part in zone.split("/"):
         if part in (".", "..") or part.startswith("-") or not _ZONE_PART.fullmatch(part):
             return f"unknown time zone {zone}"
-    if zone.lower() == "local":
-        return "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
     return "" if _is_zone(zone) else f"unknown time zone {zone}"
 
 

@@ -16,10 +16,12 @@ from steersman.devcluster.kinds.workload_faults import (
     always_faults,
     collision_faults,
     count_of,
+    go_struct,
     is_valid_selector,
     matches,
     non_negative_faults,
     rolling_faults,
+    shown_labels,
 )
 from steersman.devcluster.objects import Object, Path, dig, meta
 from steersman.devcluster.strategy import Column, WriteContext
@@ -77,7 +79,7 @@ class DaemonSet(Workload):
         found = check.label_selector(_SPEC / "selector", selector)
         labels = dig(template, "metadata", "labels", default={})
         if is_valid_selector(selector) and not matches(selector, labels):
-            found.append(field_invalid(_SPEC / "template" / "metadata" / "labels", labels or None, NO_MATCH))
+            found.append(field_invalid(_SPEC / "template" / "metadata" / "labels", shown_labels(labels), NO_MATCH))
         if selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
             found.append(field_invalid(_SPEC / "selector", selector, "empty selector is invalid for daemonset"))
         found += template_faults(template, _SPEC / "template")
@@ -118,7 +120,7 @@ def _update_faults(update: Object, path: Path) -> list[FieldError]:
     if kind == "OnDelete":
         return []
     if kind != "RollingUpdate":
-        return [not_supported(path, update, ("RollingUpdate", "OnDelete"))]
+        return [not_supported(path, go_struct(update, "type", "rollingUpdate"), ("RollingUpdate", "OnDelete"))]
     rolling: Object = update.get("rollingUpdate") or {}
     at = path / "rollingUpdate"
     found = rolling_faults(rolling, at)

@@ -16,6 +16,7 @@ from steersman.devcluster.kinds.workload_faults import (
     bounded_faults,
     collision_faults,
     count_of,
+    go_struct,
     is_valid_selector,
     non_negative_faults,
     rolling_faults,
@@ -185,7 +186,7 @@ def _strategy_faults(strategy: Object, path: Path) -> list[FieldError]:
         text = "may not be specified when strategy `type` is 'Recreate'"
         return [field_forbidden(path / "rollingUpdate", text)]
     if kind != "RollingUpdate":
-        return [not_supported(path, strategy, ("Recreate", "RollingUpdate"))]
+        return [not_supported(path, go_struct(strategy, "type", "rollingUpdate"), ("Recreate", "RollingUpdate"))]
     found = rolling_faults(rolling or {}, path / "rollingUpdate")
     unavailable, surge = (rolling or {}).get("maxUnavailable", 0), (rolling or {}).get("maxSurge", 0)
     at = path / "rollingUpdate" / "maxUnavailable"

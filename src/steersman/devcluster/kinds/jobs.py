@@ -13,7 +13,7 @@ from steersman.devcluster.kinds.columns import AGE, NAME
 from steersman.devcluster.kinds.jobs_faults import generated_selector_faults, job_spec_faults
 from steersman.devcluster.kinds.workload_base import Workload
 from steersman.devcluster.kinds.workload_cells import CONTAINERS, IMAGES, SELECTOR, container_cells, count
-from steersman.devcluster.kinds.workload_faults import NO_MATCH, is_valid_selector, matches
+from steersman.devcluster.kinds.workload_faults import NO_MATCH, is_valid_selector, matches, shown_labels
 from steersman.devcluster.objects import Object, Path, dig, meta
 from steersman.devcluster.strategy import Column, WriteContext
 
@@ -133,7 +133,7 @@ def _spec_faults(spec: Object) -> list[FieldError]:
     found += check.label_selector(_SPEC / "selector", selector)
     labels = dig(spec, "template", "metadata", "labels", default={})
     if is_valid_selector(selector) and not matches(selector, labels):
-        found.append(field_invalid(_SPEC / "template" / "metadata" / "labels", labels or None, NO_MATCH))
+        found.append(field_invalid(_SPEC / "template" / "metadata" / "labels", shown_labels(labels), NO_MATCH))
     return found
 
 
@@ -156,7 +156,7 @@ def _change_faults(spec: Object, before: Object, old: Object) -> list[FieldError
 
 
 def _fixed(template: Object) -> Object:
-    """What of a template stays fixed in a Job that waits to be started: all but where its Pods may run, and resources."""
+    """What of a template stays fixed in a Job that waits: all but where its Pods may run, and their resources."""
     pod: Object = {
         key: value
         for key, value in (template.get("spec") or {}).items()

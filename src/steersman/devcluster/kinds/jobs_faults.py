@@ -6,10 +6,18 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from steersman.devcluster.errors import FieldError, duplicate, field_invalid, not_supported, required, too_many
+from steersman.devcluster.errors import (
+    ErrorType,
+    FieldError,
+    duplicate,
+    field_invalid,
+    not_supported,
+    required,
+    too_many,
+)
 from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds.podspec import template_faults
-from steersman.devcluster.kinds.workload_faults import non_negative_faults
+from steersman.devcluster.kinds.workload_faults import non_negative_faults, shown_labels
 from steersman.devcluster.objects import Object, Path
 
 __all__ = ["generated_selector_faults", "job_spec_faults"]
@@ -44,7 +52,7 @@ def generated_selector_faults(job: Object) -> list[FieldError]:
         if key not in labels:
             found.append(required(at, f"must be '{value}'"))
         elif labels[key] != value:
-            found.append(field_invalid(at, dict(labels), f"must be '{value}'"))
+            found.append(field_invalid(at, shown_labels(labels), f"must be '{value}'"))
     match: Mapping[str, str] = spec["selector"].get("matchLabels") or {}
     if any(expected.get(key) != value for key, value in match.items()) or spec["selector"].get("matchExpressions"):
         found.append(field_invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
@@ -119,7 +127,10 @@ def _mode(spec: Object, path: Path) -> list[FieldError]:
 
 
 def _huge(parallelism: int, most: int | None, path: Path) -> list[FieldError]:
-    text = f"must be less than or equal to {_FEWER} when completions are above {_MANY} and used with backoff limit per index"
+    text = (
+        f"must be less than or equal to {_FEWER} when completions are above {_MANY} "
+        "and used with backoff limit per index"
+    )
     found: list[FieldError] = []
     if most is None:
         found.append(required(path / "maxFailedIndexes", f"must be specified when completions is above {_MANY}"))
@@ -160,7 +171,7 @@ def _failure_policy(spec: Object, policy: Object, path: Path) -> list[FieldError
 
 def _without_value(path: Path, text: str) -> FieldError:
     """An invalid value that the API server does not show."""
-    return field_invalid(path, None, text)
+    return FieldError(ErrorType.INVALID, path, shown=text)
 
 
 def _conditions(patterns: Sequence[Object], path: Path) -> list[FieldError]:
@@ -183,7 +194,7 @@ def _exit_codes(codes: Object, path: Path, names: Collection[Any]) -> list[Field
         text = "must be one of the container or initContainer names in the pod template"
         found.append(field_invalid(path / "containerName", name, text))
     if not values:
-        found.append(field_invalid(path / "values", values or None, "at least one value is required"))
+        found.append(field_invalid(path / "values", values, "at least one value is required"))
     elif len(values) > 255:
         found.append(too_many(path / "values", len(values), 255))
     seen: set[int] = set()
@@ -200,7 +211,7 @@ def _exit_codes(codes: Object, path: Path, names: Collection[Any]) -> list[Field
 
 def _success(spec: Object, policy: Object, path: Path) -> list[FieldError]:
     if spec.get("completionMode") != "Indexed":
-        return [field_invalid(path, policy, "requires indexed completion mode")]
+        return [field_invalid(path, {"Rules": policy.get("rules") or []}, "requires indexed completion mode")]
     rules: Sequence[Object] = policy.get("rules") or ()
     found: list[FieldError] = []
     if not rules:

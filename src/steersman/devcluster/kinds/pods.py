@@ -24,7 +24,7 @@ from steersman.devcluster.strategy import Column, WriteContext
 
 __all__ = ["Pod"]
 
-_SPEC, _META = Path("spec"), Path("metadata")
+_SPEC = Path("spec")
 _KEPT_METADATA = (
     "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "labels", "annotations", "finalizers",
     "ownerReferences",
@@ -99,7 +99,7 @@ class Pod(Plain):
         if old is not None or ctx.subresource:
             return ()
         found = list(name_warnings(obj, "the Pod's hostname"))
-        found += spec_warnings(_SPEC, obj.get("spec") or {}, _META, meta(obj))
+        found += spec_warnings(_SPEC, obj.get("spec") or {})
         return found
 
     def fields(self, obj: Object) -> Mapping[str, str]:

@@ -230,6 +230,6 @@ def _classes(found: list[FieldError], spec: Object, path: Path) -> None:
     if (policy := spec.get("preemptionPolicy")) is not None:
         found += check.enum(path / "preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
     if (system := dig(spec, "os", "name")) is not None:
-        found += check.enum(path / "os" / "name", system, ("linux", "windows"))
+        found += check.enum(path / "os", system, ("linux", "windows"))
     elif "os" in spec:
         found.append(required(path / "os" / "name"))

@@ -123,6 +123,10 @@ def _default_container(container: Object) -> None:
         if (probe := container.get(name)) is not None:
             _default_probe(probe)
     if lifecycle := container.get("lifecycle"):
+        # The gate of this field is off: the server forgets it.
+        lifecycle.pop("stopSignal", None)
+        if not lifecycle:
+            del container["lifecycle"]
         for name in ("postStart", "preStop"):
             if (hook := lifecycle.get(name)) is not None and (action := hook.get("httpGet")) is not None:
                 _default_http(action)

@@ -145,7 +145,7 @@ def spread_faults(found: list[FieldError], constraints: Sequence[Object], path: 
     for index, item in enumerate(constraints):
         at = path.at(index)
         topology, action = item.get("topologyKey") or "", item.get("whenUnsatisfiable") or ""
-        found += check.positive(at / "maxSkew", item.get("maxSkew") or 0)
+        found += _positive(at / "maxSkew", item.get("maxSkew") or 0)
         if not topology:
             found.append(required(at / "topologyKey", "can not be empty"))
         found += check.enum(at / "whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway"))
@@ -154,7 +154,7 @@ def spread_faults(found: list[FieldError], constraints: Sequence[Object], path: 
                 found.append(duplicate(at / "{topologyKey, whenUnsatisfiable}", f"{{{topology}, {action}}}"))
                 break
         if (least := item.get("minDomains")) is not None:
-            found += check.positive(at / "minDomains", least)
+            found += _positive(at / "minDomains", least)
             if action != "DoNotSchedule":
                 text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
                 found.append(field_invalid(at / "minDomains", least, text))
@@ -163,6 +163,10 @@ def spread_faults(found: list[FieldError], constraints: Sequence[Object], path: 
                 found += check.enum(at / field, policy, ("Honor", "Ignore"))
         _label_keys(found, item, at)
         found += check.label_selector(at / "labelSelector", item.get("labelSelector"))
+
+
+def _positive(path: Path, value: int) -> list[FieldError]:
+    return [field_invalid(path, value, "must be greater than zero")] if value <= 0 else []
 
 
 def toleration_faults(found: list[FieldError], tolerations: Sequence[Object], path: Path) -> None:
@@ -196,6 +200,6 @@ def _toleration_value(found: list[FieldError], operator: str, value: str, path: 
         if value:
             found.append(field_invalid(path / "operator", value, "value must be empty when `operator` is 'Exists'"))
     elif operator in ("Lt", "Gt"):
-        found.append(not_supported(path / "operator", operator, ("Equal", "Exists", "Gt", "Lt")))
+        found.append(not_supported(path / "operator", operator, ("Equal", "Exists", "Lt", "Gt")))
     else:
         found += check.enum(path / "operator", operator, ("Equal", "Exists"))

@@ -36,14 +36,11 @@ def probes_faults(found: list[FieldError], container: Object, grace: int | None,
             found.append(field_invalid(at / "successThreshold", probe.get("successThreshold") or 0, "must be 1"))
 
 
-def lifecycle_faults(found: list[FieldError], lifecycle: Object, grace: int | None, path: Path, spec: Object) -> None:
-    """Hooks after the start and before the stop, and the signal that stops."""
+def lifecycle_faults(found: list[FieldError], lifecycle: Object, grace: int | None, path: Path) -> None:
+    """Hooks after the start and before the stop."""
     for name in ("postStart", "preStop"):
         if (hook := lifecycle.get(name)) is not None:
             _handler(found, hook, grace, path / name)
-    if lifecycle.get("stopSignal") is not None and not (spec.get("os") or {}).get("name"):
-        text = "may not be set for containers with empty `spec.os.name`"
-        found.append(field_forbidden(path / "stopSignal", text))
 
 
 def _handler(found: list[FieldError], handler: Object, grace: int | None, path: Path) -> None:

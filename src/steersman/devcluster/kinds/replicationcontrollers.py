@@ -17,6 +17,7 @@ from steersman.devcluster.kinds.workload_faults import (
     always_faults,
     bounded_faults,
     non_negative_faults,
+    shown_labels,
 )
 from steersman.devcluster.objects import Object, Path, dig, meta
 from steersman.devcluster.strategy import Column, WriteContext
@@ -66,7 +67,7 @@ class ReplicationController(Workload):
             return [*found, required(_SPEC / "template")]
         labels: dict[str, str] = dig(template, "metadata", "labels", default={})
         if selector and any(labels.get(key) != value for key, value in selector.items()):
-            found.append(field_invalid(_SPEC / "template" / "metadata" / "labels", labels or None, NO_MATCH))
+            found.append(field_invalid(_SPEC / "template" / "metadata" / "labels", shown_labels(labels), NO_MATCH))
         found += template_faults(template, _SPEC / "template")
         return found + always_faults(template, _SPEC / "template", "ReplicationController")
 

@@ -18,6 +18,7 @@ from steersman.devcluster.kinds.workload_faults import (
     always_faults,
     bounded_faults,
     collision_faults,
+    go_struct,
     is_valid_selector,
     non_negative_faults,
     selected_template_faults,
@@ -196,9 +197,12 @@ def _update_faults(update: Object, path: Path) -> list[FieldError]:
     if kind == "OnDelete":
         if rolling is None:
             return []
-        return [field_invalid(path / "rollingUpdate", rolling, "only allowed for updateStrategy 'RollingUpdate'")]
+        shown = go_struct(rolling, "partition", "maxUnavailable")
+        return [field_invalid(path / "rollingUpdate", shown, "only allowed for updateStrategy 'RollingUpdate'")]
     if kind != "RollingUpdate":
-        return [field_invalid(path, update, "must be 'RollingUpdate' or 'OnDelete'")]
+        return [
+            field_invalid(path, go_struct(update, "type", "rollingUpdate"), "must be 'RollingUpdate' or 'OnDelete'")
+        ]
     return non_negative_faults(rolling or {}, path / "rollingUpdate", ("partition",))
 
 

@@ -229,7 +229,8 @@ def _csi(found: list[FieldError], source: Object, path: Path) -> None:
         found.append(required(path / "driver"))
     if len(driver) > 63:
         found.append(check.too_long(path / "driver", 63))
-    found += check.dns_subdomain(path / "driver", driver.lower())
+    if driver:
+        found += check.dns_subdomain(path / "driver", driver.lower())
     if (secret := source.get("nodePublishSecretRef")) is not None and not secret.get("name"):
         found.append(required(path / "nodePublishSecretRef" / "name"))
 

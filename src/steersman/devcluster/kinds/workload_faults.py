@@ -20,12 +20,14 @@ __all__ = [
     "bounded_faults",
     "collision_faults",
     "count_of",
+    "go_struct",
     "is_valid_selector",
     "matches",
     "non_negative_faults",
     "rolling_faults",
     "selected_template_faults",
     "selector_faults",
+    "shown_labels",
 ]
 
 NO_MATCH = "`selector` does not match template `labels`"
@@ -70,9 +72,20 @@ def selected_template_faults(template: Object, selector: Object | None, path: Pa
     metadata: Object = template.get("metadata") or {}
     labels: dict[str, str] = metadata.get("labels") or {}
     found: list[FieldError] = []
-    if selector and not matches(selector, labels):
-        found.append(field_invalid(path / "metadata" / "labels", labels or None, NO_MATCH))
+    if selector != {} and not matches(selector, labels):
+        found.append(field_invalid(path / "metadata" / "labels", shown_labels(labels), NO_MATCH))
     return found + template_faults(template, path)
+
+
+def shown_labels(labels: Mapping[str, str]) -> dict[str, str] | None:
+    """Labels as refusals show them: by key, `null` for none."""
+    return dict(sorted(labels.items())) or None
+
+
+def go_struct(value: Object | None, *fields: str) -> Object:
+    """A value as refusals show the API server's internal types: Go's names, `null` for what is not set."""
+    given = value or {}
+    return {field[0].upper() + field[1:]: given.get(field) for field in fields}
 
 
 def always_faults(template: Object, path: Path, kind: str) -> list[FieldError]:
