@@ -1,0 +1,349 @@
+"""The Pod's life on tables: events and times in, effects and status out."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steersman.devcluster.nodes.life import (
+    Condemned,
+    Effect,
+    End,
+    Ending,
+    Event,
+    Exited,
+    Life,
+    NotPrepared,
+    NotStarted,
+    Prepare,
+    Prepared,
+    Readiness,
+    Remove,
+    Report,
+    Stage,
+    Start,
+    Started,
+    StartedUp,
+    Stop,
+    Sync,
+    Tick,
+    Wake,
+)
+from steersman.devcluster.nodes.machine import begin, step
+from steersman.devcluster.nodes.status import status_of
+
+
+def pod(*containers: dict[str, Any], deleting: float | None = None, **spec: Any) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": "p", "namespace": "d", "uid": "u", "generation": 1}
+    if deleting is not None:
+        metadata |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": deleting}
+    return {"metadata": metadata, "spec": {"containers": list(containers) or [{"name": "c", "image": "i"}], **spec}}
+
+
+class Node:
+    """A runtime of few words: it holds the life and the effects since last asked."""
+
+    def __init__(self, obj: dict[str, Any], *, adopt: bool = False) -> None:
+        self.now = 1000.0
+        self.life: Life = begin(obj, self.now, adopt=adopt)
+        self.effects: list[Effect] = []
+
+    def take(self, event: Event) -> "Node":
+        self.life, effects = step(self.life, event, self.now)
+        self.effects += effects
+        return self
+
+    def ready(self) -> "Node":
+        return self.take(Tick()).take(Prepared("10.0.0.1"))
+
+    def done(self, kind: type) -> list[Any]:
+        found = [e for e in self.effects if isinstance(e, kind)]
+        self.effects = [e for e in self.effects if not isinstance(e, kind)]
+        return found
+
+    def run(self, name: str = "c", **fields: Any) -> "Node":
+        attempt = self.attempt(name)
+        return self.take(Started(name, attempt, **fields))
+
+    def attempt(self, name: str = "c") -> int:
+        found = self.life.container(name)
+        assert found is not None
+        return found.attempt
+
+    def exits(self, code: int = 0, name: str = "c") -> "Node":
+        return self.take(Exited(name, self.attempt(name), code))
+
+    def after(self, seconds: float) -> "Node":
+        self.now += seconds
+        return self.take(Tick())
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return status_of(self.life, "10.0.0.9", self.now)
+
+    def state(self, name: str = "c") -> dict[str, Any]:
+        every = [*self.status.get("initContainerStatuses", []), *self.status["containerStatuses"]]
+        return next(s for s in every if s["name"] == name)
+
+    def condition(self, type: str) -> dict[str, Any]:
+        return next(c for c in self.status["conditions"] if c["type"] == type)
+
+
+def test_a_pod_is_prepared_then_started_then_ready() -> None:
+    node = Node(pod()).take(Tick())
+    assert node.done(Prepare) and not node.done(Start)
+    assert node.status["phase"] == "Pending"
+    assert node.state()["state"] == {"waiting": {"reason": "ContainerCreating"}}
+    node.take(Prepared("10.0.0.1"))
+    assert node.done(Start) == [Start("c", 1)]
+    node.run(ready=False)
+    assert (node.status["phase"], node.condition("Ready")["status"]) == ("Running", "False")
+    assert node.condition("Ready")["message"] == "containers with unready status: [c]"
+    node.take(Readiness("c", 1, ready=True))
+    assert node.condition("Ready")["status"] == "True"
+    assert [r.reason for r in node.done(Report)] == ["Pulled", "Created", "Started"]
+
+
+def test_a_crashing_container_restarts_at_once_then_backs_off_ten_seconds_doubling_to_five_minutes() -> None:
+    node = Node(pod()).ready().run().exits(1)
+    assert node.done(Start)[-1] == Start("c", 2)
+    waits = []
+    for _ in range(7):
+        node.run().exits(1)
+        assert node.state()["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+        wait = node.done(Wake)[-1].at - node.now
+        waits.append(wait)
+        assert not node.done(Start)
+        node.after(wait)
+        assert node.done(Start)
+    assert waits == [10, 20, 40, 80, 160, 300, 300]
+    assert node.state()["restartCount"] == 8
+
+
+def test_a_long_run_without_failure_forgets_the_back_off() -> None:
+    node = Node(pod()).ready().run().exits(1).run()
+    node.after(700).exits(1)
+    assert node.state()["state"].get("waiting", {}).get("reason") != "CrashLoopBackOff"
+    assert node.done(Start)[-1] == Start("c", 3)
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "phase"),
+    [("Never", 0, "Succeeded"), ("Never", 2, "Failed"), ("OnFailure", 0, "Succeeded"), ("OnFailure", 2, "Running")],
+)
+def test_the_restart_policy_decides_how_a_pod_ends(policy: str, code: int, phase: str) -> None:
+    node = Node(pod(restartPolicy=policy)).ready().run().exits(code)
+    assert node.status["phase"] == phase
+    if phase != "Running":
+        reason = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}[phase]
+        assert node.condition("Ready")["reason"] == reason
+        assert not node.take(Sync(node.life.pod)).done(Remove)
+
+
+def test_init_containers_run_one_after_the_other_and_sidecars_until_the_end() -> None:
+    inits = [
+        {"name": "a", "image": "i"},
+        {"name": "s", "image": "i", "restartPolicy": "Always"},
+        {"name": "b", "image": "i"},
+    ]
+    node = Node(pod(initContainers=inits, restartPolicy="Never")).ready()
+    assert node.done(Start) == [Start("a", 1)]
+    assert node.condition("Initialized")["message"] == "containers with incomplete status: [a s b]"
+    assert node.state()["state"] == {"waiting": {"reason": "PodInitializing"}}
+    node.run("a").exits(0, "a")
+    assert node.done(Start) == [Start("s", 1)]
+    node.run("s", started=False)
+    assert not node.done(Start)
+    node.take(StartedUp("s", 1))
+    assert node.done(Start) == [Start("b", 1)]
+    node.run("b").exits(0, "b")
+    assert node.done(Start) == [Start("c", 1)]
+    node.run()
+    assert node.condition("Initialized")["status"] == "True"
+    node.exits(0)
+    assert node.done(Stop) == [Stop("s", 1, 30.0)]
+    assert node.status["phase"] == "Running"
+    node.exits(0, "s")
+    assert node.status["phase"] == "Succeeded"
+    assert not node.done(Start)
+
+
+def test_a_failed_init_container_fails_a_pod_that_never_restarts() -> None:
+    node = Node(pod(initContainers=[{"name": "a", "image": "i"}], restartPolicy="Never")).ready().run("a").exits(1, "a")
+    assert node.status["phase"] == "Failed"
+
+
+def test_deletion_stops_within_the_grace_period_then_removes_once() -> None:
+    node = Node(pod()).ready().run()
+    node.take(Sync(pod(deleting=30)))
+    assert node.done(Stop) == [Stop("c", 1, 30.0)]
+    assert [r.message for r in node.done(Report) if r.reason == "Killing"] == ["Stopping container c"]
+    node.take(Sync(pod(deleting=30)))
+    assert not node.done(Stop)
+    node.take(Sync(pod(deleting=5)))
+    assert node.done(Stop) == [Stop("c", 1, 5.0)]
+    node.exits(137)
+    assert (len(node.done(Remove)), node.status["phase"]) == (1, "Failed")
+    assert not node.take(Tick()).done(Remove)
+
+
+def test_a_pod_that_never_ran_is_removed_at_once() -> None:
+    node = Node(pod()).take(Sync(pod(deleting=30)))
+    assert node.done(Remove)
+    assert not node.done(Start)
+
+
+def test_a_finished_pod_waits_for_its_deletion() -> None:
+    node = Node(pod(restartPolicy="Never")).ready().run().exits(0)
+    assert not node.done(Remove)
+    assert node.take(Sync(pod(deleting=0, restartPolicy="Never"))).done(Remove)
+
+
+def test_a_failed_probe_restarts_the_container_with_a_reason() -> None:
+    node = Node(pod()).ready().run()
+    node.take(Condemned("c", 1, "liveness", 3.0))
+    assert node.done(Stop) == [Stop("c", 1, 3.0)]
+    assert node.done(Report)[-1].message == "Container c failed liveness probe, will be restarted"
+    node.exits(137)
+    assert node.done(Start)[-1] == Start("c", 2)
+
+
+def test_a_changed_image_restarts_even_what_never_restarts() -> None:
+    node = Node(pod(restartPolicy="Never")).ready().run()
+    node.take(Sync(pod({"name": "c", "image": "new"}, restartPolicy="Never")))
+    assert node.done(Report)[-1].message == "Container c definition changed, will be restarted"
+    node.exits(0).run()
+    assert (node.state()["image"], node.state()["restartCount"], node.status["phase"]) == ("new", 1, "Running")
+
+
+def test_a_missing_image_backs_off_and_recovers() -> None:
+    node = Node(pod()).ready()
+    node.take(NotStarted("c", 1, "ErrImagePull", "no such image"))
+    assert node.state()["state"]["waiting"] == {"reason": "ErrImagePull", "message": "no such image"}
+    node.after(1)
+    waiting = node.state()["state"]["waiting"]
+    assert waiting["reason"] == "ImagePullBackOff"
+    assert waiting["message"] == 'Back-off pulling image "i": ErrImagePull: no such image'
+    assert not node.done(Start)[1:]
+    node.after(9)
+    assert node.done(Start) == [Start("c", 2)]
+    assert node.state()["restartCount"] == 0
+
+
+def test_a_deadline_ends_the_pod() -> None:
+    node = Node(pod(activeDeadlineSeconds=5)).ready().run()
+    assert node.done(Wake)[-1].at == 1005.0
+    node.after(5)
+    assert node.done(Stop)
+    node.exits(143)
+    assert (node.status["phase"], node.status["reason"]) == ("Failed", "DeadlineExceeded")
+
+
+def test_eviction_fails_the_pod_and_leaves_it() -> None:
+    node = Node(pod()).ready().run().take(End(Ending("Evicted", "no memory", grace=0.0)))
+    assert node.done(Stop) == [Stop("c", 1, 0.0)]
+    node.exits(137)
+    assert (node.status["phase"], node.status["reason"], node.status["message"]) == ("Failed", "Evicted", "no memory")
+    assert not node.done(Remove)
+
+
+def test_readiness_gates_hold_a_pod_back() -> None:
+    obj = pod(readinessGates=[{"conditionType": "x/y"}])
+    node = Node(obj).ready().run()
+    assert node.condition("ContainersReady")["status"] == "True"
+    message = 'corresponding condition of pod readiness gate "x/y" does not exist.'
+    assert (node.condition("Ready")["reason"], node.condition("Ready")["message"]) == (
+        "ReadinessGatesNotReady",
+        message,
+    )
+    node.take(Sync({**obj, "status": {"conditions": [{"type": "x/y", "status": "True"}]}}))
+    assert node.condition("Ready")["status"] == "True"
+
+
+def test_ground_that_cannot_be_made_is_tried_again() -> None:
+    node = Node(pod()).take(Tick())
+    node.done(Prepare)
+    node.take(NotPrepared("FailedMount", "no such claim"))
+    assert not node.done(Prepare)
+    node.after(3)
+    assert node.done(Prepare)
+
+
+def test_what_earlier_attempts_say_is_ignored() -> None:
+    node = Node(pod()).ready().run().exits(1).run()
+    before = node.life
+    node.take(Exited("c", 1, 9)).take(Readiness("c", 1, ready=False)).take(Exited("other", 1, 1))
+    assert node.life == before
+
+
+@pytest.mark.parametrize(("adopt", "restarts", "stage"), [(True, 0, Stage.RUNNING), (False, 1, Stage.STARTING)])
+def test_a_node_that_starts_again_finds_its_pods(adopt: bool, restarts: int, stage: Stage) -> None:
+    first = Node(pod()).ready().run()
+    second = Node({**pod(), "status": first.status}, adopt=adopt).take(Tick())
+    if not adopt:
+        second.take(Prepared("10.0.0.2"))
+    container = second.life.container("c")
+    assert container is not None
+    assert (container.restarts, container.stage) == (restarts, stage)
+
+
+_CODES = st.integers(0, 2)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    policy=st.sampled_from(["Always", "OnFailure", "Never"]),
+    moves=st.lists(
+        st.tuples(st.sampled_from(["run", "exit", "wait", "fail", "condemn", "delete"]), _CODES), max_size=40
+    ),
+)
+def test_whatever_happens_a_deleted_pod_is_removed_once_and_nothing_runs_twice(
+    policy: str, moves: list[tuple[str, int]]
+) -> None:
+    inits = [{"name": "i", "image": "i"}, {"name": "s", "image": "i", "restartPolicy": "Always"}]
+    node = Node(pod(initContainers=inits, restartPolicy=policy)).ready()
+    live: set[tuple[str, int]] = set()
+    removed = 0
+
+    def settle() -> None:
+        nonlocal removed
+        for start in node.done(Start):
+            assert not any(name == start.container for name, _ in live)
+            live.add((start.container, start.attempt))
+        removed += len(node.done(Remove))
+
+    def finish(code: int) -> None:
+        if live:
+            name, attempt = sorted(live)[0]
+            live.discard((name, attempt))
+            node.take(Exited(name, attempt, code))
+            settle()
+
+    settle()
+    for move, code in moves:
+        target = sorted(live)[-1] if live else ("c", 0)
+        match move:
+            case "run":
+                node.take(Started(*target))
+            case "exit":
+                finish(code)
+            case "wait":
+                node.after(400)
+            case "fail" if live and node.life.container(target[0]).stage is Stage.STARTING:  # type: ignore[union-attr]
+                live.discard(target)
+                node.take(NotStarted(*target, reason="CreateContainerConfigError", message="no"))
+            case "condemn":
+                node.take(Condemned(*target, why="liveness"))
+            case _:
+                pass
+        settle()
+        status = node.status
+        assert len(status["conditions"]) == 4
+        assert status["phase"] in ("Pending", "Running", "Succeeded", "Failed")
+    node.take(Sync(pod(initContainers=inits, restartPolicy=policy, deleting=1)))
+    settle()
+    for _ in range(10):
+        finish(0)
+    assert removed == 1
+    assert not live
