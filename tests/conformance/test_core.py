@@ -7,6 +7,7 @@ from .harness import Both
 from .kinds import play, sequences
 
 
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
 @pytest.mark.parametrize("requests", sequences([*cases.CONFIG, *cases.OBJECTS]))
 async def test_core_objects_behave_alike(both: Both, requests: list[cases.Case]):
     await play(both, requests)

@@ -341,7 +341,9 @@ class Writer:
         if problems:
             resource = change.resource
             name = str(meta(obj).get("name") or meta(obj).get("generateName") or "")
-            raise invalid(resource.group, resource.kind, name, problems)
+            # Events of events.k8s.io are refused under the name of the group that stores them.
+            group = getattr(resource.strategy, "status_group", resource.group)
+            raise invalid(group, resource.kind, name, problems)
 
 
 _METADATA = Path("metadata")

@@ -22,6 +22,8 @@ _PROTOCOLS = ("SCTP", "TCP", "UDP")
 
 class Endpoints(Plain):
     create_on_update = True
+    deprecation = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+    """What is answered to every request, reads too."""
     columns = (columns.NAME, Column("Endpoints", description="Addresses and ports."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
@@ -47,9 +49,6 @@ class Endpoints(Plain):
             for number, port in enumerate(ports):
                 found += _port((at / "ports").at(number), port, len(ports) > 1)
         return found
-
-    def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
-        return ("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",)
 
 
 def _address(path: Path, address: Object) -> list[FieldError]:
