@@ -285,4 +285,4 @@ def _addresses(found: list[FieldError], field: str, items: Sequence[Object], bef
             return
         if len(families) != 2 or len(items) > 2:
             text = "may specify no more than one IP for each IP family"
-            found.append(field_invalid(path, list(items), text))
+            found.append(field_invalid(path, [{"IP": item.get("ip") or ""} for item in items], text))

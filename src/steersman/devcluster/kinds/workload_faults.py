@@ -113,7 +113,7 @@ def bounded_faults(status: Object, path: Path, fields: Sequence[str]) -> list[Fi
     """No more Pods of a sort than there are Pods."""
     most = status.get("replicas") or 0
     return [
-        field_invalid(path / field, status[field], "cannot be greater than status.replicas")
+        field_invalid(path / field, status.get(field) or 0, "cannot be greater than status.replicas")
         for field in fields
         if (status.get(field) or 0) > most
     ]
