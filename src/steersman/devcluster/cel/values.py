@@ -127,7 +127,7 @@ _NAMES: Mapping[type, str] = {
 
 def type_name(value: Any) -> str:
     """CEL's name of a value's type."""
-    cls: type[Any] = type(value)
+    cls = cast("type[Any]", type(value))
     return _NAMES.get(cls) or getattr(value, "cel_type", "dyn")
 
 
@@ -137,7 +137,7 @@ def _is_number(value: Any) -> bool:
 
 def equal(left: Any, right: Any) -> bool:
     """CEL's equality: numbers across types, lists and maps by their members, all else within one type."""
-    kind: type[Any] = type(left)
+    kind = cast("type[Any]", type(left))
     if kind is type(right) and kind not in (list, dict, SetList, MapList, Optional):
         return left == right
     if _is_number(left) and _is_number(right):

@@ -144,7 +144,7 @@ def compile_check(schema: Schema) -> Check:
     def check(value: Any) -> bool:
         if value is None:
             return nullable and (not enum or enum_holds(None, enum))
-        cls: type[Any] = type(value)
+        cls = cast("type[Any]", type(value))
         found = by_class.get(cls)
         if found is None or not found(value):
             return False
@@ -169,7 +169,7 @@ def _untyped(checks: Mapping[str, Check], nullable: bool, enum: list[Any], compo
     def check(value: Any) -> bool:
         if value is None:
             return not enum or enum_holds(None, enum)
-        cls: type[Any] = type(value)
+        cls = cast("type[Any]", type(value))
         if not by_class.get(cls, _always)(value) or (enum and not enum_holds(value, enum)):
             return False
         return composed is None or composed(value)
