@@ -86,8 +86,8 @@ class Context:
         """Objects from the cache, in no particular order; those of the reconciled object's namespace by default.
 
         `labels` is a mapping or a selector ("app=web,tier in (a,b)"); `owned` keeps what the reconciled object
-        owns; `index` is the name of an index of the operator and a value. Objects that do not fit their type are left out, and logged once per version. Raises
-        `NotCached` as `get` does.
+        owns; `index` is the name of an index of the operator and a value. Objects that do not fit their type are
+        left out, and logged once per version. Raises `NotCached` as `get` does.
         """
         view = view_of(kind)
         owner = self._owner.metadata.uid if owned and self._owner is not None else None

@@ -67,8 +67,8 @@ class Watch:
 
     `to` maps an object to keys of the reconciled kind: `to_label("app")`, `to_owner(Kind)`, or a function of the
     typed object that returns a `Key`, several or `None`; with a second parameter it is given a `Context` to read the
-    cache with, which is the controller's and belongs to no object. The kind is cached, and may be listed and read by the
-    controller.
+    cache with, which is the controller's and belongs to no object. The kind is cached, and may be listed and read by
+    the controller.
     """
 
     __slots__ = ("kind", "to", "where")

@@ -12,8 +12,10 @@ import pytest
 from steersman.client import ApiError, Client
 from steersman.client.config import load_config
 from steersman.devcluster.controllers.thread import running
+from steersman.k8s import ServiceAccount
 from steersman.models import JsonPatch, MergePatch, key_of
-from steersman.testing.controlplane import ControlPlane, available
+
+from .planes import plane_of
 
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 
@@ -82,19 +84,10 @@ class Lab:
 
 @pytest.fixture(scope="session", params=["real", "embedded"])
 def plane(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """An API server without kube-controller-manager and scheduler; our controllers run against it."""
-    if request.param == "real":
-        if (reason := available()) is not None:
-            pytest.skip(reason)
-        cluster: Any = ControlPlane.start(controller_manager=False, scheduler=False)
-    else:
-        embedded = pytest.importorskip("steersman.testing.embedded")
-        cluster = embedded.EmbeddedCluster.start(controllers=False, nodes=0)
-    with cluster:
-        for name in ("node-1", "node-2"):
-            cluster.add_node(name, cpu="8", memory="16Gi", pods=2000, labels={"kubernetes.io/hostname": name})
-        with running(cluster.config, options={"serviceaccount": {"ca_bundle": CA}}):
-            yield cluster
+    """An API server without controllers; ours run against it."""
+    options = {"serviceaccount": {"ca_bundle": CA}}
+    with plane_of(request.param, 2) as cluster, running(cluster.config, options=options):
+        yield cluster
 
 
 @pytest.fixture
@@ -103,5 +96,6 @@ async def lab(plane: Any) -> AsyncIterator[Lab]:
     async with Client(load_config(plane.kubeconfig)) as client:
         lab = Lab(client, name, plane)
         await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        await lab.until(ServiceAccount, "default", lambda _: True)
         yield lab
         await client.raw.request("DELETE", f"/api/v1/namespaces/{name}")

@@ -12,9 +12,9 @@ from steersman.devcluster.controllers.metrics import SetMetrics
 from steersman.devcluster.controllers.thread import running
 from steersman.k8s import Deployment, HorizontalPodAutoscaler, Node, Pod
 from steersman.models import get_condition
-from steersman.testing.controlplane import ControlPlane, available
 
 from .conftest import Lab
+from .planes import plane_of
 from .test_deployments import deployment, rolled_out, template
 
 METRICS = SetMetrics()
@@ -23,18 +23,9 @@ METRICS = SetMetrics()
 @pytest.fixture(scope="module", params=["real", "embedded"])
 def plane(request):
     """Like `plane` of the others, but impatient."""
-    if request.param == "real":
-        if (reason := available()) is not None:
-            pytest.skip(reason)
-        cluster = ControlPlane.start(controller_manager=False, scheduler=False)
-    else:
-        embedded = pytest.importorskip("steersman.testing.embedded")
-        cluster = embedded.EmbeddedCluster.start(controllers=False, nodes=0)
     options = {"autoscaler": {"source": METRICS, "interval": 0.2}, "nodelifecycle": {"grace": 15.0}}
-    with cluster:
-        cluster.add_node("node-1", cpu="8", memory="16Gi", pods=200)
-        with running(cluster.config, options=options):
-            yield cluster
+    with plane_of(request.param, 1) as cluster, running(cluster.config, options=options):
+        yield cluster
 
 
 @pytest.fixture
