@@ -18,7 +18,7 @@ from steersman.devcluster.errors import (
     required,
     too_many,
 )
-from steersman.devcluster.kinds import formats
+from steersman.devcluster.kinds import formats, parts
 from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds.containers_env import env_faults, env_from_faults
 from steersman.devcluster.kinds.containers_resources import resource_faults
@@ -76,7 +76,7 @@ def init_faults(
     found: list[FieldError], containers: Sequence[Object], volumes: Volumes, path: Path, spec: Object
 ) -> None:
     """Init containers, and the sidecars among them."""
-    seen = {item.get("name") or "" for item in spec.get("containers") or ()}
+    seen = {item.get("name") or "" for item in parts.items(spec, "containers")}
     grace = spec.get("terminationGracePeriodSeconds")
     for index, container in enumerate(containers):
         at = path.at(index)
@@ -99,7 +99,7 @@ def init_faults(
             for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
             if container.get(field) is not None
         ]
-        for number, policy in enumerate(container.get("resizePolicy") or ()):
+        for number, policy in enumerate(parts.items(container, "resizePolicy")):
             if policy.get("restartPolicy") == "RestartContainer":
                 text = "must not be set to 'RestartContainer' for non-sidecar initContainers"
                 where = (at / "resizePolicy").at(number) / "restartPolicy"
@@ -126,7 +126,7 @@ def ephemeral_faults(
             if container.get(field):
                 text = "cannot be set for an Ephemeral Container"
                 found.append(field_forbidden(at / field, text))
-        for number, mount in enumerate(container.get("volumeMounts") or ()):
+        for number, mount in enumerate(parts.items(container, "volumeMounts")):
             where = (at / "volumeMounts").at(number)
             if mount.get("subPath"):
                 found.append(field_forbidden(where / "subPath", "cannot be set for an Ephemeral Container"))
@@ -156,7 +156,7 @@ def _common(found: list[FieldError], container: Object, volumes: Volumes, path: 
     if (pull := container.get("imagePullPolicy")) not in _PULL_POLICIES:
         found.append(not_supported(path / "imagePullPolicy", pull, _PULL_POLICIES))
     if resources := container.get("resources"):
-        claims = {claim.get("name") or "" for claim in spec.get("resourceClaims") or ()}
+        claims = {claim.get("name") or "" for claim in parts.items(spec, "resourceClaims")}
         resource_faults(found, resources, path / "resources", claims)
     if policies := container.get("resizePolicy"):
         _resize(found, policies, path / "resizePolicy", spec)
@@ -190,7 +190,7 @@ def host_port_conflicts(found: list[FieldError], containers: Sequence[Object], p
     """Two containers of a Pod cannot listen on one port of the host."""
     seen: set[str] = set()
     for index, container in enumerate(containers):
-        for number, port in enumerate(container.get("ports") or ()):
+        for number, port in enumerate(parts.items(container, "ports")):
             if host := port.get("hostPort"):
                 text = f"{port.get('protocol') or ''}/{port.get('hostIP') or ''}/{host}"
                 if text in seen:
@@ -199,7 +199,7 @@ def host_port_conflicts(found: list[FieldError], containers: Sequence[Object], p
 
 
 def _mounts(found: list[FieldError], mounts: Sequence[Object], container: Object, volumes: Volumes, path: Path) -> None:
-    devices = {item.get("name") or "": item.get("devicePath") or "" for item in container.get("volumeDevices") or ()}
+    devices = {item.get("name") or "": item.get("devicePath") or "" for item in parts.items(container, "volumeDevices")}
     points: set[str] = set()
     for index, mount in enumerate(mounts):
         at, name, point = path.at(index), mount.get("name") or "", mount.get("mountPath") or ""
@@ -259,7 +259,7 @@ def descending_path(path: Path, value: str) -> list[FieldError]:
 def _devices(
     found: list[FieldError], devices: Sequence[Object], container: Object, volumes: Volumes, path: Path
 ) -> None:
-    mounts = {item.get("name") or "": item.get("mountPath") or "" for item in container.get("volumeMounts") or ()}
+    mounts = {item.get("name") or "": item.get("mountPath") or "" for item in parts.items(container, "volumeMounts")}
     names: set[str] = set()
     places: set[str] = set()
     for index, device in enumerate(devices):
@@ -304,7 +304,7 @@ def _resize(found: list[FieldError], policies: Sequence[Object], path: Path, spe
 
 
 def _restart(found: list[FieldError], container: Object, path: Path) -> None:
-    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
+    policy, rules = container.get("restartPolicy"), parts.items(container, "restartPolicyRules")
     if policy is None:
         if rules:
             text = "must specify restartPolicy when restart rules are used"
@@ -321,7 +321,7 @@ def _restart(found: list[FieldError], container: Object, path: Path) -> None:
             found.append(required(at / "exitCodes", "must be specified"))
             continue
         found += check.enum(at / "exitCodes" / "operator", codes.get("operator") or "", ("In", "NotIn"))
-        if len(codes.get("values") or ()) > 255:
+        if len(parts.items(codes, "values")) > 255:
             found.append(too_many(at / "exitCodes" / "values", len(codes["values"]), 255))
 
 
@@ -340,7 +340,7 @@ def security_faults(found: list[FieldError], context: Object, path: Path, host_u
         if context.get("privileged"):
             text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
             found.append(field_invalid(path, _shown_context(context), text))
-        added: Sequence[Any] = (context.get("capabilities") or {}).get("add") or ()
+        added: Sequence[Any] = parts.part(context, "capabilities").get("add") or ()
         if "CAP_SYS_ADMIN" in added:
             text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
             found.append(field_invalid(path, _shown_context(context), text))

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from steersman.devcluster.errors import ErrorType, FieldError, field_forbidden, field_invalid, required
 from steersman.devcluster.kinds import names as check
+from steersman.devcluster.kinds import parts
 from steersman.devcluster.objects import Object, Path
 from steersman.models import Quantity
 
@@ -77,7 +78,7 @@ def _compare(found: list[FieldError], name: str, amount: str, limit: str, path: 
 
 def _claims(found: list[FieldError], resources: Object, path: Path, claims: Collection[str]) -> None:
     seen: set[str] = set()
-    for index, claim in enumerate(resources.get("claims") or ()):
+    for index, claim in enumerate(parts.items(resources, "claims")):
         at, name = path.at(index), claim.get("name") or ""
         if not name:
             found.append(required(at))

@@ -12,10 +12,11 @@ _MONTHS = dict(
     zip(("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), range(1, 13), strict=True)
 )
 _DAYS = dict(zip(("sun", "mon", "tue", "wed", "thu", "fri", "sat"), range(7), strict=True))
+_NO_NAMES: dict[str, int] = {}
 _FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (
-    (0, 59, {}),
-    (0, 23, {}),
-    (1, 31, {}),
+    (0, 59, _NO_NAMES),
+    (0, 23, _NO_NAMES),
+    (1, 31, _NO_NAMES),
     (1, 12, _MONTHS),
     (0, 6, _DAYS),
 )

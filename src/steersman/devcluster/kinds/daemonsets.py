@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from steersman.devcluster.errors import FieldError, field_invalid, not_supported, required
-from steersman.devcluster.kinds import columns
+from steersman.devcluster.kinds import columns, parts
 from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds.columns import AGE, NAME
 from steersman.devcluster.kinds.podspec import template_faults
@@ -75,7 +75,7 @@ class DaemonSet(Workload):
 
     def faults(self, obj: Object) -> list[FieldError]:
         spec: Object = obj["spec"]
-        selector, template = spec.get("selector"), spec.get("template") or {}
+        selector, template = spec.get("selector"), parts.part(spec, "template")
         found = check.label_selector(_SPEC / "selector", selector)
         labels = dig(template, "metadata", "labels", default={})
         if is_valid_selector(selector) and not matches(selector, labels):
@@ -85,7 +85,7 @@ class DaemonSet(Workload):
         found += template_faults(template, _SPEC / "template")
         found += always_faults(template, _SPEC / "template", "DaemonSet")
         found += non_negative_faults(spec, _SPEC, ("minReadySeconds",))
-        found += _update_faults(spec.get("updateStrategy") or {}, _SPEC / "updateStrategy")
+        found += _update_faults(parts.part(spec, "updateStrategy"), _SPEC / "updateStrategy")
         return found + non_negative_faults(spec, _SPEC, ("revisionHistoryLimit",))
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
@@ -143,4 +143,4 @@ def _template_generation(obj: Object) -> int:
 
 def _remember(obj: Object, generation: int) -> None:
     metadata = meta(obj)
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), TEMPLATE_GENERATION: str(generation)}
+    metadata["annotations"] = {**parts.part(metadata, "annotations"), TEMPLATE_GENERATION: str(generation)}

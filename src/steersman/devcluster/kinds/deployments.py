@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from steersman.devcluster.errors import FieldError, field_forbidden, field_invalid, not_supported
-from steersman.devcluster.kinds import columns
+from steersman.devcluster.kinds import columns, parts
 from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds.columns import AGE, NAME
 from steersman.devcluster.kinds.workload_base import Scale, Workload, replicas
@@ -78,7 +78,7 @@ class Deployment(Workload):
         spec: Object = obj["spec"]
         found = non_negative_faults(spec, _SPEC, ("replicas",))
         found += _selection_faults(spec)
-        found += _strategy_faults(spec.get("strategy") or {}, _SPEC / "strategy")
+        found += _strategy_faults(parts.part(spec, "strategy"), _SPEC / "strategy")
         found += non_negative_faults(
             spec, _SPEC, ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
         )
@@ -170,7 +170,7 @@ class ReplicaSet(Workload):
 
 def _selection_faults(spec: Object) -> list[FieldError]:
     """The selector, and the template that it must take; the words say deployment for ReplicaSets too."""
-    selector, template = spec.get("selector"), spec.get("template") or {}
+    selector, template = spec.get("selector"), parts.part(spec, "template")
     found = selector_faults(selector, _SPEC / "selector", "deployment")
     if not is_valid_selector(selector):
         return [*found, field_invalid(_SPEC / "selector", selector, "invalid label selector")]
@@ -188,7 +188,8 @@ def _strategy_faults(strategy: Object, path: Path) -> list[FieldError]:
     if kind != "RollingUpdate":
         return [not_supported(path, go_struct(strategy, "type", "rollingUpdate"), ("Recreate", "RollingUpdate"))]
     found = rolling_faults(rolling or {}, path / "rollingUpdate")
-    unavailable, surge = (rolling or {}).get("maxUnavailable", 0), (rolling or {}).get("maxSurge", 0)
+    given: Object = rolling or {}
+    unavailable, surge = given.get("maxUnavailable", 0), given.get("maxSurge", 0)
     at = path / "rollingUpdate" / "maxUnavailable"
     if not count_of(unavailable) and not count_of(surge):
         found.append(field_invalid(at, unavailable, "may not be 0 when `maxSurge` is 0"))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from steersman.devcluster.errors import FieldError, field_invalid, required
-from steersman.devcluster.kinds import columns, formats
+from steersman.devcluster.kinds import columns, formats, parts
 from steersman.devcluster.kinds import meta as metadata
 from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds.columns import AGE, NAME
@@ -106,7 +106,7 @@ class Job(Workload):
 def default_failure_policy(spec: Object) -> None:
     """Patterns of Pod conditions mean `True` where they do not say."""
     for rule in dig(spec, "podFailurePolicy", "rules", default=()):
-        for pattern in rule.get("onPodConditions") or ():
+        for pattern in parts.items(rule, "onPodConditions"):
             if not pattern.get("status"):
                 pattern["status"] = "True"
 
@@ -159,7 +159,7 @@ def _fixed(template: Object) -> Object:
     """What of a template stays fixed in a Job that waits: all but where its Pods may run, and their resources."""
     pod: Object = {
         key: value
-        for key, value in (template.get("spec") or {}).items()
+        for key, value in parts.part(template, "spec").items()
         if key not in ("nodeSelector", "tolerations", "schedulingGates")
     }
     if affinity := pod.get("affinity"):

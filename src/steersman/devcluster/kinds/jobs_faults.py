@@ -16,6 +16,7 @@ from steersman.devcluster.errors import (
     too_many,
 )
 from steersman.devcluster.kinds import names as check
+from steersman.devcluster.kinds import parts
 from steersman.devcluster.kinds.podspec import template_faults
 from steersman.devcluster.kinds.workload_faults import non_negative_faults, shown_labels
 from steersman.devcluster.objects import Object, Path
@@ -45,7 +46,7 @@ def generated_selector_faults(job: Object) -> list[FieldError]:
         "batch.kubernetes.io/controller-uid": uid,
         "batch.kubernetes.io/job-name": name,
     }
-    labels: Mapping[str, str] = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    labels: Mapping[str, str] = (parts.part(spec, "template").get("metadata") or {}).get("labels") or {}
     found: list[FieldError] = []
     for key, value in expected.items():
         at = Path("spec.template.metadata.labels").key(key)
@@ -77,7 +78,7 @@ def job_spec_faults(spec: Object, path: Path) -> list[FieldError]:
     template: Object = spec.get("template") or {}
     found += template_faults(template, path / "template")
     at = path / "template" / "spec" / "restartPolicy"
-    restart = (template.get("spec") or {}).get("restartPolicy") or ""
+    restart = parts.part(template, "spec").get("restartPolicy") or ""
     if restart in ("Always", ""):
         found.append(required(at, 'valid values: "OnFailure", "Never"'))
     elif restart not in ("OnFailure", "Never"):
@@ -146,9 +147,9 @@ def _quoted(values: Sequence[str]) -> str:
 
 
 def _failure_policy(spec: Object, policy: Object, path: Path) -> list[FieldError]:
-    rules: Sequence[Object] = policy.get("rules") or ()
+    rules: Sequence[Object] = parts.items(policy, "rules")
     found = [too_many(path / "rules", len(rules), 20)] if len(rules) > 20 else []
-    pod: Object = (spec.get("template") or {}).get("spec") or {}
+    pod: Object = parts.part(spec, "template").get("spec") or {}
     names = {item.get("name") for field in ("containers", "initContainers") for item in pod.get(field) or ()}
     for index, rule in enumerate(rules):
         at, action = (path / "rules").at(index), rule.get("action") or ""
@@ -158,7 +159,7 @@ def _failure_policy(spec: Object, policy: Object, path: Path) -> list[FieldError
             found.append(field_invalid(at / "action", action, "requires the backoffLimitPerIndex to be set"))
         else:
             found += check.enum(at / "action", action, _ACTIONS)
-        codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions") or ()
+        codes, conditions = rule.get("onExitCodes"), parts.items(rule, "onPodConditions")
         if codes is not None:
             found += _exit_codes(codes, at / "onExitCodes", names)
         found += _conditions(conditions, at / "onPodConditions")
@@ -184,7 +185,8 @@ def _conditions(patterns: Sequence[Object], path: Path) -> list[FieldError]:
 
 
 def _exit_codes(codes: Object, path: Path, names: Collection[Any]) -> list[FieldError]:
-    operator, values = codes.get("operator") or "", codes.get("values") or []
+    operator: str = codes.get("operator") or ""
+    values: list[int] = codes.get("values") or []
     found: list[FieldError] = []
     if not operator:
         found.append(required(path / "operator", _quoted(("In", "NotIn"))))
@@ -212,7 +214,7 @@ def _exit_codes(codes: Object, path: Path, names: Collection[Any]) -> list[Field
 def _success(spec: Object, policy: Object, path: Path) -> list[FieldError]:
     if spec.get("completionMode") != "Indexed":
         return [field_invalid(path, {"Rules": policy.get("rules") or []}, "requires indexed completion mode")]
-    rules: Sequence[Object] = policy.get("rules") or ()
+    rules: Sequence[Object] = parts.items(policy, "rules")
     found: list[FieldError] = []
     if not rules:
         text = "at least one rules must be specified when the successPolicy is specified"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from steersman.devcluster.errors import FieldError
+from steersman.devcluster.kinds import parts
 from steersman.devcluster.kinds.plain import Plain
 from steersman.devcluster.kinds.pods_faults import (
     create_faults,
@@ -71,12 +72,14 @@ class Pod(Plain):
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
         door = ctx.subresource
+        if door == "binding":
+            return
         if door == "status":
             _prepare_status(obj, old)
             return
         if door == "ephemeralcontainers":
             added = dig(obj, "spec", "ephemeralContainers")
-            obj["spec"] = dict(old.get("spec") or {})
+            obj["spec"] = dict(parts.part(old, "spec"))
             obj["spec"].pop("ephemeralContainers", None)
             if added:
                 obj["spec"]["ephemeralContainers"] = added
@@ -93,6 +96,8 @@ class Pod(Plain):
         return create_faults(obj)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        if ctx.subresource == "binding":
+            return []
         return _DOORS.get(ctx.subresource, update_faults)(obj, old)
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
@@ -105,7 +110,7 @@ class Pod(Plain):
     def fields(self, obj: Object) -> Mapping[str, str]:
         spec: Object = obj.get("spec") or {}
         status: Object = obj.get("status") or {}
-        addresses: Sequence[Object] = status.get("podIPs") or ()
+        addresses: Sequence[Object] = parts.items(status, "podIPs")
         address = (addresses[0].get("ip") or "") if addresses else ""
         return {
             "spec.nodeName": spec.get("nodeName") or "",
@@ -145,9 +150,9 @@ def _prepare_status(obj: Object, old: Object) -> None:
         if not status.get(name) and before.get(name):
             status[name] = before[name]
     seen: dict[str, list[int]] = {}
-    for condition in before.get("conditions") or ():
+    for condition in parts.items(before, "conditions"):
         seen.setdefault(condition.get("type") or "", []).append(condition.get("observedGeneration") or 0)
-    for condition in status.get("conditions") or ():
+    for condition in parts.items(status, "conditions"):
         generations = seen.get(condition.get("type") or "")
         generation = generations.pop(0) if generations else 0
         if not condition.get("observedGeneration") and generation:
@@ -198,17 +203,17 @@ def _select_by_own_labels(spec: Object, labels: Mapping[str, str]) -> None:
     for kind in ("podAffinity", "podAntiAffinity"):
         for term in _terms(affinity.get(kind) or {}):
             if (selector := term.get("labelSelector")) is not None:
-                _require(selector, term.get("matchLabelKeys") or (), "In", labels)
-                _require(selector, term.get("mismatchLabelKeys") or (), "NotIn", labels)
-    for constraint in spec.get("topologySpreadConstraints") or ():
+                _require(selector, parts.items(term, "matchLabelKeys"), "In", labels)
+                _require(selector, parts.items(term, "mismatchLabelKeys"), "NotIn", labels)
+    for constraint in parts.items(spec, "topologySpreadConstraints"):
         if (selector := constraint.get("labelSelector")) is not None:
-            _require(selector, constraint.get("matchLabelKeys") or (), "In", labels)
+            _require(selector, parts.items(constraint, "matchLabelKeys"), "In", labels)
 
 
 def _terms(affinity: Object) -> Iterable[Object]:
-    for weighted in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+    for weighted in parts.items(affinity, "preferredDuringSchedulingIgnoredDuringExecution"):
         yield weighted.get("podAffinityTerm") or {}
-    yield from affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    yield from parts.items(affinity, "requiredDuringSchedulingIgnoredDuringExecution")
 
 
 def _require(selector: Object, keys: Iterable[str], operator: str, labels: Mapping[str, str]) -> None:

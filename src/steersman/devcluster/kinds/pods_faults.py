@@ -9,6 +9,7 @@ from typing import Any
 from steersman.devcluster.errors import FieldError, field_forbidden, field_invalid, required
 from steersman.devcluster.kinds import meta as metadata
 from steersman.devcluster.kinds import names as check
+from steersman.devcluster.kinds import parts
 from steersman.devcluster.kinds.pods_qos import qos_class
 from steersman.devcluster.kinds.podspec import annotation_faults, spec_faults
 from steersman.devcluster.kinds.podspec_diff import spec_diff
@@ -48,8 +49,8 @@ def pod_faults(pod: Object) -> list[FieldError]:
         found += annotation_faults(annotations, spec, _ANNOTATIONS)
     spec_faults(found, spec, _SPEC, meta(pod).get("name") or "", is_pod=True)
     if not spec.get("serviceAccountName"):
-        for index, volume in enumerate(spec.get("volumes") or ()):
-            for number, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+        for index, volume in enumerate(parts.items(spec, "volumes")):
+            for number, source in enumerate(parts.part(volume, "projected").get("sources") or ()):
                 if source.get("serviceAccountToken") is not None:
                     at = ((_SPEC / "volumes").at(index) / "projected" / "sources").at(number)
                     text = "must not be specified when serviceAccountName is not set"
@@ -105,8 +106,8 @@ def update_faults(pod: Object, old: Object) -> list[FieldError]:
     if stop:
         return found
     _tolerations(found, spec.get("tolerations") or [], before.get("tolerations") or [])
-    known = {gate.get("name") for gate in before.get("schedulingGates") or ()}
-    for index, gate in enumerate(spec.get("schedulingGates") or ()):
+    known = {gate.get("name") for gate in parts.items(before, "schedulingGates")}
+    for index, gate in enumerate(parts.items(spec, "schedulingGates")):
         if gate.get("name") not in known:
             text = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
             found.append(field_forbidden((_SPEC / "schedulingGates").at(index) / "name", text))
@@ -195,7 +196,8 @@ def resize_faults(pod: Object, old: Object) -> list[FieldError]:
         text = "Pod QOS Class may not change as a result of resizing"
         found.append(field_invalid(_SPEC, was, text))
     for field in ("containers", "initContainers"):
-        new, kept = spec.get(field) or [], before.get(field) or []
+        new: list[Object] = spec.get(field) or []
+        kept: list[Object] = before.get(field) or []
         if [item.get("name") for item in new] != [item.get("name") for item in kept]:
             text = "containers may not be renamed or reordered on resize"
             if len(new) != len(kept):
@@ -222,7 +224,7 @@ def status_faults(pod: Object, old: Object) -> list[FieldError]:
     status: Object = pod.get("status") or {}
     before: Object = old.get("status") or {}
     found = metadata.repeated_update(pod, old) + _annotation_changes(pod, old)
-    for index, condition in enumerate(status.get("conditions") or ()):
+    for index, condition in enumerate(parts.items(status, "conditions")):
         if (condition.get("observedGeneration") or 0) < 0:
             at = (_STATUS / "conditions").at(index) / "observedGeneration"
             found.append(field_invalid(at, condition["observedGeneration"], "must be a non-negative integer"))
@@ -236,8 +238,8 @@ def status_faults(pod: Object, old: Object) -> list[FieldError]:
         found.append(field_invalid(_STATUS / "observedGeneration", count, "must be a non-negative integer"))
     found += check.immutable(_STATUS / "qosClass", status.get("qosClass") or "", before.get("qosClass") or "")
     _transitions(found, status, before, pod.get("spec") or {})
-    _addresses(found, "podIPs", status.get("podIPs") or (), before)
-    hosts: Sequence[Object] = status.get("hostIPs") or ()
+    _addresses(found, "podIPs", parts.items(status, "podIPs"), before)
+    hosts: Sequence[Object] = parts.items(status, "hostIPs")
     if hosts and (status.get("hostIP") or "") != (hosts[0].get("ip") or ""):
         at = (_STATUS / "hostIPs").at(0) / "ip"
         found.append(field_invalid(at, hosts[0].get("ip") or "", "must be equal to `hostIP`"))
@@ -247,10 +249,10 @@ def status_faults(pod: Object, old: Object) -> list[FieldError]:
 
 def _transitions(found: list[FieldError], status: Object, before: Object, spec: Object) -> None:
     """A container that ended for good does not run again."""
-    containers = {item.get("name"): item for item in spec.get("containers") or ()}
+    containers = {item.get("name"): item for item in parts.items(spec, "containers")}
     policy = spec.get("restartPolicy")
-    new = {item.get("name"): item for item in status.get("containerStatuses") or ()}
-    for index, item in enumerate(before.get("containerStatuses") or ()):
+    new = {item.get("name"): item for item in parts.items(status, "containerStatuses")}
+    for index, item in enumerate(parts.items(before, "containerStatuses")):
         ended = dig(item, "state", "terminated")
         after = new.get(item.get("name"))
         if ended is None or after is None or dig(after, "state", "terminated") is not None:
@@ -262,9 +264,9 @@ def _transitions(found: list[FieldError], status: Object, before: Object, spec: 
 
 
 def _restarts(container: Object, policy: Any, code: int) -> bool:
-    for rule in container.get("restartPolicyRules") or ():
+    for rule in parts.items(container, "restartPolicyRules"):
         codes: Object = rule.get("exitCodes") or {}
-        if (code in (codes.get("values") or ())) == (codes.get("operator") == "In"):
+        if (code in (parts.items(codes, "values"))) == (codes.get("operator") == "In"):
             return True
     return policy == "Always" or (policy == "OnFailure" and code != 0)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from steersman.devcluster.kinds import parts
 from steersman.devcluster.objects import Object
 from steersman.models import Quantity
 
@@ -40,8 +41,8 @@ def qos_class(spec: Object) -> str:
 
 
 def _containers(spec: Object) -> Iterable[Object]:
-    yield from spec.get("containers") or ()
-    yield from spec.get("initContainers") or ()
+    yield from parts.items(spec, "containers")
+    yield from parts.items(spec, "initContainers")
 
 
 def _count(total: dict[str, Quantity], amounts: Object | None) -> set[str]:

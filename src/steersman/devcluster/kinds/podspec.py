@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from steersman.devcluster.errors import FieldError, duplicate, field_forbidden, field_invalid, required
-from steersman.devcluster.kinds import formats
+from steersman.devcluster.kinds import formats, parts
 from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds.containers import (
     apparmor_faults,
@@ -68,9 +68,9 @@ def _is_cost(text: str) -> bool:
 
 def spec_faults(found: list[FieldError], spec: Object, path: Path, name: str, *, is_pod: bool) -> None:
     """The spec; `name` is the Pod's, where it is one and it is known."""
-    volumes = volume_faults(found, spec.get("volumes") or (), path / "volumes", name, is_pod=is_pod)
+    volumes = volume_faults(found, parts.items(spec, "volumes"), path / "volumes", name, is_pod=is_pod)
     _claims(found, spec, path / "resourceClaims")
-    container_faults(found, spec.get("containers") or (), volumes, path / "containers", spec)
+    container_faults(found, parts.items(spec, "containers"), volumes, path / "containers", spec)
     if containers := spec.get("initContainers"):
         init_faults(found, containers, volumes, path / "initContainers", spec)
     if containers := spec.get("ephemeralContainers"):
@@ -88,7 +88,7 @@ def spec_faults(found: list[FieldError], spec: Object, path: Path, name: str, *,
     if affinity := spec.get("affinity"):
         affinity_faults(found, affinity, path / "affinity")
     _dns(found, spec, path / "dnsConfig")
-    for index, gate in enumerate(spec.get("readinessGates") or ()):
+    for index, gate in enumerate(parts.items(spec, "readinessGates")):
         at = (path / "readinessGates").at(index)
         found += check.qualified_name(at / "conditionType", gate.get("conditionType") or "")
     _gates(found, spec, path / "schedulingGates")
@@ -101,17 +101,17 @@ def spec_faults(found: list[FieldError], spec: Object, path: Path, name: str, *,
     _names(found, spec, path)
     if tolerations := spec.get("tolerations"):
         toleration_faults(found, tolerations, path / "tolerations")
-    for index, alias in enumerate(spec.get("hostAliases") or ()):
+    for index, alias in enumerate(parts.items(spec, "hostAliases")):
         at = (path / "hostAliases").at(index)
         found += check.ip_address(at / "ip", alias.get("ip") or "")
-        for number, host in enumerate(alias.get("hostnames") or ()):
+        for number, host in enumerate(parts.items(alias, "hostnames")):
             found += check.dns_subdomain((at / "hostnames").at(number), host)
     _classes(found, spec, path)
 
 
 def _claims(found: list[FieldError], spec: Object, path: Path) -> None:
     seen: set[str] = set()
-    for index, claim in enumerate(spec.get("resourceClaims") or ()):
+    for index, claim in enumerate(parts.items(spec, "resourceClaims")):
         at, name = path.at(index), claim.get("name") or ""
         if not name:
             found.append(required(at / "name"))
@@ -124,8 +124,8 @@ def _claims(found: list[FieldError], spec: Object, path: Path) -> None:
 
 def _host_ports(found: list[FieldError], spec: Object, path: Path, is_pod: bool) -> None:
     text = "must match `containerPort` when `hostNetwork` is true"
-    for index, container in enumerate(spec.get("containers") or ()):
-        for number, port in enumerate(container.get("ports") or ()):
+    for index, container in enumerate(parts.items(spec, "containers")):
+        for number, port in enumerate(parts.items(container, "ports")):
             host = port.get("hostPort") or 0
             if (is_pod or host) and host != (port.get("containerPort") or 0):
                 found.append(field_invalid((path.at(index) / "ports").at(number) / "hostPort", host, text))
@@ -135,13 +135,13 @@ def _security(found: list[FieldError], context: Object, spec: Object, path: Path
     for field in ("fsGroup", "runAsUser", "runAsGroup"):
         if (number := context.get(field)) is not None:
             found += check.in_range(path / field, number, 0, _MOST)
-    for index, group in enumerate(context.get("supplementalGroups") or ()):
+    for index, group in enumerate(parts.items(context, "supplementalGroups")):
         found += check.in_range((path / "supplementalGroups").at(index), group, 0, _MOST)
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         text = "ShareProcessNamespace and HostPID cannot both be enabled"
         found.append(field_invalid(path / "shareProcessNamespace", True, text))
     seen: set[str] = set()
-    for index, item in enumerate(context.get("sysctls") or ()):
+    for index, item in enumerate(parts.items(context, "sysctls")):
         at, name = (path / "sysctls").at(index) / "name", item.get("name") or ""
         if not name:
             found.append(required(at))
@@ -186,14 +186,14 @@ def _dns(found: list[FieldError], spec: Object, path: Path) -> None:
         if search != ".":
             at = (path / "searches").at(index)
             found += check.check(formats.dns_subdomain_underscore, at, search.removesuffix("."))
-    for index, option in enumerate(config.get("options") or ()):
+    for index, option in enumerate(parts.items(config, "options")):
         if not option.get("name"):
             found.append(required((path / "options").at(index), "must not be empty"))
 
 
 def _gates(found: list[FieldError], spec: Object, path: Path) -> None:
     seen: set[str] = set()
-    for index, gate in enumerate(spec.get("schedulingGates") or ()):
+    for index, gate in enumerate(parts.items(spec, "schedulingGates")):
         name = gate.get("name") or ""
         found += check.qualified_name(path.at(index), name)
         if name in seen:

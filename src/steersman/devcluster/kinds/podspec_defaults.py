@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from steersman.devcluster.kinds import parts
 from steersman.devcluster.objects import Object, meta
 from steersman.models import Quantity
 
@@ -37,7 +38,7 @@ def default_pod(pod: Object) -> None:
         for container in spec.get(field) or ():
             resources = container["resources"]
             if limits := resources.get("limits"):
-                resources["requests"] = {**limits, **(resources.get("requests") or {})}
+                resources["requests"] = {**limits, **parts.part(resources, "requests")}
     if "resources" in spec:
         _default_pod_resources(spec)
     if spec.get("enableServiceLinks") is None:
@@ -89,7 +90,7 @@ def default_spec(spec: Object) -> None:
     for field in _CONTAINERS:
         for container in spec.get(field) or ():
             _default_container(container)
-    for volume in spec.get("volumes") or ():
+    for volume in parts.items(spec, "volumes"):
         _default_volume(volume)
     _round(spec.get("overhead"))
     default_resources(spec.get("resources"))
@@ -108,10 +109,10 @@ def _default_container(container: Object) -> None:
         default_resources(resources)
     else:
         container["resources"] = {}
-    for port in container.get("ports") or ():
+    for port in parts.items(container, "ports"):
         if not port.get("protocol"):
             port["protocol"] = "TCP"
-    for variable in container.get("env") or ():
+    for variable in parts.items(container, "env"):
         if source := variable.get("valueFrom"):
             if (field := source.get("fieldRef")) is not None:
                 field.setdefault("apiVersion", "v1")
@@ -161,11 +162,11 @@ def _default_volume(volume: Object) -> None:
 
 def _default_projection(source: Object) -> None:
     source.setdefault("defaultMode", _DEFAULT_MODE)
-    for projection in source.get("sources") or ():
+    for projection in parts.items(source, "sources"):
         if (token := projection.get("serviceAccountToken")) is not None:
             token.setdefault("expirationSeconds", 3600)
         if (files := projection.get("downwardAPI")) is not None:
-            _default_fields(files.get("items") or ())
+            _default_fields(parts.items(files, "items"))
 
 
 def _default_files(source: Object) -> None:
@@ -174,7 +175,7 @@ def _default_files(source: Object) -> None:
 
 def _default_downward(source: Object) -> None:
     source.setdefault("defaultMode", _DEFAULT_MODE)
-    _default_fields(source.get("items") or ())
+    _default_fields(parts.items(source, "items"))
 
 
 def _default_fields(items: Iterable[Object]) -> None:
@@ -246,7 +247,7 @@ def _round(amounts: Object | None) -> None:
 def _default_host_ports(spec: Object) -> None:
     for field in ("containers", "initContainers"):
         for container in spec.get(field) or ():
-            for port in container.get("ports") or ():
+            for port in parts.items(container, "ports"):
                 if not port.get("hostPort") and port.get("containerPort"):
                     port["hostPort"] = port["containerPort"]
 
@@ -254,7 +255,7 @@ def _default_host_ports(spec: Object) -> None:
 def _default_pod_resources(spec: Object) -> None:
     """Requests of the whole Pod follow its containers', then its limits; huge pages' limits follow the containers'."""
     resources: Object = spec["resources"]
-    limits, requests = dict(resources.get("limits") or {}), dict(resources.get("requests") or {})
+    limits, requests = dict(parts.part(resources, "limits")), dict(parts.part(resources, "requests"))
     if not limits and not requests:
         return
     for name, amount in _sum(spec, "limits").items():
@@ -275,11 +276,11 @@ def _default_pod_resources(spec: Object) -> None:
 def _sum(spec: Object, which: str) -> dict[str, str]:
     """What all containers ask for together: sidecars run beside the containers, other init containers before them."""
     total: dict[str, Quantity] = {}
-    for container in spec.get("containers") or ():
+    for container in parts.items(spec, "containers"):
         _add(total, container["resources"].get(which))
     sidecars: dict[str, Quantity] = {}
     most: dict[str, Quantity] = {}
-    for container in spec.get("initContainers") or ():
+    for container in parts.items(spec, "initContainers"):
         amounts = container["resources"].get(which)
         if container.get("restartPolicy") == "Always":
             _add(total, amounts)

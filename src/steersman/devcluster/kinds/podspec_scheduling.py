@@ -12,7 +12,7 @@ from steersman.devcluster.errors import (
     not_supported,
     required,
 )
-from steersman.devcluster.kinds import formats
+from steersman.devcluster.kinds import formats, parts
 from steersman.devcluster.kinds import names as check
 from steersman.devcluster.objects import Object, Path
 
@@ -46,7 +46,7 @@ def _weight(found: list[FieldError], weighted: Object, path: Path) -> None:
 
 def _node_affinity(found: list[FieldError], affinity: Object, path: Path) -> None:
     if (selector := affinity.get(_REQUIRED)) is not None:
-        terms: Sequence[Object] = selector.get("nodeSelectorTerms") or ()
+        terms: Sequence[Object] = parts.items(selector, "nodeSelectorTerms")
         at = path / _REQUIRED / "nodeSelectorTerms"
         if not terms:
             found.append(required(at, "must have at least one node selector term"))
@@ -59,14 +59,14 @@ def _node_affinity(found: list[FieldError], affinity: Object, path: Path) -> Non
 
 
 def _node_term(found: list[FieldError], term: Object, path: Path, *, values_checked: bool) -> None:
-    for index, item in enumerate(term.get("matchExpressions") or ()):
+    for index, item in enumerate(parts.items(term, "matchExpressions")):
         _node_requirement(found, item, (path / "matchExpressions").at(index), values_checked)
-    for index, item in enumerate(term.get("matchFields") or ()):
+    for index, item in enumerate(parts.items(term, "matchFields")):
         _node_field(found, item, (path / "matchFields").at(index))
 
 
 def _node_requirement(found: list[FieldError], item: Object, path: Path, values_checked: bool) -> None:
-    operator, values = item.get("operator") or "", item.get("values") or ()
+    operator, values = item.get("operator") or "", parts.items(item, "values")
     if operator in ("In", "NotIn"):
         if not values:
             found.append(required(path / "values", "must be specified when `operator` is 'In' or 'NotIn'"))
@@ -86,7 +86,7 @@ def _node_requirement(found: list[FieldError], item: Object, path: Path, values_
 
 
 def _node_field(found: list[FieldError], item: Object, path: Path) -> None:
-    operator, values, key = item.get("operator") or "", item.get("values") or (), item.get("key") or ""
+    operator, values, key = item.get("operator") or "", parts.items(item, "values"), item.get("key") or ""
     if operator in ("In", "NotIn"):
         if len(values) != 1:
             text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
@@ -103,7 +103,7 @@ def _node_field(found: list[FieldError], item: Object, path: Path) -> None:
 def _pod_term(found: list[FieldError], term: Object, path: Path) -> None:
     found += check.label_selector(path / "labelSelector", term.get("labelSelector"))
     found += check.label_selector(path / "namespaceSelector", term.get("namespaceSelector"))
-    for name in term.get("namespaces") or ():
+    for name in parts.items(term, "namespaces"):
         found += check.dns_label(path / "namespace", name)
     _label_keys(found, term, path)
     topology = term.get("topologyKey") or ""
@@ -114,7 +114,7 @@ def _pod_term(found: list[FieldError], term: Object, path: Path) -> None:
 
 def _label_keys(found: list[FieldError], term: Object, path: Path) -> None:
     """Keys whose values come from the Pod itself cannot stand in the selector too, or in both lists."""
-    match, mismatch = term.get("matchLabelKeys") or (), term.get("mismatchLabelKeys") or ()
+    match, mismatch = parts.items(term, "matchLabelKeys"), parts.items(term, "mismatchLabelKeys")
     if not match and not mismatch:
         return
     selector = term.get("labelSelector")

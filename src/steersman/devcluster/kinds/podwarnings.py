@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
+from steersman.devcluster.kinds import parts
 from steersman.devcluster.objects import Object, Path
 from steersman.models import Quantity
 
@@ -51,16 +52,16 @@ def spec_warnings(path: Path, spec: Object) -> Sequence[str]:
 
 
 def _all(path: Path, spec: Object) -> Iterator[str]:
-    for key in spec.get("nodeSelector") or ():
+    for key in parts.items(spec, "nodeSelector"):
         if key in _DEPRECATED_LABELS:
             yield f"{(path / 'nodeSelector').key(key)}: {_DEPRECATED_LABELS[key]}"
-    for index, item in enumerate(spec.get("topologySpreadConstraints") or ()):
+    for index, item in enumerate(parts.items(spec, "topologySpreadConstraints")):
         at, key = (path / "topologySpreadConstraints").at(index), item.get("topologyKey")
         if key in _DEPRECATED_LABELS:
             yield f"{at / 'topologyKey'}: {key} is {_DEPRECATED_LABELS[key]}"
         if item.get("labelSelector") is None:
             yield f"{at / 'labelSelector'}: a null labelSelector results in matching no pod"
-    for index, volume in enumerate(spec.get("volumes") or ()):
+    for index, volume in enumerate(parts.items(spec, "volumes")):
         for kind in volume:
             if kind in _VOLUMES:
                 shown = "storageOS" if kind == "storageos" else kind
@@ -87,7 +88,7 @@ def _duplicates(path: Path, spec: Object) -> Iterator[str]:
             if value in seen:
                 yield f"{(path / field).at(index) / name}: duplicate {name} {json.dumps(value)}"
             seen.add(value)
-    for index, item in enumerate(spec.get("imagePullSecrets") or ()):
+    for index, item in enumerate(parts.items(spec, "imagePullSecrets")):
         if not item.get("name"):
             yield f'{(path / "imagePullSecrets").at(index) / "name"}: invalid empty name ""'
 
@@ -101,7 +102,7 @@ def _container(path: Path, container: Object) -> Iterator[str]:
                 at = (path / "resources" / kind).key(name)
                 yield f'{at}: fractional byte value "{amount}" is invalid, must be an integer'
     seen: set[str] = set()
-    for index, variable in enumerate(container.get("env") or ()):
+    for index, variable in enumerate(parts.items(container, "env")):
         name = variable.get("name") or ""
         value, reference = variable.get("value") or "", f"$({name})"
         if name in seen and (variable.get("valueFrom") is not None or value == reference or reference not in value):
@@ -115,7 +116,7 @@ def _ports(containers: Sequence[tuple[Path, Object]]) -> Iterator[str]:
     names: dict[str, Path] = {}
     again: list[str] = []
     for path, container in containers:
-        for index, port in enumerate(container.get("ports") or ()):
+        for index, port in enumerate(parts.items(container, "ports")):
             at = (path / "ports").at(index)
             others = seen.setdefault((port.get("containerPort") or 0, port.get("protocol") or ""), [])
             for where, other in others:

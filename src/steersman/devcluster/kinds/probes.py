@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from steersman.devcluster.errors import FieldError, field_forbidden, field_invalid, required
-from steersman.devcluster.kinds import formats
+from steersman.devcluster.kinds import formats, parts
 from steersman.devcluster.kinds import names as check
 from steersman.devcluster.objects import Object, Path
 
@@ -67,7 +67,7 @@ def _http(found: list[FieldError], action: Object, path: Path, grace: int | None
         found.append(required(path / "path"))
     found += _port(path / "port", action.get("port", 0))
     found += check.enum(path / "scheme", action.get("scheme"), ("HTTP", "HTTPS"))
-    for header in action.get("httpHeaders") or ():
+    for header in parts.items(action, "httpHeaders"):
         found += check.check(formats.http_header_name, path / "httpHeaders", header.get("name") or "")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from steersman.devcluster.errors import FieldError, field_forbidden, field_invalid, not_supported, required
-from steersman.devcluster.kinds import columns
+from steersman.devcluster.kinds import columns, parts
 from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds.claims import claim_spec_faults
 from steersman.devcluster.kinds.columns import AGE, NAME, NONE
@@ -77,10 +77,10 @@ class StatefulSet(Workload):
             spec["replicas"] = 1
         if spec.get("revisionHistoryLimit") is None:
             spec["revisionHistoryLimit"] = 10
-        for claim in spec.get("volumeClaimTemplates") or ():
+        for claim in parts.items(spec, "volumeClaimTemplates"):
             claim["apiVersion"], claim["kind"] = "v1", "PersistentVolumeClaim"
             default_claim_spec(claim.setdefault("spec", {}))
-            claim["status"] = {"phase": "Pending", **(claim.get("status") or {})}
+            claim["status"] = {"phase": "Pending", **parts.part(claim, "status")}
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
         super().prepare_create(obj, ctx)
@@ -173,7 +173,7 @@ def _set_faults(spec: Object) -> list[FieldError]:
     found: list[FieldError] = []
     if (policy := spec.get("podManagementPolicy")) not in ("OrderedReady", "Parallel"):
         found.append(field_invalid(_SPEC / "podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'"))
-    found += _update_faults(spec.get("updateStrategy") or {}, _SPEC / "updateStrategy")
+    found += _update_faults(parts.part(spec, "updateStrategy"), _SPEC / "updateStrategy")
     for field in ("whenDeleted", "whenScaled"):
         kept = dig(spec, "persistentVolumeClaimRetentionPolicy", field)
         if kept not in ("Retain", "Delete"):
@@ -210,12 +210,12 @@ def _with_claims(spec: Object) -> Object:
     """The template as Pods will have it: each claim is a volume; host names are the set's to give."""
     template: Object = spec.get("template") or {}
     pod: Object = {
-        key: value for key, value in (template.get("spec") or {}).items() if key not in ("subdomain", "hostname")
+        key: value for key, value in parts.part(template, "spec").items() if key not in ("subdomain", "hostname")
     }
-    names = [(claim.get("metadata") or {}).get("name") or "" for claim in spec.get("volumeClaimTemplates") or ()]
+    names = [parts.part(claim, "metadata").get("name") or "" for claim in parts.items(spec, "volumeClaimTemplates")]
     if names:
         own = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
-        pod["volumes"] = own + [item for item in pod.get("volumes") or () if item.get("name") not in names]
+        pod["volumes"] = own + [item for item in parts.items(pod, "volumes") if item.get("name") not in names]
     return {**template, "spec": pod}
 
 

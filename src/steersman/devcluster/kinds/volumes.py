@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steersman.devcluster.errors import FieldError, duplicate, field_forbidden, field_invalid, required
-from steersman.devcluster.kinds import formats
+from steersman.devcluster.kinds import formats, parts
 from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds.claims import claim_spec_faults
 from steersman.devcluster.kinds.containers_env import field_ref_faults, resource_ref_faults
@@ -41,7 +41,7 @@ def volume_faults(
             found.append(duplicate(at / "name", own))
         if len(found) == before:
             good[own] = volume
-        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        claim = parts.part(volume, "persistentVolumeClaim").get("claimName")
         if claim in created:
             text = "must not reference a PVC that gets created for an ephemeral volume"
             found.append(field_invalid(at / "persistentVolumeClaim" / "claimName", claim, text))
@@ -115,19 +115,19 @@ def _secret(found: list[FieldError], source: Object, path: Path) -> None:
     if not source.get("secretName"):
         found.append(required(path / "secretName"))
     _mode(found, source.get("defaultMode"), path / "defaultMode")
-    _items(found, source.get("items") or (), path / "items")
+    _items(found, parts.items(source, "items"), path / "items")
 
 
 def _config_map(found: list[FieldError], source: Object, path: Path) -> None:
     if not source.get("name"):
         found.append(required(path / "name"))
     _mode(found, source.get("defaultMode"), path / "defaultMode")
-    _items(found, source.get("items") or (), path / "items")
+    _items(found, parts.items(source, "items"), path / "items")
 
 
 def _downward(found: list[FieldError], source: Object, path: Path) -> None:
     _mode(found, source.get("defaultMode"), path / "defaultMode")
-    for item in source.get("items") or ():
+    for item in parts.items(source, "items"):
         _file(found, item, path)
 
 
@@ -151,7 +151,7 @@ def _file(found: list[FieldError], item: Object, path: Path) -> None:
 def _projected(found: list[FieldError], source: Object, path: Path) -> None:
     _mode(found, source.get("defaultMode"), path / "defaultMode")
     seen: set[str] = set()
-    for index, part in enumerate(source.get("sources") or ()):
+    for index, part in enumerate(parts.items(source, "sources")):
         at, given = (path / "sources").at(index), 0
         for kind in ("secret", "configMap"):
             if (files := part.get(kind)) is None:
@@ -159,12 +159,12 @@ def _projected(found: list[FieldError], source: Object, path: Path) -> None:
             given += 1
             if not files.get("name"):
                 found.append(required(at / kind / "name"))
-            for number, item in enumerate(files.get("items") or ()):
+            for number, item in enumerate(parts.items(files, "items")):
                 _item(found, item, (at / kind / "items").at(number))
                 _taken(found, seen, item.get("path"), path, files.get("name") or "")
         if (files := part.get("downwardAPI")) is not None:
             given += 1
-            for item in files.get("items") or ():
+            for item in parts.items(files, "items"):
                 _file(found, item, at / "downwardAPI")
                 _taken(found, seen, item.get("path"), path, item.get("path"))
         if (token := part.get("serviceAccountToken")) is not None:

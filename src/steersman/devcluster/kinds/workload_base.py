@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from steersman.devcluster.errors import FieldError
-from steersman.devcluster.kinds import formats
+from steersman.devcluster.kinds import formats, parts
 from steersman.devcluster.kinds import meta as metadata
 from steersman.devcluster.kinds.plain import Plain
 from steersman.devcluster.kinds.podspec_defaults import default_template
@@ -57,7 +57,7 @@ class Scale:
             return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
         match: Object = selector.get("matchLabels") or {}
         terms = [(key, f"{key}={value}") for key, value in match.items()]
-        for item in selector.get("matchExpressions") or ():
+        for item in parts.items(selector, "matchExpressions"):
             terms.append((item.get("key") or "", _term(item)))
         return ",".join(text for _, text in sorted(terms, key=lambda term: term[0]))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from steersman.devcluster.kinds import columns
+from steersman.devcluster.kinds import columns, parts
 from steersman.devcluster.kinds.columns import AGE, NAME, NONE
 from steersman.devcluster.objects import Object, dig, meta
 from steersman.devcluster.strategy import Column
@@ -48,7 +48,7 @@ def pod_row(pod: Object, now: float) -> list[Any]:
     spec: Object = pod.get("spec") or {}
     status: Object = pod.get("status") or {}
     ready, total, reason, restarts = _summary(pod, spec, status, now)
-    addresses: Sequence[Object] = status.get("podIPs") or ()
+    addresses: Sequence[Object] = parts.items(status, "podIPs")
     return [
         columns.name(pod),
         f"{ready}/{total}",
@@ -63,11 +63,11 @@ def pod_row(pod: Object, now: float) -> list[Any]:
 
 
 def _gates(spec: Object, status: Object) -> str:
-    gates: Sequence[Object] = spec.get("readinessGates") or ()
+    gates: Sequence[Object] = parts.items(spec, "readinessGates")
     if not gates:
         return NONE
     states: dict[str, str] = {}
-    for condition in status.get("conditions") or ():
+    for condition in parts.items(status, "conditions"):
         states.setdefault(condition.get("type"), condition.get("status"))
     true = sum(states.get(gate.get("conditionType") or "") == "True" for gate in gates)
     return f"{true}/{len(gates)}"
@@ -76,13 +76,15 @@ def _gates(spec: Object, status: Object) -> str:
 def _summary(pod: Object, spec: Object, status: Object, now: float) -> tuple[int, int, str, str]:
     phase = status.get("phase") or ""
     reason = status.get("reason") or phase
-    conditions: Sequence[Object] = status.get("conditions") or ()
+    conditions: Sequence[Object] = parts.items(status, "conditions")
     if any(item.get("type") == "PodScheduled" and item.get("reason") == "SchedulingGated" for item in conditions):
         reason = "SchedulingGated"
-    sidecars = {item.get("name") for item in spec.get("initContainers") or () if item.get("restartPolicy") == "Always"}
-    total = len(spec.get("containers") or ()) + len(sidecars)
+    sidecars = {
+        item.get("name") for item in parts.items(spec, "initContainers") if item.get("restartPolicy") == "Always"
+    }
+    total = len(parts.items(spec, "containers")) + len(sidecars)
     init: list[Object] = status.get("initContainerStatuses") or []
-    waiting, ready = _initializing(init, sidecars, len(spec.get("initContainers") or ()))
+    waiting, ready = _initializing(init, sidecars, len(parts.items(spec, "initContainers")))
     counted = init
     if waiting and not _is_true(conditions, "Initialized"):
         reason = waiting
@@ -122,7 +124,7 @@ def _running(statuses: Sequence[Object], reason: str, conditions: Sequence[Objec
     running, failed, ready = False, "", 0
     for item in reversed(statuses):
         state: Object = item.get("state") or {}
-        if (state.get("waiting") or {}).get("reason"):
+        if parts.part(state, "waiting").get("reason"):
             reason = state["waiting"]["reason"]
         elif (ended := state.get("terminated")) is not None:
             reason = _end(ended)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from steersman.devcluster.errors import FieldError, field_forbidden, field_invalid, not_supported, required
-from steersman.devcluster.kinds import formats
+from steersman.devcluster.kinds import formats, parts
 from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds.podspec import template_faults
 from steersman.devcluster.objects import Object, Path
@@ -55,11 +55,11 @@ def matches(selector: Object | None, labels: Mapping[str, str]) -> bool:
     wanted: Mapping[str, str] = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in wanted.items()):
         return False
-    return all(_meets(item, labels) for item in selector.get("matchExpressions") or ())
+    return all(_meets(item, labels) for item in parts.items(selector, "matchExpressions"))
 
 
 def _meets(item: Object, labels: Mapping[str, str]) -> bool:
-    key, operator, values = item.get("key") or "", item.get("operator"), item.get("values") or ()
+    key, operator, values = item.get("key") or "", item.get("operator"), parts.items(item, "values")
     if operator == "In":
         return key in labels and labels[key] in values
     if operator == "NotIn":
