@@ -92,7 +92,8 @@ class Node:
 
 def test_a_pod_is_prepared_then_started_then_ready() -> None:
     node = Node(pod()).take(Tick())
-    assert node.done(Prepare) and not node.done(Start)
+    assert node.done(Prepare)
+    assert not node.done(Start)
     assert node.status["phase"] == "Pending"
     assert node.state()["state"] == {"waiting": {"reason": "ContainerCreating"}}
     node.take(Prepared("10.0.0.1"))
@@ -298,7 +299,7 @@ _CODES = st.integers(0, 2)
         st.tuples(st.sampled_from(["run", "exit", "wait", "fail", "condemn", "delete"]), _CODES), max_size=40
     ),
 )
-def test_whatever_happens_a_deleted_pod_is_removed_once_and_nothing_runs_twice(
+def test_whatever_happens_a_deleted_pod_is_removed_once_and_nothing_runs_twice(  # noqa: C901
     policy: str, moves: list[tuple[str, int]]
 ) -> None:
     inits = [{"name": "i", "image": "i"}, {"name": "s", "image": "i", "restartPolicy": "Always"}]
@@ -315,14 +316,14 @@ def test_whatever_happens_a_deleted_pod_is_removed_once_and_nothing_runs_twice(
 
     def finish(code: int) -> None:
         if live:
-            name, attempt = sorted(live)[0]
+            name, attempt = min(live)
             live.discard((name, attempt))
             node.take(Exited(name, attempt, code))
             settle()
 
     settle()
     for move, code in moves:
-        target = sorted(live)[-1] if live else ("c", 0)
+        target = max(live) if live else ("c", 0)
         match move:
             case "run":
                 node.take(Started(*target))

@@ -42,7 +42,7 @@ async def test_pods_become_ready_and_go_when_deleted(api: Api, node: nodes.Simul
     pod = await pod_until(api, "a", ready)
     status = pod["status"]
     assert status["phase"] == "Running"
-    assert status["podIP"] and status["hostIP"] and status["startTime"]
+    assert all(status[name] for name in ("podIP", "hostIP", "startTime"))
     assert status["containerStatuses"][0]["started"] is True
     await api.send("DELETE", api.path("pods", "a"))
     await until(lambda: api.get("pods", "a"), lambda found: found is None)

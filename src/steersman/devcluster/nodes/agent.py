@@ -284,7 +284,7 @@ class Agent:
                 _log.debug("a Pod's status was not written", pod=f"{held.namespace}/{held.name}", problem=str(problem))
                 held.sent = {}
                 self._loop.call_later(_RETRY, self._queue, held)
-            except Exception:
+            except Exception:  # noqa: BLE001 - one odd Pod must not end a writer
                 _log.exception("a Pod's status could not be worked out", pod=f"{held.namespace}/{held.name}")
             finally:
                 held.writing = False

@@ -232,7 +232,7 @@ class NotPrepared:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A container runs. `started` where there is no startup probe to wait for, `ready` where there is no probe at all."""
+    """A container runs: `started` where there is no startup probe to wait for, `ready` where there is none at all."""
 
     container: str
     attempt: int

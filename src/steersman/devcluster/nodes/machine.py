@@ -328,10 +328,7 @@ class _Turn:
             self._wind_down("Failed" if failed else "Succeeded")
 
     def _comes_back(self, container: Container) -> bool:
-        if container.kill:  # stopped by a probe or a changed definition
-            if "definition changed" in container.kill:
-                return True
-        if container.role is Role.SIDECAR:
+        if container.role is Role.SIDECAR or "definition changed" in container.kill:
             return True
         policy = container.spec.get("restartPolicy") or self.life.policy
         if policy == "Never":

@@ -85,14 +85,14 @@ def node_status(info: NodeInfo, now: float, since: float) -> Object:
         ],
         "conditions": [
             {
-                "type": type,
+                "type": kind,
                 "status": "True" if true else "False",
                 "lastHeartbeatTime": time_of(now),
                 "lastTransitionTime": time_of(since),
                 "reason": reason,
                 "message": message,
             }
-            for type, true, reason, message in well
+            for kind, true, reason, message in well
         ],
         "nodeInfo": {
             "machineID": info.name,

@@ -117,9 +117,9 @@ class SimulatedRuntime:
         elif behaviour.start_error:
             post(wait, held.uid, NotStarted(name, attempt, "RunContainerError", behaviour.start_error))
         else:
-            id = f"simulated://{held.uid}-{name}-{attempt}"
+            identity = f"simulated://{held.uid}-{name}-{attempt}"
             ready = behaviour.ready_after == 0
-            post(wait, held.uid, Started(name, attempt, id, ready=ready))
+            post(wait, held.uid, Started(name, attempt, identity, ready=ready))
             self._runs(held, container, behaviour, attempt, wait)
 
     def _runs(self, held: Held, container: Container, behaviour: Behaviour, attempt: int, after: float = 0.0) -> None:
@@ -292,7 +292,7 @@ class SimulatedNode:
         self._usage[namespace, name] = {resource: str(Quantity(str(value))) for resource, value in usage.items()}
 
     def usage(self, namespace: str, name: str) -> dict[str, dict[str, str]]:
-        """Resources by container of a running Pod: as set, else as annotated (`cpu`, `memory`), else what it requests."""
+        """What a running Pod's containers use: as set, else as annotated (`cpu`, `memory`), else as requested."""
         held = self._held(namespace, name)
         annotations = annotations_of(held.life.pod)
         set_here = self._usage.get((namespace, name), {})

@@ -103,10 +103,11 @@ async def start(
 ) -> Nodes:
     """Register nodes and run their Pods until `close`; returns once they are Ready and know their Pods.
 
-    They are called `node-1`, `node-2`, … unless `names` says otherwise. `defaults` are of simulated nodes; `images` (the file
-    that maps images to local directories or commands), `data` (where volumes and logs lie) and `server` (what Pods get as
-    `KUBERNETES_SERVICE_HOST` and `_PORT`) of process nodes, as is `mode` (default: the best that works). `events=False` writes no Events. Raises `ValueError` for
-    another kind and the client's errors when the API server refuses.
+    They are called `node-1`, `node-2`, … unless `names` says otherwise. `defaults` are of simulated nodes. Of process
+    nodes are `images` (the file that maps images to local directories or commands), `data` (where volumes and logs
+    lie), `server` (what Pods get as `KUBERNETES_SERVICE_HOST` and `_PORT`) and `mode` (default: the best that works).
+    `events=False` writes no Events. Raises `ValueError` for another kind, and the client's errors when the API server
+    refuses.
     """
     every = names or tuple(f"{prefix}{number}" for number in range(first, first + count))
     if kind == "simulated":

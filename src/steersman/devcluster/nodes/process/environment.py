@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import ceil
 
 from steersman.devcluster.nodes.process.images import Image
-from steersman.devcluster.objects import Object, annotations_of, dig, labels_of, meta, name_of, namespace_of, uid_of
+from steersman.devcluster.objects import Object, annotations_of, dig, labels_of, name_of, namespace_of, uid_of
 from steersman.models import Quantity
 
 __all__ = [
@@ -159,7 +159,7 @@ def _from_origin(origin: Object, container: Object, facts: Facts, references: Re
     return values[key]
 
 
-def field_value(path: str, facts: Facts) -> str:
+def field_value(path: str, facts: Facts) -> str:  # noqa: C901 - one table
     """A field of the downward API; raises `ConfigError` for one that there is not."""
     pod = facts.pod
     match path:
@@ -183,7 +183,8 @@ def field_value(path: str, facts: Facts) -> str:
             return facts.host_ip
         case _:
             if (found := _SUBSCRIPT.match(path)) is not None:
-                return (meta(pod).get(found.group(1)) or {}).get(found.group(2)) or ""
+                values = labels_of(pod) if found.group(1) == "labels" else annotations_of(pod)
+                return values.get(found.group(2), "")
             raise ConfigError(f"unsupported fieldPath: {path}")
 
 

@@ -142,8 +142,8 @@ class Ground:
         """The container's /etc/hosts, with the Pod's own name and its aliases."""
         lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
         lines.append(f"{self.facts.ip}\t{self.hostname}")
-        for alias in dig(self.pod, "spec", "hostAliases", default=[]):
-            lines.append("\t".join([alias["ip"], *(alias.get("hostnames") or ())]))
+        aliases: list[Object] = dig(self.pod, "spec", "hostAliases", default=[])
+        lines += ["\t".join([alias["ip"], *(alias.get("hostnames") or ())]) for alias in aliases]
         path = self.directory / "hosts"
         path.write_text("\n".join(lines) + "\n")
         return path

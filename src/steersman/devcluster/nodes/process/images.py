@@ -50,9 +50,7 @@ def names_of(image: str) -> list[str]:
     untagged = re.sub(r":[^:/]+$", "", bare)
     names = [image, bare, untagged]
     for name in (bare, untagged):
-        for prefix in ("docker.io/library/", "docker.io/"):
-            if name.startswith(prefix):
-                names.append(name.removeprefix(prefix))
+        names += [name.removeprefix(p) for p in ("docker.io/library/", "docker.io/") if name.startswith(p)]
     return list(dict.fromkeys(names))
 
 
@@ -89,7 +87,7 @@ class Images:
             changed = self._path.stat().st_mtime
             if changed == self._read_at:
                 return
-            content = cast(Any, yaml.safe_load(self._path.read_text("utf-8")))
+            content: Any = yaml.safe_load(self._path.read_text("utf-8"))
         except FileNotFoundError:
             self._images = {}
             return
@@ -105,11 +103,9 @@ def _parse(content: Any, path: Path) -> dict[str, Image]:
         raise ImageError(f"{path}: it has to be a map with images: at the top")
     found: dict[str, Image] = {}
     for name, entry in cast(dict[str, Any], entries).items():
-        if isinstance(entry, list):
-            entry = {"command": entry}
-        if not isinstance(entry, dict):
+        if not isinstance(entry, dict | list):
             raise ImageError(f"{path}: images.{name} has to be a map or a command (a list)")
-        fields = cast(dict[str, Any], entry)
+        fields = cast(dict[str, Any], {"command": entry} if isinstance(entry, list) else entry)
         if unknown := sorted(fields.keys() - _KEYS):
             raise ImageError(f"{path}: images.{name} has unknown fields {', '.join(unknown)}")
         root = (path.parent / str(fields["root"])).resolve() if fields.get("root") else None

@@ -140,7 +140,7 @@ async def _grpc(health: Object, ip: str) -> Outcome:
     channel: Any = grpc.aio.insecure_channel(address)  # pyright: ignore
     try:
         answer: bytes = await channel.unary_unary("/grpc.health.v1.Health/Check")(request)
-    except Exception as problem:
+    except Exception as problem:  # noqa: BLE001 - grpc has a tree of its own, and no types
         return False, f"service unhealthy (responded with {problem})"
     finally:
         await channel.close()

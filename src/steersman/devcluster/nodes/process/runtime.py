@@ -230,7 +230,9 @@ class ProcessRuntime:
 
     # Containers.
 
-    async def _start(self, held: Held, ground: Ground, container: Container, attempt: int) -> None:
+    async def _start(  # noqa: C901 - one refusal after the other
+        self, held: Held, ground: Ground, container: Container, attempt: int
+    ) -> None:
         name = container.name
 
         def refuse(reason: str, message: object) -> None:
@@ -347,7 +349,7 @@ class ProcessRuntime:
             env["STEERSMAN_ROOT"] = str(root)
             env["HOME"] = env["TMPDIR"] = str(home / "tmp")
             _check_command(command[0], env["PATH"], image.root, mounts)
-            cwd = directory if os.path.isdir(directory) else str(root)
+            cwd = _existing(directory) or str(root)
             return wrap("plain", [], command, directory=cwd, hostname=ground.hostname), cwd
         extra = [
             Mount(message_file, spec.get("terminationMessagePath") or "/dev/termination-log"),
@@ -431,7 +433,7 @@ class ProcessRuntime:
         """Start a command in a running container; raises `LaunchError` where it has just ended."""
         env = {**run.env, "TERM": "xterm"} if tty else run.env
         if self.mode == "plain":
-            cwd = run.directory if os.path.isdir(run.directory) else run.env.get("STEERSMAN_ROOT")
+            cwd = _existing(run.directory) or run.env.get("STEERSMAN_ROOT")
             _check_command(command[0], env.get("PATH", _PATH), None, [])
             died = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
             return await spawn([*died, *command], env, cwd, on_output=on_output, on_exit=_nothing, stdin=stdin, tty=tty)
@@ -484,6 +486,11 @@ class ProcessRuntime:
 
 class LaunchError(Exception):
     """A command that cannot be run: RunContainerError."""
+
+
+def _existing(directory: str) -> str:
+    """The directory where it exists, else nothing."""
+    return directory if os.path.isdir(directory) else ""
 
 
 def _moved(pid: int) -> bool:

@@ -125,7 +125,7 @@ def _real(base: Path, target: str) -> str:
 
 
 def _parent_to_shadow(base: Path, target: str) -> str:
-    """The deepest directory on the way that exists, where the mount point does not; none where making it does no harm."""
+    """The deepest directory on the way to a mount point that does not exist; none where making it does no harm."""
     if (base / target.lstrip("/")).exists() or target.startswith(("/tmp/", "/dev/")):  # noqa: S108
         return ""
     parent = os.path.dirname(target)

@@ -1,0 +1,43 @@
+"""Simulated nodes inside the embedded cluster, in one process and on virtual time."""
+
+import asyncio
+import json
+from typing import Any
+
+from steersman.client import Client
+from steersman.devcluster.cluster import DevCluster, Options
+from steersman.testing.loop import virtual_time
+
+PODS = 1000
+
+
+async def _phases(client: Client) -> list[Any]:
+    answer = await client.raw.request("GET", "/api/v1/namespaces/default/pods")
+    return [item["status"] for item in json.loads(answer.body)["items"]]
+
+
+def _ready(status: Any) -> bool:
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ())
+
+
+@virtual_time
+async def test_a_thousand_pods_become_ready_with_a_handful_of_tasks() -> None:
+    loop = asyncio.get_running_loop()
+    options = Options(listen=False, controllers=False, nodes=2, ready_after=30.0)
+    async with DevCluster.start(options, now=loop.time) as cluster, cluster.client() as client:
+        account = json.dumps({"metadata": {"name": "default"}}).encode()
+        await client.raw.request("POST", "/api/v1/namespaces/default/serviceaccounts", body=account)
+        for number in range(PODS):
+            spec = {"nodeName": f"node-{number % 2 + 1}", "containers": [{"name": "c", "image": "i"}]}
+            body = json.dumps({"metadata": {"name": f"p{number}"}, "spec": spec}).encode()
+            await client.raw.request("POST", "/api/v1/namespaces/default/pods", body=body)
+        assert len(asyncio.all_tasks()) < 60
+        await asyncio.sleep(10)
+        statuses = await _phases(client)
+        assert {s["phase"] for s in statuses} == {"Running"}
+        assert not any(_ready(s) for s in statuses)
+        await asyncio.sleep(30)
+        statuses = await _phases(client)
+        assert len(statuses) == PODS
+        assert all(_ready(s) for s in statuses)
+        assert len({s["podIP"] for s in statuses}) == PODS
