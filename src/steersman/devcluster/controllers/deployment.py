@@ -116,7 +116,7 @@ class Rollout:
             return
         if await self._resize(old_sizes(self.d, self.old, self.new or new)):
             return
-        if is_complete(self.d, self.d.status):
+        if is_complete(self.d, self.result()):
             await self._clean_up()
 
     async def _recreate(self) -> None:
@@ -127,7 +127,7 @@ class Rollout:
         new = self.new or await self._create()
         if await self._resize({new.metadata.name: replicas_of(self.d)}):
             return
-        if is_complete(self.d, self.d.status):
+        if is_complete(self.d, self.result()):
             await self._clean_up()
 
     def _old_pods_run(self) -> bool:
