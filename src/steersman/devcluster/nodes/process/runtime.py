@@ -350,7 +350,7 @@ class ProcessRuntime:
             env["HOME"] = env["TMPDIR"] = str(home / "tmp")
             _check_command(command[0], env["PATH"], image.root, mounts)
             cwd = _existing(directory) or str(root)
-            return wrap("plain", [], command, directory=cwd, hostname=ground.hostname), cwd
+            return wrap("plain", [], command, directory=cwd, hostname=ground.hostname, place=root), cwd
         extra = [
             Mount(message_file, spec.get("terminationMessagePath") or "/dev/termination-log"),
             Mount(ground.hosts_file(), "/etc/hosts"),
@@ -361,7 +361,9 @@ class ProcessRuntime:
         every = [*mounts, *(m for m in extra if m.target not in targets)]
         _check_command(command[0], env["PATH"], image.root, every)
         ops = plan(image.root, every, home)
-        argv = wrap(self.mode, ops, command, directory=directory, hostname=ground.hostname)
+        place = home / "root"
+        place.mkdir(exist_ok=True)
+        argv = wrap(self.mode, ops, command, directory=directory, hostname=ground.hostname, place=place)
         return argv, None
 
     def _agent_exited(self, held: Held, ground: Ground, run: Run) -> None:

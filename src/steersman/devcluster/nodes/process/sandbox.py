@@ -150,16 +150,16 @@ def _shadow(base: Path, directory: str, hidden: str, bind: str, targets: Sequenc
 
 
 def wrap(
-    mode: Mode, ops: Iterable[Op], command: Sequence[str], *, directory: str, hostname: str, share_network: bool = True
+    mode: Mode, ops: Iterable[Op], command: Sequence[str], *, directory: str, hostname: str, place: Path
 ) -> list[str]:
-    """The command that runs `command` inside the plan, dying with its parent."""
+    """The command that runs `command` inside the plan, dying with its parent; a root may be put together at `place`."""
     if mode == "bubblewrap":
         args = ["bwrap", "--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", hostname]
         for op in ops:
             args += [f"--{op.what}", *([op.source] if op.source else []), op.target]
         return [*args, "--chdir", directory, "--", *command]
     if mode == "namespaces":
-        return [*_unshare(), "sh", "-c", _script(ops, directory, hostname), "sh", *command]
+        return [*_unshare(), "sh", "-c", _script(ops, directory, hostname, place), "sh", *command]
     died = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
     return [*died, *command]
 
@@ -175,13 +175,13 @@ def _devices(target: str) -> list[str]:
     ]
 
 
-def _script(ops: Iterable[Op], directory: str, hostname: str) -> str:
+def _script(ops: Iterable[Op], directory: str, hostname: str, place: Path) -> str:
     """The same plan as shell commands; the shell stays as the first process of the namespace and reaps."""
     lines = [
         "set -e",
         "mount --make-rprivate /",
         f"hostname {shlex.quote(hostname)} || true",
-        "n=$(mktemp -d)",
+        f"n={shlex.quote(str(place))}",
         'mount -t tmpfs -o mode=0755 tmpfs "$n"',
     ]
     links: dict[str, list[str]] = {}
@@ -208,7 +208,7 @@ def _script(ops: Iterable[Op], directory: str, hostname: str) -> str:
                 if op.what == "ro-bind":
                     # Under a user namespace what is locked cannot be remounted; it is read-only or not ours then.
                     lines.append(f"mount -o remount,bind,ro {target} 2>/dev/null || true")
-    lines += [f'ln -s {" ".join(sources)} "$n"{shlex.quote(place)}/' for place, sources in links.items()]
+    lines += [f'ln -s {" ".join(sources)} "$n"{shlex.quote(at)}/' for at, sources in links.items()]
     lines += [
         "set +e",
         "exec 3<&0",
