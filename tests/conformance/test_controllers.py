@@ -151,7 +151,7 @@ def _drop(value: Any, path: list[str]) -> None:
 
 def _renamed(value: Any) -> Any:
     if isinstance(value, dict):
-        hashes = ("pod-template-hash", "controller-revision-hash")
+        hashes = ("pod-template-hash", "controller-revision-hash", "controller.kubernetes.io/hash")
         return {k: "<hash>" if k in hashes else _renamed(v) for k, v in value.items()}
     if isinstance(value, list):
         return [_renamed(item) for item in value]
