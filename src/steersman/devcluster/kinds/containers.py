@@ -134,7 +134,7 @@ def ephemeral_faults(
                 found.append(field_forbidden(where / "subPathExpr", "cannot be set for an Ephemeral Container"))
 
 
-def _common(found: list[FieldError], container: Object, volumes: Volumes, path: Path, spec: Object) -> None:
+def _common(found: list[FieldError], container: Object, volumes: Volumes, path: Path, spec: Object) -> None:  # noqa: C901
     if name := container.get("name"):
         found += check.dns_label(path / "name", name)
     else:
@@ -198,7 +198,7 @@ def host_port_conflicts(found: list[FieldError], containers: Sequence[Object], p
                 seen.add(text)
 
 
-def _mounts(found: list[FieldError], mounts: Sequence[Object], container: Object, volumes: Volumes, path: Path) -> None:
+def _mounts(found: list[FieldError], mounts: Sequence[Object], container: Object, volumes: Volumes, path: Path) -> None:  # noqa: C901
     devices = {item.get("name") or "": item.get("devicePath") or "" for item in parts.items(container, "volumeDevices")}
     points: set[str] = set()
     for index, mount in enumerate(mounts):
@@ -256,7 +256,7 @@ def descending_path(path: Path, value: str) -> list[FieldError]:
     return found
 
 
-def _devices(
+def _devices(  # noqa: C901
     found: list[FieldError], devices: Sequence[Object], container: Object, volumes: Volumes, path: Path
 ) -> None:
     mounts = {item.get("name") or "": item.get("mountPath") or "" for item in parts.items(container, "volumeMounts")}

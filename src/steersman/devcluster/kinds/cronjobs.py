@@ -57,7 +57,7 @@ class CronJob(Workload):
         return found
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        if ctx.subresource:
+        if ctx.subresource == "status":
             return super().validate_update(obj, old, ctx)
         return [*metadata.repeated_update(obj, old), *_spec_faults(obj["spec"], old["spec"])]
 

@@ -8,10 +8,13 @@ from zoneinfo import ZoneInfo
 __all__ = ["schedule_error", "time_zone_error"]
 
 _DESCRIPTORS = frozenset(("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"))
-_MONTHS = dict(
-    zip(("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), range(1, 13), strict=True)
-)
-_DAYS = dict(zip(("sun", "mon", "tue", "wed", "thu", "fri", "sat"), range(7), strict=True))
+_MONTHS: dict[str, int] = {
+    name: number
+    for number, name in enumerate(
+        ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), start=1
+    )
+}
+_DAYS: dict[str, int] = {name: number for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
 _NO_NAMES: dict[str, int] = {}
 _FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (
     (0, 59, _NO_NAMES),
@@ -66,7 +69,7 @@ def _descriptor_error(text: str) -> str:
     return f"unrecognized descriptor: {text}"
 
 
-def _range(text: str, low: int, high: int, names: dict[str, int]) -> None:
+def _range(text: str, low: int, high: int, names: dict[str, int]) -> None:  # noqa: C901
     parts = text.split("/")
     ends = parts[0].split("-")
     if ends[0] in ("*", "?"):

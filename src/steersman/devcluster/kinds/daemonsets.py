@@ -23,7 +23,7 @@ from steersman.devcluster.kinds.workload_faults import (
     rolling_faults,
     shown_labels,
 )
-from steersman.devcluster.objects import Object, Path, dig, meta
+from steersman.devcluster.objects import Object, Path, annotations_of, dig, meta
 from steersman.devcluster.strategy import Column, WriteContext
 
 __all__ = ["DaemonSet"]
@@ -136,7 +136,7 @@ def _update_faults(update: Object, path: Path) -> list[FieldError]:
 
 def _template_generation(obj: Object) -> int:
     try:
-        return int((meta(obj).get("annotations") or {}).get(TEMPLATE_GENERATION) or 0)
+        return int(annotations_of(obj).get(TEMPLATE_GENERATION) or 0)
     except ValueError:
         return 0
 

@@ -80,7 +80,7 @@ class Job(Workload):
         return found
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        if ctx.subresource:
+        if ctx.subresource == "status":
             return super().validate_update(obj, old, ctx)
         again = metadata.repeated_update(obj, old)
         if obj["spec"] == old["spec"]:

@@ -19,7 +19,7 @@ from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds import parts
 from steersman.devcluster.kinds.podspec import template_faults
 from steersman.devcluster.kinds.workload_faults import non_negative_faults, shown_labels
-from steersman.devcluster.objects import Object, Path
+from steersman.devcluster.objects import Object, Path, dig
 
 __all__ = ["generated_selector_faults", "job_spec_faults"]
 
@@ -46,7 +46,7 @@ def generated_selector_faults(job: Object) -> list[FieldError]:
         "batch.kubernetes.io/controller-uid": uid,
         "batch.kubernetes.io/job-name": name,
     }
-    labels: Mapping[str, str] = (parts.part(spec, "template").get("metadata") or {}).get("labels") or {}
+    labels: Mapping[str, str] = dig(spec, "template", "metadata", "labels", default={})
     found: list[FieldError] = []
     for key, value in expected.items():
         at = Path("spec.template.metadata.labels").key(key)
@@ -102,7 +102,7 @@ def _manager(manager: str, path: Path) -> list[FieldError]:
     return found
 
 
-def _mode(spec: Object, path: Path) -> list[FieldError]:
+def _mode(spec: Object, path: Path) -> list[FieldError]:  # noqa: C901
     mode, completions, most = spec.get("completionMode"), spec.get("completions"), spec.get("maxFailedIndexes")
     per_index, parallelism = spec.get("backoffLimitPerIndex"), spec.get("parallelism") or 0
     found: list[FieldError] = []

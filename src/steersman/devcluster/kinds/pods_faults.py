@@ -84,7 +84,7 @@ def _annotation_changes(pod: Object, old: Object) -> list[FieldError]:
     return found + (annotation_faults(new, pod.get("spec") or {}, _ANNOTATIONS) if new else [])
 
 
-def update_faults(pod: Object, old: Object) -> list[FieldError]:
+def update_faults(pod: Object, old: Object) -> list[FieldError]:  # noqa: C901
     """A change of a Pod: nearly nothing of its spec may change."""
     if pod.get("spec") == old.get("spec") and meta(pod).get("annotations") == meta(old).get("annotations"):
         # What was taken once is in order; only metadata may be wrong.

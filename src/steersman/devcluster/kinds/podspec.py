@@ -66,7 +66,7 @@ def _is_cost(text: str) -> bool:
     return -_MOST - 1 <= int(text) <= _MOST
 
 
-def spec_faults(found: list[FieldError], spec: Object, path: Path, name: str, *, is_pod: bool) -> None:
+def spec_faults(found: list[FieldError], spec: Object, path: Path, name: str, *, is_pod: bool) -> None:  # noqa: C901
     """The spec; `name` is the Pod's, where it is one and it is known."""
     volumes = volume_faults(found, parts.items(spec, "volumes"), path / "volumes", name, is_pod=is_pod)
     _claims(found, spec, path / "resourceClaims")
@@ -131,7 +131,7 @@ def _host_ports(found: list[FieldError], spec: Object, path: Path, is_pod: bool)
                 found.append(field_invalid((path.at(index) / "ports").at(number) / "hostPort", host, text))
 
 
-def _security(found: list[FieldError], context: Object, spec: Object, path: Path) -> None:
+def _security(found: list[FieldError], context: Object, spec: Object, path: Path) -> None:  # noqa: C901
     for field in ("fsGroup", "runAsUser", "runAsGroup"):
         if (number := context.get(field)) is not None:
             found += check.in_range(path / field, number, 0, _MOST)
@@ -159,7 +159,7 @@ def _security(found: list[FieldError], context: Object, spec: Object, path: Path
         found += check.enum(path / "supplementalGroupsPolicy", policy, ("Merge", "Strict"))
 
 
-def _dns(found: list[FieldError], spec: Object, path: Path) -> None:
+def _dns(found: list[FieldError], spec: Object, path: Path) -> None:  # noqa: C901
     config: Object | None = spec.get("dnsConfig")
     if spec.get("dnsPolicy") == "None":
         if config is None:

@@ -30,7 +30,7 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _DEFAULT_MODE = 0o644
 
 
-def default_pod(pod: Object) -> None:
+def default_pod(pod: Object) -> None:  # noqa: C901
     """A whole Pod: its spec, and what only Pods have filled in (requests, service links, host ports)."""
     spec: Object = pod.setdefault("spec", {})
     default_spec(spec)
@@ -96,7 +96,7 @@ def default_spec(spec: Object) -> None:
     default_resources(spec.get("resources"))
 
 
-def _default_container(container: Object) -> None:
+def _default_container(container: Object) -> None:  # noqa: C901
     if not container.get("imagePullPolicy"):
         container["imagePullPolicy"] = (
             "Always" if image_tag(container.get("image") or "") == "latest" else "IfNotPresent"
@@ -139,9 +139,8 @@ def _default_probe(probe: Object) -> None:
             probe[name] = value
     if (action := probe.get("httpGet")) is not None:
         _default_http(action)
-    if (call := probe.get("grpc")) is not None:
-        if call.get("service") is None:
-            call["service"] = ""
+    if (call := probe.get("grpc")) is not None and call.get("service") is None:
+        call["service"] = ""
 
 
 def _default_http(action: Object) -> None:

@@ -125,8 +125,9 @@ def _label_keys(found: list[FieldError], term: Object, path: Path) -> None:
         for index, key in enumerate(keys):
             found += check.label_key((path / field).at(index), key)
     places = {key: index for index, key in enumerate(match)}
-    seen = set((selector or {}).get("matchLabels") or ())
-    for item in (selector or {}).get("matchExpressions") or ():
+    given: Object = selector or {}
+    seen: set[str] = set(parts.part(given, "matchLabels"))
+    for item in parts.items(given, "matchExpressions"):
         key = item.get("key") or ""
         if key in places and key in seen:
             # The path lacks the field's name in the API server's answers too.
@@ -174,17 +175,18 @@ def toleration_faults(found: list[FieldError], tolerations: Sequence[Object], pa
     for index, item in enumerate(tolerations):
         key, operator, effect = item.get("key") or "", item.get("operator") or "", item.get("effect") or ""
         value = item.get("value") or ""
-        if key and operator in ("Exists", "Equal", "") and not value and effect in ("", *_EFFECTS):
-            if item.get("tolerationSeconds") is None or effect == "NoExecute":
-                found += check.label_key(path.at(index) / "key", key)
-                continue
+        timed = item.get("tolerationSeconds") is not None
+        plain = operator in ("Exists", "Equal", "") and not value and effect in ("", *_EFFECTS)
+        if key and plain and (not timed or effect == "NoExecute"):
+            found += check.label_key(path.at(index) / "key", key)
+            continue
         at = path.at(index)
         if key:
             found += check.label_key(at / "key", key)
         elif operator != "Exists":
             text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
             found.append(field_invalid(at / "operator", operator, text))
-        if item.get("tolerationSeconds") is not None and effect != "NoExecute":
+        if timed and effect != "NoExecute":
             text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
             found.append(field_invalid(at / "effect", effect, text))
         _toleration_value(found, operator, value, at)

@@ -51,7 +51,7 @@ def spec_warnings(path: Path, spec: Object) -> Sequence[str]:
     return list(_all(path, spec))
 
 
-def _all(path: Path, spec: Object) -> Iterator[str]:
+def _all(path: Path, spec: Object) -> Iterator[str]:  # noqa: C901
     for key in parts.items(spec, "nodeSelector"):
         if key in _DEPRECATED_LABELS:
             yield f"{(path / 'nodeSelector').key(key)}: {_DEPRECATED_LABELS[key]}"
@@ -97,7 +97,8 @@ def _container(path: Path, container: Object) -> Iterator[str]:
     resources: Object = container.get("resources") or {}
     for name in ("memory", "ephemeral-storage"):
         for kind in ("limits", "requests"):
-            amount = (resources.get(kind) or {}).get(name)
+            given: Object = resources.get(kind) or {}
+            amount: str | None = given.get(name)
             if amount and not amount.isdecimal() and Quantity(amount).milli() % 1000:
                 at = (path / "resources" / kind).key(name)
                 yield f'{at}: fractional byte value "{amount}" is invalid, must be an integer'

@@ -66,8 +66,9 @@ class StatefulSet(Workload):
             update["type"] = "RollingUpdate"
             if update.get("rollingUpdate") is None:
                 update["rollingUpdate"] = {}
-        if update["type"] == "RollingUpdate" and update.get("rollingUpdate") is not None:
-            update["rollingUpdate"].setdefault("partition", 0)
+        rolling: Object | None = update.get("rollingUpdate")
+        if update["type"] == "RollingUpdate" and rolling is not None and rolling.get("partition") is None:
+            rolling["partition"] = 0
         kept: Object = spec.get("persistentVolumeClaimRetentionPolicy") or {}
         spec["persistentVolumeClaimRetentionPolicy"] = kept
         for name in ("whenDeleted", "whenScaled"):

@@ -57,8 +57,7 @@ class Scale:
             return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
         match: Object = selector.get("matchLabels") or {}
         terms = [(key, f"{key}={value}") for key, value in match.items()]
-        for item in parts.items(selector, "matchExpressions"):
-            terms.append((item.get("key") or "", _term(item)))
+        terms += [(item.get("key") or "", _term(item)) for item in parts.items(selector, "matchExpressions")]
         return ",".join(text for _, text in sorted(terms, key=lambda term: term[0]))
 
 
@@ -115,8 +114,11 @@ class Workload(Plain):
     """Whether the spec's faults come before what may not change."""
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        if ctx.subresource or not self.revalidated_after:
+        if ctx.subresource == "status":
             return super().validate_update(obj, old, ctx)
+        if not self.revalidated_after:
+            again = metadata.repeated_update(obj, old)
+            return [*again, *self.changes(obj, old), *self.faults(obj)]
         return [*metadata.repeated_update(obj, old), *self.faults(obj), *self.changes(obj, old)]
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
