@@ -13,9 +13,6 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any, TypeAlias, cast
 
-from cel_expr_python import cel as _cel  # pyright: ignore[reportMissingTypeStubs]
-from cel_expr_python.ext import ext_optional  # pyright: ignore[reportMissingTypeStubs]
-
 __all__ = [
     "Call", "Comprehension", "Const", "Ident", "ListOf", "MapOf", "Node", "Parsed", "Select", "SyntaxFault", "UInt",
     "parse",
@@ -117,7 +114,11 @@ class Parsed:
 
 @cache
 def _environment() -> Any:
-    return _cel.NewEnv(variables={}, extensions=[ext_optional.ExtOptional()])
+    # Ten megabytes that a cluster without rules does not need.
+    from cel_expr_python import cel  # pyright: ignore[reportMissingTypeStubs]
+    from cel_expr_python.ext import ext_optional  # pyright: ignore[reportMissingTypeStubs]
+
+    return cel.NewEnv(variables={}, extensions=[ext_optional.ExtOptional()])
 
 
 @lru_cache(maxsize=4096)
