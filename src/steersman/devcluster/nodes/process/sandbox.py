@@ -201,10 +201,10 @@ def _script(ops: Iterable[Op], directory: str, hostname: str, place: Path) -> st
             case "dev":
                 lines += _devices(target)
             case _:
-                place = f"mkdir -p {target}"
+                made = f"mkdir -p {target}"
                 if not os.path.isdir(op.source):
-                    place = f'mkdir -p "$(dirname {target})"; [ -e {target} ] || : > {target}'
-                lines.append(f"{place}; mount --rbind {source} {target}")
+                    made = f'mkdir -p "$(dirname {target})"; [ -e {target} ] || : > {target}'
+                lines.append(f"{made}; mount --rbind {source} {target}")
                 if op.what == "ro-bind":
                     # Under a user namespace what is locked cannot be remounted; it is read-only or not ours then.
                     lines.append(f"mount -o remount,bind,ro {target} 2>/dev/null || true")
