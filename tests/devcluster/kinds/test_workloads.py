@@ -66,8 +66,10 @@ def complaints(kind: str, obj: Object) -> list[FieldError]:
 
 def changed(kind: str, old: Object, new: Object, door: str = "") -> tuple[Object, list[str]]:
     """The object as it would be stored, and the messages of what is wrong."""
+    old, new = copy.deepcopy(old), copy.deepcopy(new)
+    for stored in (old, new):
+        stored["metadata"]["resourceVersion"] = "1"
     strategy, before = strategy_of(kind), copy.deepcopy(old)
-    new = copy.deepcopy(new)
     strategy.default(new)
     keep_system_fields(new, old)
     strategy.prepare_update(new, old, context(door))

@@ -328,8 +328,8 @@ def _restart(found: list[FieldError], container: Object, path: Path) -> None:
 def security_faults(found: list[FieldError], context: Object, path: Path, host_users: bool) -> None:
     """The security context of a container."""
     for field in ("runAsUser", "runAsGroup"):
-        if (number := context.get(field)) is not None and not 0 <= number <= 2147483647:
-            found.append(field_invalid(path / field, number, "must be between 0 and 2147483647, inclusive"))
+        if (number := context.get(field)) is not None:
+            found += check.in_range(path / field, number, 0, 2147483647)
     if (mount := context.get("procMount")) is not None:
         found += check.enum(path / "procMount", mount, ("Default", "Unmasked"))
         if host_users and mount == "Unmasked":

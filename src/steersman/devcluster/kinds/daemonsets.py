@@ -23,7 +23,7 @@ from steersman.devcluster.kinds.workload_faults import (
     rolling_faults,
     shown_labels,
 )
-from steersman.devcluster.objects import Object, Path, annotations_of, dig, meta
+from steersman.devcluster.objects import Object, Path, annotations_of, dig
 from steersman.devcluster.strategy import Column, WriteContext
 
 __all__ = ["DaemonSet"]
@@ -63,6 +63,8 @@ class DaemonSet(Workload):
             rolling.setdefault("maxSurge", 0)
         if spec.get("revisionHistoryLimit") is None:
             spec["revisionHistoryLimit"] = 10
+        if TEMPLATE_GENERATION not in annotations_of(obj):
+            _remember(obj, 0)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
         super().prepare_create(obj, ctx)
@@ -142,5 +144,5 @@ def _template_generation(obj: Object) -> int:
 
 
 def _remember(obj: Object, generation: int) -> None:
-    metadata = meta(obj)
+    metadata: Object = obj.setdefault("metadata", {})
     metadata["annotations"] = {**parts.part(metadata, "annotations"), TEMPLATE_GENERATION: str(generation)}

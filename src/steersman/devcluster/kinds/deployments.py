@@ -9,7 +9,7 @@ from steersman.devcluster.errors import FieldError, field_forbidden, field_inval
 from steersman.devcluster.kinds import columns, parts
 from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds.columns import AGE, NAME
-from steersman.devcluster.kinds.workload_base import Scale, Workload, replicas
+from steersman.devcluster.kinds.workload_base import Workload, replicas
 from steersman.devcluster.kinds.workload_cells import CONTAINERS, IMAGES, SELECTOR, container_cells, count
 from steersman.devcluster.kinds.workload_faults import (
     always_faults,
@@ -35,7 +35,6 @@ __all__ = ["Deployment", "ReplicaSet"]
 class Deployment(Workload):
     """apps/v1 Deployment."""
 
-    scale = Scale()
     kept_metadata = ("labels",)
     columns = (
         NAME,
@@ -120,7 +119,6 @@ class Deployment(Workload):
 class ReplicaSet(Workload):
     """apps/v1 ReplicaSet."""
 
-    scale = Scale()
     counted = ("replicas",)
     selectable = ("status.replicas",)
     columns = (

@@ -10,7 +10,7 @@ from steersman.devcluster.kinds import columns
 from steersman.devcluster.kinds.columns import AGE, NAME
 from steersman.devcluster.kinds.podspec import template_faults
 from steersman.devcluster.kinds.podspec_defaults import default_template
-from steersman.devcluster.kinds.workload_base import Scale, Workload, replicas
+from steersman.devcluster.kinds.workload_base import Workload, replicas
 from steersman.devcluster.kinds.workload_cells import CONTAINERS, IMAGES, SELECTOR, container_cells, count
 from steersman.devcluster.kinds.workload_faults import (
     NO_MATCH,
@@ -30,7 +30,6 @@ __all__ = ["PodTemplate", "ReplicationController"]
 class ReplicationController(Workload):
     """v1 ReplicationController: its selector and labels default to the template's labels."""
 
-    scale = Scale(plain_selector=True)
     counted = ("replicas",)
     selectable = ("status.replicas",)
     columns = (

@@ -12,7 +12,7 @@ from steersman.devcluster.kinds.claims import claim_spec_faults
 from steersman.devcluster.kinds.columns import AGE, NAME, NONE
 from steersman.devcluster.kinds.plain import Plain
 from steersman.devcluster.kinds.podspec_defaults import default_claim_spec
-from steersman.devcluster.kinds.workload_base import Scale, Workload, replicas
+from steersman.devcluster.kinds.workload_base import Workload, replicas
 from steersman.devcluster.kinds.workload_cells import CONTAINERS, IMAGES, container_cells, count
 from steersman.devcluster.kinds.workload_faults import (
     always_faults,
@@ -46,7 +46,6 @@ _NEGATIVE_HISTORY = (
 class StatefulSet(Workload):
     """apps/v1 StatefulSet."""
 
-    scale = Scale()
     counted = ("replicas", "availableReplicas")
     warns_of_name = False
     columns = (

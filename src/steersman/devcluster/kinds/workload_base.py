@@ -1,4 +1,4 @@
-"""What the kinds that make Pods have in common: a template, a status, a generation, and most of them a scale.
+"""What the kinds that make Pods have in common: a template, a status, a generation.
 
 Kinds say where their template is and what is theirs; this module brings the rest. Nothing here reads storage.
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from steersman.devcluster.errors import FieldError
-from steersman.devcluster.kinds import formats, parts
+from steersman.devcluster.kinds import formats
 from steersman.devcluster.kinds import meta as metadata
 from steersman.devcluster.kinds.plain import Plain
 from steersman.devcluster.kinds.podspec_defaults import default_template
@@ -17,58 +17,9 @@ from steersman.devcluster.kinds.podwarnings import template_warnings
 from steersman.devcluster.objects import Object, Path, dig, meta
 from steersman.devcluster.strategy import WriteContext
 
-__all__ = ["Scale", "Workload", "name_warnings"]
+__all__ = ["Workload", "name_warnings", "replicas"]
 
 POD_NAMES = "Pod names and hostnames"
-
-
-class Scale:
-    """The scale of a kind: `spec.replicas`, and in the status how many there are and which Pods they are."""
-
-    def __init__(self, *, plain_selector: bool = False) -> None:
-        self._plain = plain_selector
-
-    def read(self, obj: Object) -> Object:
-        """The `autoscaling/v1` Scale of an object."""
-        kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-        source = meta(obj)
-        status: Object = {"replicas": dig(obj, "status", "replicas", default=0)}
-        if selector := self._selector(dig(obj, "spec", "selector")):
-            status["selector"] = selector
-        spec: Object = {}
-        if replicas := dig(obj, "spec", "replicas", default=0):
-            spec["replicas"] = replicas
-        return {
-            "kind": "Scale",
-            "apiVersion": "autoscaling/v1",
-            "metadata": {name: source[name] for name in kept if source.get(name)},
-            "spec": spec,
-            "status": status,
-        }
-
-    def write(self, obj: Object, scale: Object) -> None:
-        """Take the wanted number from a Scale, in place."""
-        obj["spec"]["replicas"] = dig(scale, "spec", "replicas", default=0)
-
-    def _selector(self, selector: Object | None) -> str:
-        if not selector:
-            return ""
-        if self._plain:
-            return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
-        match: Object = selector.get("matchLabels") or {}
-        terms = [(key, f"{key}={value}") for key, value in match.items()]
-        terms += [(item.get("key") or "", _term(item)) for item in parts.items(selector, "matchExpressions")]
-        return ",".join(text for _, text in sorted(terms, key=lambda term: term[0]))
-
-
-def _term(item: Object) -> str:
-    key, operator = item.get("key") or "", item.get("operator")
-    if operator == "Exists":
-        return key
-    if operator == "DoesNotExist":
-        return f"!{key}"
-    word = "in" if operator == "In" else "notin"
-    return f"{key} {word} ({','.join(sorted(item.get('values') or ()))})"
 
 
 class Workload(Plain):
@@ -77,7 +28,6 @@ class Workload(Plain):
     generation = True
     has_status = True
     revalidated = False
-    scale: Scale | None = None
     template: tuple[str, ...] = ("spec", "template")
     warns_of_name = True
     counted: tuple[str, ...] = ()
