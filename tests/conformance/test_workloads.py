@@ -49,6 +49,17 @@ async def test_a_pod_lives_the_same_life(both: Both):
     await both.same("GET", f"{pods}/p")
 
 
+async def test_a_binding_that_fits_no_pod_is_refused_alike(both: Both):
+    await both.same("POST", collection("Pod"), POD)
+    path = f"{collection('Pod')}/p/binding"
+    node = {"kind": "Node", "name": "n1"}
+    await both.same("POST", path, {"metadata": {"name": "p"}, "target": {"name": ""}})
+    await both.same("POST", path, {"metadata": {"name": "p"}, "target": {"kind": "X", "name": ""}})
+    await both.same("POST", path, {"metadata": {"name": "q"}, "target": node})
+    await both.same("POST", path, {"metadata": {"name": "p", "labels": {"l": "m"}}, "target": node})
+    await both.same("GET", f"{collection('Pod')}/p")
+
+
 async def test_an_unscheduled_pod_goes_at_once(both: Both):
     await both.same("POST", collection("Pod"), POD)
     await both.same("DELETE", f"{collection('Pod')}/p")
@@ -62,7 +73,7 @@ async def test_scaling_is_the_same(both: Both, kind: str):
     await both.same("GET", f"{path}/scale")
     await both.same("PATCH", f"{path}/scale", {"spec": {"replicas": 3}}, content_type=MERGE)
     await both.same("PATCH", f"{path}/scale", {"spec": {"replicas": -1}}, content_type=MERGE)
-    await both.same("GET", path)
+    await both.same("GET", path, ignore=["metadata.managedFields"])
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"])

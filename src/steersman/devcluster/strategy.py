@@ -80,6 +80,8 @@ class Strategy:
     """Whether PUT of a missing object creates it."""
     unconditional_update = True
     """Whether PUT without resourceVersion is taken."""
+    graceful = False
+    """Whether `grace` may let a deleted object stay, and the answer to a delete says when it goes (Pods)."""
     name_rule: str = "subdomain"
     """`subdomain`, `label`, `label1035` (services), `path` (RBAC)."""
 

@@ -18,7 +18,7 @@ from steersman.devcluster.strategy import User, WriteContext
 if TYPE_CHECKING:
     from steersman.devcluster.api.server import APIServer
 
-__all__ = ["Deleted", "Deleter", "RETURNED"]
+__all__ = ["RETURNED", "Deleted", "Deleter"]
 
 _MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 _ATTEMPTS: Final = 8
@@ -130,12 +130,13 @@ class Deleter:
             if options.dry_run:
                 return Deleted(obj, True)
             last = server.storage.delete(resource.stored_at, item.namespace, item.name)
-            return Deleted(object_of(resource, last) if last is not None else obj, True)
-        if not deleting:
-            metadata["deletionTimestamp"] = _after(context.now, grace)
-            metadata["deletionGracePeriodSeconds"] = grace
-            if metadata.get("generation"):
-                metadata["generation"] += 1
+            gone = object_of(resource, last) if last is not None else obj
+            if resource.strategy.graceful:
+                # The answer tells of the deletion as if there had been time for it; watchers see what was stored.
+                _mark(metadata, context.now, grace, deleting)
+                meta(gone).update({name: metadata[name] for name in _MARKS if name in metadata})
+            return Deleted(gone, True)
+        _mark(metadata, context.now, grace, deleting)
         if options.dry_run or (obj == before and not changed):
             return Deleted(obj, False)
         stored = resource.strategy.to_storage(obj)
@@ -144,9 +145,22 @@ class Deleter:
         return Deleted(obj, False)
 
 
+_MARKS = ("deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+
+def _mark(metadata: Object, now: str, grace: int, deleting: bool) -> None:
+    """Say when an object goes, once."""
+    if deleting:
+        return
+    metadata["deletionTimestamp"] = _after(now, grace)
+    metadata["deletionGracePeriodSeconds"] = grace
+    if metadata.get("generation"):
+        metadata["generation"] += 1
+
+
 def _set_finalizers(metadata: Object, policy: str) -> bool:
     """Say by finalizers what is to become of the dependents; whether that changed anything."""
-    before = list(metadata.get("finalizers") or ())
+    before: list[str] = list(metadata.get("finalizers") or ())
     if not policy:
         return False
     after = [name for name in before if name not in ("foregroundDeletion", "orphan")]

@@ -9,12 +9,14 @@ from steersman.devcluster.api.options import delete_options, write_options
 from steersman.devcluster.api.views import object_of
 from steersman.devcluster.errors import (
     APIError,
+    FieldError,
     bad_request,
     conflict,
     field_invalid,
     internal,
     invalid,
     not_found,
+    not_supported,
     required,
     too_many_requests,
 )
@@ -41,15 +43,15 @@ async def bind(call: Call) -> Response:
     if call.name and name_of(body) and name_of(body) != call.name:
         raise bad_request("name in URL does not match name in Binding object")
     target = cast(Object, body.get("target") or {})
-    problems = []
+    problems: list[FieldError] = []
     if target.get("kind") not in (None, "", "Node"):
-        from steersman.devcluster.errors import not_supported
-
         problems.append(not_supported("target.kind", target.get("kind"), ("Node", "<empty>")))
     if not target.get("name"):
         problems.append(required("target.name", ""))
     if problems:
-        raise invalid("", "Binding", name, problems)
+        # The real server answers these without a reason, as an error of its own.
+        texts = [problem.message for problem in problems]
+        raise APIError(500, "", texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
     agent = (call.request.headers.get("User-Agent") or "").partition("/")[0] or "unknown"
     options = write_options(call.request.params, agent, "CreateOptions")
     context = server.context(call.user, subresource="binding", dry_run=options.dry_run)
@@ -60,7 +62,9 @@ async def bind(call: Call) -> Response:
         wanted = meta(body).get("uid")
         if wanted and wanted != meta(pod).get("uid"):
             why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {meta(pod).get('uid')}"
-            raise conflict("", "pods/binding", name, why)
+            key = f"/registry/pods/{call.namespace}/{name}"
+            why = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
+            raise conflict("", "pods", name, why)
         if meta(pod).get("deletionTimestamp"):
             raise conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
         node = dig(pod, "spec", "nodeName")
@@ -69,9 +73,10 @@ async def bind(call: Call) -> Response:
         if dig(pod, "spec", "schedulingGates"):
             raise conflict("", "pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
         pod["spec"]["nodeName"] = target["name"]
-        annotations = meta(body).get("annotations")
-        if annotations:
-            meta(pod).setdefault("annotations", {}).update(annotations)
+        for field in ("annotations", "labels"):
+            if added := meta(body).get(field):
+                meta(pod).setdefault(field, {}).update(added)
+        pod.get("status", {}).pop("nominatedNodeName", None)
         conditions: list[Object] = pod.setdefault("status", {}).setdefault("conditions", [])
         scheduled = next((c for c in conditions if c["type"] == "PodScheduled"), None)
         if scheduled is None:
@@ -81,8 +86,6 @@ async def bind(call: Call) -> Response:
             scheduled["lastTransitionTime"] = context.now
         scheduled.setdefault("lastProbeTime", None)
         scheduled["status"] = "True"
-        if (generation := meta(pod).get("generation")) is not None:
-            scheduled["observedGeneration"] = generation
         for gone in ("reason", "message"):
             scheduled.pop(gone, None)
         return pod

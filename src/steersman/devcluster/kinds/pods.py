@@ -16,7 +16,7 @@ from steersman.devcluster.kinds.pods_faults import (
     update_faults,
 )
 from steersman.devcluster.kinds.pods_qos import qos_class
-from steersman.devcluster.kinds.podspec_defaults import default_pod
+from steersman.devcluster.kinds.podspec_defaults import default_pod, drop_disabled
 from steersman.devcluster.kinds.podwarnings import spec_warnings
 from steersman.devcluster.kinds.workload_base import name_warnings
 from steersman.devcluster.kinds.workload_cells import POD_COLUMNS, pod_row
@@ -44,6 +44,7 @@ class Pod(Plain):
 
     has_status = True
     generation = True
+    graceful = True
     revalidated = False
     columns: tuple[Column, ...] = POD_COLUMNS
     selectable = (
@@ -63,6 +64,7 @@ class Pod(Plain):
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
         spec: Object = obj.setdefault("spec", {})
+        drop_disabled(spec)
         status: Object = {"phase": "Pending", "qosClass": qos_class(spec)}
         if spec.get("schedulingGates"):
             status["conditions"] = [{**_GATED, "lastProbeTime": None, "lastTransitionTime": ctx.now}]
@@ -86,6 +88,7 @@ class Pod(Plain):
             _keep_metadata(obj, old)
         elif door == "resize":
             _keep_all_but_resources(obj, old)
+        drop_disabled(obj["spec"])
         obj["status"] = old.get("status") or {}
         count = meta(old).get("generation") or 0
         meta(obj)["generation"] = count + (obj.get("spec") != old.get("spec"))

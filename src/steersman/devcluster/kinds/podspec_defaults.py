@@ -15,7 +15,15 @@ from steersman.devcluster.kinds import parts
 from steersman.devcluster.objects import Object, meta
 from steersman.models import Quantity
 
-__all__ = ["default_claim_spec", "default_pod", "default_resources", "default_spec", "default_template", "image_tag"]
+__all__ = [
+    "default_claim_spec",
+    "default_pod",
+    "default_resources",
+    "default_spec",
+    "default_template",
+    "drop_disabled",
+    "image_tag",
+]
 
 _FINE = re.compile(r"[nu]$|\.")
 _TAG = re.compile(r"[\w][\w.-]{0,127}")
@@ -124,13 +132,17 @@ def _default_container(container: Object) -> None:  # noqa: C901
         if (probe := container.get(name)) is not None:
             _default_probe(probe)
     if lifecycle := container.get("lifecycle"):
-        # The gate of this field is off: the server forgets it.
-        lifecycle.pop("stopSignal", None)
-        if not lifecycle:
-            del container["lifecycle"]
         for name in ("postStart", "preStop"):
             if (hook := lifecycle.get(name)) is not None and (action := hook.get("httpGet")) is not None:
                 _default_http(action)
+
+
+def drop_disabled(spec: Object) -> None:
+    """Forget fields of features that are off. Not a default: who sets such a field still is said to manage it."""
+    for field in _CONTAINERS:
+        for container in parts.items(spec, field):
+            if (lifecycle := container.get("lifecycle")) and lifecycle.pop("stopSignal", None) and not lifecycle:
+                del container["lifecycle"]
 
 
 def _default_probe(probe: Object) -> None:

@@ -12,7 +12,7 @@ from steersman.devcluster.errors import FieldError
 from steersman.devcluster.kinds import formats
 from steersman.devcluster.kinds import meta as metadata
 from steersman.devcluster.kinds.plain import Plain
-from steersman.devcluster.kinds.podspec_defaults import default_template
+from steersman.devcluster.kinds.podspec_defaults import default_template, drop_disabled
 from steersman.devcluster.kinds.podwarnings import template_warnings
 from steersman.devcluster.objects import Object, Path, dig, meta
 from steersman.devcluster.strategy import WriteContext
@@ -46,7 +46,12 @@ class Workload(Plain):
     def default_own(self, obj: Object, spec: Object) -> None:
         """What the kind fills in beside the template."""
 
+    def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
+        drop_disabled(dig(obj, *self.template, "spec", default={}))
+        super().prepare_update(obj, old, ctx)
+
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        drop_disabled(dig(obj, *self.template, "spec", default={}))
         super().prepare_create(obj, ctx)
         if self.has_status:
             obj["status"] = dict.fromkeys(self.counted, 0)
