@@ -331,6 +331,7 @@ def test_a_dictionary_is_trained_on_the_first_thousand_and_what_came_before_is_p
         entry = store.get(key)
         plain += entry.size
         assert json.loads(entry.raw()) == obj
+    store.settle(len(store.fresh))
     assert store.bytes < plain * 0.5
     assert store.bytes == sum(len(e.record) for e in store.entries())
 
@@ -366,6 +367,7 @@ def test_objects_that_outgrow_the_dictionary_get_a_new_one():
     for obj in many(1500, text=lambda _n: " ".join(rng.choices(vocabulary, k=250))):
         obj["metadata"]["resourceVersion"] = str(10_000 + int(obj["metadata"]["resourceVersion"]))
         apply(store, "MODIFIED", obj)
+    store.settle(len(store.fresh))
     store.tidy()
     assert store._codecs._current > before
     for _ in range(20):
@@ -418,3 +420,24 @@ def test_an_undecodable_version_is_reported_once():
     with pytest.raises(Undecodable):
         store.get(Key("default", "a")).object(typed)
     assert [r.resource_version for r in reports] == ["1", "2"]
+
+
+def test_what_changes_stays_plain_until_it_is_settled_and_reads_the_same():
+    """C4: a record that is new is not packed yet; a list that follows packs what it takes over."""
+    store, objects = Store(WIDGET), many(1200)
+    for obj in objects:
+        apply(store, "ADDED", obj)
+    store.tidy()
+    packed = store.bytes
+    changed = objects[7]
+    changed["metadata"]["resourceVersion"] = "99999"
+    apply(store, "MODIFIED", changed)
+    key = Key(changed["metadata"]["namespace"], changed["metadata"]["name"])
+    assert len(store.fresh) == 1
+    plain = store.get(key)
+    store.begin()
+    store.discard()
+    assert not len(store.fresh)
+    assert store.bytes < packed + 500
+    assert store.get(key) == plain
+    assert store.get(key).raw() == plain.raw()

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from steersman.cache import records
 from steersman.cache.codecs import PLAIN, RETHINK, Codecs
 from steersman.cache.entry import Change, Entry, Undecodable
+from steersman.cache.fresh import Fresh
 from steersman.cache.index import Declared, Index, IndexFunction, key_of_member, member_of
 from steersman.cache.shareable import shareable
 from steersman.cache.versions import older
@@ -71,6 +72,8 @@ class Store:
         self._content = _Staged({})
         self._staged: _Staged | None = None
         self._codecs = Codecs()
+        self.fresh = Fresh(self._packed)
+        """New records, still plain; to be settled after a while."""
         self._trained_on = 0
         self._hot: OrderedDict[tuple[Any, Key], tuple[bytes, Any]] = OrderedDict()
         self._gone: dict[str, None] = {}
@@ -215,6 +218,7 @@ class Store:
 
     def begin(self) -> None:
         """Start to collect a new content beside the current one, which readers keep seeing (W2)."""
+        self.settle(len(self.fresh))  # what the new content takes over is not looked for again
         self._staged = _Staged(self._content.declared)
 
     def stage(self, event: str, meta: Meta, body: bytes, guessed: bool = False) -> None:
@@ -302,6 +306,10 @@ class Store:
                     entry = Entry(self, Key(namespace, object_name), record)
                     declared.put(member_of(*entry.key), self._values(name, declared, entry))
 
+    def settle(self, most: int) -> None:
+        """Pack up to `most` of the records that are `fresh`."""
+        self._content.bytes -= self.fresh.settle(most)
+
     def tidy(self) -> None:
         """Train the dictionary when there is enough to learn from, or when the objects have outgrown it."""
         if self._trained_on < ENOUGH or self._codecs.raw >= RETHINK:
@@ -312,10 +320,13 @@ class Store:
     def _put(self, content: _Staged, old: bytes | None, key: Key, meta: Meta, body: bytes, guessed: bool) -> Entry:
         if self.transform is not None:
             body = self.transform(body)
-        codec, payload = self._codecs.encode(body)
         facts = records.facts_of(meta, len(body), guessed=guessed)
+        stays_plain = self._codecs.trained
+        codec, payload = (PLAIN, body) if stays_plain else self._codecs.encode(body)
         record = records.pack(facts, codec, payload)
         self._keep(content, old, meta, record)
+        if stays_plain:
+            content.bytes -= self.fresh.add(content.objects[meta.namespace], meta.name, record)
         entry = Entry(self, key, record, body, facts)
         if content.declared:
             self._index(content, entry)
@@ -401,11 +412,15 @@ class Store:
     def _repack(self, content: _Staged) -> None:
         for names in content.objects.values():
             for name, record in names.items():
-                codec, _size, payload = records.payload_of(record)
-                if codec == PLAIN:
-                    codec, packed = self._codecs.encode(payload)
-                    names[name] = b"".join((bytes((codec,)), record[1 : len(record) - len(payload)], packed))
-                    content.bytes += len(packed) - len(payload)
+                packed = names[name] = self._packed(record)
+                content.bytes += len(packed) - len(record)
+
+    def _packed(self, record: bytes) -> bytes:
+        codec, _size, payload = records.payload_of(record)
+        if codec != PLAIN:
+            return record
+        codec, packed = self._codecs.encode(payload)
+        return b"".join((bytes((codec,)), record[1 : len(record) - len(payload)], packed))
 
 
 def _evenly(objects: _Objects, step: int) -> Iterator[bytes]:
