@@ -92,6 +92,7 @@ class DevCluster:
             now=now,
             rng=rng,
             aggregated=options.controllers,
+            service_accounts=options.controllers,
             audit=self.audit,
         )
         self.directory = Path(tempfile.mkdtemp(prefix="steersman-"))
@@ -226,7 +227,12 @@ class DevCluster:
             stop=self._stop,
             now=self._utc,
             **({"rng": self._rng} if self._rng is not None else {}),
-            options={"serviceaccount": {"ca_bundle": self.authority.cert_pem.decode()}},
+            options={
+                "serviceaccount": {
+                    "ca_bundle": self.authority.cert_pem.decode(),
+                    "sign": self.server.auth.tokens.legacy,
+                }
+            },
         )
 
     async def _start_nodes(self) -> None:
