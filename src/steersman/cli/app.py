@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 import steersman
+from steersman.cli.cluster import app as cluster
 from steersman.cli.errors import explain
 from steersman.cli.run import run as run_command
 
@@ -25,7 +26,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="markdown",
 )
-cluster = typer.Typer(name="cluster", help="Control planes for tests and development.", no_args_is_help=True)
 app.add_typer(cluster)
 
 
@@ -34,7 +34,8 @@ def root() -> None:
     """Build, run and test Kubernetes operators in Python.
 
     `steersman run helloapp:operator` runs the operator of the module `helloapp` against the cluster of your
-    kubeconfig.
+    kubeconfig. `steersman dev helloapp:operator` brings a cluster of its own, and shows what happens.
+    `steersman cluster start` starts such a cluster alone.
     """
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import sys
 import traceback
 
+from steersman.cli.hosting import HostError
+from steersman.cli.kubeconfig import KubeconfigError
 from steersman.cli.loading import LoadError
 from steersman.client.errors import ClientError
+from steersman.devcluster.detached import StateError
 from steersman.operator.declarations import DeclarationError
 from steersman.operator.leader import LeadershipLost
 from steersman.operator.run import HookFailed
@@ -37,6 +40,8 @@ def _words(problem: BaseException) -> tuple[str, int]:
             return str(problem), problem.code
         case LeadershipLost():
             return f"this replica no longer leads: {problem}", FAILED
+        case KubeconfigError() | HostError() | StateError():
+            return str(problem), FAILED
         case ClientError() | DeclarationError() | BindError() | HookFailed() | TracingUnavailable():
             return str(problem), FAILED
         case BaseExceptionGroup():

@@ -1,0 +1,281 @@
+"""`steersman cluster`: the embedded cluster from the command line: start, stop, status, load.
+
+What a command does is elsewhere (`hosting`, `devcluster.detached`, `devcluster.loading`); here are its words.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+__all__ = ["app"]
+
+_HOW = "What the cluster is made of"
+_WHERE = "Where it is"
+
+app = typer.Typer(
+    name="cluster",
+    help="The embedded cluster: a Kubernetes API, its controllers and nodes in one process, for development and tests.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+Output = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")]
+
+
+def _complete_name(incomplete: str) -> list[str]:
+    from steersman.devcluster.detached import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+Name = Annotated[
+    str,
+    typer.Option("--name", help="Which cluster; several may run side by side.", autocompletion=_complete_name),
+]
+
+
+@app.command()
+def start(
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Run in the background; return when it is ready.")
+    ] = False,
+    name: Name = "default",
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory to keep the cluster in, so that it outlives its process; in memory without it.",
+            file_okay=False,
+            rich_help_panel=_HOW,
+        ),
+    ] = None,
+    nodes: Annotated[int, typer.Option(min=0, max=5000, help="Number of nodes.", rich_help_panel=_HOW)] = 1,
+    node_kind: Annotated[
+        Literal["simulated", "process"],
+        typer.Option(
+            help="`simulated`: Pods become Ready, nothing runs. `process`: containers run as local processes.",
+            rich_help_panel=_HOW,
+        ),
+    ] = "simulated",
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            help="For process nodes: the file that maps images to local directories or commands.",
+            exists=True,
+            dir_okay=False,
+            rich_help_panel=_HOW,
+        ),
+    ] = None,
+    controllers: Annotated[
+        bool,
+        typer.Option(
+            "--controllers/--no-controllers",
+            help="Run Deployments, Jobs, garbage collection and so on; without them the API server is alone.",
+            rich_help_panel=_HOW,
+        ),
+    ] = True,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the API; 0 takes a free one.", rich_help_panel=_WHERE)
+    ] = 0,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            help="Put a context for the cluster into this kubeconfig, beside what is in there, until it stops.",
+            dir_okay=False,
+            rich_help_panel=_WHERE,
+        ),
+    ] = None,
+    audit_log: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write what was asked of the API to this file, one JSON event a line.",
+            dir_okay=False,
+            rich_help_panel=_WHERE,
+        ),
+    ] = None,
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        typer.Option(help="What the cluster's own parts log.", rich_help_panel=_WHERE),
+    ] = "warning",
+    output: Output = "text",
+    as_child: Annotated[bool, typer.Option("--as-child", hidden=True)] = False,
+) -> None:
+    """Start a cluster, until Ctrl-C or in the background.
+
+    It serves the Kubernetes API over TLS on this machine only, and is there in a moment. kubectl, Helm and every
+    client library work with the kubeconfig that it prints. Nothing but Python is needed. Ctrl-C stops it; Ctrl-C
+    twice aborts.
+
+    Examples:
+
+        steersman cluster start
+
+        steersman cluster start --detach --kubeconfig ~/.kube/config
+
+        steersman cluster start --data ./cluster --port 6443 --nodes 3
+
+        steersman cluster start --node-kind process --images images.yaml
+    """
+    from steersman.cli import cluster_shown as shown
+    from steersman.devcluster.cluster import Options
+
+    if images is not None and node_kind != "process":
+        raise typer.BadParameter("--images is for --node-kind process: simulated nodes run no containers")
+    options = Options(
+        data=data, port=port, nodes=nodes, node_kind=node_kind, images=images, controllers=controllers,
+        audit_path=audit_log,
+    )  # fmt: skip
+    if detach and not as_child:
+        from steersman.devcluster.detached import spawn
+
+        words = [word for word in sys.argv[1:] if word not in ("--detach", "-d")]
+        seen = spawn(["cluster", *words[words.index("start") :], "--as-child"], name)
+        print(shown.started(seen.record, output), end="")  # noqa: T201
+        return
+    from steersman.cli.hosting import Hosted, host
+    from steersman.telemetry.log import configure
+
+    configure(level=log_level, format="console" if as_child else "auto")
+    wanted = Hosted(name, options, kubeconfig, detached=as_child)
+    code = host(wanted, lambda record: print(shown.started(record, output), end="", flush=True))
+    if not as_child and output == "text" and code == 0:
+        print("stopped")  # noqa: T201
+    raise SystemExit(code)
+
+
+@app.command()
+def stop(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Which cluster; `default` by default.", autocompletion=_complete_name, show_default=False),
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Stop every cluster of this user.")] = False,
+) -> None:
+    """Stop a running cluster. What it kept with --data stays there; everything else is gone.
+
+    Examples:
+
+        steersman cluster stop
+
+        steersman cluster stop tests
+
+        steersman cluster stop --all
+    """
+    from steersman.cli import cluster_shown as shown
+    from steersman.devcluster import detached
+
+    if all_ and name is not None:
+        raise typer.BadParameter("--all stops all clusters: name none with it")
+    if all_:
+        found = [seen for other in detached.names() if (seen := detached.find(other)) is not None]
+        if not found:
+            print("no cluster runs")  # noqa: T201
+    else:
+        seen = detached.find(name or detached.DEFAULT_NAME)
+        if seen is None:
+            raise detached.StateError(shown.no_such(name or detached.DEFAULT_NAME))
+        found = [seen]
+    for seen in found:
+        print(shown.stopped(seen, _stop(seen)))  # noqa: T201
+
+
+def _stop(seen: object) -> str:
+    from steersman.cli.kubeconfig import take_out
+    from steersman.devcluster import detached
+
+    assert isinstance(seen, detached.Seen)
+    if seen.state == "killed":
+        if seen.record.merged:
+            take_out(Path(seen.record.merged), seen.record.context)
+        detached.forget(seen)
+        return "was killed"
+    if detached.stop(seen):
+        return "stopped"
+    if seen.record.merged:
+        take_out(Path(seen.record.merged), seen.record.context)
+    return "killed"
+
+
+@app.command()
+def status(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Which cluster; all of them by default.", autocompletion=_complete_name),
+    ] = None,
+    output: Output = "text",
+) -> None:
+    """Show which clusters run: since when, in which version, where, with how many objects.
+
+    Named, one that does not run is an error (exit code 1), for scripts.
+
+    Examples:
+
+        steersman cluster status
+
+        steersman cluster status tests -o json
+    """
+    from steersman.cli import cluster_shown as shown
+    from steersman.devcluster import detached
+
+    wanted = detached.names() if name is None else [name]
+    found = [seen for one in wanted if (seen := detached.find(one)) is not None]
+    if name is not None and not found:
+        raise detached.StateError(shown.no_such(name))
+    facts = shown.facts(found)
+    if output == "json":
+        print(json.dumps([asdict(fact) for fact in facts], indent=2))  # noqa: T201
+    else:
+        print(shown.table(facts), end="")  # noqa: T201
+    if name is not None and found[0].state != "running":
+        raise SystemExit(1)
+
+
+@app.command()
+def load(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE|DIRECTORY…", help="Manifests; `-` is standard input.", show_default=False),
+    ] = None,
+    filename: Annotated[
+        list[Path] | None, typer.Option("--filename", "-f", help="The same, as kubectl spells it; may be repeated.")
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")
+    ] = "default",
+    force_conflicts: Annotated[
+        bool, typer.Option("--force-conflicts", help="Take over fields that others manage, instead of failing.")
+    ] = False,
+    name: Name = "default",
+    output: Output = "text",
+) -> None:
+    """Apply manifests to a running cluster: files, directories with all below, in an order that works.
+
+    CustomResourceDefinitions and Namespaces go first and are waited for. Every object has a line that says what
+    became of it. The exit code is 1 when any failed; the others are applied nevertheless.
+
+    Examples:
+
+        steersman cluster load config/crd config/samples
+
+        steersman cluster load -f app.yaml -n shop
+
+        helm template ./chart | steersman cluster load -
+    """
+    from steersman.cli import cluster_shown as shown
+    from steersman.cli.applying import apply_files
+    from steersman.devcluster import detached
+
+    given = [*(paths or ()), *(filename or ())]
+    if not given:
+        raise typer.BadParameter("name the files or directories to load: steersman cluster load config/")
+    seen = detached.find(name)
+    if seen is None or seen.state != "running":
+        raise detached.StateError(shown.no_such(name) if seen is None else shown.not_running(seen))
+    raise SystemExit(
+        apply_files(Path(seen.record.kubeconfig), given, namespace=namespace, force=force_conflicts, output=output)
+    )

@@ -1,0 +1,186 @@
+"""An embedded cluster as the life of this process: claimed by name, started, shown, kept until a signal, taken down.
+
+Foreground and detached clusters run through here alike; whoever asks for their status sees no difference but a flag.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steersman.cli.kubeconfig import context_name, merge, take_out
+from steersman.client.errors import NotFound
+from steersman.devcluster.detached import Claim, Record, claim
+from steersman.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from steersman.devcluster.cluster import DevCluster, Options
+
+__all__ = ["HostError", "Hosted", "host", "ready", "started", "stop_on_signals"]
+
+_READY_WITHIN = 30.0
+
+
+class HostError(Exception):
+    """The cluster cannot be started as asked; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hosted:
+    """What is asked of `host`."""
+
+    name: str
+    options: Options
+    merge_into: Path | None = None
+    detached: bool = False
+
+
+def host(wanted: Hosted, show: Callable[[Record], None]) -> int:
+    """Run the cluster until SIGINT or SIGTERM; `show` is called when it is ready. Returns the exit code."""
+    with claim(wanted.name) as mine:
+        return asyncio.run(_host(wanted, mine, show))
+
+
+async def _host(wanted: Hosted, mine: Claim, show: Callable[[Record], None]) -> int:
+    options = replace(wanted.options, kubeconfig=mine.kubeconfig)
+    record = Record(
+        name=wanted.name,
+        pid=os.getpid(),
+        steersman=__version__,
+        started=time.time(),
+        detached=wanted.detached,
+        kubeconfig=str(mine.kubeconfig),
+        data=_absolute(options.data),
+        nodes=options.nodes,
+        node_kind=options.node_kind,
+        controllers=options.controllers,
+        audit_log=_absolute(options.audit_path),
+        log=str(mine.directory / "log") if wanted.detached else None,
+    )
+    mine.record(record)
+    with ExitStack() as stack:
+        stop = stack.enter_context(stop_on_signals())
+        stopped = asyncio.create_task(stop.wait())
+        starting = asyncio.create_task(started(options))
+        await asyncio.wait({stopped, starting}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            with suppress(asyncio.CancelledError):
+                await starting
+            return 130
+        cluster = starting.result()
+        try:
+            context = ""
+            if wanted.merge_into is not None:
+                context = context_name(wanted.name)
+                merge(wanted.merge_into, mine.kubeconfig, context)
+                stack.callback(take_out, wanted.merge_into, context)
+            async with cluster.client() as client:
+                version = (await client.server_version()).git_version
+            record = replace(
+                record, ready=True, url=cluster.url, kubernetes=version, merged=_absolute(wanted.merge_into),
+                context=context,
+            )  # fmt: skip
+            mine.record(record)
+            show(record)
+            await stopped
+        finally:
+            stopped.cancel()
+            await cluster.close()
+    return 0
+
+
+async def started(options: Options) -> DevCluster:
+    """A cluster in which Pods can be made. Raises `HostError`; closes what it opened when it fails."""
+    from steersman.devcluster.cluster import DevCluster
+    from steersman.devcluster.nodes.process.images import ImageError
+    from steersman.devcluster.storage import DataError
+
+    try:
+        cluster = DevCluster(options)
+    except DataError as problem:
+        raise HostError(str(problem)) from None
+    except OSError as problem:
+        raise HostError(f"{problem.filename or 'a file'} cannot be written: {problem.strerror}") from None
+    try:
+        await cluster.open()
+        await ready(cluster)
+    except ImageError as problem:
+        await cluster.close()
+        raise HostError(str(problem)) from None
+    except OSError as problem:
+        await cluster.close()
+        raise HostError(_about(problem, options)) from None
+    except BaseException:
+        await cluster.close()
+        raise
+    return cluster
+
+
+async def ready(cluster: DevCluster) -> None:
+    """Wait until the controllers do their work: the namespace `default` has its ServiceAccount."""
+    from steersman.k8s import ServiceAccount
+
+    if not cluster.options.controllers:
+        return
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _READY_WITHIN
+    async with cluster.client() as client:
+        while True:
+            try:
+                await client.get(ServiceAccount, "default", "default")
+            except NotFound:
+                if loop.time() > deadline:
+                    raise HostError(f"the built-in controllers are not ready after {_READY_WITHIN:g} s") from None
+                await asyncio.sleep(0.02)
+            else:
+                return
+
+
+@contextmanager
+def stop_on_signals() -> Generator[asyncio.Event]:
+    """An event that the first SIGINT, SIGTERM or SIGHUP sets; a second SIGINT ends the process at once, with 130."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    asked = 0
+
+    def on_signal(number: int, _frame: Any) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            loop.call_soon_threadsafe(stop.set)
+        elif number == signal.SIGINT:
+            os.write(sys.stderr.fileno(), b"aborted\n")
+            os._exit(130)
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _about(problem: OSError, options: Options) -> str:
+    if problem.errno == errno.EADDRINUSE:
+        return f"port {options.port} on {options.host} is taken: choose another --port, or leave it out for a free one"
+    if problem.errno == errno.EACCES and options.port and options.port < 1024:
+        return f"port {options.port} may not be listened on by this user: choose a --port above 1023"
+    if problem.filename:
+        return f"{problem.filename}: {problem.strerror}"
+    return f"the cluster cannot start: {problem.strerror or problem}"
+
+
+def _absolute(path: Path | None) -> str | None:
+    return None if path is None else str(path.absolute())

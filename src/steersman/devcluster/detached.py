@@ -1,0 +1,301 @@
+"""Clusters that run on this machine: who holds which name, where each is reached, how one is started and stopped.
+
+Each cluster has a directory of its own (0700) under the user's state directory, with its kubeconfig, its record and,
+when detached, its log (all 0600). A lock that the running process holds says whether it lives: the lock goes with the
+process, however that ends, so a record without its lock is what a killed cluster left behind. No process is ever
+signalled on the word of a file alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+__all__ = [
+    "DEFAULT_NAME",
+    "Claim",
+    "NameTaken",
+    "Record",
+    "Seen",
+    "StateError",
+    "claim",
+    "find",
+    "names",
+    "spawn",
+    "state_directory",
+    "stop",
+]
+
+DEFAULT_NAME: Final = "default"
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_POLL: Final = 0.05
+
+State = Literal["running", "starting", "killed"]
+
+
+class StateError(Exception):
+    """The clusters of this machine cannot be known or kept as asked; the message says why and what to do."""
+
+
+class NameTaken(StateError):  # noqa: N818 - reads as what it says
+    """A cluster of this name runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a running cluster tells about itself; no secrets."""
+
+    name: str
+    pid: int
+    steersman: str
+    started: float
+    """Seconds since the epoch."""
+    detached: bool
+    kubeconfig: str
+    ready: bool = False
+    url: str = ""
+    kubernetes: str = ""
+    data: str | None = None
+    nodes: int = 0
+    node_kind: str = "simulated"
+    controllers: bool = True
+    merged: str | None = None
+    """The user's kubeconfig that the context was merged into."""
+    context: str = ""
+    audit_log: str | None = None
+    log: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A cluster as found on this machine."""
+
+    record: Record
+    state: State
+    directory: Path
+
+
+def state_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where clusters are remembered: `$XDG_STATE_HOME/steersman/clusters`, `~/.local/state/…` by default."""
+    home = environment.get("XDG_STATE_HOME") or ""
+    base = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state"
+    return base / "steersman" / "clusters"
+
+
+def checked(name: str) -> str:
+    """The name, if it can be one. Raises `StateError`."""
+    if _NAME.fullmatch(name) is None:
+        raise StateError(f"{name!r} cannot name a cluster: use up to 63 of a-z, 0-9 and '-', with '-' at neither end")
+    return name
+
+
+class Claim:
+    """A name that is ours for as long as this process lives."""
+
+    def __init__(self, name: str, directory: Path) -> None:
+        self.name = name
+        self.directory = directory
+        self.kubeconfig = directory / "kubeconfig"
+
+    def record(self, record: Record) -> None:
+        """Write down what this cluster is; whoever looks sees the old record or the new one."""
+        _write(self.directory / "state.json", json.dumps(asdict(record), indent=2).encode() + b"\n")
+
+
+@contextmanager
+def claim(name: str) -> Generator[Claim]:
+    """Take a name for the time of a block, and leave nothing behind. Raises `NameTaken`, `StateError`."""
+    directory = state_directory() / checked(name)
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as problem:
+        raise StateError(
+            f"{problem.filename or directory} cannot be written: {problem.strerror}; clusters are remembered there. "
+            "Set XDG_STATE_HOME to a directory that can be written"
+        ) from None
+    try:
+        if not _locked(lock):
+            raise NameTaken(_taken(name, directory))
+        made = Claim(name, directory)
+        (directory / "state.json").unlink(missing_ok=True)  # of one that was killed
+        try:
+            yield made
+        finally:
+            with suppress(OSError):
+                shutil.rmtree(directory)
+    finally:
+        os.close(lock)
+
+
+def _locked(lock: int) -> bool:
+    # Whoever asks whether we live holds the lock for a moment, too.
+    for attempt in range(10):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(0 if attempt == 0 else 0.02)
+        else:
+            return True
+    return False
+
+
+def _taken(name: str, directory: Path) -> str:
+    record = _read(directory)
+    by = f" (process {record.pid})" if record is not None else ""
+    option = "" if name == DEFAULT_NAME else f" {name}"
+    return f"cluster {name!r} runs already{by}: stop it with `steersman cluster stop{option}`, or start another with --name"
+
+
+def names() -> list[str]:
+    """The names of all clusters that run, or were killed and left a record."""
+    root = state_directory()
+    try:
+        return sorted(path.name for path in root.iterdir() if _NAME.fullmatch(path.name) and (path / "lock").exists())
+    except FileNotFoundError:
+        return []
+    except OSError as problem:
+        raise StateError(f"{root} cannot be read: {problem.strerror}") from None
+
+
+def find(name: str) -> Seen | None:
+    """A cluster by name, or None; a name that was taken but never ran counts as none."""
+    directory = state_directory() / checked(name)
+    try:
+        lock = os.open(directory / "lock", os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    except OSError as problem:
+        raise StateError(f"{directory} cannot be read: {problem.strerror}") from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            alive = False
+        except OSError:
+            alive = True
+        record = _read(directory)
+    finally:
+        os.close(lock)
+    if record is None:
+        return None
+    state: State = "killed" if not alive else "running" if record.ready else "starting"
+    return Seen(record, state, directory)
+
+
+def stop(seen: Seen, timeout: float = 30.0) -> bool:
+    """Ask a running cluster to stop and wait for it; kills it after `timeout` seconds and returns False then."""
+    os.kill(seen.record.pid, signal.SIGTERM)
+    if _gone(seen, timeout):
+        return True
+    with suppress(ProcessLookupError):
+        os.kill(seen.record.pid, signal.SIGKILL)
+    _gone(seen, 5.0)
+    forget(seen)
+    return False
+
+
+def _gone(seen: Seen, timeout: float) -> bool:
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        now = find(seen.record.name)
+        if now is None or now.state == "killed" or now.record.pid != seen.record.pid:
+            return True
+        time.sleep(_POLL)
+    return False
+
+
+def forget(seen: Seen) -> None:
+    """Remove what a killed cluster left behind; its data directory stays."""
+    shutil.rmtree(seen.directory, ignore_errors=True)
+
+
+def spawn(arguments: Sequence[str], name: str, timeout: float = 60.0) -> Seen:
+    """Run `steersman ARGUMENTS` in the background, with its log in its state directory; returns when it is ready.
+
+    Raises `StateError` with what it said when it ended instead; a KeyboardInterrupt here ends it, too.
+    """
+    directory = state_directory() / checked(name)
+    if (there := find(name)) is not None and there.state != "killed":
+        raise NameTaken(_taken(name, directory))
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        log = directory / "log"
+        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    except OSError as problem:
+        raise StateError(
+            f"{problem.filename or directory} cannot be written: {problem.strerror}. "
+            "Set XDG_STATE_HOME to a directory that can be written"
+        ) from None
+    try:
+        process = subprocess.Popen(  # noqa: S603 - ourselves
+            [sys.executable, "-m", "steersman", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    finally:
+        os.close(out)
+    try:
+        return _ready(process, name, log, timeout)
+    except BaseException:
+        if process.poll() is None:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+        raise
+
+
+def _ready(process: subprocess.Popen[bytes], name: str, log: Path, timeout: float) -> Seen:
+    deadline = time.monotonic() + timeout
+    said = _tail(log)
+    while time.monotonic() < deadline:
+        if (code := process.poll()) is not None:
+            said = _tail(log) or said
+            with suppress(OSError):  # nothing worth keeping is in there but the log that has just been told
+                shutil.rmtree(log.parent)
+            raise StateError(said or f"the cluster ended with code {code} and said nothing")
+        said = _tail(log) or said  # its directory goes with it
+        seen = find(name)
+        if seen is not None and seen.state == "running" and seen.record.pid == process.pid:
+            return seen
+        time.sleep(_POLL)
+    raise StateError(f"the cluster is not ready after {timeout:g} s; its log is {log}")
+
+
+def _tail(log: Path) -> str:
+    """What the process said last: its error, if there is one."""
+    try:
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        return ""
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return errors[-1] if errors else "\n".join(lines[-5:])
+
+
+def _read(directory: Path) -> Record | None:
+    try:
+        found = json.loads((directory / "state.json").read_bytes())
+        known = {field.name for field in fields(Record)}
+        return Record(**{key: value for key, value in cast("dict[str, Any]", found).items() if key in known})
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def _write(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+    temporary.replace(path)
