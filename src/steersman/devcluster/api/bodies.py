@@ -1,106 +1,219 @@
-"""Bodies of requests: media types, decoding, and the strict checks that `fieldValidation` asks for."""
+"""Bodies of requests: media types, decoding, and the strict checks that `fieldValidation` asks for.
+
+Refusals have the texts of the API server's decoders. The result is in the form in which objects are stored: nothing
+later needs to look at types again.
+"""
 
 from __future__ import annotations
 
-from typing import Any, cast
-
-import msgspec
-import yaml
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, cast
 
 from steersman.devcluster import schema
+from steersman.devcluster.api.customs import decode_custom, integers
+from steersman.devcluster.api.gojson import json_fault
 from steersman.devcluster.api.resources import ResourceType
 from steersman.devcluster.errors import APIError, bad_request, unsupported_media_type
 from steersman.devcluster.objects import Object
 
-__all__ = ["decode_object", "media_type", "parse", "settle_types"]
+__all__ = ["Body", "decode_body", "decode_object", "media_type", "read", "settle_options", "settle_types"]
 
-JSON = "application/json"
-YAML = "application/yaml"
-PROTOBUF = "application/vnd.kubernetes.protobuf"
+JSON: Final = "application/json"
+YAML: Final = "application/yaml"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+_ACCEPTED: Final = (JSON, YAML, PROTOBUF)
+_CUSTOM: Final = (JSON, YAML)
+_STRUCT: Final = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+_INTERNAL: Final = {"": "core", "rbac.authorization.k8s.io": "rbac", "authentication.k8s.io": "authentication"}
+_DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+_SCHEME: Final = "pkg/runtime/scheme.go:111"
+_FLOAT: Final = re.compile(rb"[0-9](?:\.[0-9]|[eE])")
+_SUMMARY: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body that was parsed: its value, texts about repeated keys, and the bytes it came in."""
+
+    value: Any
+    repeated: list[str]
+    data: bytes = b""
 
 
 def media_type(header: str | None) -> str:
     """The media type without its parameters; JSON where nothing is said."""
-    return (header or JSON).partition(";")[0].strip().lower()
+    if header is None or header == JSON:
+        return JSON
+    return header.partition(";")[0].strip().lower() or JSON
 
 
-def parse(body: bytes, kind: str, accepted: tuple[str, ...] = (JSON, YAML, PROTOBUF)) -> tuple[Any, list[str]]:
-    """The value in a body, and texts about duplicate fields in it. Raises `APIError`."""
+def read(data: bytes, kind: str, *, custom: bool = False) -> Body:
+    """Parse a body. Raises 415 for other media types, and `ValueError` with the decoder's text."""
+    if kind == JSON:
+        try:
+            value, repeated = schema.loads(data)
+        except (ValueError, RecursionError) as problem:
+            raise ValueError(_no_json(data, problem)) from None
+        return Body(value, schema.duplicate_fields(data) if repeated else [], data)
+    accepted = _CUSTOM if custom else _ACCEPTED
     if kind not in accepted:
         shown = ", ".join(accepted)
-        text = f"the body of the request was in an unknown format - accepted media types include: {shown}"
-        raise unsupported_media_type(text)
+        raise unsupported_media_type(
+            f"the body of the request was in an unknown format - accepted media types include: {shown}"
+        )
     if kind == PROTOBUF:
         from steersman.devcluster.protobuf import NotProtobuf, decode
 
         try:
-            return decode(body), []
+            return Body(decode(data), [], data)
         except NotProtobuf as problem:
-            raise bad_request(str(problem)) from None
-    if kind == YAML and not body.lstrip()[:1] == b"{":
-        try:
-            return yaml.load(body, Loader=_Loader), []  # noqa: S506 - a safe loader
-        except yaml.YAMLError as problem:
-            raise bad_request(f"error converting YAML to JSON: yaml: {_first_line(problem)}") from None
+            raise ValueError(str(problem)) from None
+    from steersman.devcluster.api.yamlbody import parse_yaml
+
     try:
-        value, duplicated = schema.loads(body)
-    except (ValueError, msgspec.DecodeError, RecursionError) as problem:
-        raise _no_json(body, problem) from None
-    return value, schema.duplicate_fields(body) if duplicated else []
+        value, repeated_keys = parse_yaml(data)
+    except ValueError as problem:
+        raise ValueError(
+            f"couldn't get version/kind; json parse error: error converting YAML to JSON: {problem}"
+        ) from None
+    return Body(value, repeated_keys, data)
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML 1.1 without dates: what looks like a time is text, as it is in JSON."""
+def _no_json(data: bytes, problem: Exception) -> str:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        # Go reads such text with replacement characters; refusing it is safer than guessing what was meant.
+        return "couldn't get version/kind; json parse error: the body is no UTF-8"
+    return f"couldn't get version/kind; json parse error: {json_fault(data) or problem}"
 
 
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, regexp) for tag, regexp in found if tag != "tag:yaml.org,2002:timestamp"]
-    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+def decode_body(
+    data: bytes, kind: str, resource: ResourceType, validation: str, warnings: list[str]
+) -> Callable[[], Object]:
+    """Decode the body of a create or an update; call what is returned for the object, once for each attempt.
+
+    Raises `APIError` for what is no such object. Texts about unknown and repeated fields go to `warnings`.
+    """
+    try:
+        body = read(data, kind, custom=resource.definition is not None)
+        settled = settle_types(body.value, resource)
+    except ValueError as problem:
+        raise _unrecognised(resource.kind, str(problem), data) from None
+    first: list[Object] = [_finish(settled, resource, validation, body, warnings)]
+
+    def again() -> Object:
+        # The first attempt may have it, further ones need it as it was sent.
+        if first:
+            return first.pop()
+        fresh = read(data, kind, custom=resource.definition is not None)
+        return _finish(settle_types(fresh.value, resource), resource, "Ignore", fresh, [])
+
+    return again
 
 
-def _first_line(problem: Exception) -> str:
-    return str(problem).partition("\n")[0]
+def _finish(obj: Object, resource: ResourceType, validation: str, body: Body, warnings: list[str]) -> Object:
+    if resource.definition is not None and _FLOAT.search(body.data):
+        integers(obj)
+    return decode_object(obj, resource, validation, body.repeated, warnings, body.data)
 
 
-def _no_json(body: bytes, problem: Exception) -> APIError:
-    text = body[:1].decode(errors="replace")
-    if not body.strip():
-        return bad_request("unexpected end of JSON input")
-    if text not in '{["':
-        return bad_request(f"invalid character '{text}' looking for beginning of value")
-    return bad_request(f"the body is no JSON: {problem}")
+def _unrecognised(kind: str, why: str, data: bytes) -> APIError:
+    if not data:
+        summary = "<empty>"
+    else:
+        text = data[:_SUMMARY].decode(errors="replace") if data[:1] == b"{" else data[:_SUMMARY].hex()
+        summary = f"{text} ..." if len(data) > _SUMMARY else text
+    return bad_request(f"the object provided is unrecognized (must be of type {kind}): {why} ({summary})")
 
 
-def settle_types(obj: Any, resource: ResourceType, expected: str = "") -> Object:
-    """Check apiVersion and kind against what the path says, or fill them in. Raises `APIError`."""
-    if not isinstance(obj, dict):
-        raise bad_request(
-            f"couldn't get version/kind; json parse error: json: cannot unmarshal {_go(obj)} into Go value of type "
-            'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+def settle_types(value: Any, resource: ResourceType) -> Object:
+    """Check apiVersion and kind against what the path says, or fill them in.
+
+    Raises `APIError` for another kind, and `ValueError` with the decoder's text for what has no kind at all.
+    """
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        raise ValueError(
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal {_go(value)} into Go value of type {_STRUCT}"
         )
-    found = cast(Object, obj)
-    api_version, kind = found.get("apiVersion") or resource.api_version, found.get("kind") or resource.kind
-    for name, value in (("apiVersion", api_version), ("kind", kind)):
-        if not isinstance(value, str):
-            raise bad_request(
-                f"couldn't get version/kind; json parse error: json: cannot unmarshal {_go(value)} into Go struct "
-                f"field .{name} of type string"
-            )
-    if kind != resource.kind or api_version != resource.api_version:
-        raise bad_request(_mismatch(api_version, kind, resource))
-    found.pop("kind", None)
-    found.pop("apiVersion", None)
+    found = cast(Object, value)
+    api_version, kind = found.pop("apiVersion", None), found.pop("kind", None)
+    if (api_version is None or api_version == "") and (kind is None or kind == ""):
+        api_version, kind = resource.api_version, resource.kind
+    elif api_version != resource.api_version or kind != resource.kind:
+        api_version, kind = _checked_types(api_version, kind, resource)
     return {"kind": kind, "apiVersion": api_version, **found}
 
 
-def _mismatch(api_version: str, kind: str, resource: ResourceType) -> str:
-    if api_version != resource.api_version:
-        return (
-            f"the API version in the data ({api_version}) does not match the expected API version "
-            f"({resource.api_version})"
+def settle_options(value: Any) -> Object:
+    """DeleteOptions from a body. Raises `ValueError` with the decoder's text."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal {_go(value)} into Go value of type {_STRUCT}"
         )
-    return f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: converting (v1.{kind}) to ({resource.kind}): unknown conversion'
+    found = cast(Object, value)
+    kind, api_version = found.pop("kind", None), found.pop("apiVersion", None)
+    if kind not in (None, "", "DeleteOptions"):
+        raise ValueError(f'no kind "{kind}" is registered for version "{api_version or "v1"}" in scheme "{_SCHEME}"')
+    if mismatch := schema.decode(found, schema.definition(_DELETE_OPTIONS)).mismatch:
+        raise ValueError(mismatch)
+    found.pop("kind", None)
+    found.pop("apiVersion", None)
+    return found
+
+
+def _checked_types(api_version: Any, kind: Any, resource: ResourceType) -> tuple[str, str]:
+    for name, given in (("apiVersion", api_version), ("kind", kind)):
+        if given is not None and not isinstance(given, str):
+            raise ValueError(
+                f"couldn't get version/kind; json parse error: json: cannot unmarshal {_go(given)} into Go struct "
+                f"field .{name} of type string"
+            )
+    if str(api_version or "").count("/") > 1:
+        raise ValueError(f"unexpected GroupVersion string: {api_version}")
+    api_version, kind = api_version or resource.api_version, kind or resource.kind
+    if api_version == resource.api_version and kind == resource.kind:
+        return api_version, kind
+    raise bad_request(_mismatch(api_version, kind, resource))
+
+
+def _mismatch(api_version: str, kind: str, resource: ResourceType) -> str:
+    group, _, version = api_version.rpartition("/")
+    what = f'{kind} in version "{version}" cannot be handled as a {resource.kind}'
+    if resource.definition is not None:
+        if kind != resource.kind or group != resource.group:
+            wanted = f"{resource.group}/{resource.version}, Kind={resource.kind}"
+            return f"{what}: unable to decode {group or ''}/{version}, Kind={kind} as {wanted}"
+        return _other_version(api_version, resource)
+    if (kind == resource.kind and group != resource.group) or (group, version, kind) not in schema.kinds():
+        if kind == resource.kind and _was_served(group, version, resource):
+            return _other_version(api_version, resource)
+        return f'{what}: no kind "{kind}" is registered for version "{api_version}" in scheme "{_SCHEME}"'
+    if kind != resource.kind:
+        internal = _INTERNAL.get(resource.group, resource.group.partition(".")[0])
+        return f"{what}: converting ({version}.{kind}) to ({internal}.{resource.kind}): unknown conversion"
+    return _other_version(api_version, resource)
+
+
+def _other_version(api_version: str, resource: ResourceType) -> str:
+    return (
+        f"the API version in the data ({api_version}) does not match the expected API version ({resource.api_version})"
+    )
+
+
+def _was_served(group: str, version: str, resource: ResourceType) -> bool:
+    """Versions that are known to the API server still, but served no more."""
+    if resource.group == "apps":
+        return (group, version) in (("apps", "v1beta1"), ("apps", "v1beta2"), ("extensions", "v1beta1"))
+    return group == resource.group and version.startswith("v") and version != resource.version and "beta" in version
 
 
 def _go(value: Any) -> str:
@@ -110,26 +223,26 @@ def _go(value: Any) -> str:
 
 
 def decode_object(
-    value: Any, resource: ResourceType, validation: str, duplicates: list[str], warnings: list[str]
+    obj: Object, resource: ResourceType, validation: str, repeated: list[str], warnings: list[str], data: bytes = b""
 ) -> Object:
-    """The object in the form in which it is stored, as strictly as asked; texts go to `warnings`. Raises `APIError`."""
-    obj = settle_types(value, resource)
+    """Decode an object in place, as strictly as asked; texts go to `warnings`. Raises `APIError`."""
     if resource.definition is not None:
-        # A custom resource is judged by its schema, later; here only what is unknown is told.
-        unknown = schema.decode_errors(obj, resource.type)[0] if validation != "Ignore" else ()
-        found = schema.Decoded(tuple(unknown))
+        found = decode_custom(obj, resource, telling=validation != "Ignore")
     else:
         found = schema.decode(obj, resource.type)
     if found.mismatch:
         raise bad_request(
             f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {found.mismatch}'
         )
-    problems = [*duplicates, *found.unknown]
-    if problems and validation == "Strict":
+    if (not found.unknown and not repeated) or validation == "Ignore":
+        return obj
+    problems = [*repeated, *found.unknown]
+    if repeated and found.unknown and data and resource.definition is None:
+        problems = schema.strict_errors(data, resource.type)
+    if validation == "Strict":
         raise bad_request(
             f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
             f"strict decoding error: {', '.join(problems)}"
         )
-    if validation == "Warn":
-        warnings.extend(problems)
+    warnings.extend(problems)
     return obj

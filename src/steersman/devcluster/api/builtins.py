@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from steersman.devcluster.api.call import Call
     from steersman.devcluster.api.server import APIServer
 
-__all__ = ["Builtins", "facts"]
+__all__ = ["Builtins", "facts", "groups"]
 
 _STORED_ELSEWHERE: Final = {("events.k8s.io", "events"): ("", "events")}
 _STORED_AS: Final = {("autoscaling", "horizontalpodautoscalers"): "v2"}
@@ -42,6 +42,12 @@ _DOORS: Final[Mapping[tuple[str, str], Handler]] = {
 def facts() -> Mapping[str, Any]:
     """Version and discovery of the supported Kubernetes, as a real API server tells them."""
     return json.loads(files("steersman.devcluster").joinpath("data", "discovery.json").read_text())
+
+
+@cache
+def groups() -> frozenset[str]:
+    """The API groups that are built in."""
+    return frozenset(group["metadata"].get("name", "") for group in facts()["groups"])
 
 
 class Builtins:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from steersman.devcluster import crd
@@ -61,8 +62,9 @@ class Definitions:
         for old in self._served.get(name, []):
             if (old.group, old.version, old.plural) not in kept:
                 registry.unregister(old.group, old.version, old.plural)
+        found = [_with_definition(new, definition) for new in found]
         for new in found:
-            registry.register(_with_definition(new, definition))
+            registry.register(new)
         self._served[name] = found
 
     def _serve_not(self, name: str) -> None:
@@ -118,6 +120,4 @@ class Definitions:
 
 
 def _with_definition(resource: ResourceType, definition: Object) -> ResourceType:
-    from dataclasses import replace
-
-    return resource if resource.definition is not None else replace(resource, definition=definition)
+    return replace(resource, definition=definition, converts=crd.needs_webhook(definition))

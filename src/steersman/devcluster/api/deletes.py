@@ -1,4 +1,8 @@
-"""Deletes: at once, or marked and kept for as long as a grace period or a finalizer asks."""
+"""Deletes: at once, or marked and kept for as long as a grace period or a finalizer asks.
+
+Follows apiserver's `registry.Store.Delete` and `rest.BeforeDelete`; Namespaces and definitions have their own first
+step, as there.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +14,25 @@ from steersman.devcluster.admission import DELETE, Write
 from steersman.devcluster.api.options import DeleteOptions
 from steersman.devcluster.api.resources import ResourceType
 from steersman.devcluster.api.views import object_of
+from steersman.devcluster.api.writes import MODIFIED
 from steersman.devcluster.errors import conflict, not_found
 from steersman.devcluster.objects import Object, meta, uid_of
 from steersman.devcluster.storage import Item
-from steersman.devcluster.strategy import User, WriteContext
+from steersman.devcluster.strategy import Strategy, User, WriteContext
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.server import APIServer
 
 __all__ = ["RETURNED", "Deleted", "Deleter"]
 
-_MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 _ATTEMPTS: Final = 8
+_FOREGROUND: Final = "foregroundDeletion"
+_ORPHAN: Final = "orphan"
+_ORPHANED: Final = frozenset((("", "replicationcontrollers"), ("batch", "jobs")))
+"""Kinds that orphan their dependents where nothing is said, as they did before there was a garbage collector."""
+_UNCOLLECTED: Final = frozenset((("", "events"), ("events.k8s.io", "events")))
+"""Kinds without dependents: no propagation policy leaves a finalizer on them."""
+_TWO_STEPS: Final = frozenset((("", "namespaces"), ("apiextensions.k8s.io", "customresourcedefinitions")))
 
 RETURNED: Final = frozenset(
     (
@@ -42,10 +53,12 @@ RETURNED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What a delete left: the object's last state, and whether it is gone."""
+    """What a delete left: the object's last state, and whether it is gone or only marked."""
 
     obj: Object
     gone: bool
+    pending: bool = False
+    """Whether it was being deleted already and nothing changed."""
 
 
 class Deleter:
@@ -62,7 +75,8 @@ class Deleter:
         options: DeleteOptions,
         user: User,
         context: WriteContext,
-        sent: Object,
+        *,
+        collection: bool = False,
     ) -> Deleted:
         """Delete one object. Raises `APIError`."""
         server = self._server
@@ -70,8 +84,10 @@ class Deleter:
             item = server.storage.get(resource.stored_at, namespace, name)
             if item is None:
                 raise not_found(resource.group, resource.plural, name)
+            if resource.converts:
+                await server.conversions.prepare(resource, (item,))
             obj = object_of(resource, item)
-            self._preconditions(resource, name, obj, options)
+            _check_preconditions(resource, name, obj, options)
             write = Write(
                 operation=DELETE,
                 group=resource.group,
@@ -79,12 +95,12 @@ class Deleter:
                 kind=resource.kind,
                 resource=resource.plural,
                 namespace=namespace,
-                name=name,
+                name="" if collection else name,
                 obj=None,
                 old=object_of(resource, item),
                 user=user,
                 context=context,
-                options={"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", **sent},
+                options=options.shown(),
                 dry_run=options.dry_run,
             )
             if server.admission.needs_async(write):
@@ -96,87 +112,142 @@ class Deleter:
                 server.admission.mutate_now(write)
                 server.admission.validate_now(write)
             return self._delete(resource, item, obj, options, context)
-        raise conflict(resource.group, resource.plural, name, _MODIFIED)
-
-    def _preconditions(self, resource: ResourceType, name: str, obj: Object, options: DeleteOptions) -> None:
-        if options.uid is not None and options.uid != uid_of(obj):
-            why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {uid_of(obj)}"
-            raise conflict(resource.group, resource.plural, name, why)
-        version = meta(obj).get("resourceVersion")
-        if options.version is not None and options.version != version:
-            why = (
-                f"Precondition failed: ResourceVersion in precondition: {options.version}, "
-                f"ResourceVersion in object meta: {version}"
-            )
-            raise conflict(resource.group, resource.plural, name, why)
+        raise conflict(resource.group, resource.plural, name, MODIFIED)
 
     def _delete(
         self, resource: ResourceType, item: Item, obj: Object, options: DeleteOptions, context: WriteContext
     ) -> Deleted:
-        server, metadata = self._server, meta(obj)
-        before = object_of(resource, item)
-        grace = resource.strategy.grace(obj, options.grace)
-        changed = _set_finalizers(metadata, options.policy)
-        deleting = metadata.get("deletionTimestamp") is not None
-        if deleting:
-            left = metadata.get("deletionGracePeriodSeconds") or 0
-            if options.grace is not None and grace < left:
-                metadata["deletionTimestamp"] = _after(context.now, grace)
-                metadata["deletionGracePeriodSeconds"] = grace
-            grace = metadata.get("deletionGracePeriodSeconds") or 0
-        if not deleting:
-            server.ending(resource, obj, context)
-        if not (grace > 0 or metadata.get("finalizers") or server.holds(resource, obj)):
-            if options.dry_run:
-                return Deleted(obj, True)
-            last = server.storage.delete(resource.stored_at, item.namespace, item.name)
-            gone = object_of(resource, last) if last is not None else obj
-            if resource.strategy.graceful:
-                # The answer tells of the deletion as if there had been time for it; watchers see what was stored.
-                _mark(metadata, context.now, grace, deleting)
-                meta(gone).update({name: metadata[name] for name in _MARKS if name in metadata})
-            return Deleted(gone, True)
-        _mark(metadata, context.now, grace, deleting)
-        if options.dry_run or (obj == before and not changed):
-            return Deleted(obj, False)
-        stored = resource.strategy.to_storage(obj)
-        kept = server.storage.put(resource.stored_at, item.namespace, item.name, stored)
-        metadata["resourceVersion"] = str(kept.revision)
+        metadata = meta(obj)
+        if (resource.group, resource.plural) in _TWO_STEPS:
+            if metadata.get("deletionTimestamp") is None:
+                return self._begin(resource, item, obj, options, context)
+            if self._server.holds(resource, obj):
+                return Deleted(obj, False)
+        if type(resource.strategy).grace is not Strategy.grace:
+            found = self._gracefully(resource, item, obj, options, context)
+            if found is not None:
+                return found
+        return self._at_once(resource, item, obj, options, context)
+
+    def _begin(
+        self, resource: ResourceType, item: Item, obj: Object, options: DeleteOptions, context: WriteContext
+    ) -> Deleted:
+        """The first step of a Namespace or a definition: marked, and kept until it is empty."""
+        metadata = meta(obj)
+        metadata["deletionTimestamp"] = context.now
+        if resource.plural == "namespaces":
+            _set_finalizers(resource, metadata, options)
+        self._server.ending(resource, obj, context)
+        self._keep(resource, item, obj, options)
         return Deleted(obj, False)
 
+    def _gracefully(
+        self, resource: ResourceType, item: Item, obj: Object, options: DeleteOptions, context: WriteContext
+    ) -> Deleted | None:
+        """A kind that ends in its own time (Pods): `None` where it is to go at once after all."""
+        metadata = meta(obj)
+        asked = None if options.grace is None else max(options.grace, 1 if options.grace < 0 else 0)
+        left = metadata.get("deletionGracePeriodSeconds")
+        if metadata.get("deletionTimestamp") is not None:
+            if not left:
+                return None
+            if asked is None or asked >= left:
+                return Deleted(obj, False, pending=True)
+            moment = max(_moment(metadata["deletionTimestamp"]) + timedelta(seconds=asked - left), _moment(context.now))
+            if asked and moment == _moment(context.now):
+                asked = 1
+            metadata["deletionTimestamp"] = _text(moment)
+            metadata["deletionGracePeriodSeconds"] = grace = asked
+        else:
+            grace = resource.strategy.grace(obj, asked)
+            metadata["deletionTimestamp"] = _text(_moment(context.now) + timedelta(seconds=grace))
+            metadata["deletionGracePeriodSeconds"] = grace
+            if metadata.get("generation"):
+                metadata["generation"] += 1
+        _set_finalizers(resource, metadata, options)
+        self._keep(resource, item, obj, options)
+        if grace or metadata.get("finalizers"):
+            return Deleted(obj, False)
+        return self._remove(resource, item, obj, options)
 
-_MARKS = ("deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+    def _at_once(
+        self, resource: ResourceType, item: Item, obj: Object, options: DeleteOptions, context: WriteContext
+    ) -> Deleted:
+        metadata = meta(obj)
+        _set_finalizers(resource, metadata, options)
+        if not metadata.get("finalizers"):
+            return self._remove(resource, item, obj, options)
+        if metadata.get("deletionTimestamp") is None:
+            metadata["deletionTimestamp"] = context.now
+            if metadata.get("generation"):
+                metadata["generation"] += 1
+        metadata["deletionGracePeriodSeconds"] = 0
+        self._keep(resource, item, obj, options)
+        return Deleted(obj, False)
+
+    def _keep(self, resource: ResourceType, item: Item, obj: Object, options: DeleteOptions) -> None:
+        if options.dry_run or obj == object_of(resource, item):
+            return
+        # What a delete changes is metadata and status marks that all versions have alike.
+        stored = resource.strategy.to_storage(obj)
+        if resource.converts:
+            stored = {**item.object(), "metadata": obj["metadata"]}
+        kept = self._server.storage.put(resource.stored_at, item.namespace, item.name, stored)
+        meta(obj)["resourceVersion"] = str(kept.revision)
+
+    def _remove(self, resource: ResourceType, item: Item, obj: Object, options: DeleteOptions) -> Deleted:
+        if not options.dry_run:
+            last = self._server.storage.delete(resource.stored_at, item.namespace, item.name)
+            if last is not None:
+                meta(obj)["resourceVersion"] = str(last.revision)
+        return Deleted(obj, True)
 
 
-def _mark(metadata: Object, now: str, grace: int, deleting: bool) -> None:
-    """Say when an object goes, once."""
-    if deleting:
+def _check_preconditions(resource: ResourceType, name: str, obj: Object, options: DeleteOptions) -> None:
+    uid, version = uid_of(obj), str(meta(obj).get("resourceVersion"))
+    wrong_uid = options.uid is not None and options.uid != uid
+    if not wrong_uid and (options.version is None or options.version == version):
         return
-    metadata["deletionTimestamp"] = _after(now, grace)
-    metadata["deletionGracePeriodSeconds"] = grace
-    if metadata.get("generation"):
-        metadata["generation"] += 1
+    what, wanted, found = ("UID", options.uid, uid) if wrong_uid else ("ResourceVersion", options.version, version)
+    if (resource.group, resource.plural) in _TWO_STEPS:
+        why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+        raise conflict(resource.group, resource.plural, name, why)
+    what_happened = "deleted and then recreated" if wrong_uid else "modified"
+    why = (
+        f"the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). "
+        f"The object might have been {what_happened}"
+    )
+    raise conflict(resource.group, resource.kind, name, why)
 
 
-def _set_finalizers(metadata: Object, policy: str) -> bool:
-    """Say by finalizers what is to become of the dependents; whether that changed anything."""
+def _set_finalizers(resource: ResourceType, metadata: Object, options: DeleteOptions) -> None:
+    """Say by finalizers what is to become of the dependents."""
+    place = (resource.group, resource.plural)
     before: list[str] = list(metadata.get("finalizers") or ())
-    if not policy:
-        return False
-    after = [name for name in before if name not in ("foregroundDeletion", "orphan")]
-    if policy == "Foreground":
-        after.append("foregroundDeletion")
-    elif policy == "Orphan":
-        after.append("orphan")
-    if sorted(after) == sorted(before):
-        return False
+    if place in _UNCOLLECTED:
+        wanted = ""
+    elif options.orphan is not None:
+        wanted = _ORPHAN if options.orphan else (_FOREGROUND if resource.plural == "namespaces" else "")
+    elif options.policy:
+        wanted = {"Orphan": _ORPHAN, "Foreground": _FOREGROUND}.get(options.policy, "")
+    else:
+        wanted = next((name for name in before if name in (_ORPHAN, _FOREGROUND)), "")
+        if not wanted and place in _ORPHANED:
+            wanted = _ORPHAN
+    after = [name for name in before if name not in (_ORPHAN, _FOREGROUND)]
+    if wanted:
+        after.append(wanted)
+    if set(after) == set(before):
+        return
     if after:
         metadata["finalizers"] = after
     else:
         metadata.pop("finalizers", None)
-    return True
 
 
-def _after(now: str, seconds: int) -> str:
-    moment = datetime.fromisoformat(now.replace("Z", "+00:00")) + timedelta(seconds=seconds)
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def _text(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from steersman.devcluster.api.builtins import facts
+from steersman.devcluster.api.builtins import facts, groups
 from steersman.devcluster.api.messages import Request, Response, encode, json_response
 from steersman.devcluster.api.openapi import OpenAPI
 from steersman.devcluster.api.resources import ResourceType
+from steersman.devcluster.api.verbs import not_allowed
 from steersman.devcluster.objects import Object
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ __all__ = ["Documents"]
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _CHECKS: Final = ("ping", "log", "etcd", "informer-sync", "poststarthook/start-apiextensions-controllers")
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
+_CHECKED: Final = tuple(f"{path}/" for path in _HEALTH)
 _ADDRESS: Final = {"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:6443"}
 
 
@@ -36,12 +38,16 @@ class Documents:
     async def serve(self, request: Request) -> Response:  # noqa: C901 - one path after the other
         """Answer, with a 404 for unknown paths."""
         path = request.path.rstrip("/") or "/"
-        if request.method not in ("GET", "HEAD"):
+        if path in _HEALTH or path.startswith(_CHECKED):
+            return _healthy(path, request)
+        parts = path.split("/")[1:]
+        whole_group = parts[0] == "apis" and len(parts) == 2
+        if request.method != "GET" and not whole_group:
+            if self._is_known(path, parts):
+                raise not_allowed()
             return _missing()
         if path == "/version":
             return json_response(dict(facts()["version"]))
-        if path.startswith(_HEALTH):
-            return _healthy(path, request)
         if path in ("/api", "/apis") and _wants_aggregated(request):
             return self._aggregated(core=path == "/api")
         if path == "/api":
@@ -51,7 +57,6 @@ class Documents:
         if path == "/apis":
             groups = [self._group(name) for name in self._groups() if name]
             return json_response({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
-        parts = path.split("/")[1:]
         if parts[0] == "api" and len(parts) == 2:
             return self._resources("", parts[1])
         if parts[0] == "apis" and len(parts) == 2:
@@ -69,6 +74,13 @@ class Documents:
         if path == "/":
             return json_response({"paths": self._paths()})
         return _missing()
+
+    def _is_known(self, path: str, parts: list[str]) -> bool:
+        if path in ("/version", "/api", "/apis", "/openid/v1/jwks", "/.well-known/openid-configuration"):
+            return True
+        if parts[0] == "api" and len(parts) == 2:
+            return parts[1] == "v1"
+        return parts[0] == "apis" and len(parts) == 3 and parts[1] in groups() and bool(self._types(*parts[1:]))
 
     def _address(self) -> Object:
         return {**_ADDRESS, "serverAddress": self._server.address.removeprefix("https://")}
@@ -112,8 +124,8 @@ class Documents:
                         "name": entry.pop("name"),
                         "singularName": "",
                         "namespaced": t.namespaced,
-                        "group": kind[0],
-                        "version": kind[1],
+                        **({"group": kind[0]} if kind[0] else {}),
+                        **({"version": kind[1]} if kind[1] else {}),
                         **entry,
                     }
                 listed.append(entry)

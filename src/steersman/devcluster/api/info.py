@@ -25,6 +25,8 @@ class RequestInfo(NamedTuple):
     name: str = ""
     rest: str = ""
     """What follows the sub-resource (`proxy` has paths of its own)."""
+    item: bool = False
+    """Whether the path is that of one object; lists of one name have a name, too."""
 
     @property
     def is_resource(self) -> bool:
@@ -42,6 +44,9 @@ def resolve(method: str, path: str, params: Params) -> RequestInfo:
     else:
         return plain
     verb = _VERBS.get(method, method.lower())
+    old_watch = parts[0] == "watch" and len(parts) > 1 and method == "GET"
+    if old_watch:
+        verb, parts = "watch", parts[1:]
     namespace = ""
     if parts[0] == "namespaces" and len(parts) > 1:
         namespace = parts[1]
@@ -56,7 +61,8 @@ def resolve(method: str, path: str, params: Params) -> RequestInfo:
         name = _single(params.get("fieldSelector")) if "fieldSelector" in params else ""
     elif not name and verb == "delete":
         verb = "deletecollection"
-    return RequestInfo(verb, path, group, version, namespace, resource, subresource, name, "/".join(parts[3:]))
+    item = len(parts) > 1 and not old_watch
+    return RequestInfo(verb, path, group, version, namespace, resource, subresource, name, "/".join(parts[3:]), item)
 
 
 def _single(selector: str) -> str:

@@ -181,7 +181,7 @@ _TEXT: Final = {
 def _published(schema: Object, gvk: list[Object]) -> Object:
     properties = dict(cast(Object, schema.get("properties") or {}))
     for name, text in _TEXT.items():
-        properties[name] = {"type": "string", **{"description": text}, **properties.get(name, {})}
+        properties[name] = {"type": "string", "description": text, **properties.get(name, {})}
     properties["metadata"] = {
         "description": "Standard object's metadata.",
         "allOf": [{"$ref": f"#/components/schemas/{_META}ObjectMeta"}],

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from steersman.devcluster.api.messages import Params
-from steersman.devcluster.errors import APIError, bad_request, field_forbidden, field_invalid, invalid, not_supported
-from steersman.devcluster.objects import Object
 from steersman.devcluster.api.fieldselectors import FieldSelector, parse_fields
+from steersman.devcluster.api.messages import Params
+from steersman.devcluster.cel.gotext import go_quote
+from steersman.devcluster.errors import (
+    APIError,
+    ErrorType,
+    FieldError,
+    bad_request,
+    field_forbidden,
+    field_invalid,
+    invalid,
+    not_supported,
+    required,
+)
+from steersman.devcluster.objects import Object
 from steersman.models.selectors import Selector, SelectorError, parse_labels
 
 __all__ = ["DeleteOptions", "ListOptions", "WriteOptions", "delete_options", "list_options", "truth", "write_options"]
 
 _VALIDATIONS: Final = ("Ignore", "Warn", "Strict")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _POLICIES: Final = ("Foreground", "Background", "Orphan")
 
 
@@ -38,8 +51,22 @@ class WriteOptions:
 
     dry_run: bool = False
     manager: str = ""
+    """Who owns what is written: the `fieldManager`, else the user agent."""
     validation: str = "Warn"
     force: bool = False
+    asked_manager: str = ""
+    asked_validation: str = ""
+
+    def shown(self, kind: str) -> Object:
+        """The options as webhooks see them: what was asked for, without what follows from it."""
+        options: Object = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+        if self.dry_run:
+            options["dryRun"] = ["All"]
+        if self.asked_manager:
+            options["fieldManager"] = self.asked_manager
+        if self.asked_validation:
+            options["fieldValidation"] = self.asked_validation
+        return options
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +76,26 @@ class DeleteOptions:
     dry_run: bool = False
     grace: int | None = None
     policy: str = ""
+    orphan: bool | None = None
+    """The older form of the policy."""
     uid: str | None = None
     version: str | None = None
+
+    def shown(self) -> Object:
+        """The options as webhooks see them."""
+        options: Object = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+        if self.grace is not None:
+            options["gracePeriodSeconds"] = self.grace
+        if self.uid is not None or self.version is not None:
+            pairs = (("uid", self.uid), ("resourceVersion", self.version))
+            options["preconditions"] = {name: value for name, value in pairs if value is not None}
+        if self.orphan is not None:
+            options["orphanDependents"] = self.orphan
+        if self.policy:
+            options["propagationPolicy"] = self.policy
+        if self.dry_run:
+            options["dryRun"] = ["All"]
+        return options
 
 
 def truth(text: str) -> bool:
@@ -66,10 +111,11 @@ def _number(params: Params, name: str) -> int | None:
     text = params.get(name)
     if not text:
         return None
-    try:
-        return int(text)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    if _INTEGER.fullmatch(text) is None:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    if len(text) > 20 or not -(2**63) <= int(text) < 2**63:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return int(text)
 
 
 def list_options(params: Params, *, watch: bool = False) -> ListOptions:  # noqa: C901 - one check a parameter
@@ -109,7 +155,7 @@ def list_options(params: Params, *, watch: bool = False) -> ListOptions:  # noqa
             problems.append(field_forbidden("resourceVersionMatch", text))
     if problems:
         raise invalid("meta.k8s.io", "ListOptions", "", problems)
-    if version and not version.isdecimal():
+    if version and (len(version) > 19 or not (version.isascii() and version.isdecimal())):
         error = field_invalid("resourceVersion", version, f'strconv.ParseUint: parsing "{version}": invalid syntax')
         raise bad_request(error.message)
     timeout = _number(params, "timeoutSeconds")
@@ -134,16 +180,15 @@ def write_options(params: Params, agent: str, kind: str, *, apply: bool = False)
     validation = params.get("fieldValidation") or "Warn"
     problems: list[Any] = []
     if validation not in _VALIDATIONS:
-        problems.append(not_supported("fieldValidation", validation, ("", *_VALIDATIONS)))
+        problems.append(not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
     manager = params.get("fieldManager")
     if len(manager) > 128:
-        from steersman.devcluster.errors import ErrorType, FieldError
-
         text = "may not be more than 128 bytes"
         problems.append(FieldError(ErrorType.TOO_LONG, "fieldManager", manager, text))
-    if any(not character.isprintable() for character in manager):
-        text = "should only contain printable characters"
-        problems.append(field_invalid("fieldManager", manager, text))
+    bad = next((place for place, character in enumerate(manager) if not character.isprintable()), None)
+    if bad is not None:
+        text = f"invalid character U+{ord(manager[bad]):04X} (at position {len(manager[:bad].encode())})"
+        problems.append(FieldError(ErrorType.INVALID, "fieldManager", manager, text, go_quote(manager)))
     force = _flag(params, "force")
     if kind == "PatchOptions" and force and not apply:
         problems.append(field_forbidden("force", "may not be specified for non-apply patch"))
@@ -151,12 +196,10 @@ def write_options(params: Params, agent: str, kind: str, *, apply: bool = False)
         raise invalid("meta.k8s.io", kind, "", problems)
     if apply and not manager:
         raise _no_manager(kind)
-    return WriteOptions(dry_run, manager or agent, validation, force)
+    return WriteOptions(dry_run, manager or agent, validation, force, manager, params.get("fieldValidation"))
 
 
 def _no_manager(kind: str) -> APIError:
-    from steersman.devcluster.errors import required
-
     return invalid("meta.k8s.io", kind, "", [required("fieldManager", "is required for apply patch")])
 
 
@@ -184,10 +227,13 @@ def delete_options(params: Params, body: Object | None) -> DeleteOptions:
         problems.append(not_supported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil")))
     if problems:
         raise invalid("meta.k8s.io", "DeleteOptions", "", problems)
-    if orphan is not None:
-        policy = "Orphan" if orphan else "Background"
-    if grace is not None and not isinstance(grace, int):
+    if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
         raise bad_request("gracePeriodSeconds must be an integer")
     return DeleteOptions(
-        _dry_run(list(dry), "DeleteOptions"), grace, policy, conditions.get("uid"), conditions.get("resourceVersion")
+        _dry_run(list(dry), "DeleteOptions"),
+        grace,
+        policy,
+        orphan,
+        conditions.get("uid"),
+        conditions.get("resourceVersion"),
     )

@@ -1,64 +1,83 @@
-"""Patches: from a request's body to a function that makes the new object of the present one."""
+"""Patches: from a request's body to a function that makes the new object of the present one.
+
+What is wrong with the patch itself is refused at once, what is wrong with its outcome when there is one: both with
+the texts of the API server's patch handler.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from steersman.devcluster import fields, patch, schema
-from steersman.devcluster.api import bodies
-from steersman.devcluster.errors import bad_request, unsupported_media_type
+from steersman.devcluster.api.customs import decode_custom, integers
+from steersman.devcluster.api.gojson import json_fault
+from steersman.devcluster.api.yamlbody import parse_yaml
+from steersman.devcluster.errors import APIError, bad_request, not_found, unsupported_media_type
 from steersman.devcluster.objects import Object
 
 if TYPE_CHECKING:
-    from steersman.devcluster.api.server import APIServer
     from steersman.devcluster.api.writes import Change
 
-__all__ = ["transform_of"]
+__all__ = [
+    "APPLY",
+    "JSON_PATCH",
+    "MERGE_PATCH",
+    "STRATEGIC",
+    "check_media",
+    "document",
+    "dumps",
+    "reset_of",
+    "transform_of",
+]
 
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
-APPLY = "application/apply-patch+yaml"
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+
+Transform = Callable[[Object | None], Object]
 
 
-def transform_of(server: APIServer, change: Change, body: bytes, media: str) -> Callable[[Object | None], Object]:
+def check_media(media: str, *, custom: bool) -> None:
+    """Refuse what is no patch of these kinds; custom resources have no strategic ones."""
+    if custom:
+        accepted = (JSON_PATCH, MERGE_PATCH, APPLY)
+        if media not in accepted:
+            text = "the body of the request was in an unknown format - accepted media types include: "
+            raise unsupported_media_type(text + ", ".join(accepted))
+    elif media not in (JSON_PATCH, MERGE_PATCH, STRATEGIC, APPLY):
+        raise APIError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+
+
+def transform_of(change: Change, body: bytes, media: str) -> Transform:
     """What the patch does. Raises `APIError` for bodies that are no such patch."""
-    custom = change.resource.definition is not None
-    accepted = (JSON_PATCH, MERGE_PATCH, APPLY) if custom else (JSON_PATCH, MERGE_PATCH, STRATEGIC, APPLY)
-    if media not in accepted:
-        offered = ", ".join(accepted if custom else (*accepted, "application/apply-patch+cbor"))
-        text = f"the body of the request was in an unknown format - accepted media types include: {offered}"
-        raise unsupported_media_type(text)
+    check_media(media, custom=change.resource.definition is not None)
     if media == APPLY:
-        value, duplicates = bodies.parse(body, bodies.YAML)
-        return _applying(change, value, duplicates)
-    value, duplicates = bodies.parse(body, bodies.JSON)
-    return _patching(change, value, media, duplicates)
+        return _applying(change, body)
+    return _patching(change, body, media)
 
 
-def _applying(change: Change, value: Any, duplicates: list[str]) -> Callable[[Object | None], Object]:
+def document(data: bytes) -> tuple[Any, list[str]]:
+    """A JSON document and texts about repeated keys. Raises `ValueError` with Go's text."""
+    try:
+        value, repeated = schema.loads(data)
+    except (ValueError, RecursionError) as problem:
+        raise ValueError(json_fault(data) or str(problem)) from None
+    return value, schema.duplicate_fields(data) if repeated else []
+
+
+# Server-side apply.
+
+
+def _applying(change: Change, body: bytes) -> Transform:
     resource, options = change.resource, change.options
-    if not isinstance(value, dict):
-        raise bad_request("error decoding YAML: the body of an apply patch must be an object")
-    strict = _unknown(change, cast(Object, value)) + duplicates
-    if strict and options.validation == "Strict":
-        raise bad_request(f"strict decoding error: {', '.join(strict)}")
-    if options.validation == "Warn":
-        change.warnings.extend(strict)
+    value, repeated = _applied(body)
 
     def transform(present: Object | None) -> Object:
-        applied = cast(Object, schema.loads(_dumps(value))[0])
-        applied.setdefault("metadata", {}).setdefault("name", change.name)
-        if resource.namespaced:
-            applied["metadata"].setdefault("namespace", change.namespace)
-        if applied["metadata"].get("name") != change.name:
-            raise bad_request(
-                f"name in request ({change.name}) does not match name in object ({applied['metadata'].get('name')})"
-            )
         made = fields.apply(
             present,
-            applied,
+            value,
             resource.type,
             manager=options.manager,
             api_version=resource.api_version,
@@ -68,24 +87,71 @@ def _applying(change: Change, value: Any, duplicates: list[str]) -> Callable[[Ob
             force=options.force,
             reset=reset_of(change),
         )
-        return _decoded(change, made, [])
+        # The result may share parts with what is stored; from here on it is the request's own.
+        fresh = cast(Object, schema.loads(dumps(made))[0])
+        if repeated and options.validation == "Strict":
+            shown = "\n  ".join(repeated)
+            raise bad_request(
+                f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {shown}"
+            )
+        if options.validation == "Warn":
+            change.warn(repeated)
+        found = _decode(change, fresh, telling=False)
+        if found.mismatch:
+            raise fields.unconvertible(value, found.converted or found.mismatch)
+        return fresh
 
     return transform
 
 
-def _dumps(value: Any) -> bytes:
+def _applied(body: bytes) -> tuple[Object, list[str]]:
+    value: Any = None
+    try:
+        value, again = schema.loads(body) if body[:1] == b"{" else (None, True)
+    except ValueError:
+        again = True  # YAML that only begins like JSON
+    try:
+        value, repeated = parse_yaml(body) if again else (value, [])
+    except ValueError as problem:
+        raise bad_request(f"error decoding YAML: error converting YAML to JSON: {problem}") from None
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        shown = {str: "string", list: "array", bool: "bool"}.get(cast("type[Any]", type(value)), "number")
+        raise bad_request(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
+            f"{shown} into Go value of type map[string]interface {{}}"
+        )
+    return cast(Object, value), repeated
+
+
+def dumps(value: Any) -> bytes:
     import msgspec
 
     return msgspec.json.encode(value)
 
 
-def _patching(change: Change, value: Any, media: str, duplicates: list[str]) -> Callable[[Object | None], Object]:
-    resource = change.resource
+# JSON, merge and strategic patches.
+
+
+def _patching(change: Change, body: bytes, media: str) -> Transform:
+    resource, validation = change.resource, change.options.validation
+    parsed: list[tuple[Any, list[str]]] = []
 
     def transform(present: Object | None) -> Object:
-        assert present is not None
+        if present is None:
+            raise not_found(resource.group, resource.plural, change.name)
+        if not parsed:
+            # Not before: a missing object is told first.
+            try:
+                parsed.append(document(body))
+            except ValueError as problem:
+                raise bad_request(f"{'' if media == STRATEGIC else 'error decoding patch: '}{problem}") from None
+        value, repeated = parsed[0]
+        strict: list[str] = list(repeated)
         if media == JSON_PATCH:
-            made = patch.json_patch(present, value)
+            made: Any = patch.json_patch(present, value)
+            strict = [*patch.unknown_fields(value), *(f"json patch {text}" for text in repeated)]
         elif media == MERGE_PATCH:
             made = patch.merge_patch(present, value)
         else:
@@ -93,22 +159,47 @@ def _patching(change: Change, value: Any, media: str, duplicates: list[str]) -> 
         if not isinstance(made, dict):
             raise bad_request(f"the patch does not leave an object of {resource.kind}")
         # The result may share parts with the patch, which a further attempt needs as it is.
-        fresh = cast(Object, schema.loads(_dumps(made))[0])
-        return _decoded(change, fresh, duplicates)
+        fresh = cast(Object, schema.loads(dumps(made))[0])
+        quoted: Any = patch.go_text(value) if media == STRATEGIC else cast(Object, made)
+        _same_kind(change, fresh, quoted)
+        found = _decode(change, fresh, telling=validation != "Ignore")
+        if found.mismatch:
+            why = found.converted if media == STRATEGIC else found.mismatch
+            raise patch.undecodable(quoted, why or found.mismatch)
+        strict += found.unknown
+        if strict and validation == "Strict":
+            raise patch.undecodable(quoted, f"strict decoding error: {', '.join(strict)}")
+        if strict and validation == "Warn":
+            change.warn(strict)
+        return fresh
 
     return transform
 
 
-def _decoded(change: Change, made: Object, duplicates: list[str]) -> Object:
-    warnings: list[str] = []
-    obj = bodies.decode_object(made, change.resource, change.options.validation, duplicates, warnings)
-    known = set(change.warnings)
-    change.warnings.extend(text for text in warnings if text not in known)
-    return obj
+def _same_kind(change: Change, made: Object, quoted: Any) -> None:
+    resource = change.resource
+    kind, api_version = made.get("kind"), made.get("apiVersion")
+    if kind == resource.kind and api_version == resource.api_version:
+        return
+    from steersman.devcluster.api.bodies import settle_types
+
+    try:
+        settled = settle_types(dict(made), resource)
+    except ValueError as problem:
+        raise patch.undecodable(quoted, str(problem)) from None
+    except APIError as problem:
+        raise patch.undecodable(
+            quoted, problem.message.partition("cannot be handled as a ")[2].partition(": ")[2] or problem.message
+        ) from None
+    made["kind"], made["apiVersion"] = settled["kind"], settled["apiVersion"]
 
 
-def _unknown(change: Change, value: Object) -> list[str]:
-    return list(schema.decode_errors(value, change.resource.type)[0])
+def _decode(change: Change, obj: Object, *, telling: bool) -> schema.Decoded:
+    resource = change.resource
+    if resource.definition is not None:
+        integers(obj)
+        return decode_custom(obj, resource, telling=telling)
+    return schema.decode(obj, resource.type)
 
 
 def reset_of(change: Change) -> fields.FieldSet:
@@ -121,6 +212,6 @@ def reset_of(change: Change) -> fields.FieldSet:
     return MAIN
 
 
-MAIN: fields.FieldSet = {"f:status": {}}
-STATUS: fields.FieldSet = {"f:spec": {}}
-CUSTOM_STATUS: fields.FieldSet = {"f:metadata": {}, "f:spec": {}}
+MAIN: Final[fields.FieldSet] = {"f:status": {}}
+STATUS: Final[fields.FieldSet] = {"f:spec": {}}
+CUSTOM_STATUS: Final[fields.FieldSet] = {"f:metadata": {}, "f:spec": {}}

@@ -57,6 +57,8 @@ class ResourceType:
     """The CustomResourceDefinition behind it."""
     handler: Handler | None = None
     """Serves creates of a resource that is not stored (reviews)."""
+    converts: bool = False
+    """Whether only a webhook converts its versions: reads and writes ask `conversions` first."""
 
     @property
     def api_version(self) -> str:

@@ -1,27 +1,37 @@
-"""The `scale` sub-resource: replicas and selector of any scalable kind as an `autoscaling/v1` Scale."""
+"""The `scale` sub-resource: replicas and selector of any scalable kind as an `autoscaling/v1` Scale.
+
+A Scale is never stored: what is written to it goes into the replicas of its parent, and its managed fields into those
+of its parent.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from steersman.devcluster import schema
+from steersman.devcluster import fields, patch, schema
 from steersman.devcluster.api import bodies, patching
+from steersman.devcluster.api import metadata as metas
 from steersman.devcluster.api.options import write_options
 from steersman.devcluster.api.resources import ResourceType
 from steersman.devcluster.api.views import object_of
+from steersman.devcluster.crd import ScalePaths
 from steersman.devcluster.errors import bad_request, field_invalid, invalid, not_found
 from steersman.devcluster.objects import Object, dig, meta
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.call import Call
+    from steersman.devcluster.api.writes import Change
 
 __all__ = ["serve_scale"]
 
-_KIND: Final = ("autoscaling", "v1", "Scale")
+_TYPE: Final = schema.builtin("autoscaling", "v1", "Scale")
+_VERSION: Final = "autoscaling/v1"
+_ENTRIES: Final = "managedFields"
 
 
 async def serve_scale(call: Call) -> Object:
     """Get, update or patch. Raises `APIError`."""
+    from steersman.devcluster.api.verbs import agent_of
     from steersman.devcluster.api.writes import Change
 
     server, resource = call.server, call.resource
@@ -29,64 +39,129 @@ async def serve_scale(call: Call) -> Object:
     if item is None:
         raise not_found(resource.group, resource.plural, call.name)
     if call.verb == "get":
+        if resource.converts:
+            await server.conversions.prepare(resource, (item,))
         return _scale_of(resource, object_of(resource, item))
     request = call.request
     media = bodies.media_type(request.headers.get("Content-Type"))
-    agent = (request.headers.get("User-Agent") or "").partition("/")[0] or "unknown"
-    kind = "PatchOptions" if call.verb == "patch" else "UpdateOptions"
-    options = write_options(request.params, agent, kind, apply=media == patching.APPLY)
+    patching_it = call.verb == "patch"
+    apply = patching_it and media == patching.APPLY
+    kind = "PatchOptions" if patching_it else "UpdateOptions"
+    options = write_options(request.params, agent_of(request), kind, apply=apply)
     context = server.context(call.user, subresource="scale", dry_run=options.dry_run)
-    change = Change(resource, call.namespace, call.name, call.user, options, context, "scale", call.warnings, kind=kind)
-    value, _ = bodies.parse(
-        request.body, bodies.YAML if media == patching.APPLY else bodies.JSON if call.verb == "patch" else media
-    )
-
-    def transform(present: Object | None) -> Object:
-        assert present is not None
-        now = _scale_of(resource, present)
-        wanted = _patched(now, value, media) if call.verb == "patch" else value
-        if not isinstance(wanted, dict):
-            raise bad_request("the body of the request is no Scale")
-        scale: Object = {"kind": "Scale", "apiVersion": "autoscaling/v1", **wanted}
-        if scale["kind"] != "Scale" or scale["apiVersion"] != "autoscaling/v1":
-            raise bad_request(f"{scale['kind']} in version {scale['apiVersion']!r} cannot be handled as a Scale")
-        found = schema.decode(scale, schema.builtin(*_KIND))
-        if found.mismatch:
-            raise bad_request(f'Scale in version "v1" cannot be handled as a Scale: {found.mismatch}')
-        name = meta(scale).get("name")
-        if name and name != call.name:
-            raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
-        replicas = dig(scale, "spec", "replicas", default=0)
-        if replicas < 0:
-            problem = field_invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-            raise invalid("autoscaling", "Scale", call.name, [problem])
-        custom: Any = getattr(resource.strategy, "scale", None)
-        if custom is not None:
-            custom.write(present, scale)
-        else:
-            present["spec"]["replicas"] = replicas
-        metadata = meta(present)
-        for field in ("resourceVersion", "uid"):
-            if meta(scale).get(field):
-                metadata[field] = meta(scale)[field]
-        return present
-
-    outcome = await server.writer.update(change, transform, replace=call.verb == "update")
+    change = Change(
+        resource, call.namespace, call.name, call.user, options, context, "scale", call.warnings,
+        apply=apply, kind=kind, tracked=False,
+    )  # fmt: skip
+    wanted = _Wanted(change, request.body, media, patching_it=patching_it)
+    outcome = await server.writer.update(change, wanted.transform)
     return _scale_of(resource, outcome.obj)
 
 
-def _patched(now: Object, value: Any, media: str) -> Any:
-    from steersman.devcluster import patch
+class _Wanted:
+    """From the present parent to the one that a request for its Scale asks for."""
 
-    if media == patching.JSON_PATCH:
-        return patch.json_patch(now, value)
-    if media == patching.STRATEGIC:
-        return patch.strategic(now, value, schema.builtin(*_KIND))
-    return patch.merge_patch(now, value)
+    def __init__(self, change: Change, body: bytes, media: str, *, patching_it: bool) -> None:
+        self._change = change
+        self._media = media
+        self._patching = patching_it
+        resource = change.resource
+        self._paths: ScalePaths | None = getattr(resource.strategy, "scale", None)
+        self._path = tuple(self._paths.spec.strip(".").split(".")) if self._paths else ("spec", "replicas")
+        try:
+            if patching_it and media != patching.APPLY:
+                self._value, self._repeated = patching.document(body)
+            else:
+                read = bodies.read(body, bodies.YAML if patching_it else media)
+                self._value, self._repeated = read.value, read.repeated
+        except ValueError as problem:
+            raise bad_request(str(problem)) from None
+
+    def transform(self, present: Object | None) -> Object:
+        """The parent with the replicas, the managed fields and the version that the Scale brings."""
+        change, parent = self._change, cast(Object, present)
+        entries: list[Object] | None = meta(parent).get(_ENTRIES)
+        live = _scale_of(change.resource, parent)
+        if shown := fields.to_scale(entries, self._path):
+            live["metadata"][_ENTRIES] = shown
+        scale = self._scale(live)
+        metadata = meta(scale)
+        metas.place(change.resource, change.namespace, metadata)
+        metas.check_name(change.name, metadata)
+        _check(change, scale, self._paths)
+        if self._paths is not None:
+            self._paths.write(parent, scale)
+        else:
+            cast(Object, parent.setdefault("spec", {}))["replicas"] = dig(scale, "spec", "replicas", default=0)
+        owner = meta(parent)
+        owned = fields.from_scale(entries, metadata.get(_ENTRIES), change.resource.api_version, self._path)
+        if owned:
+            owner[_ENTRIES] = owned
+        else:
+            owner.pop(_ENTRIES, None)
+        if metadata.get("uid"):
+            owner["uid"] = metadata["uid"]
+        if metadata.get("resourceVersion"):
+            owner["resourceVersion"] = metadata["resourceVersion"]
+        return parent
+
+    def _scale(self, live: Object) -> Object:
+        change, options = self._change, self._change.options
+        if self._patching and self._media == patching.APPLY:
+            if not isinstance(self._value, dict):
+                raise bad_request("error decoding YAML: the body of an apply patch must be an object")
+            scale = fields.apply(
+                live, cast(Object, self._value), _TYPE, manager=options.manager, api_version=_VERSION, kind="Scale",
+                time=change.context.now, subresource="scale", force=options.force,
+            )  # fmt: skip
+            self._decode(scale)
+            return scale
+        scale = self._decode(self._patched(live) if self._patching else self._value)
+        fields.track(
+            live, scale, _TYPE, manager=options.manager, api_version=_VERSION, time=change.context.now,
+            subresource="scale",
+        )  # fmt: skip
+        return scale
+
+    def _patched(self, live: Object) -> Any:
+        if self._media == patching.JSON_PATCH:
+            return patch.json_patch(live, self._value)
+        if self._media == patching.STRATEGIC:
+            return patch.strategic(live, self._value, _TYPE)
+        return patch.merge_patch(live, self._value)
+
+    def _decode(self, value: Any) -> Object:
+        if not isinstance(value, dict):
+            raise bad_request("the body of the request is no Scale")
+        scale: Object = schema.loads(patching.dumps({"kind": "Scale", "apiVersion": _VERSION, **value}))[0]
+        if scale["kind"] != "Scale" or scale["apiVersion"] != _VERSION:
+            raise bad_request(
+                f"the API version in the data ({scale['apiVersion']}) does not match the expected API version ({_VERSION})"
+            )
+        found = schema.decode(scale, _TYPE)
+        if found.mismatch:
+            raise bad_request(f'Scale in version "v1" cannot be handled as a Scale: {found.mismatch}')
+        strict = [*self._repeated, *found.unknown]
+        validation = self._change.options.validation
+        if strict and validation == "Strict":
+            text = f"strict decoding error: {', '.join(strict)}"
+            raise bad_request(f'Scale in version "v1" cannot be handled as a Scale: {text}')
+        if validation == "Warn":
+            self._change.warn(strict)
+        return scale
+
+
+def _check(change: Change, scale: Object, paths: ScalePaths | None) -> None:
+    if paths is not None:
+        return  # the kind's own validation looks at the paths
+    replicas = dig(scale, "spec", "replicas", default=0)
+    if replicas < 0:
+        problem = field_invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise invalid("autoscaling", "Scale", change.name, [problem])
 
 
 def _scale_of(resource: ResourceType, obj: Object) -> Object:
-    custom: Any = getattr(resource.strategy, "scale", None)
+    custom: ScalePaths | None = getattr(resource.strategy, "scale", None)
     if custom is not None:
         return custom.read(obj)
     metadata = {
@@ -101,22 +176,22 @@ def _scale_of(resource: ResourceType, obj: Object) -> Object:
     spec: Object = {}
     if (replicas := dig(obj, "spec", "replicas", default=0)) != 0:
         spec["replicas"] = replicas
-    return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status}
+    return {"kind": "Scale", "apiVersion": _VERSION, "metadata": metadata, "spec": spec, "status": status}
 
 
 def _selector(selector: Any) -> str:
     if not isinstance(selector, dict):
         return ""
-    labels: Any = selector.get("matchLabels", {} if "matchExpressions" in selector else selector)
-    terms = [f"{key}={value}" for key, value in sorted(labels.items())]
-    for rule in selector.get("matchExpressions") or []:
+    found = cast(Object, selector)
+    labels: dict[str, str] = found.get("matchLabels", {} if "matchExpressions" in found else found)
+    terms = [(key, f"{key}={value}") for key, value in labels.items()]
+    for rule in found.get("matchExpressions") or []:
         key, operator, values = rule["key"], rule["operator"], ",".join(sorted(rule.get("values") or []))
-        terms.append(
-            {
-                "In": f"{key} in ({values})",
-                "NotIn": f"{key} notin ({values})",
-                "Exists": key,
-                "DoesNotExist": f"!{key}",
-            }[operator]
-        )
-    return ",".join(sorted(terms))
+        shown = {
+            "In": f"{key} in ({values})",
+            "NotIn": f"{key} notin ({values})",
+            "Exists": key,
+            "DoesNotExist": f"!{key}",
+        }
+        terms.append((key, shown[operator]))
+    return ",".join(text for _, text in sorted(terms))

@@ -17,26 +17,22 @@ from typing import Any, Final, cast
 
 from steersman.devcluster import schema
 from steersman.devcluster.admission import Admission
-from steersman.devcluster.api import bodies
 from steersman.devcluster.api.builtins import Builtins
-from steersman.devcluster.api.call import Call
+from steersman.devcluster.api.conversions import Conversions
 from steersman.devcluster.api.definitions import Definitions
-from steersman.devcluster.api.deletes import RETURNED, Deleter
+from steersman.devcluster.api.deletes import Deleter
 from steersman.devcluster.api.documents import Documents
 from steersman.devcluster.api.info import RequestInfo, resolve
 from steersman.devcluster.api.messages import JSON, Request, Response, failure
-from steersman.devcluster.api.negotiate import Form, form_of
-from steersman.devcluster.api.options import delete_options, list_options, write_options
-from steersman.devcluster.api.patching import transform_of
-from steersman.devcluster.api.reads import Reads, StorageReader, present
-from steersman.devcluster.api.resources import Registry, ResourceType, Subresource
-from steersman.devcluster.api.scale import serve_scale
-from steersman.devcluster.api.writes import Change, Outcome, Writer
+from steersman.devcluster.api.reads import Reads, StorageReader
+from steersman.devcluster.api.resources import Registry, ResourceType
+from steersman.devcluster.api.verbs import Verbs
+from steersman.devcluster.api.writes import Writer
 from steersman.devcluster.auth import Attributes, Auth
 from steersman.devcluster.auth.audit import Entry, Log
 from steersman.devcluster.auth.certificates import Authority
 from steersman.devcluster.auth.jwt import SigningKey
-from steersman.devcluster.errors import APIError, bad_request, internal, method_not_supported
+from steersman.devcluster.errors import APIError, internal
 from steersman.devcluster.kubelet import KubeletDirectory
 from steersman.devcluster.objects import Object, dig, meta, name_of
 from steersman.devcluster.storage import Event, Storage
@@ -46,7 +42,6 @@ from steersman.telemetry.log import get_logger
 __all__ = ["APIServer"]
 
 _SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"
-_NOT_FOUND: Final = b"404 page not found\n"
 _log = get_logger("apiserver")
 
 
@@ -66,8 +61,8 @@ class APIServer:
         now: Callable[[], float] = time.time,
         rng: random.Random | None = None,
         aggregated: bool = True,
-        service_accounts: bool = True,
-        taint_nodes: bool = False,
+        service_accounts: bool | None = None,
+        taint_nodes: bool | None = None,
         audit: Log | None = None,
     ) -> None:
         self.storage = storage or Storage()
@@ -80,8 +75,8 @@ class APIServer:
         self.admission = Admission(
             self.reader,
             authorizer=self.auth.authorizer,
-            taint_nodes=taint_nodes,
-            service_accounts=service_accounts,
+            taint_nodes=not aggregated if taint_nodes is None else taint_nodes,
+            service_accounts=aggregated if service_accounts is None else service_accounts,
         )
         self.audit = audit
         self.watches: set[Any] = set()
@@ -91,6 +86,8 @@ class APIServer:
         self.builtins.register()
         self.definitions = Definitions(self)
         self.documents = Documents(self)
+        self.conversions = Conversions(self)
+        self.verbs = Verbs(self)
         self.reads = Reads(self)
         self.writer = Writer(self)
         self.deleter = Deleter(self)
@@ -113,12 +110,7 @@ class APIServer:
         try:
             return _warned(await self._serve(request, info, warnings), warnings)
         except APIError as problem:
-            status = failure(problem)
-            if (token := getattr(problem, "continue_", None)) is not None:
-                body = problem.status
-                body["metadata"] = {"continue": token}
-                status = present(body, Form(), problem.code)
-            return _warned(status, warnings)
+            return _warned(failure(problem), warnings)
         except Exception as problem:  # noqa: BLE001 - a bug of ours must not end the connection without a Status
             _log.exception("a request failed unexpectedly", method=request.method, path=request.path)
             return failure(internal(f"{type(problem).__name__}: see the log of the embedded cluster"))
@@ -133,10 +125,13 @@ class APIServer:
         requester, user = self.auth.identify(request.headers, attributes, request.peer)
         entry = self._recorded(request, attributes, requester, user) if self.audit is not None else None
         try:
+            if entry is not None:
+                entry.authorized(*self.auth.authorizer.authorize(user, attributes))
             self.auth.authorize(user, attributes)
-            response = await (
-                self._resource(request, info, user, warnings) if info.resource else self.documents.serve(request)
-            )
+            if info.resource:
+                response = await self.verbs.serve(request, info, user, warnings)
+            else:
+                response = await self.documents.serve(request)
         except APIError as problem:
             if entry is not None:
                 entry.complete(problem.code, problem.status)
@@ -159,241 +154,6 @@ class APIServer:
             with suppress(ValueError):
                 entry.request(json.loads(request.body))
         return entry
-
-    async def _resource(self, request: Request, info: RequestInfo, user: User, warnings: list[str]) -> Response:
-        resource = self.registry.find(info.group, info.version, info.resource)
-        if resource is None:
-            return Response(404, _NOT_FOUND, "text/plain; charset=utf-8")
-        deprecation = getattr(resource.strategy, "deprecation", "")
-        if deprecation:
-            warnings.append(deprecation)
-        namespace = info.namespace if resource.namespaced else ""
-        if (
-            resource.namespaced
-            and not namespace
-            and (info.name and info.verb not in ("list", "watch", "deletecollection"))
-        ):
-            return Response(404, _NOT_FOUND, "text/plain; charset=utf-8")
-        if info.subresource:
-            door = resource.subresources.get(info.subresource)
-            if door is None:
-                return Response(404, _NOT_FOUND, "text/plain; charset=utf-8")
-            return await self._door(request, info, resource, door, namespace, user, warnings)
-        if info.verb not in resource.verbs:
-            raise method_not_supported(resource.group, resource.plural, info.verb)
-        form = self._form(request, resource, watch=info.verb == "watch")
-        include = request.params.get("includeObject") if form.shape == "Table" else ""
-        match info.verb:
-            case "get":
-                return self.reads.get(resource, namespace, info.name, form, include)
-            case "list":
-                return self.reads.list(resource, namespace, list_options(request.params), form, include)
-            case "watch":
-                options = list_options(request.params, watch=True)
-                return self.reads.watch(resource, namespace, options, form, include)
-            case "create":
-                return await self._create(request, info, resource, namespace, user, warnings, form)
-            case "update" | "patch":
-                outcome = await self._update(request, info, resource, namespace, user, warnings)
-                return self._answer(resource, outcome, form)
-            case "delete":
-                return await self._delete(request, info, resource, namespace, user, form)
-            case "deletecollection":
-                return await self._delete_all(request, info, resource, namespace, user, form)
-            case _:
-                raise method_not_supported(resource.group, resource.plural, info.verb)
-
-    # Verbs.
-
-    async def _create(
-        self,
-        request: Request,
-        info: RequestInfo,
-        resource: ResourceType,
-        namespace: str,
-        user: User,
-        warnings: list[str],
-        form: Form,
-    ) -> Response:
-        options = write_options(request.params, _agent(request), "CreateOptions")
-        value, duplicates = bodies.parse(request.body, bodies.media_type(request.headers.get("Content-Type")))
-        obj = bodies.decode_object(value, resource, options.validation, duplicates, warnings)
-        if resource.namespaced and not namespace:
-            namespace = str(meta(obj).get("namespace") or "")
-            if not namespace:
-                raise bad_request("an empty namespace may not be set during creation")
-            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-        context = self.context(user, dry_run=options.dry_run)
-        if resource.handler is not None:
-            call = self._call(request, info, resource, namespace, user, obj, context, warnings)
-            made = await resource.handler(call)
-            return made if isinstance(made, Response) else present(made, form, 201)
-        change = Change(resource, namespace, "", user, options, context, warnings=warnings)
-        return self._answer(resource, await self.writer.create(change, obj), form)
-
-    async def _update(
-        self,
-        request: Request,
-        info: RequestInfo,
-        resource: ResourceType,
-        namespace: str,
-        user: User,
-        warnings: list[str],
-    ) -> Outcome:
-        patching = info.verb == "patch"
-        media = bodies.media_type(request.headers.get("Content-Type"))
-        apply = patching and media in ("application/apply-patch+yaml", "application/apply-patch+cbor")
-        kind = "PatchOptions" if patching else "UpdateOptions"
-        options = write_options(request.params, _agent(request), kind, apply=apply)
-        context = self.context(user, subresource=info.subresource, dry_run=options.dry_run)
-        change = Change(
-            resource, namespace, info.name, user, options, context, info.subresource, warnings, apply=apply, kind=kind
-        )
-        if patching:
-            transform = transform_of(self, change, request.body, media)
-            return await self.writer.update(change, transform)
-        value, duplicates = bodies.parse(request.body, media)
-        obj = bodies.decode_object(value, resource, options.validation, duplicates, warnings)
-        first = [obj]
-
-        def replaced(_present: Object | None) -> Object:
-            # The first attempt may have it, further ones need it as it was sent.
-            return first.pop() if first else bodies.decode_object(value, resource, "Ignore", [], [])
-
-        return await self.writer.update(change, replaced, replace=True)
-
-    async def _delete(
-        self,
-        request: Request,
-        info: RequestInfo,
-        resource: ResourceType,
-        namespace: str,
-        user: User,
-        form: Form,
-    ) -> Response:
-        sent = self._delete_body(request)
-        options = delete_options(request.params, sent)
-        context = self.context(user, dry_run=options.dry_run)
-        left = await self.deleter.delete(resource, namespace, info.name, options, user, context, sent)
-        if not left.gone or (resource.group, resource.plural) in RETURNED:
-            return self.reads.shaped(resource, left.obj, form)
-        status: Object = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Success",
-            "details": _details(resource, left.obj),
-        }
-        return present(status, form if not form.shape else Form(form.media))
-
-    async def _delete_all(
-        self,
-        request: Request,
-        info: RequestInfo,
-        resource: ResourceType,
-        namespace: str,
-        user: User,
-        form: Form,
-    ) -> Response:
-        sent = self._delete_body(request)
-        options = delete_options(request.params, sent)
-        selection = list_options(request.params)
-        self.reads.check_fields(resource, selection)
-        context = self.context(user, dry_run=options.dry_run)
-        deleted: list[Object] = []
-        for item in self.reads.items(resource, namespace, selection):
-            try:
-                left = await self.deleter.delete(resource, item.namespace, item.name, options, user, context, sent)
-            except APIError as problem:
-                if problem.reason == "NotFound":
-                    continue
-                raise
-            deleted.append(left.obj)
-        if resource.definition is None:
-            for obj in deleted:
-                obj.pop("kind", None)
-                obj.pop("apiVersion", None)
-        body: Object = {
-            "kind": resource.list_kind,
-            "apiVersion": resource.api_version,
-            "metadata": {"resourceVersion": str(self.storage.revision)},
-            "items": deleted,
-        }
-        return present(body, form if not form.shape else Form(form.media))
-
-    def _delete_body(self, request: Request) -> Object:
-        if not request.body.strip():
-            return {}
-        value, _ = bodies.parse(request.body, bodies.media_type(request.headers.get("Content-Type")))
-        if not isinstance(value, dict):
-            raise bad_request("the body of a delete must be DeleteOptions")
-        found = cast(Object, value)
-        kind = found.get("kind")
-        if kind not in (None, "", "DeleteOptions"):
-            raise bad_request(f"cannot delete with a body of kind {kind}: expected DeleteOptions")
-        return {key: item for key, item in found.items() if key not in ("kind", "apiVersion")}
-
-    # Sub-resources.
-
-    async def _door(
-        self,
-        request: Request,
-        info: RequestInfo,
-        resource: ResourceType,
-        door: Subresource,
-        namespace: str,
-        user: User,
-        warnings: list[str],
-    ) -> Response:
-        if info.verb not in door.verbs:
-            raise method_not_supported(resource.group, f"{resource.plural}/{info.subresource}", info.verb)
-        form = self._form(request, resource)
-        if door.handler is None and info.subresource != "scale":
-            if info.verb == "get":
-                return self.reads.get(resource, namespace, info.name, form, "")
-            outcome = await self._update(request, info, resource, namespace, user, warnings)
-            return self._answer(resource, outcome, form)
-        context = self.context(user, subresource=info.subresource, dry_run="dryRun" in request.params)
-        body: Object | None = None
-        if request.body.strip() and info.verb == "create":
-            value, _ = bodies.parse(request.body, bodies.media_type(request.headers.get("Content-Type")))
-            if not isinstance(value, dict):
-                raise bad_request("the body of the request is no object")
-            body = cast(Object, value)
-        call = self._call(request, info, resource, namespace, user, body, context, warnings)
-        made = await (serve_scale(call) if door.handler is None else door.handler(call))
-        if isinstance(made, Response):
-            return made
-        return present(made, Form(form.media), 201 if info.verb == "create" else 200)
-
-    def _call(
-        self,
-        request: Request,
-        info: RequestInfo,
-        resource: ResourceType,
-        namespace: str,
-        user: User,
-        body: Object | None,
-        context: WriteContext,
-        warnings: list[str],
-    ) -> Call:
-        return Call(
-            self,
-            request,
-            user,
-            resource,
-            info.verb,
-            namespace,
-            info.name,
-            info.subresource,
-            body,
-            dict(request.params.pairs),
-            context.dry_run,
-            self.reader,
-            context,
-            info.rest,
-            warnings,
-        )
 
     # What other rooms ask.
 
@@ -418,12 +178,12 @@ class APIServer:
                 raise ValueError(found.mismatch)
         resource.strategy.default(obj)
 
-    def finished(self, resource: ResourceType, obj: Object) -> bool:
-        """Whether an object that is being deleted has nothing left that holds it."""
-        metadata = meta(obj)
-        if metadata.get("deletionTimestamp") is None or metadata.get("finalizers"):
+    def finished(self, resource: ResourceType, obj: Object, old: Object) -> bool:
+        """Whether an object that was being deleted before this write has nothing left that holds it."""
+        before = meta(old)
+        if before.get("deletionTimestamp") is None or meta(obj).get("finalizers"):
             return False
-        return not metadata.get("deletionGracePeriodSeconds") and not self.holds(resource, obj)
+        return not before.get("deletionGracePeriodSeconds") and not self.holds(resource, obj)
 
     def holds(self, resource: ResourceType, obj: Object) -> bool:
         """Whether a kind's own finalizers hold an object (Namespaces have theirs in the spec)."""
@@ -446,18 +206,6 @@ class APIServer:
         elif event.type == "DELETED" and "." in group:
             self.definitions.gone(event)
 
-    # Parts.
-
-    def _form(self, request: Request, resource: ResourceType, *, watch: bool = False) -> Form:
-        form = form_of(request.headers.get("Accept") or "", custom=resource.definition is not None, watch=watch)
-        if isinstance(form, APIError):
-            raise form
-        return form
-
-    def _answer(self, resource: ResourceType, outcome: Outcome, form: Form) -> Response:
-        status = 201 if outcome.created else 200
-        return self.reads.shaped(resource, outcome.obj, form, "", status)
-
 
 def _record(entry: Entry, response: Response) -> None:
     """The end of a request in the audit log; bodies only where they are wanted or tell a name."""
@@ -472,20 +220,6 @@ def _record(entry: Entry, response: Response) -> None:
         if isinstance(body, dict) and response.status == 201:
             entry.named(name_of(cast(Object, body)))
     entry.complete(response.status, body if isinstance(body, dict) else None)
-
-
-def _agent(request: Request) -> str:
-    agent = request.headers.get("User-Agent") or ""
-    return agent.partition("/")[0][:128] or "unknown"
-
-
-def _details(resource: ResourceType, obj: Object) -> Object:
-    details: Object = {"name": name_of(obj)}
-    if resource.group:
-        details["group"] = resource.group
-    details["kind"] = resource.plural
-    details["uid"] = meta(obj).get("uid")
-    return details
 
 
 def _warned(response: Response, warnings: Iterable[str]) -> Response:

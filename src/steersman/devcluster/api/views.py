@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Final, cast
 
 import msgspec
@@ -24,9 +25,12 @@ def _as_stored(resource: ResourceType) -> bool:
 
 def object_of(resource: ResourceType, item: Item) -> Object:
     """The object in the version of `resource`, for the caller to keep."""
-    obj = item.object()
     if _as_stored(resource):
-        return obj
+        return item.object()
+    obj = item.object()
+    if resource.converts and item.derived is not None and (kept := item.derived.get((resource, "converted"))):
+        obj = copy.deepcopy(kept)
+        obj["metadata"]["resourceVersion"] = str(item.revision)
     converted = resource.strategy.from_storage(obj)
     return _in_order(resource, converted)
 

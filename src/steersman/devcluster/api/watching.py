@@ -1,0 +1,208 @@
+"""Watches: told of events synchronously while they happen, read in chunks of all that has come meanwhile.
+
+A watch never waits inside a write, and a watcher that reads too slowly is let go rather than kept in memory. Frames
+of plain JSON are made once for each version of an object and shared by all watches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from steersman.devcluster.api.messages import encode
+from steersman.devcluster.api.negotiate import PROTOBUF, Form
+from steersman.devcluster.api.options import ListOptions
+from steersman.devcluster.api.resources import ResourceType
+from steersman.devcluster.api.tables import metadata_for, table_of
+from steersman.devcluster.api.views import body_of, object_of, partial
+from steersman.devcluster.errors import expired
+from steersman.devcluster.objects import Object
+from steersman.devcluster.storage import Compacted, Event, Item
+
+if TYPE_CHECKING:
+    from steersman.devcluster.api.server import APIServer
+
+__all__ = ["Watch"]
+
+_SLOW: Final = 10_000
+"""Events that may wait for a watcher; one that falls further behind is let go."""
+_BOOKMARK_EVERY: Final = 60.0
+_SHORTEST, _LONGEST = 1800.0, 3600.0
+
+
+class Watch:
+    """One watch: told of events synchronously, read in chunks of all that has come meanwhile."""
+
+    def __init__(
+        self,
+        server: APIServer,
+        resource: ResourceType,
+        namespace: str,
+        options: ListOptions,
+        form: Form,
+        include: str,
+        matches: Callable[[Item], bool] | None,
+    ) -> None:
+        self._server = server
+        self._resource = resource
+        self._namespace = namespace
+        self._options = options
+        self._form = form
+        self._include = include or "Metadata"
+        self._matches = matches
+        self._frames: list[bytes] = []
+        self._waiter: asyncio.Future[None] | None = None
+        self._later: asyncio.TimerHandle | None = None
+        self._ended = False
+        self._first_row = True
+        self._revision = 0
+        self.protobuf = (
+            form.media == PROTOBUF and resource.definition is None and form.shape in ("", "PartialObjectMetadata")
+        )
+        self._plain = form.plain or (form.media == PROTOBUF and not self.protobuf and not form.shape)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """What to send, as it comes."""
+        loop = asyncio.get_running_loop()
+        server, options = self._server, self._options
+        seconds = options.timeout or server.random.uniform(_SHORTEST, _LONGEST)
+        end = loop.call_later(seconds, self._end)
+        stop = self._begin()
+        if options.bookmarks and not self._ended:
+            self._later = loop.call_later(_BOOKMARK_EVERY, self._bookmark_again, loop)
+        server.watches.add(self)
+        try:
+            while True:
+                if self._frames:
+                    data = self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
+                    self._frames.clear()
+                    yield data
+                elif self._ended:
+                    return
+                else:
+                    self._waiter = loop.create_future()
+                    try:
+                        await self._waiter
+                    finally:
+                        self._waiter = None
+        finally:
+            stop()
+            server.watches.discard(self)
+            end.cancel()
+            if self._later is not None:
+                self._later.cancel()
+
+    def end(self) -> None:
+        """The server stops."""
+        self._end()
+
+    def _begin(self) -> Callable[[], None]:
+        server, resource, options = self._server, self._resource, self._options
+        storage = server.storage
+        version = options.version
+        self._revision = storage.revision
+        initial = options.initial if options.initial is not None else version in ("", "0")
+        if version not in ("", "0") and not initial:
+            since = int(version)
+            try:
+                events = storage.since(resource.stored_at, since)
+            except Compacted as problem:
+                error = expired(f"too old resource version: {since} ({problem.oldest})")
+                self._frames.append(self._frame("ERROR", error.status))
+                self._ended = True
+                return lambda: None
+            for event in events:
+                self._take(event)
+        elif initial:
+            for item in storage.items(resource.stored_at, self._namespace):
+                if self._matches is None or self._matches(item):
+                    self._add("ADDED", item)
+            if options.initial:
+                self._frames.append(self._bookmark({"k8s.io/initial-events-end": "true"}))
+        stops = [storage.watch(resource.stored_at, self._take)]
+        return lambda: [stop() for stop in stops] and None
+
+    def _take(self, event: Event) -> None:
+        item = event.item
+        self._revision = item.revision
+        if self._ended or (self._namespace and item.namespace != self._namespace):
+            return
+        matches = self._matches
+        if matches is None:
+            self._add(event.type, item)
+        else:
+            before = event.before is not None and matches(event.before)
+            now = event.type != "DELETED" and matches(item)
+            if now:
+                self._add("MODIFIED" if before else "ADDED", item)
+            elif before and event.type == "DELETED":
+                self._add("DELETED", item)
+            elif before and event.before is not None:
+                obj = event.before.object()
+                obj["metadata"]["resourceVersion"] = str(item.revision)
+                left = Item(item.namespace, item.name, item.revision, encode(obj))
+                self._add("DELETED", left)
+        if len(self._frames) > _SLOW:
+            self._frames.clear()
+            self._end()
+        self._wake()
+
+    def _add(self, type: str, item: Item) -> None:
+        resource = self._resource
+        if not self._plain:
+            self._frames.append(self._frame(type, object_of(resource, item), item))
+            return
+        known = item.derived
+        if known is None:
+            known = item.derived = {}
+        frame = known.get((resource, type))
+        if frame is None:
+            frame = b'{"type":"%s","object":%s}\n' % (type.encode(), body_of(resource, item))
+            known[resource, type] = frame
+        self._frames.append(frame)
+
+    def _frame(self, type: str, obj: Object, item: Item | None = None) -> bytes:
+        if item is not None and self._form.shape == "Table":
+            table = table_of(
+                self._resource, [obj], metadata_for(obj), self._server.now(), self._include, columns=self._first_row
+            )
+            self._first_row = False
+            obj = table
+        elif item is not None and self._form.shape:
+            obj = partial(obj)
+        if self.protobuf:
+            from steersman.devcluster.protobuf import frame
+
+            return frame(type, obj)
+        return encode({"type": type, "object": obj}) + b"\n"
+
+    def _bookmark(self, annotations: dict[str, str] | None = None) -> bytes:
+        resource = self._resource
+        metadata: Object = {"resourceVersion": str(self._revision), "creationTimestamp": None}
+        if annotations:
+            metadata["annotations"] = annotations
+        obj: Any = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        if self._form.shape == "Table":
+            obj = {
+                **table_of(resource, [], {"resourceVersion": str(self._revision)}, 0, "None", columns=self._first_row)
+            }
+            obj["rows"] = [{"cells": [], "object": partial({"metadata": metadata})}]
+            obj["columnDefinitions"] = None
+        elif self._form.shape:
+            obj = partial(obj)
+        return self._frame("BOOKMARK", obj)
+
+    def _bookmark_again(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._revision = self._server.storage.revision
+        self._frames.append(self._bookmark())
+        self._wake()
+        self._later = loop.call_later(_BOOKMARK_EVERY, self._bookmark_again, loop)
+
+    def _end(self) -> None:
+        self._ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
