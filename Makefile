@@ -20,8 +20,8 @@ $(READY): pyproject.toml requirements/dev.txt
 	@$(PYTHON) hack/setup.py $(VENV)
 	@touch $@
 
-demo: $(READY) controlplane ## Run HelloApp on a real control plane and watch it follow
-	@$(BIN)/python operators/helloapp/demo.py
+demo: $(READY) ## Run HelloApp on the embedded cluster and watch it follow (ARGS=--real: on a real control plane)
+	@$(BIN)/python operators/helloapp/demo.py $(ARGS)
 
 test: $(READY) ## Run the tests (those that need a real control plane run where one is built)
 	@$(TEST)

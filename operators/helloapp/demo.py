@@ -1,30 +1,118 @@
-"""Runs HelloApp on a real control plane and shows how the world follows: `make demo`.
+"""Runs HelloApp on a cluster of its own and shows how the world follows: `make demo`.
 
-Starts etcd, kube-apiserver, kube-controller-manager and kube-scheduler on loopback, installs the CRD, runs
-`steersman run helloapp:operator` as a process of its own, and then does what a user would do with kubectl: apply,
-scale, delete the Deployment, scale it by hand. Ends by itself with a one-line verdict; exit code 0 means that
-everything followed.
+Starts the embedded cluster in this process, installs the CRD, runs `steersman run helloapp:operator` as a process of
+its own, and then does what users do: apply, scale, kill a Pod, delete the Deployment, scale it by hand, delete it all.
+Needs nothing but Python. `--real` does the same on a real kube-apiserver with its own controllers. Ends by itself with
+a one-line verdict; exit code 0 means that everything followed.
 """
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from helloapp.api import HelloApp
+from rich.console import Console, Group
 from rich.live import Live
+from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
 
-from steersman.testing.controlplane import BinariesNotFoundError, ControlPlane
+from steersman.client import Client
+from steersman.devcluster.loading import load
+from steersman.devcluster.manifests import read
+from steersman.k8s import Deployment, Pod, ReplicaSet
+from steersman.models import MergePatch
+from steersman.telemetry.log import configure
+from steersman.testing.controlplane_cluster import Cluster
 
 HERE = Path(__file__).resolve().parent
-DEADLINE = 60.0
+NAME = "helloapp-sample"
+DEADLINE = 30.0
 """Seconds that each step may take."""
+SETTLED = 0.4
+"""Seconds that a person is given to see what a step has led to."""
+
+
+@dataclass(frozen=True)
+class World:
+    """What the API server knows of the demo's objects at one moment."""
+
+    apps: tuple[HelloApp, ...] = ()
+    deployments: tuple[Deployment, ...] = ()
+    replica_sets: tuple[ReplicaSet, ...] = ()
+    pods: tuple[Pod, ...] = ()
+
+    @classmethod
+    async def look(cls, client: Client) -> World:
+        kinds = (HelloApp, Deployment, ReplicaSet, Pod)
+        pages = await asyncio.gather(*(client.list(kind, namespace="default") for kind in kinds))
+        return cls(*(tuple(page.items) for page in pages))
+
+    @property
+    def deployment_uid(self) -> str:
+        return self.deployments[0].metadata.uid or "" if self.deployments else ""
+
+    @property
+    def empty(self) -> bool:
+        return not (self.apps or self.deployments or self.replica_sets or self.pods)
+
+    def settled(self, size: int) -> bool:
+        """Whether all four kinds agree on `size`, and the status says so."""
+        if len(self.apps) != 1 or len(self.deployments) != 1:
+            return False
+        app, deployment = self.apps[0], self.deployments[0]
+        return (
+            app.spec.size == deployment.spec.replicas == app.status.ready_replicas == len(self.pods) == size
+            and not any(pod.metadata.deletion_timestamp for pod in self.pods)
+            and app.status.pods == tuple(sorted(pod.metadata.name for pod in self.pods))
+            and any(c.type == "Ready" and c.status == "True" for c in app.status.conditions)
+        )
+
+
+@dataclass
+class User:
+    """Who does things to the cluster, and remembers what must not be seen again."""
+
+    client: Client
+    gone: set[str] = field(default_factory=set[str])
+
+    async def apply(self, *paths: Path) -> None:
+        manifests, problems = read(paths)
+        failed = [str(problem) for problem in problems]
+        async for outcome in load(self.client, manifests):
+            if outcome.action == "failed":
+                failed.append(f"{outcome.reference}: {outcome.error}")
+        if failed:
+            raise RuntimeError("; ".join(failed))
+
+    async def size(self, size: int) -> None:
+        await self.client.patch(HelloApp, NAME, MergePatch({"spec": {"size": size}}), "default")
+
+    async def scale_by_hand(self, replicas: int) -> None:
+        await self.client.patch(Deployment, NAME, MergePatch({"spec": {"replicas": replicas}}), "default")
+
+    async def delete_deployment(self) -> None:
+        deployment = await self.client.get(Deployment, NAME, "default")
+        self.gone.add(deployment.metadata.uid or "")
+        await self.client.delete(deployment)
+
+    async def kill_pod(self) -> None:
+        pod = (await self.client.list(Pod, namespace="default")).items[0]
+        self.gone.add(pod.metadata.name)
+        await self.client.delete(pod)
+
+    async def delete_app(self) -> None:
+        await self.client.delete(HelloApp, NAME, "default")
 
 
 @dataclass(frozen=True)
@@ -32,158 +120,168 @@ class Step:
     """Something a user does, and how to see that the operator has answered."""
 
     title: str
-    act: Callable[[ControlPlane], object]
-    done: Callable[[World], bool]
+    act: Callable[[User], Awaitable[object]]
+    done: Callable[[World, User], bool]
 
 
-@dataclass(frozen=True)
-class World:
-    """What the API server knows of the demo's objects at one moment."""
-
-    app: dict[str, Any]
-    deployment: dict[str, Any]
-    deployment_uid: str
-    pods: tuple[tuple[str, str], ...]
-
-    @classmethod
-    def look(cls, plane: ControlPlane) -> World:
-        apps = plane.call("GET", "/apis/apps.anupam.com/v1/namespaces/default/helloapps")["items"]
-        deployments = plane.call("GET", "/apis/apps/v1/namespaces/default/deployments")["items"]
-        pods = plane.call("GET", "/api/v1/namespaces/default/pods")["items"]
-        return cls(
-            app=apps[0] if apps else {},
-            deployment=deployments[0] if deployments else {},
-            deployment_uid=deployments[0]["metadata"]["uid"] if deployments else "",
-            pods=tuple(
-                (p["metadata"]["name"], "Terminating" if "deletionTimestamp" in p["metadata"] else p["status"]["phase"])
-                for p in pods
-            ),
-        )
-
-    @property
-    def wanted(self) -> int | None:
-        return self.app.get("spec", {}).get("size")
-
-    @property
-    def replicas(self) -> int | None:
-        return self.deployment.get("spec", {}).get("replicas")
-
-    @property
-    def ready(self) -> int | None:
-        return self.app.get("status", {}).get("readyReplicas")
-
-    def settled(self, size: int) -> bool:
-        status = self.app.get("status", {})
-        return (
-            (self.wanted, self.replicas, self.ready, len(self.pods)) == (size, size, size, size)
-            and status.get("pods", []) == sorted(name for name, _ in self.pods)
-            and any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", []))
-        )
+STORY: Sequence[Step] = (
+    Step(
+        "apply the sample: a Deployment, a ReplicaSet and a Pod appear",
+        lambda user: user.apply(HERE / "config/samples"),
+        lambda world, _: world.settled(1),
+    ),
+    Step("scale up to 3", lambda user: user.size(3), lambda world, _: world.settled(3)),
+    Step(
+        "kill a Pod: it is replaced",
+        User.kill_pod,
+        lambda world, user: world.settled(3) and not user.gone & {p.metadata.name for p in world.pods},
+    ),
+    Step(
+        "delete the Deployment: it comes back",
+        User.delete_deployment,
+        lambda world, user: world.settled(3) and world.deployment_uid not in user.gone,
+    ),
+    Step(
+        "scale the Deployment to 5 by hand: corrected",
+        lambda user: user.scale_by_hand(5),
+        lambda world, _: world.settled(3) and (world.deployments[0].metadata.generation or 0) >= 3,
+    ),
+    Step("scale down to 1", lambda user: user.size(1), lambda world, _: world.settled(1)),
+    Step("delete the HelloApp: everything goes with it", User.delete_app, lambda world, _: world.empty),
+)
 
 
-def draw(world: World, steps: list[tuple[str, str]]) -> Table:
-    """One frame: the objects to the right of the story so far."""
-    story = "\n".join(f"{mark} {title}" for mark, title in steps)
-    objects = Table.grid(padding=(0, 2))
-    objects.add_row("[bold]HelloApp[/]", f"size {world.wanted}, status.readyReplicas {world.ready}")
-    objects.add_row("[bold]Deployment[/]", f"replicas {world.replicas}" if world.deployment else "[red]absent[/]")
-    for name, phase in world.pods:
-        objects.add_row("[bold]Pod[/]", f"{name} [{'green' if phase == 'Running' else 'yellow'}]{phase}[/]")
-    frame = Table(title="HelloApp on a real control plane", expand=True)
-    frame.add_column("what happens", ratio=1)
-    frame.add_column("what the cluster says", ratio=1)
-    frame.add_row(story, objects)
+def draw(world: World, told: Sequence[str], title: str) -> Table:
+    """One frame: the story so far, and beside it what the cluster says."""
+    frame = Table.grid(expand=True)
+    frame.add_column(ratio=1)
+    frame.add_column(ratio=1)
+    story = Panel(Text.from_markup("\n".join(told)), title="what happens", height=16)
+    frame.add_row(story, Panel(Group(*_trees(world)), title=title, height=16))
     return frame
 
 
-def story() -> list[Step]:
-    patch = ["patch", "helloapp", "helloapp-sample", "--type=merge", "-p"]
-    deleted: list[str] = []
+def _trees(world: World) -> Iterator[Any]:
+    """The objects as they own each other."""
+    everything = (*world.deployments, *world.replica_sets, *world.pods)
+    living = {obj.metadata.uid for obj in (*world.apps, *everything)}
 
-    def delete_deployment(plane: ControlPlane) -> None:
-        deleted.append(World.look(plane).deployment_uid)
-        plane.kubectl("delete", "deployment", "helloapp-sample", "--wait=false")
+    def grow(tree: Tree, uid: str | None) -> None:
+        for child in everything:
+            if any(owner.uid == uid for owner in child.metadata.owner_references):
+                grow(tree.add(_line(child)), child.metadata.uid)
 
-    return [
-        Step(
-            "kubectl apply -f helloapp.yaml",
-            lambda p: p.kubectl("apply", "-f", str(HERE / "config/samples/helloapp.yaml")),
-            lambda w: w.settled(1),
-        ),
-        Step("scale up: size 3", lambda p: p.kubectl(*patch, '{"spec":{"size":3}}'), lambda w: w.settled(3)),
-        Step(
-            "kubectl delete deployment: it returns",
-            delete_deployment,
-            lambda w: w.settled(3) and w.deployment_uid not in (*deleted, ""),
-        ),
-        Step(
-            "kubectl scale deployment --replicas=5: corrected",
-            lambda p: p.kubectl("scale", "deployment", "helloapp-sample", "--replicas=5"),
-            lambda w: w.settled(3) and w.deployment["metadata"]["generation"] >= 3,
-        ),
-        Step("scale down: size 1", lambda p: p.kubectl(*patch, '{"spec":{"size":1}}'), lambda w: w.settled(1)),
-    ]
+    for root in (*world.apps, *everything):
+        if not any(owner.uid in living for owner in root.metadata.owner_references):
+            tree = Tree(_line(root), guide_style="dim")
+            grow(tree, root.metadata.uid)
+            yield tree
+    if world.empty:
+        yield Text("nothing", style="dim")
 
 
-def run(console: Console) -> bool:
-    with console.status("starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler"):
+def _line(obj: Any) -> str:
+    match obj:
+        case HelloApp():
+            said = f"size {obj.spec.size}, [cyan]status.readyReplicas {obj.status.ready_replicas}[/]"
+        case Pod():
+            ready = any(c.type == "Ready" and c.status == "True" for c in (obj.status and obj.status.conditions) or ())
+            said = "[green]Ready[/]" if ready else f"[yellow]{(obj.status and obj.status.phase) or 'Pending'}[/]"
+        case _:
+            said = f"{(obj.status and obj.status.ready_replicas) or 0}/{obj.spec.replicas} ready"
+    if obj.metadata.deletion_timestamp:
+        said = "[red]Terminating[/]"
+    return f"[bold]{type(obj).__name__}[/] {obj.metadata.name}  {said}"
+
+
+def start(real: bool) -> tuple[Cluster, str]:
+    """The cluster to run on, and what it is called."""
+    if real:
+        from steersman.testing.controlplane import ControlPlane
+
         plane = ControlPlane.start(ready_after=0.3)
-    with plane:
         plane.add_node("node-1")
-        plane.kubectl("apply", "-f", str(HERE / "config/crd"))
-        plane.kubectl("wait", "--for=condition=Established", "crd/helloapps.apps.anupam.com", "--timeout=30s")
-        log = plane.directory / "operator.log"
-        command = [sys.executable, "-m", "steersman", "run", "helloapp:operator", "--kubeconfig", str(plane.kubeconfig)]
-        command += ["--metrics-bind-address=0", "--health-probe-bind-address=0", "--no-leader-elect"]
-        with log.open("wb") as out, subprocess.Popen(command, cwd=HERE, stdout=out, stderr=out) as operator:
+        return plane, "the real control plane"
+    from steersman.testing.embedded import EmbeddedCluster
+
+    configure(level="error")
+    return EmbeddedCluster.start(ready_after=0.3), "the embedded cluster"
+
+
+@contextmanager
+def operator(kubeconfig: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`steersman run helloapp:operator` for the time of a block."""
+    command = [sys.executable, "-m", "steersman", "run", "helloapp:operator", "--kubeconfig", str(kubeconfig)]
+    command += ["--metrics-bind-address=0", "--health-probe-bind-address=0", "--no-leader-elect"]
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, cwd=HERE, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        try:
+            yield process
+        finally:
+            process.terminate()
             try:
-                done = tell(plane, operator, console)
-            finally:
-                operator.terminate()
-                if operator.wait(30) != 0:
-                    console.print(f"[yellow]the operator ended with {operator.returncode}[/]")
-            if not done:
-                console.print(log.read_text()[-4000:], markup=False, highlight=False)
-            return done
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
-def tell(plane: ControlPlane, operator: subprocess.Popen[bytes], console: Console) -> bool:
-    told: list[tuple[str, str]] = []
-    with Live(console=console, refresh_per_second=10, transient=False) as live:
-        for step in story():
-            told.append(("[yellow]▶[/]", step.title))
-            step.act(plane)
-            started = time.monotonic()
-            while True:
-                world = World.look(plane)
-                took = time.monotonic() - started
-                if step.done(world):
-                    told[-1] = ("[green]✔[/]", f"{step.title} [dim]{took:.1f} s[/]")
-                    live.update(draw(world, told))
-                    break
-                live.update(draw(world, told))
-                if took > DEADLINE or operator.poll() is not None:
-                    told[-1] = ("[red]✘[/]", step.title)
-                    live.update(draw(world, told))
-                    return False
-                time.sleep(0.1)
+async def tell(cluster: Cluster, title: str, console: Console) -> bool:
+    """Install, run, and go through the story; returns whether everything followed."""
+    log = cluster.directory / "operator.log"
+    async with Client(cluster.config) as client:
+        user = User(client)
+        await user.apply(HERE / "config/crd")
+        with operator(cluster.kubeconfig, log) as process:
+            told: list[str] = []
+            world = World()
+            with Live(console=console, refresh_per_second=12, transient=not console.is_terminal) as live:
+                for step in STORY:
+                    started = time.monotonic()
+                    await step.act(user)
+                    while True:
+                        took = time.monotonic() - started
+                        world = await World.look(client)
+                        live.update(draw(world, [*told, f"[yellow]▶[/] {step.title}"], title))
+                        if step.done(world, user):
+                            break
+                        if took > DEADLINE or process.poll() is not None:
+                            live.update(draw(world, [*told, f"[red]✘[/] {step.title}"], title))
+                            live.stop()
+                            why = "the operator has ended" if process.poll() is not None else f"not after {took:.0f} s"
+                            console.print(f"[red]✘[/] {step.title}: {why}. The operator's log ends with:")
+                            console.print(log.read_text()[-3000:], markup=False, highlight=False)
+                            return False
+                        await asyncio.sleep(0.08)
+                    told.append(f"[green]✔[/] {step.title} [dim]{took:.1f} s[/]")
+                    live.update(draw(world, told, title))
+                    if console.is_terminal:
+                        await asyncio.sleep(SETTLED)
+                    else:
+                        console.print(told[-1])
     return True
 
 
 def main() -> int:
-    console = Console()
+    parser = argparse.ArgumentParser(description="Run HelloApp on a cluster of its own and show how the world follows.")
+    parser.add_argument("--real", action="store_true", help="on a real control plane (make controlplane builds it)")
+    real = bool(parser.parse_args().real)
+    console = Console(highlight=False)
     started = time.monotonic()
     try:
-        done = run(console)
-    except BinariesNotFoundError as problem:
-        console.print(f"[red]✘[/] {problem}")
-        return 1
+        with console.status("starting a cluster"):
+            cluster, title = start(real)
+        with closing(cluster):
+            done = asyncio.run(tell(cluster, f"what {title} says", console))
     except KeyboardInterrupt:
         console.print("stopped")
         return 130
+    except Exception as problem:  # noqa: BLE001 - a demo ends with a sentence
+        console.print(f"[red]✘ HelloApp could not be shown:[/] {problem}", markup=True)
+        return 1
     took = f"{time.monotonic() - started:.0f} s"
     console.print(
-        f"[green]✔ HelloApp followed every change[/] in {took}"
+        f"[green]✔ HelloApp followed every change on {title}[/] in {took}"
         if done
         else f"[red]✘ HelloApp did not follow[/] ({took})"
     )
