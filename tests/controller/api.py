@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from steersman.client.errors import Conflict, Invalid, NotFound
+from steersman.client.hooks import WriteOutcome
 from steersman.client.status import Status, StatusDetails
 from steersman.models import Key, from_dict, to_dict, view_of
 from steersman.models.patches import JsonPatch, MergePatch, PatchError
@@ -107,6 +108,8 @@ class Api:
         meta = after["metadata"]
         if meta.get("deletionTimestamp") and not meta.get("finalizers"):
             del self.objects[name]
+        if want == "version":
+            return WriteOutcome(meta.get("uid", ""), meta["resourceVersion"])
         return from_dict(view_of(kind).type, after)
 
 

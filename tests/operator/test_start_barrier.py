@@ -52,5 +52,5 @@ async def test_a_reconcile_waits_for_its_own_object_and_for_the_kinds_that_it_ma
     handler = Handler(lambda obj: None, True, True, False, Place("app.py", 1, "reconcile"))
     declaration = ControllerDeclaration("app", OWN, handler, **declared)
     reconciler = Reconciler(declaration, (), cast(Any, runtime), cast(Any, None))
-    assert await reconciler(Request(WEB)) is None
+    assert await reconciler.reconcile(Request(WEB)) is None
     assert runtime.waited == waited

@@ -259,13 +259,12 @@ class Shell:
             async for chunk in chunks:
                 watchdog.heard()
                 run_dry = watchdog.last - asked > DRY
-                if whole := splitter.feed(chunk):
-                    lines = whole.split(b"\n")
+                if lines := splitter.feed(chunk):
                     left = await self._take_in(lines)
                     if left is not None:
                         return left
                     pace.took_in(len(lines), watchdog.last)
-                    taken += len(whole)
+                    taken += len(chunk)
                     if run_dry and pace.crowded and self._may_gather():
                         await asyncio.sleep(GATHER)
                     elif taken > YIELD_EVERY:

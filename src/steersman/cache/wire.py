@@ -112,7 +112,7 @@ _CLOSING, _COMMA = ord("}"), ord(",")
 
 
 class LineSplitter:
-    """Cuts a stream of chunks into runs of whole lines, on `\\n` and nothing else (W8).
+    """Cuts a stream of chunks into whole lines, on `\\n` and nothing else (W8).
 
     U+0085, U+2028 and `\\r` are ordinary characters inside JSON strings. A line may be as long as `limit` bytes;
     chunks of a long line are joined once, when its end arrives.
@@ -125,24 +125,23 @@ class LineSplitter:
         self._held = 0
         self._limit = limit
 
-    def feed(self, chunk: bytes) -> bytes:
-        """The whole lines that `chunk` completes, without the last newline; `b""` when it completes none."""
-        cut = chunk.rfind(b"\n")
-        if cut < 0:
-            self._held += len(chunk)
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The whole lines that `chunk` completes, without their newlines; none when it completes none."""
+        lines = chunk.split(b"\n")
+        rest = lines.pop()
+        if not lines:
+            self._held += len(rest)
             if self._held > self._limit:
                 raise Malformed(f"a line of the watch stream is longer than {self._limit} bytes")
-            self._parts.append(chunk)
-            return b""
-        whole = chunk[:cut]
+            self._parts.append(rest)
+            return lines
         if self._parts:
-            whole = b"".join((*self._parts, whole))
+            lines[0] = b"".join((*self._parts, lines[0]))
             self._parts.clear()
-        rest = chunk[cut + 1 :]
         self._held = len(rest)
         if rest:
             self._parts.append(rest)
-        return whole
+        return lines
 
 
 def event_of(line: bytes) -> tuple[str, Meta, bytes, bool]:

@@ -275,6 +275,7 @@ class Writes(Verbs):
         force: bool = False,
         timeout: float = 30.0,
     ) -> PartialObjectMetadata: ...
+    @overload
     async def patch(
         self,
         kind: KindLike[Any],
@@ -283,7 +284,22 @@ class Writes(Verbs):
         namespace: str | None = None,
         *,
         subresource: str | None = None,
-        want: Literal["object", "metadata"] = "object",
+        want: Literal["version"],
+        dry_run: bool = False,
+        field_manager: str | None = None,
+        field_validation: FieldValidation | None = None,
+        force: bool = False,
+        timeout: float = 30.0,
+    ) -> WriteOutcome: ...
+    async def patch(
+        self,
+        kind: KindLike[Any],
+        name: str,
+        patch: Patch,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        want: Literal["object", "metadata", "version"] = "object",
         dry_run: bool = False,
         field_manager: str | None = None,
         field_validation: FieldValidation | None = None,
@@ -291,6 +307,8 @@ class Writes(Verbs):
         timeout: float = 30.0,
     ) -> Any:
         """Change an object by a patch; the patch's class says of which kind it is. `force` is for apply patches only.
+
+        `want` is what to read of the answer: the object, its metadata, or no more than its uid and version.
 
         Raises `NotFound`, `Invalid` (also when a JSON patch's `test` fails), `Conflict` (a resourceVersion in the patch
         is not the object's), `UnsupportedMediaType` (a strategic merge patch of a custom resource).
@@ -470,6 +488,9 @@ class Writes(Verbs):
                 idempotent=idempotent,
             )
             data = response.body
+            if want == "version":
+                outcome = outcome_of(data)
+                return outcome
             if want == "metadata":
                 try:
                     answer = read_as(PartialObjectMetadata, data, f"{method} {path}")

@@ -157,7 +157,7 @@ async def write_status(
             patch,
             metadata.namespace or None,
             subresource="status",
-            want="metadata",
+            want="version",
             field_manager=field_manager,
         )
     except NotFound as problem:
@@ -165,7 +165,7 @@ async def write_status(
         if await _exists(client, obj):
             raise NoStatusSubresource(info.kind, info.crd_name) from problem
         return None
-    return Written(status, answer.metadata.resource_version)
+    return Written(status, answer.resource_version)
 
 
 async def patch_status(

@@ -122,12 +122,14 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True):
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """The URL path of the collection, an object or a sub-resource of it, percent-encoded."""
         path = _collection_path(self.group, self.version, self.plural, (namespace or "") if self.namespaced else "")
+        if name is None:
+            return f"{path}/{quote(subresource, safe='/')}" if subresource else path
         # Nearly all names are DNS names, of which every character stands for itself.
-        if name is not None:
-            path = f"{path}/{name if _is_safe(name) else quote(name, safe='')}"
-        if subresource:
-            path = f"{path}/{subresource if _is_safe(subresource) else quote(subresource, safe='/')}"
-        return path
+        if not _is_safe(name):
+            name = quote(name, safe="")
+        if not subresource:
+            return f"{path}/{name}"
+        return f"{path}/{name}/{subresource if _is_safe(subresource) else quote(subresource, safe='/')}"
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.version}.{self.group}" if self.group else f"{self.plural}.{self.version}"

@@ -7,7 +7,7 @@ written; what cannot be read is reported once and left alone until it changes (W
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -33,7 +33,7 @@ log = get_logger("reconcile")
 
 
 class Reconciler:
-    """Reconciles one declared controller's keys; `await reconciler(request)` is what its workers call."""
+    """Reconciles one declared controller's keys; `reconcile` is what its workers call."""
 
     def __init__(
         self,
@@ -56,11 +56,14 @@ class Reconciler:
         self._pool: ThreadPoolExecutor | None = None
         self._undecodable = UNDECODABLE_RECONCILES.labels(declaration.name)
 
-    async def __call__(self, request: Request) -> Result | None:
-        """One reconcile. Raises what the user's function raises."""
+    @property
+    def reconcile(self) -> Callable[[Request], Awaitable[Result | None]]:
+        """One reconcile, with a span where traces are wanted. Raises what the user's function raises."""
+        return self._reconcile if self._runtime.tracing is None else self._traced
+
+    async def _traced(self, request: Request) -> Result | None:
         tracing = self._runtime.tracing
-        if tracing is None:
-            return await self._reconcile(request)
+        assert tracing is not None
         with tracing.reconcile(self.declaration.name, self._view.info.kind, request):
             return await self._reconcile(request)
 

@@ -88,7 +88,7 @@ class Wiring:
         reconciler = Reconciler(declared, finalizers if first is declared else (), runtime, reach)
         controller = Controller(
             declared.name,
-            reconciler,
+            reconciler.reconcile,
             kind=declared.kind.info.kind,
             workers=settings.workers or declared.workers,
             timeout=declared.timeout,
