@@ -124,6 +124,11 @@ class Peer:
         )
         threading.Thread(target=self._read, daemon=True).start()
 
+    @property
+    def pid(self) -> int:
+        """The process, for what the kernel counts."""
+        return self._process.pid
+
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:

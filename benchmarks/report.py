@@ -31,6 +31,17 @@ UNITS = {
     "p99_ms": ("event to reconcile p99", "ms"),
     "server_cpu_us": ("the server's CPU", "µs"),
     "requests_per_update": ("writes per update", ""),
+    "exec_ms": ("wall from exec", "ms"),
+    "start_ms": ("wall from start", "ms"),
+    "start_cpu_ms": ("CPU from start", "ms"),
+    "again_ms": ("wall of a second start", "ms"),
+    "per_s": ("per second", ""),
+    "per_cpu_s": ("per second of CPU", ""),
+    **{f"{verb}_{at}_ms": (f"{verb} {at}", "ms") for verb in ("get", "list") for at in ("p50", "p99")},
+    **{f"{verb}_cpu_us": (f"CPU of a {verb}", "µs") for verb in ("get", "list")},
+    **{f"pod_{size}_ms": (f"CPU per Pod, {size}", "ms") for size in ("small", "middle", "large")},
+    **{f"wall_{size}_s": (f"wall, {size}", "s") for size in ("small", "middle", "large")},
+    "growth": ("CPU per Pod, large ÷ small", ""),
 }
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
