@@ -50,6 +50,33 @@ def groups() -> frozenset[str]:
     return frozenset(group["metadata"].get("name", "") for group in facts()["groups"])
 
 
+class _Builtin(ResourceType):
+    """A built-in resource: its strategy and its type are made when somebody asks for them, most never.
+
+    Their places stay empty until then; afterwards they are read as any other's.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, **known: Any) -> ResourceType:
+        made = cls(strategy=cast(Any, None), type=cast(Any, None), **known)
+        object.__delattr__(made, "strategy")
+        object.__delattr__(made, "type")
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        match name:
+            case "strategy":
+                found: Any = strategy_for(self.group, self.version, self.kind)
+            case "type":
+                found = schema.builtin(self.group, self.version, self.kind)
+            case _:
+                raise AttributeError(name)
+        object.__setattr__(self, name, found)
+        return found
+
+
 class Builtins:
     """Registers the built-in kinds with one API server."""
 
@@ -70,7 +97,7 @@ class Builtins:
         handler = self._server.auth.reviews.get((group, plural))
         if (group, plural) == ("", "bindings"):
             handler = pods.bind
-        return ResourceType(
+        return _Builtin.of(
             group=group,
             version=version,
             plural=plural,
@@ -78,8 +105,6 @@ class Builtins:
             kind=kind,
             namespaced=described["scope"] == "Namespaced",
             verbs=verbs,
-            strategy=strategy_for(group, version, kind),
-            type=schema.builtin(group, version, kind),
             short_names=tuple(described.get("shortNames", ())),
             categories=tuple(described.get("categories", ())),
             subresources={door["subresource"]: self._door(plural, door) for door in described.get("subresources", ())},

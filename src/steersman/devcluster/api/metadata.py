@@ -16,6 +16,7 @@ __all__ = [
     "check_name",
     "fill_system_fields",
     "generate_name",
+    "has_version",
     "no_unique_name",
     "place",
     "version_of",
@@ -102,6 +103,12 @@ def version_of(metadata: Object) -> int:
     except ValueError:  # more digits than Python converts
         pass
     raise bad_request(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+
+
+def has_version(metadata: Object) -> bool:
+    """Whether a new object says a resourceVersion; one that is no number is not heard."""
+    text = str(metadata.get("resourceVersion") or "")
+    return text.isascii() and text.isdecimal() and text.strip("0") != ""
 
 
 def version_on_create() -> APIError:

@@ -40,7 +40,7 @@ async def bind(call: Call) -> Response:
     resource = server.registry.find("", "v1", "pods")
     assert resource is not None
     name = call.name or name_of(body)
-    if call.name and name_of(body) and name_of(body) != call.name:
+    if call.name and name_of(body) != call.name:
         raise bad_request("name in URL does not match name in Binding object")
     target = cast(Object, body.get("target") or {})
     problems: list[FieldError] = []
@@ -52,10 +52,12 @@ async def bind(call: Call) -> Response:
         # The real server answers these without a reason, as an error of its own.
         texts = [problem.message for problem in problems]
         raise APIError(500, "", texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
-    agent = (call.request.headers.get("User-Agent") or "").partition("/")[0] or "unknown"
-    options = write_options(call.request.params, agent, "CreateOptions")
+    options = write_options(call.request.params, "", "CreateOptions")
     context = server.context(call.user, subresource="binding", dry_run=options.dry_run)
-    change = Change(resource, call.namespace, name, call.user, options, context, "binding", call.warnings)
+    # A binding has no manager: it goes past the update path on the real server, and past its admission.
+    change = Change(
+        resource, call.namespace, name, call.user, options, context, "binding", call.warnings, tracked=False
+    )
 
     def transform(present: Object | None) -> Object:
         pod = cast(Object, present)
@@ -99,7 +101,7 @@ async def evict(call: Call) -> Response:
     body = call.body or {}
     server = call.server
     resource = call.resource
-    if name_of(body) and name_of(body) != call.name:
+    if name_of(body) != call.name:
         raise bad_request("name in URL does not match name in Eviction object")
     sent = cast(Object, body.get("deleteOptions") or {})
     sent = {key: value for key, value in sent.items() if key not in ("kind", "apiVersion")}
@@ -111,7 +113,7 @@ async def evict(call: Call) -> Response:
     context = server.context(call.user, subresource="eviction", dry_run=options.dry_run or call.dry_run)
     if not _ignores_budgets(pod):
         await _take_from_budget(call, pod, context.now)
-    await server.deleter.delete(resource, call.namespace, call.name, options, call.user, context, sent)
+    await server.deleter.delete(resource, call.namespace, call.name, options, call.user, context)
     return json_response({**_SUCCESS, "code": 201}, 201)
 
 

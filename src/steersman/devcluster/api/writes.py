@@ -125,7 +125,7 @@ class Writer:
             server.admission.validate_now(write)
         change.annotations.update(write.audit_annotations)
         name = str(metadata.get("name") or "")
-        if metas.version_of(metadata):
+        if metas.has_version(metadata):
             raise metas.version_on_create()
         metadata.pop("resourceVersion", None)
         stored = resource.strategy.to_storage(obj)
@@ -315,6 +315,8 @@ class Writer:
     def _precondition(self, change: Change, wanted: str, found: str) -> APIError:
         resource = change.resource
         why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+        key = "/".join(part for part in ("/registry", resource.plural, change.namespace, change.name) if part)
+        why = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
         return conflict(resource.group, resource.plural, change.name, why)
 
     def _write(self, change: Change, operation: str, obj: Object, old: Object | None) -> Write:
