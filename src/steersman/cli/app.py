@@ -13,6 +13,7 @@ import typer
 
 import steersman
 from steersman.cli.cluster import app as cluster
+from steersman.cli.dev import dev as dev_command
 from steersman.cli.errors import explain
 from steersman.cli.run import run as run_command
 
@@ -40,6 +41,7 @@ def root() -> None:
 
 
 app.command("run")(run_command)
+app.command("dev")(dev_command)
 
 
 @app.command()

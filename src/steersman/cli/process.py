@@ -26,11 +26,16 @@ def config_for(settings: Settings) -> Config:
     return load_config(settings.kubeconfig, settings.context)
 
 
-def run_replica(target: str, settings: Settings) -> int:
-    """Load the operator, run it until a signal, and return the exit code. Raises what went wrong."""
+def run_replica(target: str, settings: Settings, prepare: Callable[[Operator], None] | None = None) -> int:
+    """Load the operator, run it until a signal, and return the exit code. Raises what went wrong.
+
+    `prepare` is called with the operator before it runs.
+    """
     configure(level=settings.log_level, format=settings.log_format)
     operator = load_operator(target)
     operator.check()
+    if prepare is not None:
+        prepare(operator)
     config = config_for(settings)
     with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
         return runner.run(_until_signal(operator, config, settings))

@@ -156,7 +156,10 @@ def _taken(name: str, directory: Path) -> str:
     record = _read(directory)
     by = f" (process {record.pid})" if record is not None else ""
     option = "" if name == DEFAULT_NAME else f" {name}"
-    return f"cluster {name!r} runs already{by}: stop it with `steersman cluster stop{option}`, or start another with --name"
+    return (
+        f"cluster {name!r} runs already{by}: stop it with `steersman cluster stop{option}`, "
+        "or start another with --name"
+    )
 
 
 def names() -> list[str]:

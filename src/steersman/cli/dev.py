@@ -1,0 +1,155 @@
+"""`steersman dev`: a cluster, the operator, and what happens between them, from one command."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from steersman.cli.dev_session import Session, Wanted
+
+__all__ = ["dev"]
+
+_CLUSTER = "Cluster"
+_OPERATOR = "Operator"
+
+
+def dev(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:OPERATOR",
+            help="Where the Operator is, for example `helloapp:operator`.",
+            show_default=False,
+        ),
+    ],
+    load: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Manifests to apply beside the project's CRDs: a file or a directory; may be repeated.",
+            exists=True,
+            rich_help_panel=_CLUSTER,
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory to keep the cluster in; in memory without it.", file_okay=False, rich_help_panel=_CLUSTER
+        ),
+    ] = None,
+    nodes: Annotated[int, typer.Option(min=0, max=5000, help="Number of nodes.", rich_help_panel=_CLUSTER)] = 1,
+    node_kind: Annotated[
+        Literal["simulated", "process"], typer.Option(help="What nodes do with Pods.", rich_help_panel=_CLUSTER)
+    ] = "simulated",
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            help="For process nodes: the file that maps images.", exists=True, dir_okay=False, rich_help_panel=_CLUSTER
+        ),
+    ] = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the API; 0 takes a free one.", rich_help_panel=_CLUSTER)
+    ] = 0,
+    name: Annotated[
+        str, typer.Option(help="Name of the cluster, for `steersman cluster`.", rich_help_panel=_CLUSTER)
+    ] = "dev",
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--namespace", "-n", help="Namespace the operator works in; may be repeated.", rich_help_panel=_OPERATOR
+        ),
+    ] = None,
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        typer.Option(help="What the operator logs.", rich_help_panel=_OPERATOR),
+    ] = "info",
+    reload: Annotated[
+        bool,
+        typer.Option(
+            "--reload/--no-reload", help="Restart the operator when its files change.", rich_help_panel=_OPERATOR
+        ),
+    ] = True,
+    live: Annotated[
+        bool | None,
+        typer.Option(
+            "--live/--no-live", help="Show a live view; on a terminal by default, else plain log lines.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:  # fmt: skip
+    """Develop an operator: a cluster of its own, its CRDs, the operator with hot reload, and a view of it all.
+
+    Installs the CustomResourceDefinitions of `config/crd` in the project, runs the operator, and shows its objects
+    with their children, its queues, the last reconciles, Events and the log. kubectl in another terminal works with
+    the kubeconfig that is shown. Ctrl-C ends everything and leaves nothing behind.
+
+    Examples:
+
+        steersman dev helloapp:operator
+
+        steersman dev helloapp:operator --load config/samples
+
+        steersman dev helloapp:operator --no-reload --no-live   # breakpoint() works
+    """
+    from steersman.cli.dev_session import Wanted
+    from steersman.devcluster.cluster import Options
+    from steersman.telemetry.log import configure
+
+    if images is not None and node_kind != "process":
+        raise typer.BadParameter("--images is for --node-kind process: simulated nodes run no containers")
+    configure(level="error")
+    settings: dict[str, Any] = {"log_level": log_level}
+    if namespace:
+        settings["namespaces"] = namespace
+    for field, value in (
+        ("leader_elect", False),
+        ("metrics_bind_address", "0"),
+        ("health_probe_bind_address", "0"),
+        ("shutdown_grace", 5.0),
+    ):
+        if f"STEERSMAN_{field.upper()}" not in os.environ:
+            settings[field] = value
+    wanted = Wanted(
+        target=target,
+        options=Options(data=data, port=port, nodes=nodes, node_kind=node_kind, images=images),
+        name=name,
+        load=tuple(load or ()),
+        reload=reload,
+        live=sys.stdout.isatty() if live is None else live,
+        settings=tuple(settings.items()),
+    )
+    raise SystemExit(asyncio.run(_show(wanted)))
+
+
+async def _show(wanted: Wanted) -> int:
+    from steersman.cli.dev_session import Session
+
+    session = Session(wanted, lambda text: print(text, flush=True))
+    if not wanted.live:
+        return await session.run(ready=lambda: None, draw=lambda: None)
+    return await _live(session)
+
+
+async def _live(session: Session) -> int:
+    from rich.console import Console
+    from rich.live import Live
+
+    from steersman.cli.dev_view import View
+
+    console = Console(highlight=False)
+    view = Live(View(session.scene), console=console, screen=True, auto_refresh=False)
+    try:
+        code = await session.run(ready=view.start, draw=view.refresh)
+    finally:
+        view.stop()
+    if code:
+        for entry in list(session.scene.log)[-15:]:
+            console.print(entry, markup=False)
+    console.print("stopped; the cluster and everything in it are gone" if session.wanted.options.data is None else
+                  f"stopped; the cluster stays in {session.wanted.options.data}")  # fmt: skip
+    return code

@@ -1,0 +1,357 @@
+"""One run of `steersman dev`: a cluster, the CRDs of the project, the operator beside it, and all of it taken down.
+
+The cluster lives in this process. The operator is a child, so that it can be restarted when a file changes, and so
+that nothing it does (a blocked loop, a crash) stops the cluster or the view.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steersman.cli.applying import line as outcome_line
+from steersman.cli.dev_scene import EventLine, Object, Scene, forest, log_line
+from steersman.cli.hosting import started, stop_on_signals
+from steersman.cli.observed import command
+from steersman.devcluster.detached import Record, claim
+from steersman.devcluster.loading import load
+from steersman.devcluster.manifests import read
+from steersman.version import __version__
+
+if TYPE_CHECKING:
+    from steersman.devcluster.cluster import DevCluster, Options
+
+__all__ = ["Session", "Wanted", "project_directory"]
+
+_GRACE = 20.0
+_CHILDREN = (
+    ("apps", "deployments", "Deployment"),
+    ("apps", "statefulsets", "StatefulSet"),
+    ("apps", "daemonsets", "DaemonSet"),
+    ("apps", "replicasets", "ReplicaSet"),
+    ("batch", "cronjobs", "CronJob"),
+    ("batch", "jobs", "Job"),
+    ("", "pods", "Pod"),
+    ("", "services", "Service"),
+    ("", "configmaps", "ConfigMap"),
+    ("", "secrets", "Secret"),
+    ("", "serviceaccounts", "ServiceAccount"),
+    ("", "persistentvolumeclaims", "PersistentVolumeClaim"),
+    ("networking.k8s.io", "ingresses", "Ingress"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked of a session."""
+
+    target: str
+    options: Options
+    name: str
+    load: tuple[Path, ...] = ()
+    reload: bool = True
+    live: bool = True
+    settings: tuple[tuple[str, Any], ...] = ()
+    """Settings of the operator, as `steersman run` has them."""
+
+
+def project_directory(target: str, here: Path) -> Path:
+    """Where `config/crd` is: the current directory, or the one of the module's project above it."""
+    if (here / "config" / "crd").is_dir():
+        return here
+    top = target.partition(":")[0].partition(".")[0]
+    for place in sys.path:
+        if not place:
+            continue
+        for candidate in (Path(place), Path(place).parent):
+            found = (Path(place) / top).is_dir() or (Path(place) / f"{top}.py").is_file()
+            if found and (candidate / "config" / "crd").is_dir():
+                return candidate
+    return here
+
+
+class Session:
+    """See `run`."""
+
+    def __init__(self, wanted: Wanted, say: Callable[[str], None]) -> None:
+        self.wanted = wanted
+        self.scene = Scene(wanted.target)
+        self.project = project_directory(wanted.target, Path.cwd())
+        self._say = say
+        self._child: subprocess.Popen[bytes] | None = None
+        self._child_ended = asyncio.Event()
+        self._pumps: set[asyncio.Task[None]] = set()
+        self._lifeline: tuple[int, int] = (-1, -1)
+        self._kinds: list[tuple[str, str, str]] = []
+        self._cluster: DevCluster | None = None
+        self._stopping = False
+
+    @property
+    def crds(self) -> Path:
+        return self.project / "config" / "crd"
+
+    async def run(self, ready: Callable[[], None], draw: Callable[[], None]) -> int:
+        """Bring everything up, keep it until a signal or the operator's end, take it down; returns the exit code.
+
+        `ready` is called when the cluster is there and all is loaded; `draw` when the scene has changed.
+        """
+        with claim(self.wanted.name) as mine, stop_on_signals() as stop:
+            record = Record(
+                name=self.wanted.name, pid=os.getpid(), steersman=__version__, started=time.time(), detached=False,
+                kubeconfig=str(mine.kubeconfig), nodes=self.wanted.options.nodes,
+                node_kind=self.wanted.options.node_kind,
+                data=None if self.wanted.options.data is None else str(self.wanted.options.data.absolute()),
+            )  # fmt: skip
+            mine.record(record)
+            async with AsyncExitStack() as stack:
+                cluster = self._cluster = await started(replace(self.wanted.options, kubeconfig=mine.kubeconfig))
+                stack.push_async_callback(cluster.close)
+                self.scene.kubeconfig, self.scene.url = str(mine.kubeconfig), cluster.url
+                async with cluster.client() as client:
+                    version = (await client.server_version()).git_version
+                mine.record(replace(record, ready=True, url=cluster.url, kubernetes=version))
+                self._say(f"Kubernetes {version} is ready; in another terminal:")
+                self._say(f"  export KUBECONFIG={mine.kubeconfig}")
+                await self._load([*([self.crds] if self.crds.is_dir() else []), *self.wanted.load])
+                self._find_kinds()
+                self._lifeline = os.pipe()
+                stack.callback(self._close_lifeline)
+                self._start()
+                stack.push_async_callback(self._stop_child)
+                ready()
+                return await self._keep(stop, draw)
+
+    async def _keep(self, stop: asyncio.Event, draw: Callable[[], None]) -> int:
+        waiting = [asyncio.create_task(stop.wait())]
+        if self.wanted.reload:
+            waiting.append(asyncio.create_task(self._reload()))
+        else:
+            waiting.append(asyncio.create_task(self._child_ended.wait()))
+        background = [asyncio.create_task(self._look(draw))] if self.wanted.live else []
+        try:
+            await asyncio.wait([*waiting, *background], return_when=asyncio.FIRST_COMPLETED)
+            self._stopping = True
+            for task in (*waiting, *background):
+                if task.done():
+                    task.result()
+            if not stop.is_set() and self._child is not None and (code := self._child.poll()) is not None:
+                self._say(f"the operator has ended with code {code}")
+                return code if code >= 0 else 128 - code
+            return 0
+        finally:
+            for task in (*waiting, *background):
+                task.cancel()
+            await asyncio.gather(*waiting, *background, return_exceptions=True)
+
+    # Manifests.
+
+    async def _load(self, paths: Sequence[Path]) -> None:
+        assert self._cluster is not None
+        manifests, problems = read(paths)
+        for problem in problems:
+            self._log(f"error: {problem}")
+        if not paths:
+            self._say(f"there is no {self.crds}, so no CustomResourceDefinition is installed (--load installs more)")
+        async with self._cluster.client() as client:
+            async for outcome in load(client, manifests, field_manager="steersman-dev", force=True):
+                if outcome.action == "failed":
+                    self._log(f"error: {outcome_line(outcome)}")
+                elif outcome.action != "unchanged":
+                    self._log(outcome_line(outcome))
+
+    def _find_kinds(self) -> None:
+        """The kinds whose objects are shown at the root: those that the operator reconciles, or the project defines."""
+        from steersman.cli.loading import LoadError, load_operator
+
+        found: dict[tuple[str, str], str] = {}
+        try:
+            for controller in load_operator(self.wanted.target).controllers:
+                info = controller.kind.info
+                found[info.group, info.plural] = info.kind
+        except LoadError:
+            pass  # the operator's own process tells it better
+        if self.crds.is_dir():
+            for manifest in read([self.crds])[0]:
+                if manifest.kind == "CustomResourceDefinition":
+                    spec = manifest.body["spec"]
+                    found[spec["group"], spec["names"]["plural"]] = spec["names"]["kind"]
+        self._kinds = [(group, plural, kind) for (group, plural), kind in found.items()]
+
+    # The operator.
+
+    def _start(self) -> None:
+        reports, report_to = os.pipe()
+        piped = self.wanted.live
+        detached = self.wanted.reload or piped
+        settings = {
+            "kubeconfig": self.scene.kubeconfig,
+            "log_format": "json" if piped else "console",
+            **dict(self.wanted.settings),
+        }
+        words = command(self.wanted.target, settings, report_to, self._lifeline[0])
+        child = subprocess.Popen(  # noqa: S603 - ourselves
+            words,
+            # Without reload and view, a debugger may have the terminal.
+            stdin=subprocess.DEVNULL if detached else None,
+            stdout=subprocess.PIPE if piped else None,
+            stderr=subprocess.STDOUT if piped else None,
+            pass_fds=(report_to, self._lifeline[0]),
+            # A group of its own: Ctrl-C reaches it once, through us.
+            start_new_session=detached,
+        )
+        os.close(report_to)
+        self._child = child
+        self.scene.operator, self.scene.running = "starting", False
+        self._pump(self._reports(reports))
+        if child.stdout is not None:
+            self._pump(self._output(child.stdout))
+        self._pump(self._wait(child))
+
+    def _pump(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._pumps.add(task)
+        task.add_done_callback(self._pumps.discard)
+
+    async def _reports(self, descriptor: int) -> None:
+        async for line in _lines_of(os.fdopen(descriptor, "rb")):
+            self.scene.report(line, time.strftime("%H:%M:%S"))
+
+    async def _output(self, pipe: Any) -> None:
+        async for line in _lines_of(pipe):
+            self._log(log_line(line.decode(errors="replace").rstrip("\n")))
+
+    async def _wait(self, child: subprocess.Popen[bytes]) -> None:
+        while child.poll() is None:
+            await asyncio.sleep(0.1)
+        if child is self._child and not self._stopping:
+            self.scene.operator, self.scene.running = f"ended with code {child.returncode}", False
+            if self.wanted.reload:
+                self._log(f"steersman: the operator has ended with code {child.returncode}; waiting for a change")
+            self._child_ended.set()
+
+    async def _stop_child(self) -> None:
+        child, self._child = self._child, None
+        if child is not None and child.poll() is None:
+            child.send_signal(signal.SIGTERM)
+            deadline = time.monotonic() + _GRACE
+            while child.poll() is None and time.monotonic() < deadline:
+                await asyncio.sleep(0.02)
+            if child.poll() is None:
+                self._log("steersman: the operator does not stop; killing it")
+                child.kill()
+                child.wait()
+        for task in list(self._pumps):
+            with suppress(asyncio.CancelledError, TimeoutError):
+                await asyncio.wait_for(task, 1.0)
+
+    def _close_lifeline(self) -> None:
+        for descriptor in self._lifeline:
+            os.close(descriptor)
+
+    async def _reload(self) -> None:
+        """Restart the operator when a Python file changes, load manifests anew when one of those does."""
+        from watchfiles import PythonFilter, awatch
+
+        manifests = [path for path in (self.crds, *self.wanted.load) if path.exists()]
+        python = PythonFilter()
+
+        def wanted(change: Any, path: str) -> bool:
+            return python(change, path) or any(Path(path).is_relative_to(m.absolute()) for m in manifests)
+
+        watched = {Path.cwd(), self.project, *(m.absolute() for m in manifests)}
+        async for changes in awatch(*watched, watch_filter=wanted):
+            paths = {Path(path) for _, path in changes}
+            loaded = {path for path in paths if path.suffix in (".yaml", ".yml", ".json")}
+            if loaded:
+                self._log(f"steersman: changed: {_names(loaded)}; loading")
+                await self._load(manifests)
+            if paths - loaded:
+                self._log(f"steersman: changed: {_names(paths - loaded)}; restarting")
+                await self._stop_child()
+                self._child_ended.clear()
+                self._start()
+
+    def _log(self, text: str) -> None:
+        self.scene.log.append(text)
+        self.scene.changed()
+        if not self.wanted.live:
+            self._say(text)
+
+    # What is shown.
+
+    async def _look(self, draw: Callable[[], None]) -> None:
+        """Keep the scene in step with the cluster, and have it drawn when it has changed."""
+        assert self._cluster is not None
+        storage = self._cluster.server.storage
+        revision, drawn, beat = -1, -1, 0
+        while True:
+            if storage.revision != revision:
+                revision = storage.revision
+                self._read(storage)
+            beat += 1
+            if self.scene.version != drawn or beat % 10 == 0:  # now and then anyway: the terminal may have been resized
+                drawn = self.scene.version
+                draw()
+            await asyncio.sleep(0.2)
+
+    def _read(self, storage: Any) -> None:
+        def objects(group: str, plural: str, kind: str) -> list[Object]:
+            return [{**item.object(), "kind": kind} for item in storage.items((group, plural))]
+
+        roots = [obj for kind in self._kinds for obj in objects(*kind)]
+        others = [obj for kind in _CHILDREN if kind not in self._kinds for obj in objects(*kind)]
+        self.scene.roots = forest(roots, [*roots, *others])
+        owned = {(b.kind, b.name) for b in _every(self.scene.roots)}
+        events = sorted(storage.items(("", "events")), key=lambda item: -item.revision)
+        told = (_event(item.object(), owned) for item in events[:200])
+        self.scene.events = tuple(line for line in told if line is not None)[:30]
+        self.scene.changed()
+
+
+def _every(branches: Iterable[Any]) -> Iterable[Any]:
+    for branch in branches:
+        yield branch
+        yield from _every(branch.children)
+
+
+def _event(event: Object, shown: set[tuple[str, str]]) -> EventLine | None:
+    about = event.get("involvedObject") or event.get("regarding") or {}
+    if shown and (about.get("kind"), about.get("name")) not in shown:
+        return None
+    series = event.get("series") or {}
+    at = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or ""
+    return EventLine(
+        at=at[11:19],
+        warning=event.get("type") == "Warning",
+        about=f"{about.get('kind', '')}/{about.get('name', '')}",
+        reason=event.get("reason") or "",
+        message=(event.get("message") or event.get("note") or "").replace("\n", " "),
+    )
+
+
+async def _lines_of(pipe: Any) -> Any:
+    """The lines of a pipe as they come, until it is closed."""
+    reader = asyncio.StreamReader(limit=1 << 20)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    try:
+        while line := await reader.readline():
+            yield line
+    except ValueError:
+        return  # a line longer than any log's
+    finally:
+        transport.close()
+
+
+def _names(paths: set[Path]) -> str:
+    names = sorted(os.path.relpath(path) for path in paths)
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,0 +1,119 @@
+"""Draws a scene on a terminal: what `steersman dev` looks like. Pure rendering; it reads the scene and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.layout import Layout
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from steersman.cli.dev_scene import Branch, Scene
+
+__all__ = ["View"]
+
+_TONES = {"good": "green", "bad": "red", "busy": "yellow", "": ""}
+
+
+class View:
+    """The whole screen; fits whatever size the terminal has at the time."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        scene, height = self._scene, console.size.height
+        middle = max(6, (height - 3) * 3 // 5)
+        log = max(3, height - 3 - middle)
+        right = Layout()
+        queues = min(len(scene.queues) + 3, max(4, middle // 3))
+        events = max(3, (middle - queues) // 2)
+        right.split_column(
+            Layout(self._queues(), size=queues),
+            Layout(self._reconciles(middle - queues - events - 2), size=middle - queues - events),
+            Layout(self._events(events - 2), size=events),
+        )
+        body = Layout(size=middle)
+        body.split_row(Layout(self._objects(middle - 2)), right)
+        layout = Layout(height=height)
+        layout.split_column(Layout(self._header(), size=3), body, Layout(self._log(log - 2), size=log))
+        yield layout
+
+    def _header(self) -> Panel:
+        scene = self._scene
+        state = Text(scene.operator, style="green" if scene.running else "yellow")
+        line = Text.assemble(
+            (scene.target, "bold"), "  ", state, "   ", (f"export KUBECONFIG={scene.kubeconfig}", "cyan"), "   ",
+            ("Ctrl-C ends it all", "dim"),
+        )  # fmt: skip
+        line.no_wrap, line.overflow = True, "ellipsis"
+        return Panel(line, title="steersman dev", title_align="left")
+
+    def _objects(self, room: int) -> Panel:
+        lines = list(_lines(self._scene.roots))
+        left_out = len(lines) - room
+        if left_out > 0:
+            lines = [*lines[: room - 1], Text(f"… and {left_out + 1} more", style="dim")]
+        if not lines:
+            lines = [Text("none yet: apply one with kubectl or `steersman cluster load --name dev`", style="dim")]
+        return Panel(Group(*lines), title="objects", title_align="left")
+
+    def _queues(self) -> Panel:
+        table = _table("controller", "waiting", "workers", "reconciles", "errors")
+        for queue in self._scene.queues:
+            table.add_row(
+                queue.controller,
+                str(queue.depth),
+                f"{queue.active}/{queue.workers}",
+                str(queue.reconciles),
+                Text(str(queue.errors), style="red" if queue.errors else ""),
+            )
+        return Panel(table, title="queues", title_align="left")
+
+    def _reconciles(self, room: int) -> Panel:
+        table = Table.grid(padding=(0, 1))
+        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True, justify="right")
+        table.add_column(no_wrap=True, overflow="ellipsis")
+        table.add_column(no_wrap=True, overflow="ellipsis")
+        for ran in list(self._scene.ran)[-max(1, room) :][::-1]:
+            result = Text(ran.result, style="" if ran.ok else "red")
+            table.add_row(Text(ran.at, style="dim"), f"{ran.seconds * 1000:.0f} ms", Text(ran.key), result)
+        return Panel(table, title="last reconciles", title_align="left")
+
+    def _events(self, room: int) -> Panel:
+        lines: list[Text] = []
+        for event in self._scene.events[: max(1, room)]:
+            reason = (event.reason, "yellow" if event.warning else "cyan")
+            line = Text.assemble((event.at, "dim"), " ", reason, " ", event.about, "  ", event.message)
+            line.no_wrap, line.overflow = True, "ellipsis"
+            lines.append(line)
+        return Panel(Group(*lines), title="events", title_align="left")
+
+    def _log(self, room: int) -> Panel:
+        said = [line for entry in list(self._scene.log)[-max(1, room) :] for line in entry.splitlines()]
+        lines = [Text(line, no_wrap=True, overflow="ellipsis") for line in said[-max(1, room) :]]
+        return Panel(Group(*lines), title="log", title_align="left")
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for number, column in enumerate(columns):
+        table.add_column(column, no_wrap=True, justify="left" if number == 0 else "right")
+    return table
+
+
+def _lines(branches: tuple[Branch, ...], indent: str = "") -> Iterator[Text]:
+    for number, branch in enumerate(branches):
+        last = number == len(branches) - 1
+        head = "" if not indent else indent[:-2] + ("└ " if last else "├ ")
+        where = f"{branch.namespace}/" if not indent and branch.namespace not in ("", "default") else ""
+        line = Text.assemble(
+            (head, "dim"), (branch.kind, "bold"), f" {where}{branch.name}  ", (branch.said, _TONES[branch.tone])
+        )
+        line.no_wrap, line.overflow = True, "ellipsis"
+        yield line
+        below = indent[:-2] + ("  " if last else "│ ") if indent else ""
+        yield from _lines(branch.children, below + "  ")
