@@ -15,15 +15,15 @@ import ipaddress
 import json
 import ssl
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
-
-import aiohttp
-from cryptography import x509
 
 from steersman.devcluster.auth.reading import part, parts, strings
 from steersman.devcluster.objects import Object, labels_of
 from steersman.devcluster.strategy import Reader
+
+if TYPE_CHECKING:
+    import aiohttp
 
 __all__ = ["CallError", "WebhookCaller"]
 
@@ -86,6 +86,8 @@ class WebhookCaller:
     async def _post(
         self, url: str, shown: str, context: ssl.SSLContext, host: str | None, body: Object, timeout: float
     ) -> Any:
+        import aiohttp  # dear, and few clusters call a webhook
+
         separator = "&" if "?" in url else "?"
         sent = f"{url}{separator}timeout={_seconds(timeout)}s"
         headers = {**_HEADERS}
@@ -114,6 +116,8 @@ class WebhookCaller:
             raise CallError(f"Post {json.dumps(shown)}: {_go(error, url)}") from None
 
     def _sessions(self) -> aiohttp.ClientSession:
+        import aiohttp
+
         if self._session is None:
             # No total timeout: each call has its own.
             self._session = aiohttp.ClientSession(
@@ -248,6 +252,8 @@ def _bracketed(host: str) -> str:
 
 def _go(error: Exception, url: str) -> str:
     """An error in the words of Go's HTTP client."""
+    import aiohttp
+
     split = urlsplit(url)
     where = f"{split.hostname}:{split.port or 443}"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
@@ -281,6 +287,8 @@ async def _certificate_text(error: Exception, url: str, host: str) -> str:
 
 async def _shown_names(url: str, host: str) -> tuple[list[str], list[str]]:
     """The names and addresses of the certificate that a server shows; nothing is sent to it."""
+    from cryptography import x509
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

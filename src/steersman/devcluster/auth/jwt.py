@@ -9,15 +9,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from typing import Any, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
-
-from steersman.devcluster.auth.certificates import new_key, private_pem
 from steersman.devcluster.objects import Object
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric import ec
 
 __all__ = ["BadTokenError", "SigningKey", "unverified"]
 
@@ -27,19 +25,39 @@ class BadTokenError(Exception):
 
 
 class SigningKey:
-    """The key that signs an API server's tokens."""
+    """The key that signs an API server's tokens; a new one is made when it is first needed."""
 
     def __init__(self, key: ec.EllipticCurvePrivateKey | None = None) -> None:
-        self._key = key or new_key()
-        public = self._key.public_key()
-        der = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-        self.key_id = _encode(hashlib.sha256(der).digest())
-        self._public = public
-        self._header = _encode(_json({"alg": "ES256", "kid": self.key_id}))
+        self._given = key
+
+    @cached_property
+    def _key(self) -> ec.EllipticCurvePrivateKey:
+        from steersman.devcluster.auth import x509
+
+        return self._given or x509.new_key()
+
+    @cached_property
+    def _public(self) -> ec.EllipticCurvePublicKey:
+        return self._key.public_key()
+
+    @cached_property
+    def key_id(self) -> str:
+        """The hash of the public key, by which tokens name it."""
+        from cryptography.hazmat.primitives import serialization
+
+        der = self._public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+        return _encode(hashlib.sha256(der).digest())
+
+    @cached_property
+    def _header(self) -> str:
+        return _encode(_json({"alg": "ES256", "kid": self.key_id}))
 
     @classmethod
     def load(cls, pem: bytes) -> SigningKey:
         """Take up a key that was kept; raises ValueError where it is no P-256 key."""
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+
         key = serialization.load_pem_private_key(pem, None)
         if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
             raise ValueError("the signing key is no P-256 key")
@@ -48,16 +66,27 @@ class SigningKey:
     @property
     def pem(self) -> bytes:
         """The private key, to be kept."""
-        return private_pem(self._key)
+        from steersman.devcluster.auth import x509
+
+        return x509.private_pem(self._key)
 
     def sign(self, claims: Object) -> str:
         """A token with these claims."""
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
         body = f"{self._header}.{_encode(_json(claims))}"
         r, s = decode_dss_signature(self._key.sign(body.encode(), ec.ECDSA(hashes.SHA256())))
         return f"{body}.{_encode(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
 
     def verify(self, token: str) -> Object:
         """The claims of a token that this key signed. Raises `BadTokenError` for any other."""
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+
         body, _, signature = token.rpartition(".")
         try:
             raw = _decode(signature)

@@ -1,0 +1,152 @@
+"""Makes and reads X.509 certificates and their keys (P-256), with `cryptography`: the one heavy import of this room.
+
+`certificates` imports it when the first certificate is made or read; nothing else of this room may import it earlier.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from steersman.devcluster.strategy import User
+
+__all__ = ["authority", "certificate_user", "load", "new_key", "private_pem", "public_pem", "sign", "to_pem"]
+
+# Certificates start in the past, so that clocks that differ a little do not matter.
+_BACKDATE = timedelta(minutes=5)
+
+
+def authority(common_name: str, lifetime: timedelta) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """A self-signed authority and its key."""
+    key = new_key()
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    now = datetime.now(UTC)
+    cert = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - 12 * _BACKDATE)
+        .not_valid_after(now + lifetime)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return cert, key
+
+
+def load(cert_pem: bytes, key_pem: bytes) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """An authority that was kept; raises ValueError where it holds no P-256 key or no certificate."""
+    key = serialization.load_pem_private_key(key_pem, None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("the authority's key is no elliptic curve key")
+    return x509.load_pem_x509_certificate(cert_pem), key
+
+
+def sign(
+    issuer: x509.Certificate,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    common_name: str,
+    groups: tuple[str, ...],
+    hosts: Iterable[str] | None,
+    valid_for: timedelta,
+) -> tuple[bytes, bytes]:
+    """A certificate and its new key, both PEM: for serving on `hosts`, or for a client where they are `None`."""
+    names = None if hosts is None else x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+    key = new_key()
+    now = datetime.now(UTC)
+    subject = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    subject.append(x509.NameAttribute(NameOID.COMMON_NAME, common_name))
+    usage = ExtendedKeyUsageOID.CLIENT_AUTH if names is None else ExtendedKeyUsageOID.SERVER_AUTH
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name(subject))
+        .issuer_name(issuer.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(min(now, now + valid_for) - _BACKDATE)
+        .not_valid_after(now + valid_for)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
+    )
+    if names is not None:
+        builder = builder.add_extension(names, critical=False)
+    return to_pem(builder.sign(issuer_key, hashes.SHA256())), private_pem(key)
+
+
+def certificate_user(der: bytes) -> User | None:
+    """Who a client certificate says its owner is; `None` where it has no common name.
+
+    The certificate must have been verified before: TLS does that. Raises ValueError for what is no certificate.
+    """
+    subject = x509.load_der_x509_certificate(der).subject
+    names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    if not names or not names[0].value:
+        return None
+    groups = [_text(item.value) for item in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+    credential = f"X509SHA256={hashlib.sha256(der).hexdigest()}"
+    return User(
+        _text(names[0].value),
+        groups=(*groups, "system:authenticated"),
+        extra={"authentication.kubernetes.io/credential-id": (credential,)},
+    )
+
+
+def new_key() -> ec.EllipticCurvePrivateKey:
+    """A new private key on P-256."""
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """A private key in the form that every Kubernetes component reads (SEC 1)."""
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+
+
+def public_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """The public half of a key, as PEM."""
+    return key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode(errors="replace")
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def to_pem(cert: x509.Certificate) -> bytes:
+    """A certificate as PEM."""
+    return cert.public_bytes(serialization.Encoding.PEM)
