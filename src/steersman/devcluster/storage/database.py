@@ -73,12 +73,17 @@ class Database:
         """Remove one object and remember the revision of that."""
         db = self._db
         db.execute("begin")
-        db.execute(
-            "delete from objects where api_group = ? and resource = ? and namespace = ? and name = ?",
-            (*resource, namespace, name),
-        )
-        db.execute("insert or replace into facts values ('revision', ?)", (str(revision).encode(),))
-        db.execute("commit")
+        try:
+            db.execute(
+                "delete from objects where api_group = ? and resource = ? and namespace = ? and name = ?",
+                (*resource, namespace, name),
+            )
+            db.execute("insert or replace into facts values ('revision', ?)", (str(revision).encode(),))
+            db.execute("commit")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("rollback")
+            raise
 
     def fact(self, name: str) -> bytes | None:
         """A value that belongs to the cluster rather than to an object (keys, the revision)."""

@@ -1,12 +1,13 @@
 """The store: collections of items, one revision, a log of the latest events, and the watchers who are told of new ones.
 
 Everything is synchronous and belongs to one thread: whoever reads and then writes without awaiting in between has made
-one atomic change. The log is bounded; what is older than its first event is compacted, as etcd would say.
+one atomic change. The log is bounded, in events and in bytes; what is older than its first event is compacted, as
+etcd would say.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -19,6 +20,8 @@ __all__ = ["Compacted", "Storage"]
 
 WINDOW: Final = 10_000
 """Events that are remembered, of all collections together."""
+WINDOW_BYTES: Final = 64 * 1024 * 1024
+"""How much their objects may take; a few thousand writes of large objects must not fill the memory."""
 
 Listener = Callable[[Event], None]
 
@@ -37,44 +40,55 @@ class _Collection:
 
     __slots__ = ("items", "keys", "listeners", "touched")
 
-    def __init__(self) -> None:
+    def __init__(self, touched: int) -> None:
         self.items: dict[tuple[str, str], Item] = {}
         self.keys: list[tuple[str, str]] = []
         self.listeners: dict[Listener, None] = {}
-        self.touched = 0
-        """The revision of the last write here."""
+        self.touched = touched
+        """The revision of the last write here, or where remembering began."""
 
 
 class Storage:
     """All objects of a cluster."""
 
-    def __init__(self, database: Database | None = None, *, window: int = WINDOW, first: int = 1) -> None:
+    def __init__(
+        self,
+        database: Database | None = None,
+        *,
+        window: int = WINDOW,
+        window_bytes: int = WINDOW_BYTES,
+        first: int = 1,
+    ) -> None:
         self.revision = first
         """The revision of the last write."""
         self.database = database
         self._collections: dict[GroupResource, _Collection] = {}
         self._log: deque[Event] = deque()
         self._window = window
+        self._window_bytes = window_bytes
+        self._logged_bytes = 0
         self._listeners: list[Listener] = []
+        self._origin = first
         if database is not None:
             self._load(database)
-        self.compacted = self.revision
+        self._origin = self.compacted = self.revision
         """Up to here events are forgotten."""
 
     def _load(self, database: Database) -> None:
         for resource, item in database.load():
             collection = self._of(resource)
             collection.items[item.namespace, item.name] = item
-            collection.touched = max(collection.touched, item.revision)
             self.revision = max(self.revision, item.revision)
+        self.revision = max(self.revision, int(database.fact("revision") or b"0"))
         for collection in self._collections.values():
             collection.keys = sorted(collection.items)
-        self.revision = max(self.revision, int(database.fact("revision") or b"0"))
+            # What was deleted before is not known: no earlier revision can be told from the present one.
+            collection.touched = self.revision
 
     def _of(self, resource: GroupResource) -> _Collection:
         found = self._collections.get(resource)
         if found is None:
-            found = self._collections[resource] = _Collection()
+            found = self._collections[resource] = _Collection(self._origin)
         return found
 
     # Reading.
@@ -156,8 +170,11 @@ class Storage:
         collection.touched = event.item.revision
         log = self._log
         log.append(event)
-        if len(log) > self._window:
-            self.compacted = log.popleft().item.revision
+        self._logged_bytes += len(event.item.value)
+        while len(log) > self._window or self._logged_bytes > self._window_bytes:
+            oldest = log.popleft().item
+            self._logged_bytes -= len(oldest.value)
+            self.compacted = oldest.revision
         for listener in self._listeners:
             listener(event)
         if collection.listeners:
@@ -167,6 +184,7 @@ class Storage:
     def compact(self) -> None:
         """Forget all events: watches from older revisions end with 410."""
         self._log.clear()
+        self._logged_bytes = 0
         self.compacted = self.revision
 
     # Watching.
@@ -185,13 +203,9 @@ class Storage:
         """The events of a collection after a revision, oldest first. Raises `Compacted`."""
         if revision < self.compacted:
             raise Compacted(revision, self.compacted)
-        log = self._log
-        start = bisect_right(log, revision, key=lambda event: event.item.revision)
-        if start == len(log):
-            return ()
         # A deque is slow in its middle; what is asked for is nearly always near its end.
         wanted: list[Event] = []
-        for event in reversed(log):
+        for event in reversed(self._log):
             if event.item.revision <= revision:
                 break
             if event.resource == resource:
