@@ -12,14 +12,14 @@ MAP = f"{CONFIG_MAPS}/web"
 POD = f"{PODS}/web"
 WEB = f"{DEPLOYMENTS}/web"
 FINALIZER = {"finalizers": ["example.com/hold"]}
-ROLE = {"metadata": {"name": "t-{ns}"}, "rules": []}
+ROLE = {"metadata": {"name": "t-{ns}"}, "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]}
 
 SEQUENCES: dict[str, list[Step]] = {
     "create twice": [("POST", CONFIG_MAPS, config_map()), ("POST", CONFIG_MAPS, config_map())],
     "generated names": [
         ("POST", CONFIG_MAPS, {"metadata": {"generateName": "a-"}}),
         ("POST", CONFIG_MAPS, {"metadata": {"generateName": "a-", "name": "fixed"}}),
-        ("POST", CONFIG_MAPS, {"metadata": {"generateName": "x" * 100}, "data": {}}),
+        ("POST", CONFIG_MAPS, {"metadata": {"generateName": "x" * 58}, "data": {}}),
         ("POST", CONFIG_MAPS, {"metadata": {"generateName": "Not Valid-"}}),
         ("POST", CONFIG_MAPS, {"metadata": {"generateName": ""}}),
         ("POST", f"{CONFIG_MAPS}?dryRun=All", {"metadata": {"generateName": "dry-"}}),

@@ -125,9 +125,7 @@ def without_repeated_owners(metadata: Object, *, admitted: bool = False) -> tupl
     repeated: list[str] = []
     for owner in owners:
         if owner in kept:
-            uid = str(owner.get("uid") or "")
-            if uid not in repeated:
-                repeated.append(uid)
+            repeated.append(str(owner.get("uid") or ""))
         else:
             kept.append(owner)
     if not repeated:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from steersman.devcluster.api.fieldselectors import FieldSelector, parse_fields
+from steersman.devcluster.api.labelselectors import parse_selector
 from steersman.devcluster.api.messages import Params
 from steersman.devcluster.cel.gotext import go_quote
 from steersman.devcluster.errors import (
@@ -21,7 +22,7 @@ from steersman.devcluster.errors import (
     required,
 )
 from steersman.devcluster.objects import Object
-from steersman.models.selectors import Selector, SelectorError, parse_labels
+from steersman.models.selectors import Selector
 
 __all__ = ["DeleteOptions", "ListOptions", "WriteOptions", "delete_options", "list_options", "truth", "write_options"]
 
@@ -122,10 +123,7 @@ def list_options(params: Params, *, watch: bool = False) -> ListOptions:  # noqa
     """Read what a list or watch asks for. Raises `APIError`."""
     if not params:
         return ListOptions()
-    try:
-        labels = parse_labels(params.get("labelSelector")) if params.get("labelSelector") else None
-    except SelectorError as problem:
-        raise bad_request(f"unable to parse requirement: {problem}") from None
+    labels = parse_selector(params.get("labelSelector")) if params.get("labelSelector") else None
     fields = parse_fields(params.get("fieldSelector")) if params.get("fieldSelector") else None
     version, match, token = params.get("resourceVersion"), params.get("resourceVersionMatch"), params.get("continue")
     initial = _flag(params, "sendInitialEvents") if params.get("sendInitialEvents") else None
@@ -190,7 +188,7 @@ def write_options(params: Params, agent: str, kind: str, *, apply: bool = False)
         text = f"invalid character U+{ord(manager[bad]):04X} (at position {len(manager[:bad].encode())})"
         problems.append(FieldError(ErrorType.INVALID, "fieldManager", manager, text, go_quote(manager)))
     force = _flag(params, "force")
-    if kind == "PatchOptions" and force and not apply:
+    if kind == "PatchOptions" and "force" in params and not apply:
         problems.append(field_forbidden("force", "may not be specified for non-apply patch"))
     if problems:
         raise invalid("meta.k8s.io", kind, "", problems)

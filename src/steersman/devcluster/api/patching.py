@@ -6,7 +6,7 @@ the texts of the API server's patch handler.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from steersman.devcluster import fields, patch, schema
@@ -35,6 +35,12 @@ JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
+
+_META_ORDER: Final = (
+    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers",
+    "managedFields",
+)  # fmt: skip
 
 Transform = Callable[[Object | None], Object]
 
@@ -160,7 +166,7 @@ def _patching(change: Change, body: bytes, media: str) -> Transform:
             raise bad_request(f"the patch does not leave an object of {resource.kind}")
         # The result may share parts with the patch, which a further attempt needs as it is.
         fresh = cast(Object, schema.loads(dumps(made))[0])
-        quoted: Any = patch.go_text(value) if media == STRATEGIC else cast(Object, made)
+        quoted: Any = patch.go_text(value) if media == STRATEGIC else _in_go_order(cast(Object, made))
         _same_kind(change, fresh, quoted)
         found = _decode(change, fresh, telling=validation != "Ignore")
         if found.mismatch:
@@ -174,6 +180,16 @@ def _patching(change: Change, body: bytes, media: str) -> Transform:
         return fresh
 
     return transform
+
+
+def _in_go_order(obj: Object) -> Object:
+    """Metadata as Go writes it, for texts that quote an object."""
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict):
+        return obj
+    found = cast(Object, metadata)
+    ordered = {name: found[name] for name in _META_ORDER if name in found}
+    return {**obj, "metadata": {**ordered, **found}}
 
 
 def _same_kind(change: Change, made: Object, quoted: Any) -> None:
@@ -203,15 +219,26 @@ def _decode(change: Change, obj: Object, *, telling: bool) -> schema.Decoded:
 
 
 def reset_of(change: Change) -> fields.FieldSet:
-    """The fields that this door cannot change."""
-    strategy = change.resource.strategy
-    if not strategy.has_status:
-        return fields.EMPTY
+    """The fields that this door cannot change, as the strategies of the API server list them."""
+    resource = change.resource
     if change.subresource == "status":
-        return CUSTOM_STATUS if change.resource.definition is not None else STATUS
-    return MAIN
+        if resource.definition is not None:
+            return _STATUS_ONLY
+        return _STATUS_DOORS.get((resource.group, resource.plural), _STATUS)
+    return _MAIN if resource.strategy.has_status else fields.EMPTY
 
 
-MAIN: Final[fields.FieldSet] = {"f:status": {}}
-STATUS: Final[fields.FieldSet] = {"f:spec": {}}
-CUSTOM_STATUS: Final[fields.FieldSet] = {"f:metadata": {}, "f:spec": {}}
+_MAIN: Final[fields.FieldSet] = {"f:status": {}}
+_STATUS: Final[fields.FieldSet] = {"f:spec": {}}
+_STATUS_ONLY: Final[fields.FieldSet] = {"f:metadata": {}, "f:spec": {}}
+_STATUS_DOORS: Final[Mapping[tuple[str, str], fields.FieldSet]] = {
+    ("apps", "deployments"): {"f:spec": {}, "f:metadata": {"f:labels": {}}},
+    ("", "pods"): {"f:spec": {}, "f:metadata": {"f:deletionTimestamp": {}, "f:ownerReferences": {}}},
+    ("networking.k8s.io", "servicecidrs"): _STATUS_ONLY,
+    ("resource.k8s.io", "resourceclaims"): _STATUS_ONLY,
+    ("storage.k8s.io", "volumeattachments"): _STATUS_ONLY,
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"): _STATUS_ONLY,
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): _STATUS_ONLY,
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"): _STATUS_ONLY,
+    ("apiextensions.k8s.io", "customresourcedefinitions"): _STATUS_ONLY,
+}

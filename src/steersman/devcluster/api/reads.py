@@ -174,6 +174,9 @@ class Reads:
         known = {"metadata.name", "metadata.namespace", *resource.strategy.selectable}
         for name in options.fields.names:
             if name not in known:
+                if resource.definition is None and not resource.strategy.selectable:
+                    only = 'only "metadata.name", "metadata.namespace"'
+                    raise bad_request(f'"{name}" is not a known field selector: {only}')
                 raise bad_request(f"field label not supported: {name}")
 
     # Watches.

@@ -36,6 +36,7 @@ __all__ = ["Verbs", "agent_of", "not_allowed"]
 
 _COLLECTION: Final = frozenset(("list", "watch", "create", "deletecollection"))
 _ITEM: Final = frozenset(("get", "update", "patch", "delete"))
+_TOKEN_SECONDS: Final = 3600
 _UNTRACKED: Final = frozenset(("selfsubjectreviews", "selfsubjectrulesreviews"))
 _CONNECTS: Final = {
     "exec": "PodExecOptions",
@@ -271,9 +272,10 @@ class Verbs:
         metadata = body.setdefault("metadata", {})
         if not metadata.get("managedFields"):
             metadata.pop("managedFields", None)
-        if call.subresource != "binding" and call.resource.plural != "bindings":
-            for name in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"):
-                metadata.pop(name, None)
+        if call.subresource == "token":
+            cast(Object, body.setdefault("spec", {})).setdefault("expirationSeconds", _TOKEN_SECONDS)
+        elif call.subresource != "binding" and call.resource.plural != "bindings":
+            metas.wipe_system_fields(metadata)
         metas.place(call.resource, call.namespace, metadata)
         if call.resource.plural not in _UNTRACKED:
             fields.track(

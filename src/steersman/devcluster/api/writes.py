@@ -78,6 +78,13 @@ class Outcome:
     created: bool = False
 
 
+def _exists(resource: ResourceType, item: Item) -> APIError:
+    problem = already_exists(resource.group, resource.plural, item.name)
+    if meta(item.object()).get("deletionTimestamp"):
+        problem.message = f"object is being deleted: {problem.message}"
+    return problem
+
+
 class Writer:
     """Writes objects for one API server."""
 
@@ -131,10 +138,10 @@ class Writer:
         stored = resource.strategy.to_storage(obj)
         if resource.converts:
             stored = await server.conversions.to_storage(resource, stored)
-        if taken or self._has(resource, change.namespace, name):
-            raise (
-                metas.no_unique_name(resource, name) if taken else already_exists(resource.group, resource.plural, name)
-            )
+        if taken:
+            raise metas.no_unique_name(resource, name)
+        if (present := self._storage.get(resource.stored_at, change.namespace, name)) is not None:
+            raise _exists(resource, present)
         if not change.options.dry_run:
             self._commit(change, obj, stored)
         return Outcome(obj, True)

@@ -62,9 +62,15 @@ def parse_yaml(body: bytes) -> tuple[Any, list[str]]:
 
 
 def _shown(problem: Exception) -> str:
-    mark = getattr(problem, "problem_mark", None)
+    """As go-yaml says it: scanner errors count lines from one, parser errors from zero."""
     text = getattr(problem, "problem", None) or str(problem).partition("\n")[0]
-    return f"line {mark.line + 1}: {text}" if mark is not None else str(text)
+    mark = getattr(problem, "context_mark", None)
+    if mark is None or not mark.line:
+        mark = getattr(problem, "problem_mark", None)
+    line = mark.line if mark is not None else 0
+    if line and isinstance(problem, yaml.scanner.ScannerError):
+        line += 1
+    return f"line {line}: {text}" if line else str(text)
 
 
 class _Unfold:

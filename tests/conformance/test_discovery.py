@@ -1,0 +1,168 @@
+"""What the servers say of themselves: versions, health, discovery, OpenAPI, and what is not there."""
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import pytest
+
+from .harness import Answer, Both, Server, compare
+
+AGGREGATED = (
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
+    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+)
+NOT_OURS = frozenset(("internal.apiserver.k8s.io", "metrics.k8s.io"))
+
+
+async def groups(server: Server) -> dict[str, Any]:
+    answer = await server.ask("GET", "/apis")
+    return {group["name"]: group for group in answer["groups"] if not group["name"].endswith("example.com")}
+
+
+async def test_the_same_groups_are_served(both: Both):
+    embedded, real = await asyncio.gather(*(groups(server) for server in both.servers))
+    assert embedded == real
+
+
+async def test_every_group_and_version_has_the_same_resources(both: Both):
+    found = await groups(both.real)
+    paths = ["/api/v1", *(f"/apis/{v['groupVersion']}" for group in found.values() for v in group["versions"])]
+    differences: list[str] = []
+    for path in paths:
+        try:
+            # Hashes of storage versions are a server's own; componentstatuses has none.
+            await both.same("GET", path, ignore=("resources.*.storageVersionHash",))
+        except AssertionError as error:
+            differences.append(str(error))
+    assert not differences, "\n\n".join(differences)
+
+
+@pytest.mark.parametrize("path", ["/api", "/apis"])
+async def test_aggregated_discovery_is_the_same(both: Both, path: str):
+    answers = await both.each("GET", path, headers={"Accept": AGGREGATED})
+    bodies: list[Any] = []
+    for answer in answers:
+        body = answer.body if isinstance(answer.body, dict) else json.loads(answer.body)
+        body["items"] = [item for item in body["items"] if not item["metadata"].get("name", "").endswith("example.com")]
+        bodies.append(body)
+        assert answer.headers.get("ETag")
+    compare(path, Answer(answers[0].code, bodies[0]), Answer(answers[1].code, bodies[1]))
+    assert answers[0].headers["Content-Type"] == answers[1].headers["Content-Type"]
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+        "application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList,application/json",
+        "application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList",
+        "application/json;as=Table;v=v1;g=meta.k8s.io",
+        "text/html",
+        "*/*",
+    ],
+)
+async def test_other_forms_of_discovery(both: Both, accept: str):
+    embedded, real = await both.each("GET", "/apis", headers={"Accept": accept})
+    assert embedded.code == real.code
+    if embedded.code == 200:
+        assert embedded["kind"] == real["kind"]
+        assert embedded.headers["Content-Type"] == real.headers["Content-Type"]
+
+
+async def test_versions(both: Both):
+    await both.same("GET", "/version", ignore=("gitCommit", "goVersion", "buildDate", "platform", "gitTreeState"))
+    await both.same("GET", "/version/", ignore=("gitCommit", "goVersion", "buildDate", "platform", "gitTreeState"))
+    await both.same("GET", "/api", ignore=("serverAddressByClientCIDRs.*.serverAddress",))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/healthz", "/livez", "/readyz", "/healthz/ping", "/livez/ping", "/readyz/ping", "/healthz/nope", "/healthz/etcd",
+        "/readyz/etcd", "/nope", "/api/v2", "/apis/nope", "/apis/nope/v1", "/apis/apps/v9", "/apis/apps/v1/nope",
+        "/api/v1/nope", "/api/v1/nope/x", "/api/v1/namespaces/{ns}/nope", "/api/v1/namespaces/{ns}/nope/x",
+        "/apis/apps", "/apis/apps/", "/api/", "/apis/", "/api/v1/", "/apis/apps/v1/", "/api/v1/namespaces/{ns}/pods/",
+        "/api//v1/namespaces", "//api/v1", "/api/v1/namespaces/{ns}/nodes", "/api/v1/configmaps/a",
+        "/api/v1/namespaces/{ns}/configmaps/a/status", "/api/v1/namespaces/{ns}/configmaps/a/b/c", "/apis/example.com/v1/foos",
+        "/api/v1/namespaces/{ns}/configmaps/a%2Fb", "/openapi/v3/api/v9", "/openapi/v3/nope", "/openapi/nope",
+        "/api/v1/watch/namespaces/{ns}/nope", "/metrics/nope", "/logs", "/ui", "/swagger.json",
+    ],
+)  # fmt: skip
+async def test_paths(both: Both, path: str):
+    await both.same("GET", path)
+
+
+async def test_health_may_be_verbose(both: Both):
+    for path in ("/livez?verbose", "/readyz?verbose=1"):
+        embedded, real = await both.each("GET", path)
+        assert embedded.code == real.code == 200
+        assert embedded.body.splitlines()[0] == real.body.splitlines()[0] == "[+]ping ok"
+        assert embedded.body.splitlines()[-1] == real.body.splitlines()[-1]
+
+
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "TRACE", "PUT", "POST", "PATCH", "DELETE"])
+async def test_odd_methods(both: Both, method: str):
+    paths = [
+        "/api/v1/namespaces/{ns}/configmaps", "/api/v1/namespaces/{ns}/configmaps/a", "/api/v1/nope", "/apis/nope/v1/x",
+        "/apis/apps/v9/deployments", "/apis/apps", "/version", "/healthz", "/nope", "/api", "/api/v1", "/apis/apps/v1",
+        "/api/v1/namespaces/{ns}/configmaps/a/b/c", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        "/api/v1/namespaces/{ns}", "/api/v1/namespaces/{ns}/pods/x/log", "/api/v1/configmaps", "/api/v1/namespaces/{ns}/nodes",
+        "/apis/example.com/v1/foos", "/api/v1/namespaces/{ns}/serviceaccounts/default/token", "/api/v1/componentstatuses",
+    ]  # fmt: skip
+    body = "[]" if method == "PATCH" else "{}" if method in ("PUT", "POST") else None
+    kind = "application/json-patch+json" if method == "PATCH" else "application/json"
+    differences: list[str] = []
+    for path in paths:
+        if method == "DELETE" and path in ("/api/v1/namespaces/{ns}",):
+            continue
+        try:
+            await both.same(method, path, body, content_type=kind)
+        except AssertionError as error:
+            differences.append(str(error))
+    assert not differences, "\n\n".join(differences)
+
+
+async def test_openapi_has_the_same_documents(both: Both):
+    embedded, real = await both.each("GET", "/openapi/v3")
+    mine = {path for path in embedded["paths"] if "example.com" not in path}
+    theirs = {path for path in real["paths"] if "example.com" not in path}
+    # The index of the real server also lists documents of paths that are no API groups.
+    assert {p for p in mine if p.startswith("api")} == {p for p in theirs if re.match(r"apis?(/|$)", p)} & mine
+    assert {p for p in theirs if p.startswith("apis/") and p.count("/") == 2} <= mine
+
+
+@pytest.mark.parametrize("where", ["api/v1", "apis/apps/v1", "apis/rbac.authorization.k8s.io/v1"])
+async def test_openapi_documents_describe_the_same(both: Both, where: str):
+    embedded, real = await both.each("GET", f"/openapi/v3/{where}")
+    assert set(embedded["paths"]) == set(real["paths"])
+    assert embedded["components"]["schemas"] == real["components"]["schemas"]
+
+
+async def test_openapi_documents_are_cached_by_their_hash(both: Both):
+    for server in both.servers:
+        index = await server.ask("GET", "/openapi/v3")
+        link = index["paths"]["apis/apps/v1"]["serverRelativeURL"]
+        answer = await server.ask("GET", link)
+        assert answer.headers["Cache-Control"] == "public, immutable", server.name
+        again = await server.ask("GET", "/openapi/v3/apis/apps/v1", headers={"If-None-Match": answer.headers["ETag"]})
+        assert again.code == 304, server.name
+
+
+async def test_the_second_version_of_openapi_knows_every_kind(both: Both):
+    embedded, real = await both.each("GET", "/openapi/v2")
+    theirs = {name for name in real["definitions"] if name.startswith("io.k8s.api.") and "alpha" not in name}
+    assert theirs <= set(embedded["definitions"])
+    paths = {
+        path for path in real["paths"] if path.startswith(("/api/v1/", "/apis/apps/v1/")) and "/watch/" not in path
+    }
+    assert paths <= set(embedded["paths"])
+
+
+async def test_the_issuer_publishes_its_keys(both: Both):
+    embedded, real = await both.each("GET", "/openid/v1/jwks")
+    assert embedded.code == real.code == 200
+    assert set(embedded["keys"][0]) >= {"use", "kty", "kid", "alg"}
+    for answer in await both.each("GET", "/.well-known/openid-configuration"):
+        assert answer["jwks_uri"].endswith("/openid/v1/jwks")
