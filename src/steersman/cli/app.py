@@ -72,7 +72,10 @@ def _mount_assets() -> None:
 
 def run(arguments: list[str] | None = None) -> None:
     """Parse and run; raises `SystemExit`."""
-    words = sys.argv[1:] if arguments is None else arguments
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    debug = "--debug" in words
+    if debug and words[0] != "run":
+        words.remove("--debug")  # an option of the whole program; `run` lists it among its own
     if words[:1] == ["cluster"] or "--help" in words or "-h" in words:
         _mount_assets()  # the testing room is not loaded by an operator in production
     try:
@@ -85,4 +88,4 @@ def run(arguments: list[str] | None = None) -> None:
         sys.stderr.close()
         raise SystemExit(1) from None
     except Exception as problem:  # noqa: BLE001 - the last line of defence against tracebacks
-        raise SystemExit(explain(problem, debug="--debug" in words)) from None
+        raise SystemExit(explain(problem, debug=debug)) from None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+
+import typer
 
 from steersman.client import Client
 from steersman.client.config import load_config
@@ -28,14 +29,14 @@ def apply_files(kubeconfig: Path, paths: Sequence[Path], *, namespace: str, forc
             }
             for o in outcomes
         ]  # fmt: skip
-        print(json.dumps(told, indent=2))  # noqa: T201
+        typer.echo(json.dumps(told, indent=2))
     for problem in problems:
-        print(f"error: {problem}", file=sys.stderr)  # noqa: T201
+        typer.echo(f"error: {problem}", err=True)
     failed = sum(o.action == "failed" for o in outcomes) + len(problems)
     if failed and len(outcomes) + len(problems) > 1:
-        print(f"{failed} of {len(outcomes) + len(problems)} failed", file=sys.stderr)  # noqa: T201
+        typer.echo(f"{failed} of {len(outcomes) + len(problems)} failed", err=True)
     if not outcomes and not problems:
-        print("there is nothing in these files", file=sys.stderr)  # noqa: T201
+        typer.echo("there is nothing in these files", err=True)
     return 1 if failed else 0
 
 
@@ -48,9 +49,9 @@ async def _apply(
         async for outcome in found:
             outcomes.append(outcome)
             if outcome.action == "failed":
-                print(f"error: {line(outcome)}", file=sys.stderr, flush=True)  # noqa: T201
+                typer.echo(f"error: {line(outcome)}", err=True)
             elif not quiet:
-                print(line(outcome), flush=True)  # noqa: T201
+                typer.echo(line(outcome))
     return outcomes
 
 
@@ -63,4 +64,4 @@ def line(outcome: Outcome) -> str:
 
 
 def _warn(text: str, _request: str) -> None:
-    print(f"warning: {text}", file=sys.stderr)  # noqa: T201
+    typer.echo(f"warning: {text}", err=True)

@@ -135,16 +135,16 @@ def start(
 
         words = [word for word in sys.argv[1:] if word not in ("--detach", "-d")]
         seen = spawn(["cluster", *words[words.index("start") :], "--as-child"], name)
-        print(shown.started(seen.record, output), end="")  # noqa: T201
+        typer.echo(shown.started(seen.record, output), nl=False)
         return
     from steersman.cli.hosting import Hosted, host
     from steersman.telemetry.log import configure
 
     configure(level=log_level, format="console" if as_child else "auto")
     wanted = Hosted(name, options, kubeconfig, detached=as_child)
-    code = host(wanted, lambda record: print(shown.started(record, output), end="", flush=True))
+    code = host(wanted, lambda record: typer.echo(shown.started(record, output), nl=False))
     if not as_child and output == "text" and code == 0:
-        print("stopped")  # noqa: T201
+        typer.echo("stopped")
     raise SystemExit(code)
 
 
@@ -174,14 +174,14 @@ def stop(
     if all_:
         found = [seen for other in detached.names() if (seen := detached.find(other)) is not None]
         if not found:
-            print("no cluster runs")  # noqa: T201
+            typer.echo("no cluster runs")
     else:
         seen = detached.find(name or detached.DEFAULT_NAME)
         if seen is None:
             raise detached.StateError(shown.no_such(name or detached.DEFAULT_NAME))
         found = [seen]
     for seen in found:
-        print(shown.stopped(seen, _stop(seen)))  # noqa: T201
+        typer.echo(shown.stopped(seen, _stop(seen)))
 
 
 def _stop(seen: object) -> str:
@@ -228,9 +228,9 @@ def status(
         raise detached.StateError(shown.no_such(name))
     facts = shown.facts(found)
     if output == "json":
-        print(json.dumps([asdict(fact) for fact in facts], indent=2))  # noqa: T201
+        typer.echo(json.dumps([asdict(fact) for fact in facts], indent=2))
     else:
-        print(shown.table(facts), end="")  # noqa: T201
+        typer.echo(shown.table(facts), nl=False)
     if name is not None and found[0].state != "running":
         raise SystemExit(1)
 

@@ -106,14 +106,14 @@ def dev(
     settings: dict[str, Any] = {"log_level": log_level}
     if namespace:
         settings["namespaces"] = namespace
-    for field, value in (
-        ("leader_elect", False),
-        ("metrics_bind_address", "0"),
-        ("health_probe_bind_address", "0"),
-        ("shutdown_grace", 5.0),
-    ):
-        if f"STEERSMAN_{field.upper()}" not in os.environ:
-            settings[field] = value
+    quiet: dict[str, Any] = {
+        "leader_elect": False,
+        "metrics_bind_address": "0",
+        "health_probe_bind_address": "0",
+        "shutdown_grace": 5.0,
+    }
+    # Not what the user asks for by a variable: flags would beat it.
+    settings |= {key: value for key, value in quiet.items() if f"STEERSMAN_{key.upper()}" not in os.environ}
     wanted = Wanted(
         target=target,
         options=Options(data=data, port=port, nodes=nodes, node_kind=node_kind, images=images),
@@ -129,7 +129,7 @@ def dev(
 async def _show(wanted: Wanted) -> int:
     from steersman.cli.dev_session import Session
 
-    session = Session(wanted, lambda text: print(text, flush=True))
+    session = Session(wanted, typer.echo)
     if not wanted.live:
         return await session.run(ready=lambda: None, draw=lambda: None)
     return await _live(session)

@@ -119,8 +119,8 @@ class Session:
                 async with cluster.client() as client:
                     version = (await client.server_version()).git_version
                 mine.record(replace(record, ready=True, url=cluster.url, kubernetes=version))
-                self._say(f"Kubernetes {version} is ready; in another terminal:")
-                self._say(f"  export KUBECONFIG={mine.kubeconfig}")
+                self._tell(f"Kubernetes {version} is ready; in another terminal:")
+                self._tell(f"  export KUBECONFIG={mine.kubeconfig}")
                 await self._load([*([self.crds] if self.crds.is_dir() else []), *self.wanted.load])
                 self._find_kinds()
                 self._lifeline = os.pipe()
@@ -144,7 +144,7 @@ class Session:
                 if task.done():
                     task.result()
             if not stop.is_set() and self._child is not None and (code := self._child.poll()) is not None:
-                self._say(f"the operator has ended with code {code}")
+                self._log(f"the operator has ended with code {code}")
                 return code if code >= 0 else 128 - code
             return 0
         finally:
@@ -160,7 +160,7 @@ class Session:
         for problem in problems:
             self._log(f"error: {problem}")
         if not paths:
-            self._say(f"there is no {self.crds}, so no CustomResourceDefinition is installed (--load installs more)")
+            self._log(f"there is no {self.crds}, so no CustomResourceDefinition is installed (--load installs more)")
         async with self._cluster.client() as client:
             async for outcome in load(client, manifests, field_manager="steersman-dev", force=True):
                 if outcome.action == "failed":
@@ -230,7 +230,7 @@ class Session:
             self._log(log_line(line.decode(errors="replace").rstrip("\n")))
 
     async def _wait(self, child: subprocess.Popen[bytes]) -> None:
-        while child.poll() is None:
+        while child.poll() is None:  # noqa: ASYNC110 - a process has no event
             await asyncio.sleep(0.1)
         if child is self._child and not self._stopping:
             self.scene.operator, self.scene.running = f"ended with code {child.returncode}", False
@@ -243,7 +243,7 @@ class Session:
         if child is not None and child.poll() is None:
             child.send_signal(signal.SIGTERM)
             deadline = time.monotonic() + _GRACE
-            while child.poll() is None and time.monotonic() < deadline:
+            while child.poll() is None and time.monotonic() < deadline:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
             if child.poll() is None:
                 self._log("steersman: the operator does not stop; killing it")
@@ -283,6 +283,11 @@ class Session:
     def _log(self, text: str) -> None:
         self.scene.log.append(text)
         self.scene.changed()
+        if not self.wanted.live:
+            self._say(text)
+
+    def _tell(self, text: str) -> None:
+        """Something that the view shows anyway."""
         if not self.wanted.live:
             self._say(text)
 

@@ -37,7 +37,7 @@ class View:
         )
         body = Layout(size=middle)
         body.split_row(Layout(self._objects(middle - 2)), right)
-        layout = Layout(height=height)
+        layout = Layout()
         layout.split_column(Layout(self._header(), size=3), body, Layout(self._log(log - 2), size=log))
         yield layout
 
@@ -80,7 +80,7 @@ class View:
         table.add_column(no_wrap=True, overflow="ellipsis")
         for ran in list(self._scene.ran)[-max(1, room) :][::-1]:
             result = Text(ran.result, style="" if ran.ok else "red")
-            table.add_row(Text(ran.at, style="dim"), f"{ran.seconds * 1000:.0f} ms", Text(ran.key), result)
+            table.add_row(Text(ran.at, style="dim"), _duration(ran.seconds), Text(ran.key), result)
         return Panel(table, title="last reconciles", title_align="left")
 
     def _events(self, room: int) -> Panel:
@@ -96,6 +96,16 @@ class View:
         said = [line for entry in list(self._scene.log)[-max(1, room) :] for line in entry.splitlines()]
         lines = [Text(line, no_wrap=True, overflow="ellipsis") for line in said[-max(1, room) :]]
         return Panel(Group(*lines), title="log", title_align="left")
+
+
+def _duration(seconds: float) -> str:
+    return (
+        f"{seconds:.1f} s"
+        if seconds >= 1
+        else f"{seconds * 1000:.1f} ms"
+        if seconds < 0.01
+        else f"{seconds * 1000:.0f} ms"
+    )
 
 
 def _table(*columns: str) -> Table:
