@@ -73,8 +73,10 @@ class Reconciler:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _reconcile(self, request: Request) -> Result | None:
-        await self._settled(request.key)
-        entry = self._runtime.live.find(self._gvk, request.key)
+        key, runtime = request.key, self._runtime
+        if self._whole or runtime.cache.outstanding(self._view, key):
+            await self._settled(key)
+        entry = runtime.live.find(self._gvk, key)
         if entry is None:
             return None
         try:
@@ -95,8 +97,13 @@ class Reconciler:
                 return Result(requeue_after=outcome.requeue_after) if outcome.requeue_after is not None else None
         elif entry.deleting and not self.declaration.deleting:
             return None
+        handler = self._handler
         try:
-            return await self._conclude(obj, await self._call(self._handler, request, obj))
+            if handler.is_async and not handler.takes_context:
+                returned = await handler.call(obj)
+            else:
+                returned = await self._call(handler, request, obj)
+            return None if returned is None else await self._conclude(obj, returned)
         except TerminalError as problem:
             # It will not be tried again, so whoever looks at the object must be told why nothing happens.
             self._runtime.event(obj, problem.reason, str(problem), type="Warning", action="Reconcile")
@@ -125,9 +132,8 @@ class Reconciler:
             raise finalizer.place.error(f"returned a {type(returned).__name__}; expected None or Result")
         return await self._conclude(obj, returned)
 
-    async def _conclude(self, obj: Any, returned: Any) -> Result | None:
-        if returned is None:
-            return None
+    def _conclude(self, obj: Any, returned: Any) -> Awaitable[Result | None]:
+        """Do what a reconcile returned says: write the status, ask for a later run."""
         if isinstance(returned, Result):
             status, after = returned.status, returned.requeue_after
         else:
@@ -135,9 +141,8 @@ class Reconciler:
         if status is not None:
             self._check_status(status)
             if self._view.form == "typed":
-                return await self._write_status(obj, status, after)
-            await self._write_plain_status(obj, status)
-        return None if after is None else Result(requeue_after=after)
+                return self._write_status(obj, status, after)
+        return self._write_plain_status(obj, status, after)
 
     async def _write_status(self, obj: Any, status: Any, after: float | None) -> Result | None:
         runtime = self._runtime
@@ -148,10 +153,11 @@ class Reconciler:
             requeue_after=after, status=written.status, obj=obj, resource_version=written.resource_version
         )
 
-    async def _write_plain_status(self, obj: Any, status: Any) -> None:
+    async def _write_plain_status(self, obj: Any, status: Any, after: float | None) -> Result | None:
+        later = None if after is None else Result(requeue_after=after)
+        if status is None or (isinstance(obj, Dynamic) and obj.get("status") == status):
+            return later
         runtime = self._runtime
-        if isinstance(obj, Dynamic) and obj.get("status") == status:
-            return
         metadata, patch = obj.metadata, MergePatch({"metadata": {"uid": obj.metadata.uid}, "status": status})
         await runtime.client.patch(
             self._view,
@@ -162,6 +168,7 @@ class Reconciler:
             want="metadata",
             field_manager=runtime.field_manager,
         )
+        return later
 
     def _check_status(self, status: Any) -> None:
         if self._status is None:
