@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from steersman.devcluster.api.builtins import facts, groups
 from steersman.devcluster.api.messages import Request, Response, encode, json_response
+from steersman.devcluster.api.negotiate import form_of
 from steersman.devcluster.api.openapi import OpenAPI
+from steersman.devcluster.api.reads import present
 from steersman.devcluster.api.resources import ResourceType
 from steersman.devcluster.api.verbs import not_allowed
+from steersman.devcluster.errors import APIError, not_acceptable, unknown_path
 from steersman.devcluster.objects import Object
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ class Documents:
     async def serve(self, request: Request) -> Response:  # noqa: C901 - one path after the other
         """Answer, with a 404 for unknown paths."""
         path = request.path.rstrip("/") or "/"
+        if not path.startswith("/"):
+            return _missing()
         if path in _HEALTH or path.startswith(_CHECKED):
             return _healthy(path, request)
         parts = path.split("/")[1:]
@@ -51,20 +56,20 @@ class Documents:
         if path in ("/api", "/apis") and _wants_aggregated(request):
             return self._aggregated(core=path == "/api")
         if path == "/api":
-            return json_response(
-                {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [self._address()]}
+            return self._shown(
+                request, {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [self._address()]}
             )
         if path == "/apis":
-            groups = [self._group(name) for name in self._groups() if name]
-            return json_response({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+            listed = [self._group(name) for name in self._groups() if name]
+            return self._shown(request, {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
         if parts[0] == "api" and len(parts) == 2:
-            return self._resources("", parts[1])
+            return self._resources(request, "", parts[1])
         if parts[0] == "apis" and len(parts) == 2:
             if parts[1] not in self._groups():
                 return _missing()
-            return json_response({"kind": "APIGroup", "apiVersion": "v1", **self._group(parts[1])})
+            return self._shown(request, {"kind": "APIGroup", "apiVersion": "v1", **self._group(parts[1])})
         if parts[0] == "apis" and len(parts) == 3:
-            return self._resources(parts[1], parts[2])
+            return self._resources(request, parts[1], parts[2])
         if path.startswith("/openapi/"):
             return await self._openapi.serve(path, request)
         if path == "/.well-known/openid-configuration":
@@ -103,9 +108,19 @@ class Documents:
         found = [t for t in self._server.registry.all() if t.group == group and t.version == version]
         return sorted(found, key=lambda t: t.plural)
 
-    def _resources(self, group: str, version: str) -> Response:
+    def _shown(self, request: Request, obj: Object) -> Response:
+        """A document in the media type that was asked for. Raises a 406."""
+        form = form_of(request.headers.get("Accept") or "")
+        if isinstance(form, APIError) or form.shape:
+            offered = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+            raise not_acceptable(f"only the following media types are accepted: {offered}")
+        return present(obj, form)
+
+    def _resources(self, request: Request, group: str, version: str) -> Response:
         types = self._types(group, version)
         if not types:
+            if group in groups():
+                raise unknown_path()
             return _missing()
         listed: list[Object] = []
         for t in types:
@@ -135,7 +150,7 @@ class Documents:
             body["apiVersion"] = "v1"
         body["groupVersion"] = f"{group}/{version}" if group else version
         body["resources"] = listed
-        return json_response(body)
+        return self._shown(request, body)
 
     def _aggregated(self, *, core: bool) -> Response:
         serial = self._server.registry.serial

@@ -6,14 +6,17 @@ Bodies are bounded, slow clients are cut off, and whatever is no HTTP ends its c
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from aiohttp import WSMsgType, web
+from aiohttp import ClientConnectionError, WSMsgType, web
+from aiohttp.http_exceptions import HttpProcessingError
+from multidict import CIMultiDict
 
 from steersman.devcluster.api.messages import Params, Request, Response, failure
-from steersman.devcluster.errors import APIError, too_large
+from steersman.devcluster.errors import APIError, bad_request, too_large
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.server import APIServer
@@ -21,8 +24,12 @@ if TYPE_CHECKING:
 __all__ = ["Front"]
 
 _LARGEST: Final = 3 * 1024 * 1024
+_LARGEST_HEAD: Final = 1024 * 1024
+"""Bytes that one line of a request's head may have: Go's limit. Long selectors are longer than aiohttp's."""
 _SLOWEST: Final = 30.0
 """Seconds that a request's body may take."""
+_QUIET: Final = logging.Logger("steersman.devcluster.http", logging.CRITICAL)
+"""What clients do wrong is told to them and not to the log; errors of the core never come here."""
 
 
 class Front:
@@ -31,8 +38,18 @@ class Front:
     def __init__(self, server: APIServer, context: ssl.SSLContext) -> None:
         self._server = server
         self._context = context
-        self._web = web.Server(self._handle, access_log=None, lingering_time=0)
+        self._web = web.Server(
+            self._handle,
+            handler_cancellation=True,  # a watch whose client left must not wait for its next event to notice
+            access_log=None,
+            logger=_QUIET,
+            lingering_time=0,
+            auto_decompress=False,
+            max_line_size=_LARGEST_HEAD,
+            max_field_size=_LARGEST_HEAD,
+        )
         self._listening: asyncio.Server | None = None
+        self._streams: set[asyncio.Task[Any]] = set()
 
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port (a free one for 0). Raises `OSError`."""
@@ -43,23 +60,30 @@ class Front:
         return int(self._listening.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
-        """Stop listening and end every connection."""
+        """Stop listening and end every connection: streams at once, others when they have their answer."""
         if self._listening is not None:
             self._listening.close()
             self._listening = None
+        for task in tuple(self._streams):
+            task.cancel()
         await self._web.shutdown(1.0)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             asked = await self._translate(request)
         except APIError as problem:
-            return _plain(failure(problem))
+            answer = _plain(failure(problem))
+            answer.force_close()  # what is left of the body is not read
+            return answer
         response = await self._server.handle(asked)
-        if response.serve is not None:
-            return await self._upgrade(request, response)
-        if response.stream is not None:
-            return await self._stream(request, response)
-        return _plain(response)
+        if response.serve is None and response.stream is None:
+            return _plain(response)
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._streams.add(task)
+        try:
+            return await (self._upgrade if response.serve is not None else self._stream)(request, response)
+        finally:
+            self._streams.discard(task)
 
     async def _translate(self, request: web.BaseRequest) -> Request:
         body = b""
@@ -100,6 +124,8 @@ class Front:
                     parts.append(chunk)
         except TimeoutError:
             raise APIError(408, "Timeout", "the body of the request did not arrive in time") from None
+        except (HttpProcessingError, ClientConnectionError, web.RequestPayloadError, OSError) as problem:
+            raise bad_request(f"the body of the request cannot be read: {type(problem).__name__}") from None
         return b"".join(parts)
 
     async def _stream(self, request: web.BaseRequest, response: Response) -> web.StreamResponse:
@@ -112,7 +138,7 @@ class Front:
             async for chunk in chunks:
                 await answer.write(chunk)
             await answer.write_eof()
-        except (ConnectionError, ConnectionResetError):
+        except (ConnectionError, ClientConnectionError):
             pass
         finally:
             close = getattr(chunks, "aclose", None)
@@ -162,10 +188,9 @@ def _plain(response: Response) -> web.Response:
     return web.Response(status=response.status, body=response.body, headers=_headers(response))
 
 
-def _headers(response: Response) -> Any:
-    from multidict import CIMultiDict
-
+def _headers(response: Response) -> CIMultiDict[str]:
     headers = CIMultiDict(response.headers)
-    headers["Content-Type"] = response.content_type
+    if response.content_type:
+        headers["Content-Type"] = response.content_type
     headers["Cache-Control"] = headers.get("Cache-Control", "no-cache, private")
     return headers
