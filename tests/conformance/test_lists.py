@@ -166,7 +166,7 @@ async def test_lists_of_all_namespaces(both: Both):
     "path",
     [
         "/api/v1/namespaces/{ns}/pods", "/api/v1/namespaces/{ns}/services", "/apis/apps/v1/namespaces/{ns}/deployments",
-        "/apis/batch/v1/namespaces/{ns}/jobs", "/api/v1/namespaces/{ns}/events", "/api/v1/componentstatuses/nope",
+        "/apis/batch/v1/namespaces/{ns}/jobs", "/api/v1/namespaces/{ns}/events",
         "/apis/events.k8s.io/v1/namespaces/{ns}/events", "/apis/policy/v1/namespaces/{ns}/poddisruptionbudgets",
         "/apis/autoscaling/v2/namespaces/{ns}/horizontalpodautoscalers", "/apis/storage.k8s.io/v1/csidrivers",
         "/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices", "/apis/node.k8s.io/v1/runtimeclasses",

@@ -171,7 +171,7 @@ class Documents:
         return Response(200, kept[1], _AGGREGATED, (("ETag", etag), ("Vary", "Accept")))
 
     def _discovered(self, group: str) -> Object:
-        metadata: Object = {"creationTimestamp": None} if not group else {"name": group, "creationTimestamp": None}
+        metadata: Object = {"name": group} if group else {}
         versions = [
             {
                 "version": version,
@@ -221,7 +221,8 @@ def _door_kind(t: ResourceType, name: str) -> tuple[str, str, str]:
 def _discovered(t: ResourceType) -> Object:
     entry: Object = {
         "resource": t.plural,
-        "responseKind": {"group": t.group, "version": t.version, "kind": t.kind},
+        # Group and version are left out where they are those of the list.
+        "responseKind": {"group": "", "version": "", "kind": t.kind},
         "scope": "Namespaced" if t.namespaced else "Cluster",
         "singularResource": t.singular,
         "verbs": sorted(t.verbs),
@@ -233,6 +234,8 @@ def _discovered(t: ResourceType) -> Object:
     doors: list[Object] = []
     for name, door in sorted(t.subresources.items()):
         group, version, kind = _door_kind(t, name)
+        if (group, version) == (t.group, t.version):
+            group = version = ""
         doors.append(
             {
                 "subresource": name,

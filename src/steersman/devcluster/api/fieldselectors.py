@@ -80,10 +80,10 @@ def _unescape(value: str) -> str:
     while at < len(value):
         if value[at] == "\\":
             if at + 1 >= len(value) or value[at + 1] not in "\\,=":
-                raise bad_request(f"invalid field selector: invalid escape sequence in value: {value}")
+                raise bad_request(f"invalid field selector: invalid escape sequence: {value[at : at + 2]}")
             at += 1
         elif value[at] in ",=":
-            raise bad_request(f"invalid field selector: unescaped character in value: {value}")
+            raise bad_request(f"invalid field selector: unescaped character in value: {ord(value[at])}")
         out += value[at]
         at += 1
     return out

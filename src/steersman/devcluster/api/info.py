@@ -35,7 +35,7 @@ class RequestInfo(NamedTuple):
 
 def resolve(method: str, path: str, params: Params) -> RequestInfo:
     """Work out the target; never fails, an unknown path is simply no resource."""
-    parts = [part for part in path.split("/") if part]
+    parts = path.strip("/").split("/")
     plain = RequestInfo(method.lower(), path)
     if len(parts) >= 3 and parts[0] == "api":
         group, version, parts = "", parts[1], parts[2:]

@@ -90,7 +90,8 @@ class _Parser:
             key, absent = self.take(), True
         if key in _SYMBOLS:
             raise _RefusedError(f"found '{key}', expected: identifier")
-        _check("key", key, formats.label_key(key))
+        if complaints := formats.label_key(key):
+            raise _RefusedError(f"<nil>: Invalid value: {json.dumps(key, ensure_ascii=False)}: {'; '.join(complaints)}")
         if absent or self.peek() in ("", ","):
             return _Rule(key, Operator.DOES_NOT_EXIST if absent else Operator.EXISTS)
         sign = self.take()
@@ -98,14 +99,7 @@ class _Parser:
         if operator is None:
             raise _RefusedError(f"found '{sign}', expected: {_EXPECTED}")
         values = self.several() if sign in ("in", "notin") else self.one()
-        if not values:
-            text = "for 'in', 'notin' operators, values set can't be empty"
-            raise _RefusedError(f"values: Invalid value: []: {text}")
-        for index, value in enumerate(sorted(set(values))):
-            if operator in (Operator.GT, Operator.LT) and not _is_integer(value):
-                text = "for 'Gt', 'Lt' operators, the value must be an integer"
-                raise _RefusedError(f"values[{index}]: Invalid value: {json.dumps(value)}: {text}")
-            _check(f"values[{index}][{key}]", value, formats.label_value(value))
+        _check_values(key, operator, values)
         return _Rule(key, operator, tuple(values))
 
     def one(self) -> list[str]:
@@ -123,7 +117,7 @@ class _Parser:
         first = self.peek()
         if first == ")":
             self.take()
-            return []
+            return [""]
         if first in _SYMBOLS and first != ",":
             raise _RefusedError(f"found '{first}', expected: ',', ')' or identifier")
         values = self.identifiers()
@@ -157,8 +151,14 @@ def _is_integer(text: str) -> bool:
     return _INTEGER.fullmatch(text) is not None and len(text) <= 20 and -(2**63) <= int(text) < 2**63
 
 
-def _check(path: str, value: str, complaints: Iterable[str]) -> None:
-    found = list(complaints)
-    if found:
+def _check_values(key: str, operator: Operator, values: Iterable[str]) -> None:
+    found: list[str] = []
+    for index, value in enumerate(sorted(set(values))):
         shown = json.dumps(value, ensure_ascii=False)
-        raise _RefusedError(f"{path}: Invalid value: {shown}: {'; '.join(found)}")
+        if operator in (Operator.GT, Operator.LT) and not _is_integer(value):
+            text = "for 'Gt', 'Lt' operators, the value must be an integer"
+            found.append(f"values[{index}]: Invalid value: {shown}: {text}")
+        if complaints := formats.label_value(value):
+            found.append(f"values[{index}][{key}]: Invalid value: {shown}: {'; '.join(complaints)}")
+    if found:
+        raise _RefusedError(found[0] if len(found) == 1 else f"[{', '.join(found)}]")

@@ -38,10 +38,12 @@ class OpenAPI:
             return self._second()
         if path == _PREFIX:
             return Response(200, encode({"paths": self._index()}))
+        if not path.startswith(f"{_PREFIX}/"):
+            return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")
         where = path.removeprefix(f"{_PREFIX}/")
         body = self._document(where)
         if body is None:
-            return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")
+            return Response(404, b"", "")
         etag = hashlib.sha512(body).hexdigest().upper()
         headers = [("ETag", f'"{etag}"'), ("Vary", "Accept")]
         if request.params.get("hash") == etag:

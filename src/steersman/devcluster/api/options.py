@@ -109,9 +109,9 @@ def _flag(params: Params, name: str) -> bool:
 
 
 def _number(params: Params, name: str) -> int | None:
-    text = params.get(name)
-    if not text:
+    if name not in params:
         return None
+    text = params.get(name)
     if _INTEGER.fullmatch(text) is None:
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     if len(text) > 20 or not -(2**63) <= int(text) < 2**63:
@@ -138,8 +138,6 @@ def list_options(params: Params, *, watch: bool = False) -> ListOptions:  # noqa
         text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
         problems.append(field_forbidden("resourceVersionMatch", text))
     if not watch:
-        if initial is not None:
-            problems.append(field_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
         if match and not version:
             text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
             problems.append(field_forbidden("resourceVersionMatch", text))
@@ -151,11 +149,13 @@ def list_options(params: Params, *, watch: bool = False) -> ListOptions:  # noqa
         elif match == "Exact" and version == "0":
             text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
             problems.append(field_forbidden("resourceVersionMatch", text))
+        if initial is not None:
+            problems.append(field_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if problems:
         raise invalid("meta.k8s.io", "ListOptions", "", problems)
     if version and (len(version) > 19 or not (version.isascii() and version.isdecimal())):
         error = field_invalid("resourceVersion", version, f'strconv.ParseUint: parsing "{version}": invalid syntax')
-        raise bad_request(error.message)
+        raise bad_request(f"invalid resource version: {error.message}")
     timeout = _number(params, "timeoutSeconds")
     return ListOptions(labels, fields, limit, token, version, match, timeout, bookmarks, initial)
 

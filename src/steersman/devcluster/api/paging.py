@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Final
+import string
+from typing import Any, Final, cast
 
+from steersman.devcluster.api.gojson import json_fault
 from steersman.devcluster.errors import APIError, bad_request
 from steersman.devcluster.objects import Object
 from steersman.devcluster.storage import Item
@@ -13,6 +15,8 @@ from steersman.devcluster.storage import Item
 __all__ = ["PageExpiredError", "key_of", "read_token", "token", "too_large"]
 
 _NS_SEP: Final = "\0"
+_VERSION: Final = "meta.k8s.io/v1"
+_ALPHABET: Final = frozenset(string.ascii_letters + string.digits + "-_")
 
 
 _TOO_OLD: Final = (
@@ -41,19 +45,38 @@ def key_of(item: Item) -> str:
 
 
 def token(revision: int, start: str) -> str:
-    body = json.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": start}, separators=(",", ":"))
+    body = json.dumps({"v": _VERSION, "rv": revision, "start": start}, separators=(",", ":"))
     return base64.urlsafe_b64encode(body.encode()).decode().rstrip("=")
 
 
 def read_token(text: str) -> tuple[int, str]:
+    """Revision and first key; -1 for whatever is there now. Raises a 400."""
+    illegal = next((at for at, char in enumerate(text) if char not in _ALPHABET), -1)
+    if illegal < 0 and len(text) % 4 == 1:
+        illegal = len(text) - 1
+    if illegal >= 0:
+        raise _refused(f"illegal base64 data at input byte {illegal}")
+    data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     try:
-        body = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        revision, start = body["rv"], body["start"]
-        if not isinstance(revision, int) or not isinstance(start, str):
-            raise TypeError("not a token")
-    except (ValueError, KeyError, TypeError):
-        raise bad_request("continue key is not valid: illegal base64 data or JSON") from None
+        body: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        raise _refused(json_fault(data) or "no JSON") from None
+    if not isinstance(body, dict):
+        kind = {str: "string", list: "array", bool: "bool"}.get(cast("type[Any]", type(body)), "number")
+        raise _refused(f"json: cannot unmarshal {kind} into Go value of type storage.continueToken")
+    found = cast(Object, body)
+    revision, start = found.get("rv"), found.get("start")
+    if found.get("v") != _VERSION:
+        raise _refused(f"server does not recognize this encoded version {found.get('v') or ''}")
+    if type(revision) is not int or revision == 0:
+        raise _refused(f"incorrect encoded start resourceVersion (version {_VERSION})")
+    if not isinstance(start, str) or not start:
+        raise _refused(f"encoded start key empty (version {_VERSION})")
     return revision, start
+
+
+def _refused(why: str) -> APIError:
+    return bad_request(f"invalid continue token: continue key is not valid: {why}")
 
 
 def too_large(asked: int, current: int) -> APIError:

@@ -141,14 +141,24 @@ class Reads:
             raise PageExpiredError(token(-1, start)) from None
         if start:
             items = [item for item in items if key_of(item) >= start]
-        selected = list(self._select(resource, items, options))
         metadata: Object = {"resourceVersion": str(revision)}
-        if options.limit and len(selected) > options.limit:
-            rest = selected[options.limit :]
-            metadata["continue"] = token(revision, key_of(rest[0]))
-            if options.labels is None and options.fields is None:
-                metadata["remainingItemCount"] = len(rest)
-            selected = selected[: options.limit]
+        limit = options.limit
+        if limit <= 0 or (options.version == "0" and not options.continue_):
+            return list(self._select(resource, items, options)), metadata
+        matches = self._matcher(resource, options)
+        if matches is None:
+            if len(items) > limit:
+                metadata["continue"] = token(revision, key_of(items[limit]))
+                metadata["remainingItemCount"] = len(items) - limit
+            return items[:limit], metadata
+        selected: list[Item] = []
+        for item in items:
+            if len(selected) == limit:
+                # Whether anything more is selected is not known, as it is not to the real server.
+                metadata["continue"] = token(revision, key_of(item))
+                break
+            if matches(item):
+                selected.append(item)
         return selected, metadata
 
     def _select(self, resource: ResourceType, items: Iterable[Item], options: ListOptions) -> Iterable[Item]:

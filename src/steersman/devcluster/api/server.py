@@ -24,7 +24,8 @@ from steersman.devcluster.api.deletes import Deleter
 from steersman.devcluster.api.documents import Documents
 from steersman.devcluster.api.info import RequestInfo, resolve
 from steersman.devcluster.api.messages import JSON, Request, Response, failure
-from steersman.devcluster.api.reads import Reads, StorageReader
+from steersman.devcluster.api.negotiate import Form, form_of
+from steersman.devcluster.api.reads import Reads, StorageReader, present
 from steersman.devcluster.api.resources import Registry, ResourceType
 from steersman.devcluster.api.verbs import Verbs
 from steersman.devcluster.api.writes import Writer
@@ -110,10 +111,20 @@ class APIServer:
         try:
             return _warned(await self._serve(request, info, warnings), warnings)
         except APIError as problem:
-            return _warned(failure(problem), warnings)
+            return _warned(self._refusal(request, problem), warnings)
         except Exception as problem:  # noqa: BLE001 - a bug of ours must not end the connection without a Status
             _log.exception("a request failed unexpectedly", method=request.method, path=request.path)
             return failure(internal(f"{type(problem).__name__}: see the log of the embedded cluster"))
+
+    def _refusal(self, request: Request, problem: APIError) -> Response:
+        """The Status of a refusal, in the media type that was asked for."""
+        accept = request.headers.get("Accept") or ""
+        form = form_of(accept) if "yaml" in accept or "protobuf" in accept else None
+        if form is None or isinstance(form, APIError) or form.media == JSON:
+            return failure(problem)
+        response = present(problem.status, Form(form.media), problem.code)
+        response.headers = problem.headers
+        return response
 
     async def _serve(self, request: Request, info: RequestInfo, warnings: list[str]) -> Response:
         if info.resource:

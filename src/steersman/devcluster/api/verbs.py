@@ -273,7 +273,9 @@ class Verbs:
         if not metadata.get("managedFields"):
             metadata.pop("managedFields", None)
         if call.subresource == "token":
-            cast(Object, body.setdefault("spec", {})).setdefault("expirationSeconds", _TOKEN_SECONDS)
+            spec = cast(Object, body.setdefault("spec", {}))
+            if spec.get("expirationSeconds") is None:
+                spec["expirationSeconds"] = _TOKEN_SECONDS
         elif call.subresource != "binding" and call.resource.plural != "bindings":
             metas.wipe_system_fields(metadata)
         metas.place(call.resource, call.namespace, metadata)
