@@ -106,7 +106,7 @@ def test_a_second_cluster_on_the_same_data_is_refused(tmp_path: Path):
 def test_a_file_that_is_no_database_is_refused_in_words(tmp_path: Path):
     path = tmp_path / "cluster.db"
     path.write_bytes(b"no database at all, but long enough to be looked at" * 50)
-    with pytest.raises(DataError, match="cannot be used.*move it away"):
+    with pytest.raises(DataError, match=r"cannot be used.*move it away"):
         Database(path)
 
 

@@ -79,8 +79,8 @@ class StoreMachine(RuleBasedStateMachine):
         revision = max(1, self.storage.revision - back)
         try:
             items = self.storage.items_at(resource, namespace, revision)
-        except Compacted as compacted:
-            assert revision < compacted.oldest == self.storage.compacted
+        except Compacted:
+            assert revision < self.storage.compacted
             return
         found = {(i.namespace, i.name): i.object()["n"] for i in items}
         wanted = {k: v for k, v in self.past[revision][resource].items() if namespace in ("", k[0])}
