@@ -101,7 +101,7 @@ def start(
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         typer.Option(help="What the cluster's own parts log.", rich_help_panel=_WHERE),
-    ] = "warning",
+    ] = "error",
     output: Output = "text",
     as_child: Annotated[bool, typer.Option("--as-child", hidden=True)] = False,
 ) -> None:

@@ -12,15 +12,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from steersman.cli.applying import line as outcome_line
 from steersman.cli.dev_scene import EventLine, Object, Scene, forest, log_line
-from steersman.cli.hosting import started, stop_on_signals
+from steersman.cli.hosting import HostError, started, stop_on_signals
 from steersman.cli.observed import command
 from steersman.devcluster.detached import Record, claim
 from steersman.devcluster.loading import load
@@ -216,8 +216,8 @@ class Session:
             self._pump(self._output(child.stdout))
         self._pump(self._wait(child))
 
-    def _pump(self, work: Any) -> None:
-        task: asyncio.Task[None] = asyncio.create_task(work)
+    def _pump(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._pumps.add(task)
         task.add_done_callback(self._pumps.discard)
 
@@ -225,7 +225,7 @@ class Session:
         async for line in _lines_of(os.fdopen(descriptor, "rb")):
             self.scene.report(line, time.strftime("%H:%M:%S"))
 
-    async def _output(self, pipe: Any) -> None:
+    async def _output(self, pipe: IO[bytes]) -> None:
         async for line in _lines_of(pipe):
             self._log(log_line(line.decode(errors="replace").rstrip("\n")))
 
@@ -259,7 +259,10 @@ class Session:
 
     async def _reload(self) -> None:
         """Restart the operator when a Python file changes, load manifests anew when one of those does."""
-        from watchfiles import PythonFilter, awatch
+        try:
+            from watchfiles import PythonFilter, awatch  # pyright: ignore[reportUnknownVariableType] - anyio's Event
+        except ImportError:
+            raise HostError("reloading needs watchfiles: pip install 'steersman[dev]', or --no-reload") from None
 
         manifests = [path for path in (self.crds, *self.wanted.load) if path.exists()]
         python = PythonFilter()
@@ -329,11 +332,11 @@ def _every(branches: Iterable[Any]) -> Iterable[Any]:
 
 
 def _event(event: Object, shown: set[tuple[str, str]]) -> EventLine | None:
-    about = event.get("involvedObject") or event.get("regarding") or {}
+    about: dict[str, str] = event.get("involvedObject") or event.get("regarding") or {}
     if shown and (about.get("kind"), about.get("name")) not in shown:
         return None
-    series = event.get("series") or {}
-    at = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or ""
+    series: dict[str, str] = event.get("series") or {}
+    at: str = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or ""
     return EventLine(
         at=at[11:19],
         warning=event.get("type") == "Warning",
@@ -343,7 +346,7 @@ def _event(event: Object, shown: set[tuple[str, str]]) -> EventLine | None:
     )
 
 
-async def _lines_of(pipe: Any) -> Any:
+async def _lines_of(pipe: IO[bytes]) -> AsyncGenerator[bytes]:
     """The lines of a pipe as they come, until it is closed."""
     reader = asyncio.StreamReader(limit=1 << 20)
     loop = asyncio.get_running_loop()

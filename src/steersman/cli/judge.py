@@ -6,6 +6,7 @@ Loaded on demand: the runtime image has neither.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from steersman.manifests import Check
@@ -15,11 +16,7 @@ __all__ = ["judge"]
 
 def judge() -> Check | None:
     """The checker, or `None` without the `dev` extra."""
-    try:
-        import cel_expr_python  # noqa: F401
-    except ImportError:
-        return None
-    return _check
+    return _check if find_spec("cel_expr_python") is not None else None
 
 
 def _check(crd: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -38,7 +38,8 @@ def merge(path: Path, source: Path, context: str) -> None:
     """
     ours: Any = yaml.safe_load(source.read_text())
     credentials = ours["users"][0]["user"]
-    mark = [{"name": _MARK, "extension": {"context": context}}]
+    extension = {"context": context}
+    mark = [{"name": _MARK, "extension": extension}]
     cluster = {**ours["clusters"][0]["cluster"], "extensions": mark}
     target = {"cluster": context, "user": context, "namespace": "default", "extensions": mark}
     with _locked(path) as real:
@@ -46,14 +47,13 @@ def merge(path: Path, source: Path, context: str) -> None:
         _refuse_strangers(document, context, path)
         before = document.get("current-context") or ""
         if before and before != context:
-            mark[0]["extension"]["before"] = before
+            extension["before"] = before
         for key, what, value in (
             ("clusters", "cluster", cluster),
             ("users", "user", credentials),
             ("contexts", "context", target),
         ):
-            rest = [entry for entry in document.get(key) or [] if entry.get("name") != context]
-            document[key] = [*rest, {"name": context, what: value}]
+            document[key] = [*_others(document, key, context), {"name": context, what: value}]
         document.setdefault("apiVersion", "v1")
         document.setdefault("kind", "Config")
         document["current-context"] = context
@@ -70,7 +70,7 @@ def take_out(path: Path, context: str) -> None:
                 return
             before = _marked(entries[0]["context"]).get("before") or ""
             for key in _LISTS:
-                document[key] = [entry for entry in document.get(key) or [] if entry.get("name") != context]
+                document[key] = _others(document, key, context)
             if document.get("current-context") == context:
                 document["current-context"] = before if _entries(document, "contexts", before) else ""
             _write(real, document)
@@ -88,14 +88,22 @@ def _refuse_strangers(document: dict[str, Any], context: str, path: Path) -> Non
             )
 
 
+def _list(document: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    return document.get(key) or []
+
+
 def _entries(document: dict[str, Any], key: str, name: str) -> list[dict[str, Any]]:
-    return [entry for entry in document.get(key) or [] if entry.get("name") == name]
+    return [entry for entry in _list(document, key) if entry.get("name") == name]
+
+
+def _others(document: dict[str, Any], key: str, name: str) -> list[dict[str, Any]]:
+    return [entry for entry in _list(document, key) if entry.get("name") != name]
 
 
 def _marked(value: Any) -> dict[str, Any]:
-    for extension in (value or {}).get("extensions") or []:
+    for extension in _list(value or {}, "extensions"):
         if extension.get("name") == _MARK:
-            return cast("dict[str, Any]", extension.get("extension") or {})
+            return extension.get("extension") or {}
     return {}
 
 
@@ -114,13 +122,19 @@ def _read(path: Path) -> dict[str, Any]:
         raise KubeconfigError(f"{path} is not YAML, and is left alone: mend it, or name another file") from None
     if document is None:
         return {}
-    entries_are_sane = isinstance(document, dict) and all(
-        isinstance(document.get(key) or [], list) and all(isinstance(entry, dict) for entry in document.get(key) or [])
-        for key in _LISTS
-    )
-    if not entries_are_sane:
+    if not _is_kubeconfig(document):
         raise KubeconfigError(f"{path} is not a kubeconfig, and is left alone: name another file")
     return cast("dict[str, Any]", document)
+
+
+def _is_kubeconfig(document: Any) -> bool:
+    if not isinstance(document, dict):
+        return False
+    for key in _LISTS:
+        entries: Any = cast("dict[str, Any]", document).get(key) or []
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in cast("list[Any]", entries)):
+            return False
+    return True
 
 
 @contextmanager

@@ -20,6 +20,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
@@ -167,7 +168,7 @@ def names() -> list[str]:
     root = state_directory()
     try:
         return sorted(path.name for path in root.iterdir() if _NAME.fullmatch(path.name) and (path / "lock").exists())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as problem:
         raise StateError(f"{root} cannot be read: {problem.strerror}") from None
@@ -178,7 +179,7 @@ def find(name: str) -> Seen | None:
     directory = state_directory() / checked(name)
     try:
         lock = os.open(directory / "lock", os.O_RDWR)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as problem:
         raise StateError(f"{directory} cannot be read: {problem.strerror}") from None
@@ -235,13 +236,13 @@ def spawn(arguments: Sequence[str], name: str, timeout: float = 60.0) -> Seen:
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         log = directory / "log"
-        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        out = os.open(log, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     except OSError as problem:
         raise StateError(
             f"{problem.filename or directory} cannot be written: {problem.strerror}. "
             "Set XDG_STATE_HOME to a directory that can be written"
         ) from None
-    try:
+    with open(out, "rb", buffering=0) as said:  # kept open: the log goes with its directory when the process fails
         process = subprocess.Popen(  # noqa: S603 - ourselves
             [sys.executable, "-m", "steersman", *arguments],
             stdin=subprocess.DEVNULL,
@@ -249,41 +250,34 @@ def spawn(arguments: Sequence[str], name: str, timeout: float = 60.0) -> Seen:
             stderr=out,
             start_new_session=True,
         )
-    finally:
-        os.close(out)
-    try:
-        return _ready(process, name, log, timeout)
-    except BaseException:
-        if process.poll() is None:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(10)
-        raise
+        try:
+            return _ready(process, name, log, said, timeout)
+        except BaseException:
+            if process.poll() is None:
+                process.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(10)
+            raise
 
 
-def _ready(process: subprocess.Popen[bytes], name: str, log: Path, timeout: float) -> Seen:
+def _ready(process: subprocess.Popen[bytes], name: str, log: Path, said: FileIO, timeout: float) -> Seen:
     deadline = time.monotonic() + timeout
-    said = _tail(log)
     while time.monotonic() < deadline:
         if (code := process.poll()) is not None:
-            said = _tail(log) or said
-            with suppress(OSError):  # nothing worth keeping is in there but the log that has just been told
+            with suppress(OSError):  # what is worth keeping of it is told now
                 shutil.rmtree(log.parent)
-            raise StateError(said or f"the cluster ended with code {code} and said nothing")
-        said = _tail(log) or said  # its directory goes with it
+            raise StateError(_last_words(said) or f"the cluster ended with code {code} and said nothing")
         seen = find(name)
         if seen is not None and seen.state == "running" and seen.record.pid == process.pid:
             return seen
         time.sleep(_POLL)
-    raise StateError(f"the cluster is not ready after {timeout:g} s; its log is {log}")
+    raise StateError(f"the cluster is not ready after {timeout:g} s. It said last:\n{_last_words(said)}")
 
 
-def _tail(log: Path) -> str:
+def _last_words(log: FileIO) -> str:
     """What the process said last: its error, if there is one."""
-    try:
-        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    except OSError:
-        return ""
+    log.seek(0)
+    lines = [line for line in log.readall().decode(errors="replace").splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return errors[-1] if errors else "\n".join(lines[-5:])
 

@@ -12,6 +12,7 @@ import json
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
+from urllib.parse import quote
 
 from steersman.client import Client
 from steersman.client.errors import ApiError, ClientError, Forbidden, NotFound
@@ -134,23 +135,27 @@ class _Loader:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _ESTABLISHED_WAIT
         while loop.time() < deadline:
-            status = json.loads((await raw.request("GET", path)).body).get("status") or {}
-            conditions = {c["type"]: c["status"] for c in status.get("conditions") or ()}
-            if conditions.get("Established") == "True":
-                break
-            if conditions.get("NamesAccepted") == "False":
+            answer: dict[str, Any] = json.loads((await raw.request("GET", path)).body)
+            status: dict[str, list[dict[str, str]]] = answer.get("status") or {}
+            found = status.get("conditions") or []
+            conditions = {condition["type"]: condition["status"] for condition in found}
+            if conditions.get("Established") == "True" or conditions.get("NamesAccepted") == "False":
                 break
             await asyncio.sleep(0.02)
         for version in spec.get("versions") or ():
             self._kinds.pop(f"{spec.get('group')}/{version.get('name')}", None)
 
     async def _write(self, manifest: Manifest, kind: _Kind, namespace: str) -> tuple[Action, str]:
-        collection = f"{kind.path}/namespaces/{namespace}/{kind.plural}" if namespace else f"{kind.path}/{kind.plural}"
+        collection = (
+            f"{kind.path}/namespaces/{quote(namespace, safe='')}/{kind.plural}"
+            if namespace
+            else f"{kind.path}/{kind.plural}"
+        )
         body = json.dumps(_at(manifest.body, namespace)).encode()
         if not manifest.name:
             answer = await self._patiently("POST", collection, self._query[:1], body, "application/json")
             return "created", str(answer["metadata"]["name"])
-        path = f"{collection}/{manifest.name}"
+        path = f"{collection}/{quote(manifest.name, safe='')}"
         before = await self._version(path)
         answer = await self._patiently("PATCH", path, self._query, body, _APPLY)
         if before is None:
@@ -213,7 +218,8 @@ def _unknown(manifest: Manifest) -> ApiError:
 
 
 def _at(body: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-    metadata = {k: v for k, v in (body.get("metadata") or {}).items() if k not in ("managedFields", "resourceVersion")}
+    given: dict[str, Any] = body.get("metadata") or {}
+    metadata = {key: value for key, value in given.items() if key not in ("managedFields", "resourceVersion")}
     if namespace:
         metadata["namespace"] = namespace
     return {**body, "metadata": metadata}

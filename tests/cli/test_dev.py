@@ -1,0 +1,254 @@
+"""`steersman dev` as a process: cluster, CRDs, operator, reload, the view on a terminal, and nothing left behind."""
+
+import fcntl
+import json
+import os
+import pty
+import signal
+import struct
+import subprocess
+import termios
+import threading
+
+import pytest
+from tests.cli.test_cluster import CRD, Shell, eventually
+
+from steersman.cli.dev_scene import Scene, forest, log_line, summary
+
+APP = """
+from typing import Annotated
+from steersman import Context, Model, ObjectMeta, Operator, Resource
+from steersman.k8s import ConfigMap
+
+class BoatSpec(Model):
+    length: int = 0
+
+class BoatStatus(Model):
+    phase: str = ""
+
+class Boat(Resource, group="example.com", version="v1"):
+    spec: BoatSpec
+    status: BoatStatus = BoatStatus()
+
+operator = Operator("boats")
+
+@operator.controller(owns=[ConfigMap])
+async def reconcile(boat: Boat, ctx: Context) -> None:
+    ctx.log.info("WORD seen")
+    await ctx.apply(ConfigMap(metadata=ObjectMeta(name="log-of-" + boat.metadata.name), data={"w": "WORD"}))
+"""
+
+
+@pytest.fixture
+def shell(tmp_path):
+    made = Shell(tmp_path)
+    (tmp_path / "boats_app.py").write_text(APP.replace("WORD", "first"))
+    (tmp_path / "config" / "crd").mkdir(parents=True)
+    boat, _, _, definition = CRD.split("---")
+    (tmp_path / "config" / "crd" / "boats.yaml").write_text(definition)
+    (tmp_path / "boat.yaml").write_text(boat)
+    yield made
+    made.close()
+
+
+class Output:
+    """What a process prints, as it comes."""
+
+    def __init__(self, descriptor):
+        self.seen = bytearray()
+        self._descriptor = descriptor
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self):
+        try:
+            while data := os.read(self._descriptor, 65536):
+                self.seen += data
+        except OSError:
+            pass
+
+    def says(self, text):
+        return text.encode() in self.seen
+
+    def end(self):
+        self._thread.join(5)
+        return self.seen.decode(errors="replace")
+
+
+def children(pid):
+    done = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(word) for word in done.stdout.split()]
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_it_installs_runs_reloads_and_leaves_nothing_behind(shell):
+    process = shell.start("dev", "boats_app:operator", "--load", "boat.yaml")
+    output = Output(process.stdout.fileno())
+    eventually(lambda: output.says("first seen"), "the operator works", within=40)
+    assert output.says("boats.example.com created")
+    assert output.says("export KUBECONFIG=")
+    assert shell.clusters()["dev"]["state"] == "running"
+    (shell.home / "boats_app.py").write_text("def broken(:\n")
+    eventually(lambda: output.says("ended with code 1; waiting for a change"), "the error is told")
+    (shell.home / "boats_app.py").write_text(APP.replace("WORD", "second"))
+    eventually(lambda: output.says("second seen"), "the new operator works")
+    (shell.home / "boat.yaml").write_text((shell.home / "boat.yaml").read_text().replace("length: 4", "length: 5"))
+    eventually(lambda: output.says("boat.example.com/dory configured"), "the changed manifest is loaded")
+    below = children(process.pid)
+    assert below
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+    assert "Traceback" not in output.end()
+    assert not any(alive(pid) for pid in below)
+    assert shell.clusters() == {}
+
+
+def test_without_reload_it_ends_with_the_operator(shell):
+    (shell.home / "boats_app.py").write_text("raise SystemExit(3)\n")
+    done = shell.run("dev", "boats_app:operator", "--no-reload")
+    assert done.returncode == 1
+    assert "importing boats_app ended the process (exit 3)" in done.stdout + done.stderr
+    assert shell.clusters() == {}
+
+
+def test_the_operator_ends_even_when_its_parent_is_killed(shell):
+    process = shell.start("dev", "boats_app:operator", "--no-reload", "--load", "boat.yaml")
+    output = Output(process.stdout.fileno())
+    eventually(lambda: output.says("first seen"), "the operator works", within=40)
+    (child,) = children(process.pid)
+    process.kill()
+    process.wait()
+    eventually(lambda: not alive(child), "the operator has ended")
+
+
+def test_a_terminal_shows_objects_queues_reconciles_and_the_log(shell):
+    terminal, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 150, 0, 0))
+    process = subprocess.Popen(
+        shell.words("dev", "boats_app:operator", "--load", "boat.yaml"),
+        cwd=shell.home, env={**shell.environment, "TERM": "xterm-256color"}, stdin=side, stdout=side, stderr=side,
+        start_new_session=True,
+    )  # fmt: skip
+    os.close(side)
+    output = Output(terminal)
+    try:
+        for text in ("steersman dev", "objects", "last reconciles", "log-of-dory", "first seen", "default/dory"):
+            eventually(lambda text=text: output.says(text), f"{text!r} is shown", within=40)
+        eventually(lambda: output.says("running"), "the operator is said to run")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        said = output.end()
+        assert "stopped; the cluster and everything in it are gone" in said
+        assert "\x1b[?1049l" in said, "the terminal's own screen is back"
+        assert "Traceback" not in said
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        os.close(terminal)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("nowhere:operator", "--no-reload"), 2, "there is no module 'nowhere'"),
+        (("boats_app:operator", "--load", "missing"), 2, "missing"),
+        (("boats_app:operator", "--name", "Not A Name"), 1, "cannot name a cluster"),
+    ],
+)
+def test_what_cannot_be_is_told(shell, words, code, told):
+    done = shell.run("dev", *words)
+    assert done.returncode == code
+    assert told in done.stdout + done.stderr
+
+
+def test_help_teaches_with_examples(shell):
+    done = shell.run("dev", "--help")
+    assert "steersman dev helloapp:operator --load config/samples" in done.stdout
+
+
+class TestTheScene:
+    def test_objects_stand_under_their_owners(self):
+        def obj(kind, name, owner=None, **rest):
+            references = [{"uid": owner}] if owner else []
+            return {"kind": kind, "metadata": {"name": name, "uid": name, "ownerReferences": references}, **rest}
+
+        (root,) = forest(
+            [obj("App", "a")],
+            [obj("Pod", "p", "r"), obj("ReplicaSet", "r", "d"), obj("Deployment", "d", "a"), obj("Pod", "other")],
+        )
+        names = []
+        while True:
+            names.append(root.name)
+            if not root.children:
+                break
+            (root,) = root.children
+        assert names == ["a", "d", "r", "p"]
+
+    def test_owners_in_a_circle_end(self):
+        a = {"kind": "A", "metadata": {"name": "a", "uid": "a", "ownerReferences": [{"uid": "b"}]}}
+        b = {"kind": "B", "metadata": {"name": "b", "uid": "b", "ownerReferences": [{"uid": "a"}]}}
+        (root,) = forest([a], [a, b])
+        assert root.children[0].children[0].children == ()
+
+    @pytest.mark.parametrize(
+        ("obj", "said"),
+        [
+            ({"kind": "Pod", "status": {"phase": "Pending"}}, ("Pending 0/0", "busy")),
+            (
+                {"kind": "Pod", "status": {"phase": "Running", "containerStatuses": [{"ready": True, "state": {}}]}},
+                ("Running 1/1", "good"),
+            ),
+            (
+                {
+                    "kind": "Pod",
+                    "status": {
+                        "phase": "Running",
+                        "containerStatuses": [
+                            {"ready": False, "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+                        ],
+                    },
+                },
+                ("CrashLoopBackOff 0/1, 3 restarts", "bad"),
+            ),
+            ({"kind": "Deployment", "spec": {"replicas": 2}, "status": {"readyReplicas": 1}}, ("1/2 ready", "busy")),
+            (
+                {"kind": "Boat", "status": {"conditions": [{"type": "Ready", "status": "False"}], "size": 3}},
+                ("Ready=False, size 3", "bad"),
+            ),
+            ({"kind": "Boat"}, ("", "")),
+        ],
+    )
+    def test_an_object_is_summed_up_in_a_few_words(self, obj, said):
+        assert summary({"metadata": {"name": "x"}, **obj}) == said
+
+    def test_what_is_being_deleted_says_what_holds_it(self):
+        obj = {"kind": "Boat", "metadata": {"name": "x", "deletionTimestamp": "now", "finalizers": ["a/b"]}}
+        assert summary(obj) == ("being deleted, held by a/b", "busy")
+
+    def test_reports_that_make_no_sense_change_nothing(self):
+        scene = Scene("a:b")
+        scene.report(b"not json", "12:00:00")
+        assert scene.version == 0
+
+    def test_reports_become_queues_and_reconciles(self):
+        scene = Scene("a:b")
+        queue = {"depth": 1.0, "active": 2.0, "workers": 4.0, "reconciles": 9.0, "errors": 1.0}
+        scene.report(json.dumps({"queues": {"boats": queue}}).encode(), "12:00:00")
+        ran = {"controller": "boats", "namespace": "n", "name": "x", "seconds": 0.1, "ok": True, "result": "done"}
+        scene.report(json.dumps(ran).encode(), "12:00:01")
+        assert scene.queues[0].workers == 4
+        assert (scene.ran[0].key, scene.ran[0].at) == ("n/x", "12:00:01")
+
+    def test_json_log_lines_are_read_aloud_and_others_left_alone(self):
+        line = {"timestamp": "2026-01-01T12:34:56Z", "level": "info", "event": "hello", "component": "x", "n": 1}
+        assert log_line(json.dumps(line)) == "12:34:56 info    hello  n=1"
+        assert log_line("plain {") == "plain {"
+        assert log_line("{broken") == "{broken"
