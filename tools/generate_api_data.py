@@ -4,23 +4,24 @@ Usage: python tools/generate_api_data.py DIRECTORY
 
 DIRECTORY holds what a real API server of the supported version answered: `discovery/aggregated-*.json`,
 `openapi-v3/*.json` and `version.json`. The result is compressed document by document, so that a server reads only
-what it is asked for.
+what it is asked for; all of them repeat much of the core group's, which is therefore the dictionary of the others.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from pathlib import Path
 
 import zstandard
 
+CORE = "api_v1"
 TARGET = Path(__file__).resolve().parent.parent / "src/steersman/devcluster/data"
 
 
 def main() -> int:
     source = Path(sys.argv[1])
-    compress = zstandard.ZstdCompressor(level=22).compress
     discovery = [
         item
         for name in ("aggregated-api.json", "aggregated-apis.json")
@@ -30,11 +31,17 @@ def main() -> int:
     TARGET.mkdir(exist_ok=True)
     facts = {"version": version, "groups": discovery}
     (TARGET / "discovery.json").write_text(json.dumps(facts, separators=(",", ":")) + "\n")
+    documents = {path.stem: path.read_bytes() for path in sorted((source / "openapi-v3").glob("api*.json"))}
+    shared = zstandard.ZstdCompressionDict(documents[CORE], dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    wide = zstandard.ZstdCompressionParameters.from_level(22, window_log=24)  # pyright: ignore[reportUnknownMemberType]
     total = 0
-    for document in sorted((source / "openapi-v3").glob("api*.json")):
-        packed = compress(document.read_bytes())
+    for name, document in documents.items():
+        compressor = zstandard.ZstdCompressor(compression_params=wide, dict_data=None if name == CORE else shared)
+        packed = compressor.compress(document)
         total += len(packed)
-        (TARGET / f"{document.stem}.json.zst").write_bytes(packed)
+        (TARGET / f"{name}.json.zst").write_bytes(packed)
+    hashes = {name: hashlib.sha512(document).hexdigest().upper() for name, document in documents.items()}
+    (TARGET / "openapi.json").write_text(json.dumps(hashes, indent=0) + "\n")
     print(f"{len(discovery)} groups; OpenAPI {total} bytes")
     return 0
 

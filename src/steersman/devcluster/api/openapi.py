@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -14,7 +14,7 @@ import zstandard
 
 from steersman.devcluster.api.builtins import facts
 from steersman.devcluster.api.messages import Request, Response, encode
-from steersman.devcluster.objects import Object
+from steersman.devcluster.objects import Object, dig
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.resources import ResourceType
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["OpenAPI"]
 
 _PREFIX: Final = "/openapi/v3"
+_CORE: Final = "api/v1"
+_WINDOW: Final = 1 << 25
 
 
 class OpenAPI:
@@ -44,7 +46,7 @@ class OpenAPI:
         body = self._document(where)
         if body is None:
             return Response(404, b"", "")
-        etag = hashlib.sha512(body).hexdigest().upper()
+        etag = _hash(where, body)
         headers = [("ETag", f'"{etag}"'), ("Vary", "Accept")]
         if request.params.get("hash") == etag:
             headers += [("Cache-Control", "public, immutable"), ("Expires", "Fri, 01 Jan 2100 00:00:00 GMT")]
@@ -54,10 +56,14 @@ class OpenAPI:
 
     def _index(self) -> Object:
         paths: Object = {}
+        known = _hashes()
         for where in self._documents():
-            body = self._document(where)
-            assert body is not None
-            paths[where] = {"serverRelativeURL": f"{_PREFIX}/{where}?hash={hashlib.sha512(body).hexdigest().upper()}"}
+            digest = known.get(where.replace("/", "_"))
+            if digest is None:
+                body = self._document(where)
+                assert body is not None
+                digest = _hash(where, body)
+            paths[where] = {"serverRelativeURL": f"{_PREFIX}/{where}?hash={digest}"}
         return paths
 
     def _documents(self) -> list[str]:
@@ -100,12 +106,28 @@ class OpenAPI:
 
 
 @cache
+def _hashes() -> dict[str, str]:
+    """The hashes of the shipped documents, so that the index reads none of them."""
+    return json.loads(files("steersman.devcluster").joinpath("data", "openapi.json").read_bytes())
+
+
+def _hash(where: str, body: bytes) -> str:
+    return _hashes().get(where.replace("/", "_")) or hashlib.sha512(body).hexdigest().upper()
+
+
+@lru_cache(maxsize=2)
 def _shipped(where: str) -> bytes | None:
-    name = f"{where.replace('/', '_')}.json.zst"
-    found = files("steersman.devcluster").joinpath("data", name)
-    if not found.is_file():
+    """A document of built-in kinds; the core group's is the dictionary of all others. Two are kept: they are big."""
+    name = where.replace("/", "_")
+    if name not in _hashes():
         return None
-    return zstandard.ZstdDecompressor().decompress(found.read_bytes())
+    packed = files("steersman.devcluster").joinpath("data", f"{name}.json.zst").read_bytes()
+    if where == _CORE:
+        return zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompress(packed)
+    core = _shipped(_CORE)
+    assert core is not None
+    shared = zstandard.ZstdCompressionDict(core, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    return zstandard.ZstdDecompressor(dict_data=shared, max_window_size=_WINDOW).decompress(packed)
 
 
 def _plain(schema: Any) -> Any:
@@ -158,7 +180,7 @@ def _custom(types: list[ResourceType]) -> bytes:
         definition = cast(Object, t.definition)
         name = ".".join([*reversed(t.group.split(".")), t.version, t.kind])
         version = next(v for v in definition["spec"]["versions"] if v["name"] == t.version)
-        schema: Any = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
+        schema = cast(Object, dig(version, "schema", "openAPIV3Schema", default={"type": "object"}))
         gvk = [{"group": t.group, "version": t.version, "kind": t.kind}]
         schemas[name] = _published(schema, gvk)
         schemas[f"{name}List"] = _list_of(name, t)
