@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from steersman.client import Client
 from steersman.client.config import load_config
@@ -166,8 +167,9 @@ async def _collections(client: Client) -> list[str]:
 
 async def _size(client: Client, path: str) -> int:
     accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
-    answer = json.loads((await client.raw.request("GET", path, query=(("limit", "1"),), accept=accept)).body)
-    return len(answer.get("items") or ()) + int((answer.get("metadata") or {}).get("remainingItemCount") or 0)
+    response = await client.raw.request("GET", path, query=(("limit", "1"),), accept=accept)
+    answer: dict[str, Any] = json.loads(response.body)
+    return len(answer.get("items") or ()) + int(answer["metadata"].get("remainingItemCount") or 0)
 
 
 def table(clusters: Sequence[Facts]) -> str:

@@ -145,9 +145,10 @@ def summary(obj: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _pod(status: Mapping[str, Any]) -> tuple[str, str]:
-    containers = status.get("containerStatuses") or ()
+    containers: list[dict[str, Any]] = status.get("containerStatuses") or []
     ready = sum(bool(c.get("ready")) for c in containers)
-    waiting = [c["state"]["waiting"].get("reason", "") for c in containers if (c.get("state") or {}).get("waiting")]
+    states: list[dict[str, dict[str, str]]] = [c.get("state") or {} for c in containers]
+    waiting = [state["waiting"].get("reason", "") for state in states if state.get("waiting")]
     phase = str(status.get("phase") or "Pending")
     told = next((w for w in waiting if w not in ("", "ContainerCreating", "PodInitializing")), "") or phase
     restarts = sum(int(c.get("restartCount") or 0) for c in containers)

@@ -131,7 +131,7 @@ class Session:
                 return await self._keep(stop, draw)
 
     async def _keep(self, stop: asyncio.Event, draw: Callable[[], None]) -> int:
-        waiting = [asyncio.create_task(stop.wait())]
+        waiting: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait())]
         if self.wanted.reload:
             waiting.append(asyncio.create_task(self._reload()))
         else:
