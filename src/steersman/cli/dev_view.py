@@ -55,10 +55,14 @@ class View:
         lines = list(_lines(self._scene.roots))
         left_out = len(lines) - room
         if left_out > 0:
-            lines = [*lines[: room - 1], Text(f"… and {left_out + 1} more", style="dim")]
-        if not lines:
-            lines = [Text("none yet: apply one with kubectl or `steersman cluster load --name dev`", style="dim")]
-        return Panel(Group(*lines), title="objects", title_align="left")
+            lines = [*lines[: room - 1], (Text(f"… and {left_out + 1} more", style="dim"), Text())]
+        table = Table.grid(padding=(0, 1), expand=True)
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+        table.add_column(no_wrap=True, overflow="ellipsis", max_width=36)
+        for name, said in lines:
+            table.add_row(name, said)
+        none = Text("none yet: apply one with kubectl or `steersman cluster load --name dev`", style="dim")
+        return Panel(table if lines else none, title="objects", title_align="left")
 
     def _queues(self) -> Panel:
         table = _table("controller", "waiting", "workers", "reconciles", "errors")
@@ -115,15 +119,12 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _lines(branches: tuple[Branch, ...], indent: str = "") -> Iterator[Text]:
+def _lines(branches: tuple[Branch, ...], indent: str = "") -> Iterator[tuple[Text, Text]]:
     for number, branch in enumerate(branches):
         last = number == len(branches) - 1
         head = "" if not indent else indent[:-2] + ("└ " if last else "├ ")
         where = f"{branch.namespace}/" if not indent and branch.namespace not in ("", "default") else ""
-        line = Text.assemble(
-            (head, "dim"), (branch.kind, "bold"), f" {where}{branch.name}  ", (branch.said, _TONES[branch.tone])
-        )
-        line.no_wrap, line.overflow = True, "ellipsis"
-        yield line
+        name = Text.assemble((head, "dim"), (branch.kind, "bold"), f" {where}{branch.name}")
+        yield name, Text(branch.said, style=_TONES[branch.tone])
         below = indent[:-2] + ("  " if last else "│ ") if indent else ""
         yield from _lines(branch.children, below + "  ")
