@@ -105,6 +105,8 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True):
     storage: bool = True
     served: bool = True
     deprecated: str | None = None
+    external: bool = False
+    """Somebody else installs the kind: no CRD is made of its class."""
 
     @property
     def api_version(self) -> str:
@@ -192,6 +194,7 @@ class ResourceMeta(ModelMeta):
         storage: bool = True,
         served: bool = True,
         deprecated: str | None = None,
+        external: bool = False,
         status_subresource: bool | None = None,
         **options: Any,
     ) -> ResourceMeta:
@@ -215,6 +218,7 @@ class ResourceMeta(ModelMeta):
             storage=storage,
             served=served,
             deprecated=deprecated,
+            external=external,
         )
         _check(name, info)
         annotations = namespace.setdefault("__annotations__", {})
@@ -239,9 +243,9 @@ class Resource(Model, metaclass=ResourceMeta):
     """A kind of the API: `class HelloApp(Resource, group="apps.example.com", version="v1")`.
 
     Class arguments: `group`, `version`, `kind` (the class name), `plural`, `singular`, `short_names`, `categories`,
-    `namespaced`, `scale=Scale(…)`, `columns=(Column(…), …)`, `storage`, `served`, `deprecated="why"`. A field named
-    `status` gives the kind a status sub-resource, unless `status_subresource=False`. Raises `TypeError` for names
-    that the API server would refuse.
+    `namespaced`, `scale=Scale(…)`, `columns=(Column(…), …)`, `storage`, `served`, `deprecated="why"`,
+    `external` (its CRD is somebody else's). A field named `status` gives the kind a status sub-resource, unless
+    `status_subresource=False`. Raises `TypeError` for names that the API server would refuse.
     """
 
     __resource__: ClassVar[ResourceInfo]
@@ -394,6 +398,11 @@ def lookup(api_version: str, kind: str) -> type[Resource] | None:
             if (found := finder(api_version, kind)) is not None:
                 break
     return found
+
+
+def versions_of(group: str, kind: str) -> tuple[type[Resource], ...]:
+    """The classes that are registered as versions of a kind, without importing any."""
+    return tuple(cls for cls in _classes.values() if cls.__resource__.group == group and cls.__resource__.kind == kind)
 
 
 def add_finder(finder: Callable[[str, str], type[Resource] | None]) -> None:

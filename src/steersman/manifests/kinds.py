@@ -1,0 +1,53 @@
+"""Which kinds are an operator's own: those it reconciles or has webhooks for, in all their versions.
+
+Kubernetes' kinds and those declared `external` are somebody else's. Kinds that are only owned, read or watched are too,
+unless the operator has a controller for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from steersman.models import Resource, View
+from steersman.models.resource import versions_of
+from steersman.operator.operator import Operator
+
+__all__ = ["classes_of"]
+
+
+def classes_of(source: Operator | Iterable[type[Resource]]) -> list[type[Resource]]:
+    """The classes to make CRDs of: those given, or an operator's own.
+
+    Other versions of a kind belong to it when they come from the same top-level package as the class that the operator
+    names.
+    """
+    if not isinstance(source, Operator):
+        return list(dict.fromkeys(source))
+    found: dict[type[Resource], None] = {}
+    for view in _views(source):
+        cls: Any = view.type
+        if view.form != "typed" or not isinstance(cls, type) or not issubclass(cls, Resource):
+            continue
+        if view.info.external or cls.__module__.startswith("steersman.k8s"):
+            continue
+        found[cls] = None
+        package = cls.__module__.partition(".")[0]
+        for other in versions_of(view.info.group, view.info.kind):
+            same = other.__resource__.version in {c.__resource__.version for c in found if _kind(c) == _kind(other)}
+            if not same and other.__module__.partition(".")[0] == package:
+                found[other] = None
+    return list(found)
+
+
+def _kind(cls: type[Resource]) -> tuple[str, str]:
+    return cls.__resource__.group, cls.__resource__.kind
+
+
+def _views(operator: Operator) -> Iterable[View[Any]]:
+    for controller in operator.controllers:
+        yield controller.kind
+    for webhook in operator.webhooks:
+        yield webhook.kind
+        if webhook.to is not None:
+            yield webhook.to

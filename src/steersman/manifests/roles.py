@@ -1,0 +1,126 @@
+"""The RBAC objects of an operator: its ServiceAccount, roles and bindings, and the roles that its users are given.
+
+One switch, `namespaces`, makes the operator's role a Role in each of them instead of a ClusterRole; a namespaced
+operator of cluster-scoped kinds keeps a ClusterRole for those alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from steersman.k8s.rbac_v1 import PolicyRule
+from steersman.manifests.kinds import classes_of
+from steersman.manifests.rbac import LEASE_RULES, METRICS_RULES, merged, rules_for
+from steersman.models import Resource, ResourceInfo, to_dict, view_of
+from steersman.operator.operator import Operator
+
+__all__ = ["rbac", "user_roles"]
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+_LABELS: Final = "app.kubernetes.io"
+_USERS: Final = {
+    "admin": (("*",), "every verb"),
+    "editor": (("create", "delete", "get", "list", "patch", "update", "watch"), "all but handing out permissions"),
+    "viewer": (("get", "list", "watch"), "reading"),
+}
+
+
+def rbac(
+    operator: Operator,
+    *,
+    namespace: str | None = None,
+    namespaces: Sequence[str] = (),
+    namespace_selector: bool = False,
+    secure_metrics: bool = False,
+) -> list[dict[str, Any]]:
+    """Namespace, ServiceAccount, roles and bindings of an operator, in the order of their dependencies.
+
+    `namespace` is where it runs, `<name>-system` by default; `namespaces` are those it works in, all when empty.
+    """
+    home = namespace or f"{operator.name}-system"
+    rules = rules_for(operator, namespace_selector=namespace_selector)
+    account = {"kind": "ServiceAccount", "name": operator.name, "namespace": home}
+    out: list[dict[str, Any]] = [
+        _object("v1", "Namespace", home, None, operator),
+        _object("v1", "ServiceAccount", operator.name, home, operator),
+    ]
+    if namespaces:
+        wide = _cluster_scoped(operator, namespace_selector)
+        inside = [r for r in rules if not _is_wide(r, wide)]
+        outside = [r for r in rules if _is_wide(r, wide)]
+        for where in dict.fromkeys(namespaces):
+            out += _granted(operator, operator.name, inside, account, where)
+        if outside:
+            out += _granted(operator, operator.name, outside, account, None)
+    else:
+        out += _granted(operator, operator.name, rules, account, None)
+    out += _granted(operator, f"{operator.name}-leader-election", LEASE_RULES, account, home)
+    if secure_metrics:
+        out += _granted(operator, f"{operator.name}-metrics-auth", METRICS_RULES, account, None)
+        reader = PolicyRule(non_resource_urls=("/metrics",), verbs=("get",))
+        out.append(_role(operator, f"{operator.name}-metrics-reader", [reader], None))
+    return out
+
+
+def user_roles(source: Operator | Iterable[type[Resource]], *, aggregate: bool = True) -> list[dict[str, Any]]:
+    """ClusterRoles `<plural>-admin`, `-editor` and `-viewer` for every kind of an operator, sorted by name.
+
+    `aggregate` adds them to the cluster's own admin, edit and view roles, as the user-facing roles of Kubernetes are.
+    """
+    infos = {cls.__resource__.crd_name: cls.__resource__ for cls in classes_of(source)}
+    out: list[dict[str, Any]] = []
+    for _, info in sorted(infos.items()):
+        for who, (verbs, _) in _USERS.items():
+            role = _role(None, f"{info.crd_name}-{who}", _user_rules(info, verbs), None)
+            if aggregate:
+                target = {"admin": "admin", "editor": "edit", "viewer": "view"}[who]
+                role["metadata"]["labels"] = {f"rbac.authorization.k8s.io/aggregate-to-{target}": "true"}
+            out.append(role)
+    return sorted(out, key=lambda role: str(role["metadata"]["name"]))
+
+
+def _user_rules(info: ResourceInfo, verbs: tuple[str, ...]) -> list[PolicyRule]:
+    rules = [PolicyRule(api_groups=(info.group,), resources=(info.plural,), verbs=verbs)]
+    if info.has_status:
+        rules.append(PolicyRule(api_groups=(info.group,), resources=(f"{info.plural}/status",), verbs=("get",)))
+    if info.scale is not None:
+        scaling = ("get", "patch", "update") if len(verbs) != 3 else ("get",)
+        rules.append(PolicyRule(api_groups=(info.group,), resources=(f"{info.plural}/scale",), verbs=scaling))
+    return merged(rules)
+
+
+def _cluster_scoped(operator: Operator, namespace_selector: bool) -> set[tuple[str, str]]:
+    views = [*operator.kinds(), *(p.kind for p in operator.permissions)]
+    found = {(v.info.group, v.info.plural) for v in map(view_of, views) if not v.info.namespaced}
+    return found | {("", "namespaces")} if namespace_selector else found
+
+
+def _is_wide(rule: PolicyRule, wide: set[tuple[str, str]]) -> bool:
+    if rule.non_resource_urls:
+        return True
+    return any((g, r.partition("/")[0]) in wide for g in rule.api_groups for r in rule.resources)
+
+
+def _granted(
+    operator: Operator, name: str, rules: Sequence[PolicyRule], account: dict[str, str], namespace: str | None
+) -> list[dict[str, Any]]:
+    binding = _object(f"{_RBAC}/v1", "RoleBinding" if namespace else "ClusterRoleBinding", name, namespace, operator)
+    binding["roleRef"] = {"apiGroup": _RBAC, "kind": "Role" if namespace else "ClusterRole", "name": name}
+    binding["subjects"] = [dict(account)]
+    return [_role(operator, name, rules, namespace), binding]
+
+
+def _role(operator: Operator | None, name: str, rules: Sequence[PolicyRule], namespace: str | None) -> dict[str, Any]:
+    role = _object(f"{_RBAC}/v1", "Role" if namespace else "ClusterRole", name, namespace, operator)
+    role["rules"] = [to_dict(rule) for rule in rules]
+    return role
+
+
+def _object(api_version: str, kind: str, name: str, namespace: str | None, operator: Operator | None) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name}
+    if namespace:
+        metadata["namespace"] = namespace
+    if operator is not None:
+        metadata["labels"] = {f"{_LABELS}/managed-by": "steersman", f"{_LABELS}/name": operator.name}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}

@@ -1,0 +1,130 @@
+"""Rules in CEL: those that users write, and those that markers stand for (one-of, immutability).
+
+The rules are text here. Compiling them needs a CEL implementation, which whoever checks a manifest brings along.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, cast
+
+from steersman.manifests.errors import Problems
+from steersman.manifests.fields import origin_of
+from steersman.manifests.node import Node
+from steersman.models.markers import CEL, AtLeastOneOf, AtMostOneOf, ExactlyOneOf
+
+__all__ = ["add_class_rules", "add_immutables", "cel_name", "one_of_rules", "rule_of", "wire_steps"]
+
+_RESERVED: Final = frozenset({
+    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
+    "loop", "package", "namespace", "return", "var", "void", "while",
+})  # fmt: skip
+_REASONS: Final = ("FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate")
+
+
+def cel_name(name: str) -> str:
+    """A property as CEL writes it: words of the language and punctuation are escaped, as the API server does."""
+    if name in _RESERVED:
+        return f"__{name}__"
+    escaped = name.replace("__", "__underscores__").replace(".", "__dot__").replace("-", "__dash__")
+    return escaped.replace("/", "__slash__")
+
+
+def rule_of(marker: CEL, node: Node, problems: Problems) -> dict[str, Any]:  # noqa: C901 - one line per field
+    """The entry of `x-kubernetes-validations` for a rule on a node."""
+    rule: dict[str, Any] = {"rule": marker.rule}
+    if not marker.rule.strip():
+        problems.add(node.origin, "CEL: the rule is empty")
+    if marker.message:
+        rule["message"] = marker.message
+    if marker.message_expression:
+        rule["messageExpression"] = marker.message_expression
+    if marker.reason:
+        if marker.reason not in _REASONS:
+            problems.add(node.origin, f"CEL: reason {marker.reason!r} is none of {', '.join(_REASONS)}")
+        rule["reason"] = marker.reason
+    if marker.field_path:
+        steps = wire_steps(node, marker.field_path)
+        if steps is None:
+            problems.add(node.origin, f"CEL: field_path {marker.field_path!r} is no field of it")
+        else:
+            rule["fieldPath"] = "".join(f".{step}" if _PLAIN.fullmatch(step) else f"['{step}']" for step in steps)
+    if marker.optional_old_self is not None:
+        rule["optionalOldSelf"] = marker.optional_old_self
+    if "\n" in marker.rule.strip() and not (marker.message or marker.message_expression):
+        problems.add(node.origin, "CEL: a rule of several lines needs a message")
+    if "\n" in marker.message:
+        problems.add(node.origin, "CEL: the message must be a single line")
+    return rule
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def wire_steps(node: Node, path: str) -> list[str] | None:
+    """The wire names along a dotted path of Python or wire names; `None` where it leads nowhere."""
+    steps: list[str] = []
+    for step in path.strip(".").split("."):
+        found = node.child(step)
+        if found is not None:
+            wire, node = found
+        elif node.values is not None:
+            wire, node = step, node.values
+        else:
+            return None
+        steps.append(wire)
+    return steps
+
+
+def one_of_rules(
+    marker: ExactlyOneOf | AtMostOneOf | AtLeastOneOf, node: Node, problems: Problems
+) -> list[dict[str, Any]]:
+    """The rule that a set of fields stands for."""
+    names: list[str] = []
+    for name in marker.names:
+        found = node.child(name)
+        if found is None:
+            problems.add(node.origin, f"{type(marker).__name__}: there is no field {name!r}")
+        elif found[0] in node.required or "default" in found[1].keywords:
+            problems.add(node.origin, f"{type(marker).__name__}: {name!r} is always set; give it the default None")
+        else:
+            names.append(found[0])
+    if len(names) < len(marker.names):
+        return []
+    present = ", ".join(f"has(self.{cel_name(name)})" for name in names)
+    test, words = {
+        ExactlyOneOf: ("== 1", "exactly one"),
+        AtMostOneOf: ("<= 1", "at most one"),
+        AtLeastOneOf: (">= 1", "at least one"),
+    }[type(marker)]
+    return [
+        {
+            "rule": f"[{present}].filter(present, present).size() {test}",
+            "message": f"{words} of {', '.join(names)} must be set",
+        }
+    ]
+
+
+def add_class_rules(node: Node, cls: type, problems: Problems) -> None:
+    """Add `__rules__` of a class and its bases, those of bases first."""
+    described = Node(node.keywords, origin_of(cls), node.properties, node.names, node.required, values=node.values)
+    for base in reversed(cls.__mro__):
+        rules: Any = base.__dict__.get("__rules__", ())
+        for marker in cast("tuple[Any, ...]", rules if isinstance(rules, tuple) else (rules,)):
+            match marker:
+                case CEL():
+                    node.rules.append(rule_of(marker, described, problems))
+                case ExactlyOneOf() | AtMostOneOf() | AtLeastOneOf():
+                    node.rules += one_of_rules(marker, described, problems)
+                case _:
+                    problems.add(described.origin, f"__rules__ holds CEL(…) and …OneOf(…), not {marker!r}")
+
+
+def add_immutables(node: Node) -> None:
+    """Say of optional immutable fields that they stay once they are set: a rule on the field does not see it go."""
+    for name, child in node.properties.items():
+        immutable = any(rule["rule"] == "self == oldSelf" for rule in child.rules)
+        if immutable and name not in node.required and "default" not in child.keywords:
+            text = f"self.{cel_name(name)}"
+            rule = f"!has(old{text[0].upper()}{text[1:]}) || has({text})"
+            node.rules.append({"rule": rule, "message": f"{name} is immutable"})

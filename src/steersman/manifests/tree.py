@@ -1,0 +1,129 @@
+"""The files of `config/`: which manifest stands in which, and whether a directory already holds just these.
+
+A file that is written has a first line saying so; files of ours that are not made any more are removed, all others
+are left alone. Files are replaced as a whole, so that nobody reads a half-written one.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from steersman.manifests.crd import Check, Conversion, definitions
+from steersman.manifests.kinds import classes_of
+from steersman.manifests.roles import rbac, user_roles
+from steersman.manifests.yaml import to_yaml
+from steersman.operator.operator import Operator
+
+__all__ = ["HEADER", "Changes", "compare", "config_files", "crds", "write"]
+
+HEADER: Final = "# Made by `steersman manifests`. Change the operator, not this file.\n"
+_FOLDERS: Final = ("crd", "rbac")
+
+
+def crds(source: Any, *, max_description: int | None = None, check: Check | None = None) -> list[dict[str, Any]]:
+    """The CRDs of an operator, or of classes; see `definitions`.
+
+    An operator that declares conversions gets a conversion webhook at the Service `<name>-webhook` in
+    `<name>-system`.
+    """
+    return definitions(
+        classes_of(source), max_description=max_description, conversions=_conversions(source, None), check=check
+    )
+
+
+def _conversions(source: Any, namespace: str | None) -> dict[tuple[str, str], Conversion]:
+    if not isinstance(source, Operator):
+        return {}
+    service = Conversion(f"{source.name}-webhook", namespace or f"{source.name}-system")
+    return {(w.kind.info.group, w.kind.info.kind): service for w in source.webhooks if w.purpose == "converts"}
+
+
+def config_files(
+    operator: Operator,
+    *,
+    namespace: str | None = None,
+    namespaces: tuple[str, ...] = (),
+    secure_metrics: bool = False,
+    max_description: int | None = None,
+    check: Check | None = None,
+) -> dict[str, str]:
+    """The text of every file by its path below `config/`, sorted. Raises `ManifestError`."""
+    made = definitions(
+        classes_of(operator),
+        max_description=max_description,
+        conversions=_conversions(operator, namespace),
+        check=check,
+    )
+    files = {f"crd/{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml": to_yaml(crd) for crd in made}
+    files["rbac/role.yaml"] = to_yaml(
+        rbac(operator, namespace=namespace, namespaces=namespaces, secure_metrics=secure_metrics)
+    )
+    if made:
+        files["rbac/user_roles.yaml"] = to_yaml(user_roles(operator))
+    return {path: HEADER + text for path, text in sorted(files.items())}
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What writing would do to a directory; paths are below it."""
+
+    new: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.new or self.changed or self.gone)
+
+
+def compare(files: Mapping[str, str], directory: Path) -> Changes:
+    """How `files` differ from what is in `directory`. Raises `OSError` for files that cannot be read."""
+    new: list[str] = []
+    changed: list[str] = []
+    for path, text in files.items():
+        target = directory / path
+        if not target.exists():
+            new.append(path)
+        elif target.read_bytes() != text.encode():
+            changed.append(path)
+    gone = [
+        str(file.relative_to(directory).as_posix())
+        for folder in _FOLDERS
+        for file in sorted((directory / folder).glob("*.yaml"))
+        if file.relative_to(directory).as_posix() not in files and _is_ours(file)
+    ]
+    return Changes(tuple(new), tuple(changed), tuple(gone))
+
+
+def _is_ours(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return stream.read(len(HEADER.encode())) == HEADER.encode()
+
+
+def write(files: Mapping[str, str], directory: Path) -> Changes:
+    """Write what differs and remove what is gone; returns what was done. Raises `OSError`."""
+    changes = compare(files, directory)
+    for path in (*changes.new, *changes.changed):
+        _replace(directory / path, files[path].encode())
+    for path in changes.gone:
+        (directory / path).unlink()
+    return changes
+
+
+def _replace(target: Path, data: bytes) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

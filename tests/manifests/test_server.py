@@ -1,0 +1,65 @@
+"""The real API server takes what is generated, strictly and without a warning, and enforces every constraint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.manifests import broad
+from tests.manifests.server import Strict
+
+from steersman.manifests import crds
+from steersman.models import from_dict
+from steersman.testing.controlplane import ControlPlane
+
+pytestmark = pytest.mark.realcluster()
+BROADS = "/apis/broad.example.com/v1/namespaces/default/broads"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Strict]:
+    with ControlPlane.start() as plane:
+        strict = Strict(plane)
+        strict.install(crds([broad.Broad])[0])
+        yield strict
+        strict.session.close()
+
+
+def thing(spec: dict[str, Any], name: str = "x") -> dict[str, Any]:
+    return {"apiVersion": "broad.example.com/v1", "kind": "Broad", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.parametrize("field", broad.CASES)
+def test_every_constraint_takes_good_values_and_refuses_bad_ones(server: Strict, field: str) -> None:
+    good, bad = broad.CASES[field]
+    for value in good:
+        assert server.send("POST", BROADS, thing({field: value})) == (201, "", [])
+    for value in bad:
+        code, message, _ = server.send("POST", BROADS, thing({field: value}))
+        assert code in (400, 422), (value, code)
+        assert field in message or "source" in message
+
+
+def test_unknown_fields_are_refused(server: Strict) -> None:
+    assert 'unknown field "spec.nothing"' in server.send("POST", BROADS, thing({"nothing": 1}))[1]
+
+
+def test_immutable_fields_stay_and_rules_see_the_old_value(server: Strict) -> None:
+    assert server.send("POST", BROADS, thing({"grows": 3}, "held"), dry=False)[0] == 201
+    path = f"{BROADS}/held"
+
+    assert server.send("PATCH", path, {"spec": {"fixed": "g"}})[1].endswith("fixed is immutable")
+    assert server.send("PATCH", path, {"spec": {"grows": 4}})[0] == 200
+    assert server.send("PATCH", path, {"spec": {"grows": 2}})[1].endswith("must grow")
+    assert server.send("PATCH", path, {"spec": {"once": "set", "namespace": "n"}}, dry=False)[0] == 200
+    assert server.send("PATCH", path, {"spec": {"once": "other"}})[1].endswith("once is immutable")
+    assert server.send("PATCH", path, {"spec": {"once": None}})[1].endswith("once is immutable")
+    assert server.send("PATCH", path, {"spec": {"namespace": None}})[1].endswith("namespace is immutable")
+
+
+def test_defaults_of_the_schema_are_those_of_python(server: Strict) -> None:
+    server.send("POST", BROADS, thing({}, "plain"), dry=False)
+    stored = server.session.call("GET", f"{BROADS}/plain")
+    assert from_dict(broad.BroadSpec, stored["spec"]) == broad.BroadSpec()
+    assert "status" not in stored
