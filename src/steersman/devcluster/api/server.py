@@ -70,6 +70,7 @@ class APIServer:
         self.registry = Registry()
         self.reader = StorageReader(self.storage)
         self.now = now
+        self._second, self._shown = -1, ""  # the present second, as it was last written
         self.random = rng or random.Random()  # noqa: S311 - names, not secrets
         self.kubelets = KubeletDirectory()
         self.auth = Auth(self.reader, authority=authority, key=key, static=tokens, now=now)
@@ -170,8 +171,10 @@ class APIServer:
 
     def context(self, user: User, *, subresource: str = "", dry_run: bool = False) -> WriteContext:
         """The circumstances of a write that happens now."""
-        now = datetime.fromtimestamp(self.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return WriteContext(user, now, self.reader, self.random_text, subresource, dry_run)
+        second = int(self.now())
+        if second != self._second:
+            self._second, self._shown = second, datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return WriteContext(user, self._shown, self.reader, self.random_text, subresource, dry_run)
 
     def random_text(self, size: int) -> str:
         """Characters for generated names."""

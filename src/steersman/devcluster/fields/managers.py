@@ -122,6 +122,8 @@ def _entry(manager: Manager) -> Object:
 
 def cap(managers: list[Manager]) -> list[Manager]:
     """Merge the oldest updaters of each version into one bucket, until there are at most ten."""
+    if len(managers) <= MAX_UPDATE_MANAGERS:
+        return managers
     updaters = sorted((m for m in managers if not m.applied), key=lambda m: (m.time, m.identifier))
     excess = len(updaters) - MAX_UPDATE_MANAGERS
     if excess <= 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from steersman.devcluster.objects import Object
 from steersman.devcluster.schema.depth import bounded
@@ -213,19 +213,27 @@ def _map(type: Type, element: Type) -> _Codec:
     return entries
 
 
+class _Twice(Exception):  # noqa: N818 - no error: a key that came twice
+    """Stops the fast parse."""
+
+
+def _pairs(items: list[tuple[str, Any]]) -> Object:
+    obj = dict(items)
+    if len(obj) != len(items):
+        raise _Twice
+    return obj
+
+
+_PARSER: Final = json.JSONDecoder(object_pairs_hook=_pairs)
+
+
 def loads(data: bytes) -> tuple[Any, bool]:
-    """Parse JSON, and say whether any object in it has a key twice. Raises ValueError for what is no JSON."""
-    repeated = False
-
-    def pairs(items: list[tuple[str, Any]]) -> Object:
-        nonlocal repeated
-        obj = dict(items)
-        if len(obj) != len(items):
-            repeated = True
-        return obj
-
+    """Parse JSON, and say whether any object in it has a key twice. Raises ValueError for what is no JSON in UTF-8."""
+    text = data.decode()
     try:
-        return json.loads(data, object_pairs_hook=pairs), repeated
+        return _PARSER.decode(text), False
+    except _Twice:
+        return json.loads(text), True
     except RecursionError:
         raise ValueError("exceeded max depth") from None
 
