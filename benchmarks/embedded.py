@@ -231,6 +231,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "pods", "Pods of Deployments until Ready: 1,000, 3,000, 10,000", pods,
         Size(objects=10_000), Size(objects=500), _BOTH, (Bar("growth", 1.3, ""), Bar("pod_large_ms", 1.0, REAL)),
+        {REAL: Size(objects=3_000)},
     ),
 )  # fmt: skip
 
