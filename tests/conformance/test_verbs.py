@@ -20,7 +20,6 @@ SEQUENCES: dict[str, list[Step]] = {
         ("POST", CONFIG_MAPS, {"metadata": {"generateName": "a-"}}),
         ("POST", CONFIG_MAPS, {"metadata": {"generateName": "a-", "name": "fixed"}}),
         ("POST", CONFIG_MAPS, {"metadata": {"generateName": "x" * 58}, "data": {}}),
-        ("POST", CONFIG_MAPS, {"metadata": {"generateName": "Not Valid-"}}),
         ("POST", CONFIG_MAPS, {"metadata": {"generateName": ""}}),
         ("POST", f"{CONFIG_MAPS}?dryRun=All", {"metadata": {"generateName": "dry-"}}),
     ],

@@ -28,7 +28,8 @@ _CUSTOM: Final = (JSON, YAML)
 _STRUCT: Final = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
-_INTERNAL: Final = {"": "core", "rbac.authorization.k8s.io": "rbac", "authentication.k8s.io": "authentication"}
+INTERNAL: Final = {"": "core"}
+"""Go packages of groups that are not called as their group begins."""
 _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _SCHEME: Final = "pkg/runtime/scheme.go:111"
 _FLOAT: Final = re.compile(rb"[0-9](?:\.[0-9]|[eE])")
@@ -198,7 +199,7 @@ def _mismatch(api_version: str, kind: str, resource: ResourceType) -> str:
             return _other_version(api_version, resource)
         return f'{what}: no kind "{kind}" is registered for version "{api_version}" in scheme "{_SCHEME}"'
     if kind != resource.kind:
-        internal = _INTERNAL.get(resource.group, resource.group.partition(".")[0])
+        internal = INTERNAL.get(resource.group, resource.group.partition(".")[0])
         return f"{what}: converting ({version}.{kind}) to ({internal}.{resource.kind}): unknown conversion"
     return _other_version(api_version, resource)
 

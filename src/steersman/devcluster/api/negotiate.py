@@ -1,15 +1,24 @@
-"""In which form an answer is wanted: JSON, YAML or protobuf; whole, as a table, or metadata alone."""
+"""In which form an answer is wanted: JSON, YAML or protobuf; whole, as a table, or metadata alone.
+
+Two judges, as in the API server: first the route, which knows media types by name only, then the negotiation, which
+knows parameters and qualities. Custom resources have the second only, and no protobuf.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from steersman.devcluster.errors import APIError, not_acceptable
 
-__all__ = ["Form", "form_of"]
+__all__ = ["JSON", "PROTOBUF", "YAML", "Form", "form_of"]
 
-JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
+JSON: Final = "application/json"
+YAML: Final = "application/yaml"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+_ROUTED: Final = frozenset((JSON, YAML, PROTOBUF, "*/*"))
+_SHAPES: Final = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
+_VERSIONS: Final = ("v1", "v1beta1")
 
 
 class Form(NamedTuple):
@@ -18,45 +27,59 @@ class Form(NamedTuple):
     media: str = JSON
     shape: str = ""
     """`Table`, `PartialObjectMetadata`, `PartialObjectMetadataList`, or `""` for the object itself."""
-    stream: bool = False
+    version: str = "v1"
+    """Of meta.k8s.io, for the shapes."""
 
     @property
     def plain(self) -> bool:
+        """Whether it is the object's own JSON."""
         return self.media == JSON and not self.shape
 
 
-PLAIN = Form()
+_PLAIN: Final = Form()
 
 
 @lru_cache(maxsize=512)
-def form_of(accept: str, *, custom: bool = False, watch: bool = False) -> Form | APIError:
+def form_of(accept: str, *, custom: bool = False, watch: bool = False, listing: bool = False) -> Form | APIError:
     """The first form of an `Accept` header that can be had; an error (to raise) where there is none.
 
-    `custom` resources have no protobuf form.
+    `listing` says that the route also has watches, which the refusal then tells.
     """
     if not accept or accept in (JSON, "*/*"):
-        return PLAIN
-    for clause in sorted((c.strip() for c in accept.split(",") if c.strip()), key=_quality, reverse=True):
-        media, *parameters = (part.strip() for part in clause.split(";"))
-        options = dict(p.split("=", 1) for p in parameters if "=" in p)
-        media = {"*/*": JSON, "application/*": JSON, "text/yaml": YAML, "application/x-yaml": YAML}.get(
-            media.lower(), media.lower()
-        )
-        if media not in (JSON, YAML, PROTOBUF) or (media == PROTOBUF and custom):
-            continue
-        if watch and media == YAML:
-            continue
-        shape = options.get("as", "")
-        if shape:
-            if options.get("g") != "meta.k8s.io" or options.get("v") not in ("v1", "v1beta1"):
-                continue
-            if shape not in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"):
-                continue
-            if shape == "Table" and media == PROTOBUF:
-                continue
-        return Form(media, shape, options.get("stream") == "watch")
+        return _PLAIN
+    clauses = [clause.strip() for clause in accept.split(",") if clause.strip()]
+    if not custom and not _ROUTED.intersection(clause.partition(";")[0].strip() for clause in clauses):
+        return _not_routed(listing)
+    for clause in sorted(clauses, key=_quality, reverse=True):
+        form = _form(clause, custom=custom, watch=watch)
+        if form is not None:
+            return form
     offered = (JSON, YAML) if custom else (JSON, YAML, PROTOBUF)
     return not_acceptable(f"only the following media types are accepted: {', '.join(offered)}")
+
+
+def _not_routed(listing: bool) -> APIError:
+    offered = [JSON, YAML, PROTOBUF]
+    if listing:
+        offered += [f"{JSON};stream=watch", f"{PROTOBUF};stream=watch"]
+    text = f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}"
+    return APIError(406, "NotAcceptable", text, {})
+
+
+def _form(clause: str, *, custom: bool, watch: bool) -> Form | None:
+    media, *parameters = (part.strip() for part in clause.split(";"))
+    if media in ("*/*", "application/*"):
+        media = JSON
+    if media not in (JSON, YAML, PROTOBUF) or (media == PROTOBUF and custom) or (media == YAML and watch):
+        return None
+    options = dict(parameter.split("=", 1) for parameter in parameters if "=" in parameter)
+    shape, version = options.get("as", ""), options.get("v", "v1")
+    if shape:
+        if options.get("g") != "meta.k8s.io" or options.get("v") not in _VERSIONS or shape not in _SHAPES:
+            return None
+        if shape == "Table" and media == PROTOBUF:
+            return None
+    return Form(media, shape, version)
 
 
 def _quality(clause: str) -> float:

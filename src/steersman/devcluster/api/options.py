@@ -119,7 +119,7 @@ def _number(params: Params, name: str) -> int | None:
     return int(text)
 
 
-def list_options(params: Params, *, watch: bool = False) -> ListOptions:  # noqa: C901 - one check a parameter
+def list_options(params: Params, *, watch: bool = False) -> ListOptions:
     """Read what a list or watch asks for. Raises `APIError`."""
     if not params:
         return ListOptions()
@@ -129,28 +129,8 @@ def list_options(params: Params, *, watch: bool = False) -> ListOptions:  # noqa
     initial = _flag(params, "sendInitialEvents") if params.get("sendInitialEvents") else None
     bookmarks = _flag(params, "allowWatchBookmarks")
     limit = _number(params, "limit") or 0
-    problems: list[Any] = []
-    if watch and initial is not None:
-        if match != "NotOlderThan":
-            text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-            problems.append(field_forbidden("resourceVersionMatch", text))
-    elif watch and match:
-        text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        problems.append(field_forbidden("resourceVersionMatch", text))
-    if not watch:
-        if match and not version:
-            text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-            problems.append(field_forbidden("resourceVersionMatch", text))
-        if match and token:
-            text = "resourceVersionMatch is forbidden when continue is provided"
-            problems.append(field_forbidden("resourceVersionMatch", text))
-        if match and match not in ("Exact", "NotOlderThan"):
-            problems.append(not_supported("resourceVersionMatch", match, ("Exact", "NotOlderThan", "")))
-        elif match == "Exact" and version == "0":
-            text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-            problems.append(field_forbidden("resourceVersionMatch", text))
-        if initial is not None:
-            problems.append(field_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    check = _watch_problems if watch else _list_problems
+    problems = check(version, match, token, initial)
     if problems:
         raise invalid("meta.k8s.io", "ListOptions", "", problems)
     if version and (len(version) > 19 or not (version.isascii() and version.isdecimal())):
@@ -158,6 +138,41 @@ def list_options(params: Params, *, watch: bool = False) -> ListOptions:  # noqa
         raise bad_request(f"invalid resource version: {error.message}")
     timeout = _number(params, "timeoutSeconds")
     return ListOptions(labels, fields, limit, token, version, match, timeout, bookmarks, initial)
+
+
+def _watch_problems(version: str, match: str, token: str, initial: bool | None) -> list[FieldError]:
+    found: list[FieldError] = []
+    path = "resourceVersionMatch"
+    if initial is not None and match != "NotOlderThan":
+        found.append(field_forbidden(path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+    if match:
+        if initial is None:
+            text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            found.append(field_forbidden(path, text))
+        if match != "NotOlderThan":
+            found.append(not_supported(path, match, ("NotOlderThan",)))
+        if token:
+            found.append(field_forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+    return found
+
+
+def _list_problems(version: str, match: str, token: str, initial: bool | None) -> list[FieldError]:
+    found: list[FieldError] = []
+    path = "resourceVersionMatch"
+    if match:
+        if not version:
+            text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+            found.append(field_forbidden(path, text))
+        if token:
+            found.append(field_forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+        if match not in ("Exact", "NotOlderThan"):
+            found.append(not_supported(path, match, ("Exact", "NotOlderThan", "")))
+        elif match == "Exact" and version == "0":
+            text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            found.append(field_forbidden(path, text))
+    if initial is not None:
+        found.append(field_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    return found
 
 
 def _dry_run(values: list[str], kind: str) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from steersman.devcluster.api.bodies import INTERNAL
 from steersman.devcluster.api.messages import Response
 from steersman.devcluster.api.negotiate import PROTOBUF, YAML, Form
 from steersman.devcluster.api.options import ListOptions
@@ -15,7 +16,7 @@ from steersman.devcluster.api.resources import ResourceType
 from steersman.devcluster.api.tables import metadata_for, table_of
 from steersman.devcluster.api.views import body_of, fields_of, item_of_list, object_of, partial
 from steersman.devcluster.api.watching import Watch
-from steersman.devcluster.errors import bad_request, expired, not_found
+from steersman.devcluster.errors import bad_request, expired, not_acceptable, not_found
 from steersman.devcluster.objects import Object
 from steersman.devcluster.storage import Compacted, Item, Storage
 
@@ -68,8 +69,13 @@ class Reads:
         """An object in the form that was asked for."""
         if form.shape == "Table":
             obj = table_of(resource, [obj], metadata_for(obj), self._server.now(), include or "Metadata")
+            obj = _in_version(obj, form)
         elif form.shape == "PartialObjectMetadata":
-            obj = partial(obj)
+            obj = {**partial(obj), "apiVersion": f"meta.k8s.io/{form.version}"}
+        elif form.shape:
+            raise not_acceptable(
+                f"you requested {form.shape}, but the requested object is not a list ({_go_type(resource, resource.kind)})"
+            )
         return present(obj, form, status)
 
     # Lists.
@@ -92,12 +98,17 @@ class Reads:
             )
             return Response(200, b"%s%s]}\n" % (head, parts))
         objects = [object_of(resource, item) for item in items]
+        version = f"meta.k8s.io/{form.version}"
         if form.shape == "Table":
-            return present(table_of(resource, objects, metadata, self._server.now(), include or "Metadata"), form)
+            table = table_of(resource, objects, metadata, self._server.now(), include or "Metadata")
+            return present(_in_version(table, form), form)
+        if form.shape == "PartialObjectMetadata":
+            found = _go_type(resource, resource.list_kind)
+            raise not_acceptable(f"you requested PartialObjectMetadata, but the requested object is a list ({found})")
         if form.shape:
-            kind = "PartialObjectMetadataList"
-            shown = [partial(obj) for obj in objects]
-            return present({"kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": shown}, form)
+            shown = [{**partial(obj), "apiVersion": version} for obj in objects]
+            body = {"kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": metadata, "items": shown}
+            return present(body, form)
         if resource.definition is None:
             for obj in objects:
                 del obj["kind"], obj["apiVersion"]
@@ -197,6 +208,22 @@ class Reads:
         stream = Watch(self._server, resource, namespace, options, form, include, self._matcher(resource, options))
         media = f"{PROTOBUF};stream=watch" if stream.protobuf else "application/json"
         return Response(200, content_type=media, stream=stream.chunks())
+
+
+def _in_version(table: Object, form: Form) -> Object:
+    """A table, and the metadata in it, in the version that was asked for."""
+    if form.version != "v1":
+        table["apiVersion"] = f"meta.k8s.io/{form.version}"
+        for row in table["rows"]:
+            if (row["object"] or {}).get("kind") == "PartialObjectMetadata":
+                row["object"]["apiVersion"] = table["apiVersion"]
+    return table
+
+
+def _go_type(resource: ResourceType, kind: str) -> str:
+    if resource.definition is not None:
+        return "*unstructured.UnstructuredList" if kind == resource.list_kind else "*unstructured.Unstructured"
+    return f"*{INTERNAL.get(resource.group, resource.group.partition('.')[0])}.{kind}"
 
 
 class StorageReader:

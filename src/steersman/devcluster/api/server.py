@@ -15,6 +15,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
+import msgspec
+
 from steersman.devcluster import schema
 from steersman.devcluster.admission import Admission
 from steersman.devcluster.api.builtins import Builtins
@@ -42,6 +44,7 @@ from steersman.telemetry.log import get_logger
 
 __all__ = ["APIServer"]
 
+_PEOPLE: Final = ("curl", "Wget", "Mozilla/5.0")
 _SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"
 _log = get_logger("apiserver")
 
@@ -110,12 +113,15 @@ class APIServer:
         info = resolve(request.method, request.path, request.params)
         warnings: list[str] = []
         try:
-            return _warned(await self._serve(request, info, warnings), warnings)
+            response = _warned(await self._serve(request, info, warnings), warnings)
         except APIError as problem:
-            return _warned(self._refusal(request, problem), warnings)
+            response = _warned(self._refusal(request, problem), warnings)
         except Exception as problem:  # noqa: BLE001 - a bug of ours must not end the connection without a Status
             _log.exception("a request failed unexpectedly", method=request.method, path=request.path)
             return failure(internal(f"{type(problem).__name__}: see the log of the embedded cluster"))
+        if response.content_type == JSON and response.body and _wants_lines(request):
+            response.body = msgspec.json.format(response.body, indent=2) + b"\n"
+        return response
 
     def _refusal(self, request: Request, problem: APIError) -> Response:
         """The Status of a refusal, in the media type that was asked for."""
@@ -234,6 +240,13 @@ def _record(entry: Entry, response: Response) -> None:
         if isinstance(body, dict) and response.status == 201:
             entry.named(name_of(cast(Object, body)))
     entry.complete(response.status, body if isinstance(body, dict) else None)
+
+
+def _wants_lines(request: Request) -> bool:
+    """Whether people will look at the answer: they asked for it, or use a browser or the like."""
+    if request.params and (asked := request.params.get("pretty")):
+        return asked in ("1", "t", "T", "TRUE", "true", "True")
+    return (request.headers.get("User-Agent") or "").startswith(_PEOPLE)
 
 
 def _warned(response: Response, warnings: Iterable[str]) -> Response:

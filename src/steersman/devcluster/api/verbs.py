@@ -16,6 +16,7 @@ from steersman.devcluster.api import metadata as metas
 from steersman.devcluster.api.builtins import groups
 from steersman.devcluster.api.call import Call
 from steersman.devcluster.api.deletes import RETURNED
+from steersman.devcluster.api.fieldselectors import parse_fields
 from steersman.devcluster.api.info import RequestInfo
 from steersman.devcluster.api.messages import Request, Response
 from steersman.devcluster.api.negotiate import Form, form_of
@@ -73,7 +74,7 @@ class Verbs:
         _check_verb(request, info, resource)
         if info.verb == "patch":
             check_media(bodies.media_type(request.headers.get("Content-Type")), custom=resource.definition is not None)
-        form = self._form(request, resource, watch=info.verb == "watch")
+        form = self._form(request, resource, watch=info.verb == "watch", item=info.item)
         match info.verb:
             case "get" | "list" | "watch":
                 return await self._read(request, info, resource, namespace, form)
@@ -100,6 +101,9 @@ class Verbs:
             return reads.get(resource, namespace, info.name, form, include)
         options = list_options(request.params, watch=info.verb == "watch")
         if info.verb == "watch":
+            if info.name and "fieldSelector" not in request.params:
+                # The watch of one object, by the paths of old.
+                options = replace(options, fields=parse_fields(f"metadata.name={info.name}"))
             return reads.watch(resource, namespace, options, form, include)
         if resource.converts:
             await reads.prepare(resource, namespace)
@@ -346,8 +350,10 @@ class Verbs:
             warnings,
         )
 
-    def _form(self, request: Request, resource: ResourceType, *, watch: bool = False) -> Form:
-        form = form_of(request.headers.get("Accept") or "", custom=resource.definition is not None, watch=watch)
+    def _form(self, request: Request, resource: ResourceType, *, watch: bool = False, item: bool = True) -> Form:
+        accept = request.headers.get("Accept") or ""
+        listing = request.method == "GET" and not item
+        form = form_of(accept, custom=resource.definition is not None, watch=watch, listing=listing)
         if isinstance(form, APIError):
             raise form
         return form

@@ -34,7 +34,13 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
                     line = key.start_mark.line + 1
                     self.repeated.append(f"line {line}: key {json.dumps(name)} already set in map")
                 seen.add(name)
-        return cast("dict[Any, Any]", super().construct_mapping(node, deep=deep))
+        if isinstance(node, yaml.MappingNode):
+            self.flatten_mapping(node)
+        # Not by the constructor's own: to Python, the keys 1 and true are one.
+        return {
+            _key(self.construct_object(key, deep=True)): self.construct_object(value, deep=deep)
+            for key, value in cast("list[tuple[Any, Any]]", node.value)
+        }
 
 
 _Loader.yaml_implicit_resolvers = {
