@@ -389,7 +389,7 @@ def marked_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_without_a_control_plane_marked_tests_skip_with_the_reason(marked_test: Path) -> None:
     done = run_pytest(marked_test)
 
-    assert "2 skipped" in done.stdout
+    assert "1 passed, 1 skipped" in done.stdout  # fixtures alone run on the embedded cluster
     assert "hack/controlplane/build.sh" in done.stdout
     assert done.returncode == 0
 

@@ -230,6 +230,7 @@ class ControlPlane(Cluster):
             return
         self._closed = True
         atexit.unregister(self.close)
+        self._hang_up()
         # Clients before servers, so that nobody's last words are lost in reconnecting.
         for component in reversed(self._components.values()):
             component.kill()

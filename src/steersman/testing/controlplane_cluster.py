@@ -14,9 +14,10 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -26,9 +27,12 @@ from steersman.testing.controlplane_audit import AuditEvent, Stage, read_audit_l
 from steersman.testing.controlplane_binaries import WAYS_OUT
 from steersman.testing.controlplane_http import CallError
 from steersman.testing.controlplane_kubeconfig import token_user, write_kubeconfig
+from steersman.testing.objects import Objects
 
 if TYPE_CHECKING:
     from steersman.client.config import Config
+    from steersman.testing.audit import Audit
+    from steersman.testing.faults import Faults
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
@@ -56,13 +60,14 @@ class PolicyRule(TypedDict, total=False):
     verbs: Sequence[str]
 
 
-class Cluster:
+class Cluster(Objects):
     """A cluster to test against. Use as a context manager, or call `close`."""
 
     kubeconfig: Path
     """The administrator's kubeconfig."""
 
     def __init__(self, *, kubeconfig: Path, directory: Path, kubectl: Path | None) -> None:
+        super().__init__()
         self.kubeconfig = kubeconfig
         self.directory = directory
         self._kubectl = kubectl
@@ -79,6 +84,34 @@ class Cluster:
     def close(self) -> None:
         """Give back everything this object started or wrote; idempotent."""
         raise NotImplementedError
+
+    @contextmanager
+    def test(self, namespace: str) -> Generator[Self]:
+        """The time of one test: `namespace` is its own, `audit` begins with it, faults end with it."""
+        before, self.namespace = self.namespace, namespace
+        self.audit.begin()
+        try:
+            yield self
+        finally:
+            self.namespace = before
+            self._end_faults()
+
+    @cached_property
+    def audit(self) -> Audit:
+        """What was asked of the API server since the test began, and assertions about it."""
+        from steersman.testing.audit import Audit
+
+        return Audit(lambda: self.audit_log)
+
+    @property
+    def faults(self) -> Faults:
+        """What goes wrong here. Raises `UnsupportedError` where it cannot be arranged."""
+        raise UnsupportedError(
+            f"fault injection needs the embedded cluster (--cluster=embedded), not {type(self).__name__}"
+        )
+
+    def _end_faults(self) -> None:
+        """Nothing goes wrong any more."""
 
     @property
     def config(self) -> Config:
@@ -308,6 +341,7 @@ class ExistingCluster(Cluster):
             raise
 
     def close(self) -> None:
+        self._hang_up()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:

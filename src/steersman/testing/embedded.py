@@ -26,6 +26,7 @@ from steersman.testing.controlplane_cluster import Cluster
 from steersman.testing.controlplane_http import ApiSession, client_context
 from steersman.testing.controlplane_kubeconfig import certificate_user, cluster_at
 from steersman.testing.controlplane_pki import KeyPair as Pair
+from steersman.testing.faults import Faults
 
 __all__ = ["EmbeddedCluster"]
 
@@ -42,6 +43,7 @@ class EmbeddedCluster(Cluster):
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="embedded-cluster", daemon=True)
         self._closed = False
+        self._faults = Faults()
         self.cluster: DevCluster
         """The cluster itself; touch it only inside `run`."""
 
@@ -70,11 +72,20 @@ class EmbeddedCluster(Cluster):
 
     async def _open(self) -> None:
         self.cluster = DevCluster(self._options)
+        self._faults.stand_before(self.cluster.server)
         await self.cluster.open()
 
     def run(self, what: Callable[[], Coroutine[Any, Any, T]], timeout: float = _SECONDS) -> T:
         """Run a coroutine on the cluster's loop and wait for it."""
         return asyncio.run_coroutine_threadsafe(what(), self._loop).result(timeout)
+
+    @property
+    def faults(self) -> Faults:
+        """What goes wrong here; `faults.add(conflict(resource="apps", times=2))`."""
+        return self._faults
+
+    def _end_faults(self) -> None:
+        self._faults.clear()
 
     @property
     def server(self) -> str:
@@ -126,6 +137,7 @@ class EmbeddedCluster(Cluster):
         if self._closed:
             return
         self._closed = True
+        self._hang_up()
         if hasattr(self, "cluster"):
             self.run(self.cluster.close)
         self._loop.call_soon_threadsafe(self._loop.stop)

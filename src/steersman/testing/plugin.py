@@ -1,86 +1,187 @@
-"""The pytest plugin: a control plane for the session, a namespace for each test.
+"""The pytest plugin: a cluster for the session, a namespace for each test, operators under their own identity.
 
 Loaded by every pytest run on the machine that has Steersman installed, so it imports nothing until a fixture
-is used. Tests marked `realcluster`, or using `control_plane`, skip with the reason where there is none; with
-`STEERSMAN_REQUIRE_CONTROLPLANE=1` they fail instead, so that CI cannot pass by skipping.
+is used. The cluster is the embedded one unless `--cluster` says otherwise. Tests marked `realcluster` get a real
+kube-apiserver and skip with the reason where there is none; with `STEERSMAN_REQUIRE_CONTROLPLANE=1` they fail
+instead, so that CI cannot pass by skipping.
 
-    @pytest.mark.realcluster("kube-controller-manager")  # envtest has none
-    def test_it(control_plane, namespace):
-        control_plane.kubectl("apply", "-n", namespace, "-f", "samples/")
+    def test_it(cluster, operator):
+        cluster.apply("config/crd", "samples/app.yaml")
+        operator("myapp.operator:operator")
+        cluster.wait("deployment", "app", "Available")
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from steersman.testing.controlplane import Cluster
+    from steersman.testing.faults import Faults
+    from steersman.testing.running import Operators
 
 _REQUIRE = "STEERSMAN_REQUIRE_CONTROLPLANE"
+_CHOICES = "`embedded`, `real`, `kubeconfig` or `kubeconfig=PATH`"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--cluster`."""
     parser.getgroup("steersman").addoption(
         "--cluster",
-        default="real",
-        metavar="real|kubeconfig[=PATH]",
-        help="What `control_plane` is: `real` starts a control plane of our own (the default); `kubeconfig` uses "
-        "the cluster of $KUBECONFIG or ~/.kube/config, `kubeconfig=PATH` that of PATH. Use a cluster that may be "
-        "written to.",
+        default="embedded",
+        metavar="embedded|real|kubeconfig[=PATH]",
+        help="What `cluster` is: `embedded` runs one in this process (the default); `real` starts a kube-apiserver of "
+        "our own; `kubeconfig` uses the cluster of $KUBECONFIG or ~/.kube/config, `kubeconfig=PATH` that of PATH. Use "
+        "a cluster that may be written to.",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker and check the option, so that a typing error is told at once."""
+    """Register the markers and check the option, so that a typing error is told at once."""
     config.addinivalue_line(
         "markers",
         "realcluster(*components): needs a real kube-apiserver, and the components named (kube-controller-manager, "
         "kube-scheduler), which envtest lacks; skipped with a reason where there are none",
     )
+    config.addinivalue_line(
+        "markers",
+        "cluster(fresh=True, nodes=1, ready_after=0.0, …): a whole embedded cluster, or control plane with "
+        "--cluster=real, for this test alone; the words are those of its `start`",
+    )
     choice = str(config.getoption("--cluster"))
-    if choice != "real" and choice.partition("=")[0] != "kubeconfig":
-        raise pytest.UsageError(f"--cluster={choice}: expected `real`, `kubeconfig` or `kubeconfig=PATH`")
+    if choice not in ("embedded", "real") and choice.partition("=")[0] != "kubeconfig":
+        raise pytest.UsageError(f"--cluster={choice}: expected {_CHOICES}")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give tests marked `realcluster` the real control plane, whatever the others run on."""
+    marked = any(mark.name == "realcluster" for mark in metafunc.definition.iter_markers())
+    if marked and "control_plane" in metafunc.fixturenames and metafunc.config.getoption("--cluster") == "embedded":
+        metafunc.parametrize("control_plane", ["real"], indirect=True, ids=[pytest.HIDDEN_PARAM], scope="session")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip or fail marked tests that have no cluster to run on."""
     marker = item.get_closest_marker("realcluster")
-    if marker is not None and item.config.getoption("--cluster") == "real":
+    if marker is not None and not str(item.config.getoption("--cluster")).startswith("kubeconfig"):
         _demand_binaries(*marker.args)
 
 
 @pytest.fixture(scope="session")
-def control_plane(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A real control plane with one node, or the existing cluster that `--cluster` names.
+def _clusters() -> Iterator[_Shared]:
+    """The clusters of the session by kind, each started when first asked for."""
+    with ExitStack() as stack:
+        yield _Shared(stack)
 
-    Shared by the whole session: use a namespace of your own, and make your own `ControlPlane` to break things.
+
+@pytest.fixture(scope="session")
+def control_plane(request: pytest.FixtureRequest, _clusters: _Shared) -> Cluster:
+    """The session's cluster with one node: embedded, or what `--cluster` names; the real one in `realcluster` tests.
+
+    Shared by the whole session: use a namespace of your own, and make a cluster of your own to break things.
     """
-    kind, _, path = str(request.config.getoption("--cluster")).partition("=")
-    if kind == "real":
-        _demand_binaries()
-    from steersman.testing.controlplane import ControlPlane
-
-    if kind == "kubeconfig":
-        with ControlPlane.existing(path or None) as cluster:
-            yield cluster
-        return
-    with ControlPlane.start() as plane:
-        plane.add_node("node-1")
-        yield plane
+    return _clusters.get(str(getattr(request, "param", None) or request.config.getoption("--cluster")))
 
 
 @pytest.fixture
 def namespace(control_plane: Cluster) -> Iterator[str]:
     """A fresh namespace, deleted after the test (the deletion is not waited for)."""
-    name = f"test-{os.urandom(5).hex()}"
-    control_plane.create_namespace(name)
-    yield name
-    control_plane.delete_namespace(name)
+    with _namespace_of(control_plane) as name:
+        yield name
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest, _clusters: _Shared) -> Iterator[Cluster]:
+    """The session's cluster, with a fresh namespace in `cluster.namespace`; `@pytest.mark.cluster(fresh=True)` for one
+    of the test's own. Faults end with the test, and `cluster.audit` begins with it.
+    """
+    marker = request.node.get_closest_marker("cluster")
+    options: dict[str, Any] = {} if marker is None else dict(marker.kwargs)
+    choice = str(request.config.getoption("--cluster"))
+    if choice == "embedded" and request.node.get_closest_marker("realcluster") is not None:
+        choice = "real"
+    with ExitStack() as stack:
+        if marker is not None and options.pop("fresh", True):
+            found = stack.enter_context(_start(choice, **options))
+        else:
+            found = _clusters.get(choice)
+        stack.enter_context(found.test(stack.enter_context(_namespace_of(found))))
+        yield found
+
+
+@pytest.fixture
+def faults(cluster: Cluster) -> Faults:
+    """What goes wrong on the embedded cluster during this test; see `steersman.testing.faults`."""
+    return cluster.faults
+
+
+@pytest.fixture
+def operator(cluster: Cluster) -> Iterator[Operators]:
+    """Runs operators beside the test: `handle = operator("myapp.operator:operator", namespaces=…, settings=…)`.
+
+    Each runs in a thread of its own as a ServiceAccount that may do what the operator declares and nothing more; what
+    was refused for want of a permission fails the test. Works in `cluster.namespace` unless told otherwise.
+    """
+    from steersman.testing.running import Operators
+
+    running = Operators(cluster)
+    try:
+        yield running
+    finally:
+        running.close()
+    if problem := running.verdict():
+        pytest.fail(problem, pytrace=False)
+
+
+class _Shared:
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._started: dict[str, Cluster] = {}
+
+    def get(self, choice: str) -> Cluster:
+        if choice not in self._started:
+            if choice == "real":
+                _demand_binaries()
+            self._started[choice] = self._stack.enter_context(_start(choice))
+        return self._started[choice]
+
+
+def _start(choice: str, **options: Any) -> Cluster:
+    """A cluster of the chosen kind, to be closed."""
+    if choice == "embedded":
+        from steersman.testing.embedded import EmbeddedCluster
+
+        return EmbeddedCluster.start(**options)
+    from steersman.testing.controlplane import ControlPlane
+
+    kind, _, path = choice.partition("=")
+    if kind == "kubeconfig":
+        if options:
+            pytest.skip("a cluster of the test's own needs --cluster=embedded or --cluster=real")
+        return ControlPlane.existing(path or None)
+    nodes = options.pop("nodes", 1)
+    plane = ControlPlane.start(**options)
+    for number in range(1, nodes + 1):
+        plane.add_node(f"node-{number}")
+    return plane
+
+
+class _namespace_of:  # noqa: N801 - used like a function
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._name = f"test-{os.urandom(5).hex()}"
+
+    def __enter__(self) -> str:
+        self._cluster.create_namespace(self._name)
+        return self._name
+
+    def __exit__(self, *_: object) -> None:
+        self._cluster.delete_namespace(self._name)
 
 
 def _demand_binaries(*components: str) -> None:

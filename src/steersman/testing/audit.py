@@ -1,0 +1,124 @@
+"""What did my operator ask of the API server? The audit log of a test as calls, counts and assertions.
+
+Reads the log that embedded and real control planes write. What a test has got an answer to is in it. Nothing here
+judges how an operator should behave; a failing assertion shows the calls there were.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from steersman.testing.controlplane_audit import WRITES, AuditEvent, read_audit_log
+
+__all__ = ["Audit", "call_of"]
+
+
+class Audit:
+    """The calls since the test began. `user` everywhere is whom a call acted as; an operator's handle has `user`."""
+
+    def __init__(self, log: Callable[[], Path]) -> None:
+        self._log = log
+        self._since = 0
+
+    def begin(self) -> None:
+        """Forget what was asked so far."""
+        self._since = 0
+        self._since = len(self._all()) if self._readable() else 0
+
+    def calls(
+        self,
+        *,
+        user: str | None = None,
+        verbs: Sequence[str] | None = None,
+        resource: str | None = None,
+        namespace: str | None = None,
+        name: str | None = None,
+        code: int | None = None,
+    ) -> list[AuditEvent]:
+        """Answered calls, in order. `resource` may name a sub-resource (`pods/status`); without, it means all of them.
+
+        Raises `UnsupportedError` on a cluster whose log cannot be read.
+        """
+        plural, _, subresource = (resource or "").partition("/")
+        return [
+            e
+            for e in self._all()[self._since :]
+            if (user is None or (e.impersonated or e.user) == user)
+            and (verbs is None or e.verb in verbs)
+            and (not plural or e.resource == plural)
+            and (not subresource or e.subresource == subresource)
+            and (namespace is None or e.namespace == namespace)
+            and (name is None or e.name == name)
+            and (code is None or e.code == code)
+        ]
+
+    def writes(self, **which: Any) -> list[AuditEvent]:
+        """Calls that may change something; the words are those of `calls`."""
+        return self.calls(**{"verbs": WRITES, **which})
+
+    def assert_calls(self, expected: Sequence[str], **which: Any) -> None:
+        """Fail unless the calls are these, in this order: `["create configmaps/web", "patch apps/web/status"]`."""
+        found = [call_of(event) for event in self.calls(**which)]
+        assert found == list(expected), _differ("calls", list(expected), found)
+
+    def assert_writes(self, expected: Sequence[str], **which: Any) -> None:
+        """As `assert_calls`, for writes."""
+        self.assert_calls(expected, **{"verbs": WRITES, **which})
+
+    def assert_no_writes(self, **which: Any) -> None:
+        """Fail when anything was written, and say what."""
+        self.assert_writes([], **which)
+
+    def assert_at_most(self, limit: int, **which: Any) -> None:
+        """Fail when there were more calls than `limit`, with how often each was made."""
+        found = Counter(call_of(event) for event in self.calls(**which))
+        counted = "\n".join(f"  {n:5} x {call}" for call, n in found.most_common(20))
+        assert found.total() <= limit, f"{found.total()} calls, at most {limit} are allowed:\n{counted}"
+
+    def refused(self, user: str) -> list[str]:
+        """What a user was refused for want of a permission, once each: `patch deployments.apps/scale in team-a`."""
+        return sorted({_permission(event) for event in self.calls(user=user, code=403) if _lacked(event)})
+
+    def _readable(self) -> bool:
+        from steersman.testing.controlplane_cluster import UnsupportedError
+
+        try:
+            self._log()
+        except UnsupportedError:
+            return False
+        return True
+
+    def _all(self) -> list[AuditEvent]:
+        return list(read_audit_log(self._log()))
+
+
+def call_of(event: AuditEvent) -> str:
+    """One call as a short line: `patch deployments/web/status`, `list pods`."""
+    if not event.resource:
+        return f"{event.verb} {event.uri.partition('?')[0]}"
+    return f"{event.verb} " + "/".join(filter(None, (event.resource, event.name, event.subresource)))
+
+
+def _lacked(event: AuditEvent) -> bool:
+    """Whether it was RBAC that refused, not admission (a quota, a namespace that ends)."""
+    decision = (event.raw.get("annotations") or {}).get("authorization.k8s.io/decision")
+    return decision in (None, "forbid")
+
+
+def _permission(event: AuditEvent) -> str:
+    if not event.resource:
+        return f"{event.verb} {event.uri.partition('?')[0]}"
+    resource = ".".join(filter(None, (event.resource, event.group)))
+    resource = "/".join(filter(None, (resource, event.subresource)))
+    return f"{event.verb} {resource}" + (f" in {event.namespace}" if event.namespace else " (in all namespaces)")
+
+
+def _differ(what: str, expected: list[str], found: list[str]) -> str:
+    import difflib
+
+    lines = difflib.unified_diff(expected, found, f"expected {what}", "found", "", "", 3, "")
+    return f"other {what} than expected:\n" + "\n".join(lines) + f"\nall: {json.dumps(found[:50])}"

@@ -1,0 +1,369 @@
+"""What goes wrong, on demand: conflicts, expired versions, throttling, errors, latency, watches that break or lag.
+
+A fault is a small value with a matcher. Faults stand in front of the embedded API server, which knows nothing of them,
+and meet every client alike, over TLS and in-process; never the cluster's own controllers and nodes, nor the test's own
+hands (`cluster.apply` and the like), unless `user` names them. What chance decides is drawn from a seed.
+
+    def test_it(cluster, operator, faults):
+        faults.add(conflict(resource="apps", times=3), unavailable(verb="list", probability=0.5))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import threading
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from steersman.devcluster.api.info import RequestInfo
+    from steersman.devcluster.api.messages import Request, Response
+    from steersman.devcluster.api.server import APIServer
+
+__all__ = [
+    "Fault",
+    "Faults",
+    "Match",
+    "conflict",
+    "dropped_watch",
+    "expired_watch",
+    "failing_webhook",
+    "gone",
+    "internal_error",
+    "latency",
+    "refused",
+    "stale_reads",
+    "stalled_watch",
+    "throttled",
+    "unavailable",
+]
+
+_WRITES: Final = ("create", "update", "patch", "delete", "deletecollection")
+_OWN: Final = ("system:kube-", "system:node:", "system:serviceaccount:kube-system:")
+_OWN_AGENT: Final = "steersman-test"
+
+Handle = Callable[["Request"], Awaitable["Response"]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Which requests; what is empty matches all. `verb` may name several: `"create patch"`, or be `"write"`.
+
+    `resource` is the plural, `pods/status` its sub-resource; without one, sub-resources match their resource, too.
+    `times` is for how many requests, `after` lets so many pass first, `probability` is the share of what matches.
+    """
+
+    verb: str = ""
+    resource: str = ""
+    namespace: str = ""
+    name: str = ""
+    user: str = ""
+    times: int | None = None
+    after: int = 0
+    probability: float = 1.0
+
+    def covers(self, info: RequestInfo, user: str, agent: str) -> bool:
+        """Whether a request is meant, chance and counts apart."""
+        plural, _, subresource = self.resource.partition("/")
+        verbs = _WRITES if self.verb == "write" else self.verb.replace(",", " ").split()
+        return (
+            (not verbs or info.verb in verbs)
+            and (not plural or info.resource == plural)
+            and (not subresource or info.subresource == subresource)
+            and (not self.namespace or info.namespace == self.namespace)
+            and (not self.name or info.name == self.name)
+            and (user == self.user if self.user else not (user.startswith(_OWN) or agent.startswith(_OWN_AGENT)))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that goes wrong: what, for which requests. Made by the functions of this module."""
+
+    what: str
+    match: Match
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    retry_after: float | None = None
+    seconds: float = 0.0
+
+
+def conflict(**match: Any) -> Fault:
+    """409 Conflict to writes, as after somebody else's write in between."""
+    return Fault("answer", Match(**{"verb": "update patch delete", **match}), 409, "Conflict", (
+        "Operation cannot be fulfilled: the object has been modified; "
+        "please apply your changes to the latest version and try again"
+    ))  # fmt: skip
+
+
+def gone(**match: Any) -> Fault:
+    """410 Expired to lists and watches that name a resourceVersion, as after a compaction."""
+    return Fault("answer", Match(**{"verb": "list watch", **match}), 410, "Expired", (
+        "The resourceVersion for the provided watch is too old."
+    ))  # fmt: skip
+
+
+def throttled(retry_after: float = 1.0, **match: Any) -> Fault:
+    """429 TooManyRequests with `Retry-After` (whole seconds on the wire)."""
+    return Fault("answer", Match(**match), 429, "TooManyRequests", (
+        "the server has received too many requests and has asked us to try again later"
+    ), retry_after)  # fmt: skip
+
+
+def internal_error(**match: Any) -> Fault:
+    """500 InternalError; the request is not carried out."""
+    return Fault("answer", Match(**match), 500, "InternalError", "Internal error occurred: injected by the test")
+
+
+def unavailable(**match: Any) -> Fault:
+    """503 ServiceUnavailable; the request is not carried out."""
+    return Fault(
+        "answer", Match(**match), 503, "ServiceUnavailable", "the server is currently unable to handle the request"
+    )
+
+
+def refused(**match: Any) -> Fault:
+    """403 Forbidden, as after a role was taken away."""
+    return Fault("answer", Match(**match), 403, "Forbidden", "forbidden: injected by the test")
+
+
+def failing_webhook(name: str = "webhook.example.com", **match: Any) -> Fault:
+    """500 to writes, as when an admission webhook whose failurePolicy is Fail cannot be reached."""
+    return Fault("answer", Match(**{"verb": "create update patch", **match}), 500, "InternalError", (
+        f'Internal error occurred: failed calling webhook "{name}": failed to call webhook: '
+        f'Post "https://{name}:443/?timeout=10s": context deadline exceeded'
+    ))  # fmt: skip
+
+
+def latency(seconds: float, **match: Any) -> Fault:
+    """Answers come so many seconds later; the request is carried out at once."""
+    return Fault("latency", Match(**match), seconds=seconds)
+
+
+def dropped_watch(after: float = 0.0, **match: Any) -> Fault:
+    """The connection of a watch ends after so many seconds, as when a load balancer cuts it."""
+    return Fault("drop", Match(**{**match, "verb": "watch"}), seconds=after)
+
+
+def expired_watch(after: float = 0.0, **match: Any) -> Fault:
+    """A running watch is told 410 after so many seconds, and ends: everything has to be listed anew."""
+    return Fault("expire", Match(**{**match, "verb": "watch"}), seconds=after)
+
+
+def stalled_watch(after: float = 0.0, **match: Any) -> Fault:
+    """A watch falls silent after so many seconds and stays open: nothing comes, bookmarks neither."""
+    return Fault("stall", Match(**{**match, "verb": "watch"}), seconds=after)
+
+
+def stale_reads(lag: float, **match: Any) -> Fault:
+    """A watch cache that lags: events of watches come so many seconds late, gets and lists of `resourceVersion=0` see
+    what an earlier one of the same path saw.
+    """
+    return Fault("stale", Match(**{"verb": "get list watch", **match}), seconds=lag)
+
+
+class Faults:
+    """The faults in force on one embedded cluster, and how often each struck. Safe to use from any thread."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._lock = threading.Lock()
+        self._faults: list[Fault] = []
+        self._met: Counter[int] = Counter()
+        self._struck: Counter[int] = Counter()
+        self._past: dict[str, deque[tuple[float, Any]]] = {}
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """What chance draws from; the same seed and the same requests give the same faults."""
+        self._random = random.Random(seed)  # noqa: S311 - reproducible on purpose
+
+    def add(self, *faults: Fault) -> None:
+        """From now on. Of several answers that fit a request the first counts; delays add up."""
+        with self._lock:
+            self._faults += faults
+
+    def remove(self, *faults: Fault) -> None:
+        """Not any more; watches that it struck stay struck."""
+        with self._lock:
+            for fault in faults:
+                with suppress(ValueError):
+                    self._faults.remove(fault)
+
+    def clear(self) -> None:
+        """Nothing goes wrong any more."""
+        with self._lock:
+            self._faults.clear()
+            self._past.clear()
+
+    def struck(self, fault: Fault) -> int:
+        """How many requests a fault has met."""
+        return self._struck[id(fault)]
+
+    # In front of the server.
+
+    def stand_before(self, server: APIServer) -> None:
+        """Every request to `server` passes here first."""
+        inner = server.handle
+
+        async def handle(request: Request) -> Response:
+            return await inner(request) if not self._faults else await self._serve(server, inner, request)
+
+        server.handle = handle  # type: ignore[method-assign]
+
+    async def _serve(self, server: APIServer, inner: Handle, request: Request) -> Response:
+        from steersman.devcluster.api.info import resolve
+
+        info = resolve(request.method, request.path, request.params)
+        chosen = self._chosen(info, _asker(server, request, info), request.headers.get("User-Agent") or "")
+        for fault in chosen:
+            if fault.what == "answer":
+                return _answer(fault)
+        response: Response | None = None
+        for fault in chosen:
+            if fault.what == "stale" and request.params.get("resourceVersion") == "0" and info.verb != "watch":
+                response = await self._past_of(inner, request, fault.seconds)
+        if response is None:
+            response = await inner(request)
+        for fault in chosen:
+            if fault.what == "latency":
+                await asyncio.sleep(fault.seconds)
+            elif response.stream is not None and response.status == 200:
+                response.stream = _CHANGED[fault.what](response.stream, fault.seconds)
+        return response
+
+    def _chosen(self, info: RequestInfo, user: str, agent: str) -> list[Fault]:
+        found: list[Fault] = []
+        with self._lock:
+            for fault in self._faults:
+                match = fault.match
+                if not match.covers(info, user, agent):
+                    continue
+                self._met[id(fault)] += 1
+                if self._met[id(fault)] <= match.after:
+                    continue
+                if match.times is not None and self._struck[id(fault)] >= match.times:
+                    continue
+                if match.probability < 1.0 and self._random.random() >= match.probability:
+                    continue
+                self._struck[id(fault)] += 1
+                found.append(fault)
+        return found
+
+    async def _past_of(self, inner: Handle, request: Request, lag: float) -> Response:
+        """The newest answer to the same question that is old enough, or else the oldest there is."""
+        now = asyncio.get_running_loop().time()
+        answers = self._past.setdefault(f"{request.path}?{request.query}", deque(maxlen=1000))
+        answers.append((now, await inner(request)))
+        while len(answers) > 1 and answers[1][0] <= now - lag:
+            answers.popleft()
+        return answers[0][1]
+
+
+def _asker(server: APIServer, request: Request, info: RequestInfo) -> str:
+    from steersman.devcluster.auth import Attributes
+    from steersman.devcluster.errors import APIError
+
+    attributes = Attributes(info.verb, path=request.path)
+    try:
+        return server.auth.identify(request.headers, attributes, request.peer)[1].name
+    except APIError:
+        return ""  # the server itself says what is wrong
+
+
+def _answer(fault: Fault) -> Response:
+    from steersman.devcluster.api.messages import failure
+    from steersman.devcluster.errors import APIError
+
+    details: dict[str, Any] | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    if fault.retry_after is not None:
+        seconds = max(1, round(fault.retry_after))
+        details, headers = {"retryAfterSeconds": seconds}, (("Retry-After", str(seconds)),)
+    return failure(APIError(fault.code, fault.reason, fault.message, details, headers))
+
+
+async def _dropped(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    async for chunk in _until(chunks, seconds):
+        yield chunk
+
+
+async def _expired(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    async for chunk in _until(chunks, seconds):
+        yield chunk
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": "The resourceVersion for the provided watch is too old.",
+        "reason": "Expired",
+        "code": 410,
+    }
+    yield json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
+
+
+async def _stalled(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    async for chunk in _until(chunks, seconds):
+        yield chunk
+    await asyncio.get_running_loop().create_future()  # until the client gives up
+
+
+async def _late(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    """Everything so many seconds later, in order."""
+    clock = asyncio.get_running_loop().time
+    waiting: asyncio.Queue[tuple[float, bytes | None]] = asyncio.Queue()
+
+    async def read() -> None:
+        async for chunk in chunks:
+            waiting.put_nowait((clock() + seconds, chunk))
+        waiting.put_nowait((clock() + seconds, None))
+
+    reading = asyncio.create_task(read(), name="late watch")
+    try:
+        while True:
+            due, chunk = await waiting.get()
+            await asyncio.sleep(max(0.0, due - clock()))
+            if chunk is None:
+                return
+            yield chunk
+    finally:
+        reading.cancel()
+        with suppress(asyncio.CancelledError):
+            await reading
+        await _ended(chunks)
+
+
+async def _until(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    """What comes within so many seconds; then the stream is over for the server, too."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    try:
+        while True:
+            async with asyncio.timeout_at(deadline):
+                chunk = await anext(chunks, None)
+            if chunk is None:
+                return
+            yield chunk
+    except TimeoutError:
+        return
+    finally:
+        await _ended(chunks)
+
+
+async def _ended(chunks: AsyncIterator[bytes]) -> None:
+    close = getattr(chunks, "aclose", None)
+    if close is not None:
+        await close()
+
+
+_CHANGED: Final[dict[str, Callable[[AsyncIterator[bytes], float], AsyncIterator[bytes]]]] = {
+    "drop": _dropped,
+    "expire": _expired,
+    "stall": _stalled,
+    "stale": _late,
+}
