@@ -15,6 +15,7 @@ import steersman
 from steersman.cli.cluster import app as cluster
 from steersman.cli.dev import dev as dev_command
 from steersman.cli.errors import explain
+from steersman.cli.manifests import manifests as manifests_command
 from steersman.cli.run import run as run_command
 
 __all__ = ["app", "run"]
@@ -42,6 +43,7 @@ def root() -> None:
 
 app.command("run")(run_command)
 app.command("dev")(dev_command)
+app.command("manifests")(manifests_command)
 
 
 @app.command()

@@ -12,7 +12,7 @@ from typing import Any, Final
 from steersman.k8s.rbac_v1 import PolicyRule
 from steersman.manifests.kinds import classes_of
 from steersman.manifests.rbac import LEASE_RULES, METRICS_RULES, merged, rules_for
-from steersman.models import Resource, ResourceInfo, to_dict, view_of
+from steersman.models import Resource, ResourceInfo, replace, to_dict, view_of
 from steersman.operator.operator import Operator
 
 __all__ = ["rbac", "user_roles"]
@@ -46,9 +46,7 @@ def rbac(
         _object("v1", "ServiceAccount", operator.name, home, operator),
     ]
     if namespaces:
-        wide = _cluster_scoped(operator, namespace_selector)
-        inside = [r for r in rules if not _is_wide(r, wide)]
-        outside = [r for r in rules if _is_wide(r, wide)]
+        inside, outside = _split(rules, _cluster_scoped(operator, namespace_selector))
         for where in dict.fromkeys(namespaces):
             out += _granted(operator, operator.name, inside, account, where)
         if outside:
@@ -96,10 +94,19 @@ def _cluster_scoped(operator: Operator, namespace_selector: bool) -> set[tuple[s
     return found | {("", "namespaces")} if namespace_selector else found
 
 
-def _is_wide(rule: PolicyRule, wide: set[tuple[str, str]]) -> bool:
-    if rule.non_resource_urls:
-        return True
-    return any((g, r.partition("/")[0]) in wide for g in rule.api_groups for r in rule.resources)
+def _split(rules: Iterable[PolicyRule], wide: set[tuple[str, str]]) -> tuple[list[PolicyRule], list[PolicyRule]]:
+    """The rules for namespaced resources, and those for cluster-scoped ones."""
+    inside: list[PolicyRule] = []
+    outside: list[PolicyRule] = []
+    for rule in rules:
+        group = rule.api_groups[0] if rule.api_groups else ""
+        outer = tuple(r for r in rule.resources if (group, r.partition("/")[0]) in wide)
+        inner = tuple(r for r in rule.resources if r not in outer)
+        if inner:
+            inside.append(replace(rule, resources=inner))
+        if outer or rule.non_resource_urls:
+            outside.append(replace(rule, resources=outer))
+    return merged(inside), merged(outside)
 
 
 def _granted(

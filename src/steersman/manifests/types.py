@@ -68,7 +68,7 @@ class SchemaBuilder:
     """Makes the nodes of one manifest; what is wrong is noted in `problems`."""
 
     def __init__(self, problems: Problems | None = None) -> None:
-        self.problems = problems or Problems()
+        self.problems = Problems() if problems is None else problems
         self._open: list[Any] = []
         self._status = 0
         self._done: dict[tuple[Any, bool], Node] = {}
@@ -242,6 +242,7 @@ class SchemaBuilder:
             self.problems.add(field.origin, f"the wire name {field.wire!r} is already taken")
             return
         self._status += status
+        before = len(self.problems)
         child = self.of(field.hint, field.origin, item=False)
         self._status -= status
         child = child if child.origin == field.origin else copy_of(child, field.origin)
@@ -249,7 +250,8 @@ class SchemaBuilder:
             child.keywords["description"] = field.doc
         node.properties[field.wire] = child
         node.names[field.name] = field.wire
-        add_default(node, child, field, in_status=status or bool(self._status), problems=self.problems)
+        if len(self.problems) == before:  # a type that is refused makes no sense of its default
+            add_default(node, child, field, in_status=status or bool(self._status), problems=self.problems)
 
     def _embedded(self, base: Any, origin: Origin) -> Node:
         if isinstance(base, type) and issubclass(base, Resource):

@@ -1,0 +1,159 @@
+"""The files of `config/`: stable, checked, and for HelloApp what was once written by hand."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from steersman.cli.app import run
+from steersman.manifests import to_yaml
+
+HELLOAPP = Path(__file__).parents[2] / "operators" / "helloapp"
+APP = """
+from steersman import Context, Model, Operator, Resource
+
+class Spec(Model):
+    size: int = 1
+    \"\"\"How many.\"\"\"
+
+class CfgThing(Resource, group="cfg.example.com", version="v1"):
+    spec: Spec
+
+operator = Operator("cfg")
+
+@operator.controller
+async def reconcile(thing: CfgThing, ctx: Context) -> None: ...
+"""
+Command = Callable[..., tuple[Any, str, str]]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "cfgapp.py").write_text(APP)
+    monkeypatch.delitem(sys.modules, "cfgapp", raising=False)
+
+    def call(*words: str) -> tuple[Any, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            run(["manifests", *words])
+        out, err = capsys.readouterr()
+        return ended.value.code or 0, out, err
+
+    return call
+
+
+def test_files_are_written_once_and_a_second_run_changes_nothing(command: Command, tmp_path: Path) -> None:
+    code, out, _ = command("cfgapp:operator", "--output", "json")
+    assert code == 0
+    assert json.loads(out)["new"] == ["crd/cfg.example.com_cfgthings.yaml", "rbac/role.yaml", "rbac/user_roles.yaml"]
+    before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in (tmp_path / "config").rglob("*.yaml")}
+
+    assert command("cfgapp:operator")[:2] == (0, "3 files in config are up to date\n")
+    assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in (tmp_path / "config").rglob("*.yaml")} == before
+
+
+def test_check_fails_when_files_differ_and_writes_nothing(command: Command, tmp_path: Path) -> None:
+    assert command("cfgapp:operator", "--check")[0] == 1
+    assert not (tmp_path / "config").exists()
+    command("cfgapp:operator")
+    assert command("cfgapp:operator", "--check")[0] == 0
+
+    crd = tmp_path / "config/crd/cfg.example.com_cfgthings.yaml"
+    crd.write_text(crd.read_text().replace("How many.", "How few."))
+    code, out, _ = command("cfgapp:operator", "--check")
+    assert code == 1
+    assert "-                description: How few." in out
+    assert "+                description: How many." in out
+
+
+def test_files_that_are_not_made_any_more_are_removed_and_others_are_left_alone(
+    command: Command, tmp_path: Path
+) -> None:
+    command("cfgapp:operator")
+    crd = tmp_path / "config/crd"
+    (crd / "old.yaml").write_text((crd / "cfg.example.com_cfgthings.yaml").read_text())
+    (crd / "kustomization.yaml").write_text("resources: []\n")
+
+    assert "old.yaml: removed" in command("cfgapp:operator")[1]
+    assert sorted(p.name for p in crd.iterdir()) == ["cfg.example.com_cfgthings.yaml", "kustomization.yaml"]
+
+
+def test_a_directory_that_is_a_file_is_an_error_and_no_traceback(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("")
+    code, _, err = command("cfgapp:operator")
+    assert code == 1
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+
+
+def test_problems_are_printed_with_their_places(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "cfgapp.py").write_text(APP.replace("size: int = 1", "size: complex = 1j"))
+    code, _, err = command("cfgapp:operator")
+    assert code == 1
+    assert f"{tmp_path}/cfgapp.py:5: Spec.size: complex numbers have no JSON form" in err
+    assert not (tmp_path / "config").exists()
+
+
+def test_yaml_quotes_what_parsers_disagree_on() -> None:
+    words = ["y", "no", "1e3", "0x1f", "1_000", "2001-01-01", "12:30", "~", "", ".5", "=", "null", "a: b", "# x", "1.0"]
+    text = to_yaml({"words": words, "text": "a\nb\n", "trailing": "a \nb", "unicode": "größe"})
+    assert yaml.safe_load(text)["words"] == words
+    assert all(f"- '{word}'" in text for word in words if word != "# x")
+    assert yaml.safe_load(text)["text"] == "a\nb\n"
+    assert yaml.safe_load(text)["trailing"] == "a \nb"
+    assert "größe" in text
+
+
+# What was written by hand before there were generated files; descriptions are compared, too.
+def test_helloapp_s_manifests_are_what_was_written_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    from steersman.manifests import config_files
+
+    monkeypatch.syspath_prepend(str(HELLOAPP))
+    from helloapp import operator
+
+    golden = Path(__file__).parent / "golden"
+    files = config_files(operator, namespace="helloapp-system")
+
+    crd = yaml.safe_load(files["crd/apps.anupam.com_helloapps.yaml"])
+    assert _plain(crd) == _plain(yaml.safe_load((golden / "helloapps.yaml").read_text()))
+    for path, text in files.items():
+        assert (HELLOAPP / "config" / path).read_text() == text, f"{path} is out of date: run steersman manifests"
+
+    made, written = _grants(files["rbac/role.yaml"]), _grants((golden / "role.yaml").read_text())
+    added = {  # what the operator's declarations allow beyond what it does today
+        ("demo-operator", "apps", "deployments", "delete"),
+        ("demo-operator", "apps.anupam.com", "helloapps/finalizers", "update"),
+    }
+    assert made == written | added
+
+
+def _plain(crd: dict[str, Any]) -> dict[str, Any]:
+    """Atomic is what a list is without a word."""
+
+    def walk(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {k: walk(v) for k, v in value.items() if not (k == "x-kubernetes-list-type" and v == "atomic")}
+        return [walk(v) for v in value] if isinstance(value, list) else value
+
+    return walk(crd)
+
+
+def _grants(text: str) -> set[tuple[str, str, str, str]]:
+    found: set[tuple[str, str, str, str]] = set()
+    for doc in yaml.safe_load_all(text):
+        for rule in doc.get("rules", []):
+            assert not rule.get("resourceNames")
+            found |= {
+                (doc["metadata"]["name"], group, resource, verb)
+                for group in rule["apiGroups"]
+                for resource in rule["resources"]
+                for verb in rule["verbs"]
+            }
+    return found
