@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +76,8 @@ class Connection:
 
     async def close(self) -> None:
         self._writer.close()
+        with suppress(OSError, ssl.SSLError):
+            await self._writer.wait_closed()
 
     async def _head(self, ask: Ask) -> tuple[int, bool, int]:
         self._writer.write(ask.encode())

@@ -185,6 +185,8 @@ class Peer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
         self._errors.close()
 
     def _dump(self) -> None:
