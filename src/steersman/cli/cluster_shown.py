@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from steersman.client import Client
-from steersman.client.config import load_config
-from steersman.client.errors import ClientError
 from steersman.devcluster.detached import DEFAULT_NAME, Record, Seen, names
+
+if TYPE_CHECKING:
+    from steersman.client import Client
 
 __all__ = ["Facts", "facts", "no_such", "not_running", "started", "stopped", "table"]
 
@@ -141,6 +141,9 @@ async def _count(seen: Seen) -> int | None:
     """Objects of all kinds; None where the cluster does not answer."""
     if seen.state != "running":
         return None
+    from steersman.client import Client, ClientError
+    from steersman.client.config import load_config
+
     try:
         async with Client(load_config(seen.record.kubeconfig), on_warning=lambda _text, _request: None) as client:
             paths = await _collections(client)

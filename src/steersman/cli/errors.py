@@ -5,18 +5,6 @@ from __future__ import annotations
 import sys
 import traceback
 
-from steersman.cli.hosting import HostError
-from steersman.cli.kubeconfig import KubeconfigError
-from steersman.cli.loading import LoadError
-from steersman.client.errors import ClientError
-from steersman.devcluster.detached import StateError
-from steersman.operator.declarations import DeclarationError
-from steersman.operator.leader import LeadershipLost
-from steersman.operator.run import HookFailed
-from steersman.operator.server import BindError
-from steersman.operator.settings import SettingsError
-from steersman.operator.tracing import TracingUnavailable
-
 __all__ = ["FAILED", "WRONG_USE", "explain"]
 
 FAILED = 1
@@ -33,6 +21,19 @@ def explain(problem: BaseException, *, debug: bool = False) -> int:
 
 
 def _words(problem: BaseException) -> tuple[str, int]:
+    # Here, because most commands need none of these rooms, and most runs no error.
+    from steersman.cli.hosting import HostError
+    from steersman.cli.kubeconfig import KubeconfigError
+    from steersman.cli.loading import LoadError
+    from steersman.client.errors import ClientError
+    from steersman.devcluster.detached import StateError
+    from steersman.operator.declarations import DeclarationError
+    from steersman.operator.leader import LeadershipLost
+    from steersman.operator.run import HookFailed
+    from steersman.operator.server import BindError
+    from steersman.operator.settings import SettingsError
+    from steersman.operator.tracing import TracingUnavailable
+
     match problem:
         case SettingsError():
             return str(problem), WRONG_USE

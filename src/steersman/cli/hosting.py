@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steersman.cli.kubeconfig import context_name, merge, take_out
-from steersman.client.errors import NotFound
 from steersman.devcluster.detached import Claim, Record, claim
 from steersman.version import __version__
 
@@ -130,6 +129,7 @@ async def started(options: Options) -> DevCluster:
 
 async def ready(cluster: DevCluster) -> None:
     """Wait until the controllers do their work: the namespace `default` has its ServiceAccount."""
+    from steersman.client.errors import NotFound
     from steersman.k8s import ServiceAccount
 
     if not cluster.options.controllers:
