@@ -11,6 +11,8 @@ from .steps import CLUSTER_ROLES, CONFIG_MAPS, DEPLOYMENTS, PODS, Step, config_m
 MAP = f"{CONFIG_MAPS}/web"
 POD = f"{PODS}/web"
 WEB = f"{DEPLOYMENTS}/web"
+OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u"}
+OTHER_OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "b", "uid": "v"}
 FINALIZER = {"finalizers": ["example.com/hold"]}
 ROLE = {"metadata": {"name": "t-{ns}"}, "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]}
 
@@ -340,10 +342,9 @@ SEQUENCES: dict[str, list[Step]] = {
         ("GET", WEB),
     ],
     "repeated owners": [
-        ("POST", CONFIG_MAPS, config_map(ownerReferences=[{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u"}] * 2)),
-        ("PUT", MAP, config_map(ownerReferences=[{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u"}] * 2)),
-        ("MERGE", MAP, {"metadata": {"ownerReferences":
-            [{"apiVersion": "v1", "kind": "Pod", "name": "b", "uid": "v"}] * 3}}),
+        ("POST", CONFIG_MAPS, config_map(ownerReferences=[OWNER] * 2)),
+        ("PUT", MAP, config_map(ownerReferences=[OWNER] * 2)),
+        ("MERGE", MAP, {"metadata": {"ownerReferences": [OTHER_OWNER] * 3}}),
     ],
     "definitions": [
         ("GET", "/apis/example.com/v1/foos"),

@@ -103,6 +103,10 @@ class _Scan:
             raise _FaultError(_END)
         return self.data[self.at]
 
+    def _within(self) -> int:
+        """The byte at hand inside of a token; Go's scanner takes the end for a space there."""
+        return self.data[self.at] if self.at < len(self.data) else ord(" ")
+
     def _string(self) -> None:
         self.at += 1
         while (char := self._peek()) != ord('"'):
@@ -111,20 +115,20 @@ class _Scan:
             self.at += 1
             if char != ord("\\"):
                 continue
-            escape = self._peek()
+            escape = self._within()
             if escape not in b'"\\/bfnrtu':
                 raise self._unexpected("in string escape code")
             self.at += 1
             if escape == ord("u"):
                 for _ in range(4):
-                    if self._peek() not in b"0123456789abcdefABCDEF":
+                    if self._within() not in b"0123456789abcdefABCDEF":
                         raise self._unexpected("in \\u hexadecimal character escape")
                     self.at += 1
         self.at += 1
 
     def _literal(self, literal: bytes) -> None:
         for expected in literal:
-            if self._peek() != expected:
+            if self._within() != expected:
                 raise self._unexpected(f"in literal {literal.decode()} (expecting {chr(expected)!r})")
             self.at += 1
 
@@ -132,7 +136,6 @@ class _Scan:
         found = _NUMBER.match(self.data, self.at)
         if found is None:
             self.at += 1
-            self._peek()
             raise self._unexpected("in numeric literal")
         self.at = found.end()
         if self.at < len(self.data) and self.data[self.at] in b".eE":
@@ -140,13 +143,12 @@ class _Scan:
             self.at += 1
             if exponent and self.at < len(self.data) and self.data[self.at] in b"+-":
                 self.at += 1
-            self._peek()
             raise self._unexpected(
                 "in exponent of numeric literal" if exponent else "after decimal point in numeric literal"
             )
 
     def _unexpected(self, where: str) -> _FaultError:
-        char = chr(self.data[self.at])
+        char = chr(self._within())
         shown = {"'": "'\\''", '"': "'\"'"}.get(char) or f"'{_quoted(char)}'"
         return _FaultError(f"invalid character {shown} {where}")
 

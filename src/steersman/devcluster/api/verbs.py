@@ -95,6 +95,11 @@ class Verbs:
     ) -> Response:
         reads = self._server.reads
         include = request.params.get("includeObject") if form.shape == "Table" else ""
+        if include not in ("", "None", "Metadata", "Object"):
+            text = "must be 'Metadata', 'Object', 'None', or empty"
+            raise bad_request(
+                f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": {text}'
+            )
         if info.verb == "get":
             if resource.converts:
                 await reads.prepare(resource, namespace, info.name)
