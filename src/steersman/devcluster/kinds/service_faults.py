@@ -130,14 +130,17 @@ def _external_ips(spec: Object, before: Object) -> list[FieldError]:
 
 
 def endpoint_ip(path: str, address: str) -> list[FieldError]:
-    """An address that traffic may be sent to: none of the special ranges."""
+    """An address that traffic may be sent to: none of the special ranges.
+
+    Of the loopback range only the first addresses are refused: Pods of process nodes live on others.
+    """
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:
         return [field_invalid(path, address, "must be a valid IP address")]
     if ip.is_unspecified:
         text = f"may not be unspecified ({address})"
-    elif ip.is_loopback:
+    elif ip.is_loopback and (ip.version == 6 or ip in _LOOPBACK):
         text = "may not be in the loopback range (127.0.0.0/8, ::1/128)"
     elif ip.is_link_local:
         text = "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
@@ -148,6 +151,8 @@ def endpoint_ip(path: str, address: str) -> list[FieldError]:
     return [field_invalid(path, address, text)]
 
 
+_LOOPBACK = ipaddress.ip_network("127.0.0.0/12")
+"""All that is refused of 127.0.0.0/8."""
 _LOCAL_MULTICAST = {4: ipaddress.ip_network("224.0.0.0/24"), 6: ipaddress.ip_network("ff02::/16")}
 
 
