@@ -11,9 +11,10 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING
 
-from steersman.operator.declarations import DeclarationError
-from steersman.operator.operator import Operator
+if TYPE_CHECKING:
+    from steersman.operator.operator import Operator
 
 __all__ = ["LoadError", "load_operator"]
 
@@ -51,6 +52,8 @@ def _check_name(name: str, attribute: str, target: str) -> None:
 
 
 def _import(name: str, where: str) -> ModuleType:
+    from steersman.operator.declarations import DeclarationError
+
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as missing:
@@ -73,6 +76,8 @@ def _import(name: str, where: str) -> ModuleType:
 
 
 def _operator_of(module: ModuleType, attribute: str, name: str) -> Operator:
+    from steersman.operator.operator import Operator
+
     found = getattr(module, attribute, None)
     if isinstance(found, Operator):
         return found
