@@ -299,10 +299,10 @@ class Cluster(Objects):
             ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role["metadata"]["name"]}
             binding = {**prefix, "subjects": [subject], "roleRef": ref}
             self.call("POST", f"{_RBAC}{scope}/{kind.lower()}bindings", binding)
-            self._wait_in_force(user, groups, namespace, granted[-1])
+            self.wait_in_force(user, groups, namespace, granted[-1])
 
-    def _wait_in_force(self, user: str, groups: Sequence[str], namespace: str, rule: PolicyRule) -> None:
-        """The authorizer learns of new rules by a watch, a moment after they are written."""
+    def wait_in_force(self, user: str, groups: Sequence[str], namespace: str, rule: PolicyRule) -> None:
+        """Wait until a user may do what a rule says: the authorizer learns of it a moment after it is written."""
         spec: dict[str, Any] = {"user": user, "groups": list(groups)}
         if "resources" in rule:
             resource, _, subresource = rule["resources"][-1].partition("/")

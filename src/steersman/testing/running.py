@@ -1,0 +1,278 @@
+"""Operators beside a test: each in a thread and a loop of its own, under an identity that may do what it declares.
+
+What the API server refused an operator for want of a permission is kept for the test's verdict, since that is what
+would happen with the shipped roles. No ports are opened: probes and metrics are off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import threading
+import time
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from steersman.client.config import Config, load_config
+from steersman.operator.operator import Operator
+from steersman.operator.run import Replica
+from steersman.operator.settings import Settings
+from steersman.testing.rbac import identity
+from steersman.testing.recording import Reconcile, Recorder, recorded
+
+if TYPE_CHECKING:
+    from steersman.testing.controlplane_cluster import Cluster
+
+__all__ = ["ObservedReplica", "Operators", "RunningOperator", "idle_settings", "operator_of"]
+
+_START: Final = 30.0
+_END: Final = 30.0
+_LINES: ContextVar[list[Mapping[str, Any]] | None] = ContextVar("steersman_test_log", default=None)
+
+
+def operator_of(what: Any) -> Operator:
+    """An operator from itself, from a module that has one, or from `"module:attribute"`. Raises `TypeError`."""
+    if isinstance(what, str):
+        name, _, attribute = what.partition(":")
+        module = importlib.import_module(name)
+        what = getattr(module, attribute) if attribute else module
+    if isinstance(what, Operator):
+        return what
+    found = [value for value in vars(what).values() if isinstance(value, Operator)] if hasattr(what, "__dict__") else []
+    if len({id(one) for one in found}) != 1:
+        raise TypeError(f"{what!r} has {len(found)} operators; give one, or 'module:attribute'")
+    return found[0]
+
+
+def idle_settings(namespaces: Sequence[str], home: str, changes: Mapping[str, Any]) -> Settings:
+    """Settings for a test: no ports, no election, no waiting at the end; `changes` over them."""
+    values: dict[str, Any] = {
+        "namespaces": tuple(namespaces),
+        "leader_elect": False,
+        "lease_namespace": home,
+        "metrics_bind_address": "0",
+        "health_probe_bind_address": "0",
+        "gc_tuning": False,
+        "shutdown_grace": 5.0,
+    }
+    if changes.get("namespace_selector"):
+        values["namespaces"] = ()
+    return Settings(**{**values, **changes})
+
+
+class ObservedReplica(Replica):
+    """A replica whose queues and workers can be asked about, in its loop's thread."""
+
+    @property
+    def missing(self) -> list[str]:
+        """What keeps its controllers from running; empty when they do."""
+        if self._wiring is None or self._unready:
+            return [self._unready or "starting"]
+        informers = [informer for wired in self._wiring.wired for informer in wired.informers]
+        return sorted({f"{i.kind}: {i.problem or 'still listing'}" for i in informers if not i.synced})
+
+    @property
+    def busy(self) -> list[str]:
+        """What waits for a worker now, or is with one; what is to be looked at later does not count."""
+        if self._wiring is None:
+            return []
+        found: list[str] = []
+        for wired in self._wiring.wired:
+            controller = wired.controller
+            found += [f"{controller.name} {request.key} runs" for request in controller.busy]
+            if waiting := len(controller.queue):
+                found.append(f"{controller.name}: {waiting} in the queue")
+        return found
+
+
+class RunningOperator:
+    """One operator that runs beside the test. Made by the `operator` fixture."""
+
+    def __init__(self, operator: Operator, config: Config, settings: Settings, user: str) -> None:
+        self.user = user
+        """The name that the audit log has for it."""
+        self.settings = settings
+        self.recorder = Recorder()
+        self.log: list[Mapping[str, Any]] = []
+        """Its log lines, as mappings: `event`, `level`, and what they carry."""
+        self.problem: BaseException | None = None
+        """What it ended with, other than by `stop`."""
+        self._operator, self._config = operator, config
+        self._replica: ObservedReplica | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._thread = threading.Thread(target=self._run, name=f"operator-{operator.name}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        _LINES.set(self.log)
+        try:
+            asyncio.run(self._live())
+        except BaseException as problem:  # noqa: BLE001 - told by `verdict`, in the test's own thread
+            self.problem = problem
+
+    async def _live(self) -> None:
+        self._operator.check()
+        self._stop = asyncio.Event()
+        self._replica = ObservedReplica(recorded(self._operator, self.recorder), self._config, self.settings)
+        self._loop = asyncio.get_running_loop()
+        await self._replica.run(self._stop)
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def reconciles(self) -> list[Reconcile]:
+        """The runs of its controllers so far, in the order in which they ended."""
+        return list(self.recorder.reconciles)
+
+    def wait_ready(self, within: float = _START) -> None:
+        """Wait until its controllers run. Raises what it ended with, or `AssertionError`."""
+        self._until(lambda replica: replica.missing, 0.0, within, "runs")
+
+    def wait_idle(self, quiet: float = 0.2, within: float = 30.0) -> None:
+        """Wait until nothing is queued or running, for `quiet` seconds in a row. Raises `AssertionError`."""
+        self._until(lambda replica: replica.busy, quiet, within, "is idle")
+
+    def _until(self, ask: Any, quiet: float, within: float, what: str) -> None:
+        async def look() -> tuple[list[str], int]:
+            assert self._replica is not None
+            return ask(self._replica), len(self.recorder.reconciles)
+
+        deadline = time.monotonic() + within
+        since, seen, left = time.monotonic(), -1, ["it starts"]
+        while True:
+            if not self._thread.is_alive():
+                raise self.problem or AssertionError(f"operator {self._operator.name} has ended")
+            if self._loop is not None and self._replica is not None:
+                left, done = asyncio.run_coroutine_threadsafe(look(), self._loop).result(within)
+                if left or done != seen:
+                    since, seen = time.monotonic(), done
+                if not left and time.monotonic() - since >= quiet:
+                    return
+            if time.monotonic() > deadline:
+                raise AssertionError(
+                    f"after {within:g} s operator {self._operator.name} still not {what}: {'; '.join(left)}"
+                    f"\nlast reconciles: {'; '.join(map(str, self.reconciles[-5:])) or 'none'}"
+                )
+            time.sleep(0.01)
+
+    def stop(self, within: float = _END) -> None:
+        """Shut it down in order, and wait for its end. Idempotent. Raises `AssertionError` when it does not end."""
+        if self._loop is not None and self._stop is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(within)
+        if self._thread.is_alive():
+            raise AssertionError(f"operator {self._operator.name} does not end within {within:g} s")
+
+
+class Operators:
+    """Starts operators on a cluster, and has them all end with the test."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._running: list[RunningOperator] = []
+        self._made: list[tuple[str, str]] = []
+        self._processors: list[Any] | None = None
+
+    def __call__(
+        self,
+        what: Any,
+        *,
+        namespaces: Iterable[str] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        install: bool = True,
+        wait: bool = True,
+        admin: bool = False,
+    ) -> RunningOperator:
+        """Run an operator (itself, its module, or `"module:attribute"`) and return when its controllers run.
+
+        `namespaces` are those it works in, the test's own by default, all of them when empty. `settings` are words of
+        `steersman.operator.Settings`. `install` applies the CRDs of its classes first. `wait=False` returns at once.
+        `admin` has it run as the administrator instead of under an identity of its own.
+        """
+        operator, cluster = operator_of(what), self._cluster
+        home = cluster.namespace
+        changes = dict(settings or {})
+        wanted = idle_settings((home,) if namespaces is None else tuple(namespaces), home, changes)
+        if install:
+            self._install(operator)
+        if admin:
+            config, user = cluster.config, "kubernetes-admin"
+        else:
+            config, user = self._identity(operator, wanted, home)
+        self._listen()
+        running = RunningOperator(operator, config, wanted, user)
+        self._running.append(running)
+        if wait:
+            running.wait_ready()
+        return running
+
+    def _install(self, operator: Operator) -> None:
+        from steersman.manifests.tree import crds
+
+        if found := crds(operator):
+            self._cluster.apply(*found)
+
+    def _identity(self, operator: Operator, settings: Settings, home: str) -> tuple[Config, str]:
+        objects = identity(
+            operator,
+            home,
+            namespaces=settings.namespaces,
+            namespace_selector=settings.namespace_selector is not None,
+        )
+        self._cluster.apply(*objects)
+        self._made += [(o["kind"], o["metadata"]["name"]) for o in objects if "namespace" not in o["metadata"]]
+        user = f"system:serviceaccount:{home}:{operator.name}"
+        kubeconfig = self._cluster.service_account_kubeconfig(operator.name, namespace=home)
+        for role in objects:
+            if role["kind"] in ("Role", "ClusterRole") and role["rules"]:
+                self._cluster.wait_in_force(user, (), role["metadata"].get("namespace", home), role["rules"][-1])
+        return load_config(kubeconfig), user
+
+    def _listen(self) -> None:
+        """Keep the log lines of operators, beside where they go anyway."""
+        if self._processors is None:
+            self._processors = list(structlog.get_config()["processors"])
+            structlog.configure(processors=[*self._processors[:-1], _keep, self._processors[-1]])
+
+    def close(self) -> None:
+        """Stop them all, and take their identities away."""
+        try:
+            for running in reversed(self._running):
+                running.stop()
+        finally:
+            if self._processors is not None:
+                structlog.configure(processors=self._processors)
+                self._processors = None
+            for kind, name in self._made:
+                self._cluster.delete(kind, name)
+            self._made.clear()
+
+    def verdict(self) -> str:
+        """What went wrong beside the test's own assertions; empty when all is well."""
+        from steersman.testing.controlplane_cluster import UnsupportedError
+
+        problems = [f"an operator ended by itself: {one.problem!r}" for one in self._running if one.problem is not None]
+        for user in dict.fromkeys(one.user for one in self._running):
+            try:
+                refused = self._cluster.audit.refused(user)
+            except UnsupportedError:
+                continue  # the log of somebody else's cluster cannot be read
+            if refused:
+                problems.append(
+                    f"{user} was refused what the operator does not declare; add it to owns=, reads= or watches=, or "
+                    "operator.permit(…):\n  " + "\n  ".join(refused)
+                )
+        return "\n".join(problems)
+
+
+def _keep(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    lines = _LINES.get()
+    if lines is not None:
+        lines.append(dict(event))
+    return event
