@@ -140,9 +140,7 @@ def settle_types(value: Any, resource: ResourceType) -> Object:
     if value is None:
         value = {}
     if not isinstance(value, dict):
-        raise ValueError(
-            f"couldn't get version/kind; json parse error: json: cannot unmarshal {_go(value)} into Go value of type {_STRUCT}"
-        )
+        raise _no_object(value)
     found = cast(Object, value)
     api_version, kind = found.pop("apiVersion", None), found.pop("kind", None)
     if (api_version is None or api_version == "") and (kind is None or kind == ""):
@@ -152,14 +150,17 @@ def settle_types(value: Any, resource: ResourceType) -> Object:
     return {"kind": kind, "apiVersion": api_version, **found}
 
 
+def _no_object(value: Any) -> ValueError:
+    what = f"json: cannot unmarshal {_go(value)} into Go value of type {_STRUCT}"
+    return ValueError(f"couldn't get version/kind; json parse error: {what}")
+
+
 def settle_options(value: Any) -> Object:
     """DeleteOptions from a body. Raises `ValueError` with the decoder's text."""
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ValueError(
-            f"couldn't get version/kind; json parse error: json: cannot unmarshal {_go(value)} into Go value of type {_STRUCT}"
-        )
+        raise _no_object(value)
     found = cast(Object, value)
     kind, api_version = found.pop("kind", None), found.pop("apiVersion", None)
     if kind not in (None, "", "DeleteOptions"):
@@ -220,7 +221,7 @@ def _was_served(group: str, version: str, resource: ResourceType) -> bool:
 def _go(value: Any) -> str:
     if isinstance(value, bool):
         return "bool"
-    return {str: "string", list: "array", dict: "object"}.get(type(value), "number")
+    return {str: "string", list: "array", dict: "object"}.get(cast("type[Any]", type(value)), "number")
 
 
 def decode_object(

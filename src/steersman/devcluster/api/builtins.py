@@ -120,7 +120,7 @@ class Builtins:
             handler = cast(Handler, self._server.auth.token_request)
         elif name not in _PLAIN_DOORS and name != "scale":
             handler = _DOORS.get((plural, name), _not_there)
-        kind = described.get("responseKind") or {}
+        kind: Mapping[str, str] = described.get("responseKind") or {}
         verbs = frozenset(cast("list[str]", described["verbs"]))
         return Subresource(verbs, handler, kind.get("group"), kind.get("version"), kind.get("kind"))
 

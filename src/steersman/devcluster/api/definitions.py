@@ -96,9 +96,10 @@ class Definitions:
         if current is None:
             return
         last = current.object()
-        kept = [name for name in meta(last).get("finalizers") or [] if name != crd.FINALIZER]
+        before: list[str] = meta(last).get("finalizers") or []
+        kept = [name for name in before if name != crd.FINALIZER]
         if kept:
-            if len(kept) != len(meta(last)["finalizers"]):
+            if len(kept) != len(before):
                 meta(last)["finalizers"] = kept
                 storage.put(_PLACE, "", name_of(last), last)
             return

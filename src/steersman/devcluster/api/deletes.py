@@ -246,7 +246,7 @@ def _set_finalizers(resource: ResourceType, metadata: Object, options: DeleteOpt
 
 
 def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return datetime.fromisoformat(text)
 
 
 def _text(moment: datetime) -> str:

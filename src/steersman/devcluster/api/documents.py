@@ -249,7 +249,7 @@ def _discovered(t: ResourceType) -> Object:
 
 
 def _priority(version: str) -> tuple[Any, ...]:
-    """Kubernetes' order of versions: v2, v1, v1beta2, v1beta1, v1alpha1, then the rest (apimachinery's version.Compare)."""
+    """Kubernetes' order of versions: v2, v1, v1beta2, v1beta1, v1alpha1, then the rest (as `version.Compare`)."""
     found = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
     if found is None:
         return (0, tuple(-ord(c) for c in version))

@@ -155,8 +155,9 @@ def _patching(change: Change, body: bytes, media: str) -> Transform:
                 raise bad_request(f"{'' if media == STRATEGIC else 'error decoding patch: '}{problem}") from None
         value, repeated = parsed[0]
         strict: list[str] = list(repeated)
+        made: Any
         if media == JSON_PATCH:
-            made: Any = patch.json_patch(present, value)
+            made = patch.json_patch(present, value)
             strict = [*patch.unknown_fields(value), *(f"json patch {text}" for text in repeated)]
         elif media == MERGE_PATCH:
             made = patch.merge_patch(present, value)
@@ -172,14 +173,19 @@ def _patching(change: Change, body: bytes, media: str) -> Transform:
         if found.mismatch:
             why = found.converted if media == STRATEGIC else found.mismatch
             raise patch.undecodable(quoted, why or found.mismatch)
-        strict += found.unknown
-        if strict and validation == "Strict":
-            raise patch.undecodable(quoted, f"strict decoding error: {', '.join(strict)}")
-        if strict and validation == "Warn":
-            change.warn(strict)
+        _judge(change, [*strict, *found.unknown], quoted)
         return fresh
 
     return transform
+
+
+def _judge(change: Change, strict: list[str], quoted: Any) -> None:
+    """Refuse, or warn of, what strict decoding finds."""
+    validation = change.options.validation
+    if strict and validation == "Strict":
+        raise patch.undecodable(quoted, f"strict decoding error: {', '.join(strict)}")
+    if strict and validation == "Warn":
+        change.warn(strict)
 
 
 def _in_go_order(obj: Object) -> Object:

@@ -74,26 +74,31 @@ async def bind(call: Call) -> Response:
             raise conflict("", "pods/binding", name, f'pod {name} is already assigned to node "{node}"')
         if dig(pod, "spec", "schedulingGates"):
             raise conflict("", "pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
-        pod["spec"]["nodeName"] = target["name"]
-        for field in ("annotations", "labels"):
-            if added := meta(body).get(field):
-                meta(pod).setdefault(field, {}).update(added)
-        pod.get("status", {}).pop("nominatedNodeName", None)
-        conditions: list[Object] = pod.setdefault("status", {}).setdefault("conditions", [])
-        scheduled = next((c for c in conditions if c["type"] == "PodScheduled"), None)
-        if scheduled is None:
-            scheduled = {"type": "PodScheduled"}
-            conditions.append(scheduled)
-        if scheduled.get("status") != "True":
-            scheduled["lastTransitionTime"] = context.now
-        scheduled.setdefault("lastProbeTime", None)
-        scheduled["status"] = "True"
-        for gone in ("reason", "message"):
-            scheduled.pop(gone, None)
+        _assign(pod, str(target["name"]), body, context.now)
         return pod
 
     await server.writer.update(change, transform)
     return json_response({**_SUCCESS, "code": 201}, 201)
+
+
+def _assign(pod: Object, node: str, binding: Object, now: str) -> None:
+    """Give a Pod its node, in place, and what else a binding brings."""
+    pod["spec"]["nodeName"] = node
+    for field in ("annotations", "labels"):
+        if added := meta(binding).get(field):
+            meta(pod).setdefault(field, {}).update(added)
+    pod.get("status", {}).pop("nominatedNodeName", None)
+    conditions: list[Object] = pod.setdefault("status", {}).setdefault("conditions", [])
+    scheduled = next((c for c in conditions if c["type"] == "PodScheduled"), None)
+    if scheduled is None:
+        scheduled = cast(Object, {"type": "PodScheduled"})
+        conditions.append(scheduled)
+    if scheduled.get("status") != "True":
+        scheduled["lastTransitionTime"] = now
+    scheduled.setdefault("lastProbeTime", None)
+    scheduled["status"] = "True"
+    for gone in ("reason", "message"):
+        scheduled.pop(gone, None)
 
 
 async def evict(call: Call) -> Response:
@@ -139,9 +144,11 @@ def _selects(budget: Object, pod: Object) -> bool:
     if selector is None:
         return False
     labels = labels_of(pod)
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+    wanted: dict[str, str] = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in wanted.items()):
         return False
-    rules = [_Rule(raw) for raw in selector.get("matchExpressions") or []]
+    raw_rules: list[Object] = selector.get("matchExpressions") or []
+    rules = [_Rule(raw) for raw in raw_rules]
     return not rules or from_requirements(rules).matches(labels)
 
 

@@ -73,9 +73,8 @@ class Reads:
         elif form.shape == "PartialObjectMetadata":
             obj = {**partial(obj), "apiVersion": f"meta.k8s.io/{form.version}"}
         elif form.shape:
-            raise not_acceptable(
-                f"you requested {form.shape}, but the requested object is not a list ({_go_type(resource, resource.kind)})"
-            )
+            found = _go_type(resource, resource.kind)
+            raise not_acceptable(f"you requested {form.shape}, but the requested object is not a list ({found})")
         return present(obj, form, status)
 
     # Lists.
@@ -132,20 +131,9 @@ class Reads:
     def page(self, resource: ResourceType, namespace: str, options: ListOptions) -> tuple[list[Item], Object]:
         """The items of a list, or of a page of one, and the list's metadata. Raises `APIError`."""
         self.check_fields(resource, options)
-        storage = self._storage
-        revision, start = storage.revision, ""
-        if options.continue_:
-            revision, start = read_token(options.continue_)
-            if revision < 0:
-                revision = storage.revision
-        elif options.version and options.version != "0":
-            asked = int(options.version)
-            if asked > storage.revision:
-                raise too_large(asked, storage.revision)
-            if options.match == "Exact" or (options.limit and not options.match and asked):
-                revision = asked
+        revision, start = self._moment(options)
         try:
-            items = storage.items_at(resource.stored_at, namespace, revision)
+            items = self._storage.items_at(resource.stored_at, namespace, revision)
         except Compacted:
             if not options.continue_:
                 raise expired("The resourceVersion for the provided list is too old.") from None
@@ -156,12 +144,31 @@ class Reads:
         limit = options.limit
         if limit <= 0 or (options.version == "0" and not options.continue_):
             return list(self._select(resource, items, options)), metadata
-        matches = self._matcher(resource, options)
+        return self._cut(resource, items, options, metadata, revision), metadata
+
+    def _moment(self, options: ListOptions) -> tuple[int, str]:
+        """At which revision a list is, and the first key of a page."""
+        now = self._storage.revision
+        if options.continue_:
+            revision, start = read_token(options.continue_)
+            return (revision if revision >= 0 else now), start
+        asked = int(options.version or 0)
+        if not asked:
+            return now, ""
+        if asked > now:
+            raise too_large(asked, now)
+        return (asked if options.match == "Exact" or (options.limit and not options.match) else now), ""
+
+    def _cut(
+        self, resource: ResourceType, items: list[Item], options: ListOptions, metadata: Object, revision: int
+    ) -> list[Item]:
+        """The first items, as many as are asked for; how to go on stands in `metadata` then."""
+        limit, matches = options.limit, self._matcher(resource, options)
         if matches is None:
             if len(items) > limit:
                 metadata["continue"] = token(revision, key_of(items[limit]))
                 metadata["remainingItemCount"] = len(items) - limit
-            return items[:limit], metadata
+            return items[:limit]
         selected: list[Item] = []
         for item in items:
             if len(selected) == limit:
@@ -170,7 +177,7 @@ class Reads:
                 break
             if matches(item):
                 selected.append(item)
-        return selected, metadata
+        return selected
 
     def _select(self, resource: ResourceType, items: Iterable[Item], options: ListOptions) -> Iterable[Item]:
         matches = self._matcher(resource, options)
@@ -215,8 +222,9 @@ def _in_version(table: Object, form: Form) -> Object:
     if form.version != "v1":
         table["apiVersion"] = f"meta.k8s.io/{form.version}"
         for row in table["rows"]:
-            if (row["object"] or {}).get("kind") == "PartialObjectMetadata":
-                row["object"]["apiVersion"] = table["apiVersion"]
+            shown: Object = row["object"] or {}
+            if shown.get("kind") == "PartialObjectMetadata":
+                shown["apiVersion"] = table["apiVersion"]
     return table
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from steersman.devcluster.objects import Object
+from steersman.devcluster.objects import Object, dig
 from steersman.devcluster.schema import Type
 from steersman.devcluster.storage import GroupResource
 from steersman.devcluster.strategy import Strategy
@@ -74,8 +74,7 @@ class ResourceType:
     def list_kind(self) -> str:
         """The kind of its lists."""
         if self.definition is not None:
-            names: Any = (self.definition.get("status") or {}).get("acceptedNames") or {}
-            return names.get("listKind") or f"{self.kind}List"
+            return dig(self.definition, "status", "acceptedNames", "listKind") or f"{self.kind}List"
         return f"{self.kind}List"
 
 

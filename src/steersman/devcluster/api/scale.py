@@ -68,6 +68,8 @@ class _Wanted:
         resource = change.resource
         self._paths: ScalePaths | None = getattr(resource.strategy, "scale", None)
         self._path = tuple(self._paths.spec.strip(".").split(".")) if self._paths else ("spec", "replicas")
+        self._value: Any
+        self._repeated: list[str]
         try:
             if patching_it and media != patching.APPLY:
                 self._value, self._repeated = patching.document(body)
@@ -108,10 +110,11 @@ class _Wanted:
     def _scale(self, live: Object) -> Object:
         change, options = self._change, self._change.options
         if self._patching and self._media == patching.APPLY:
-            if not isinstance(self._value, dict):
+            applied = self._value
+            if not isinstance(applied, dict):
                 raise bad_request("error decoding YAML: the body of an apply patch must be an object")
             scale = fields.apply(
-                live, cast(Object, self._value), _TYPE, manager=options.manager, api_version=_VERSION, kind="Scale",
+                live, cast(Object, applied), _TYPE, manager=options.manager, api_version=_VERSION, kind="Scale",
                 time=change.context.now, subresource="scale", force=options.force,
             )  # fmt: skip
             self._decode(scale)
@@ -135,8 +138,9 @@ class _Wanted:
             raise bad_request("the body of the request is no Scale")
         scale: Object = schema.loads(patching.dumps({"kind": "Scale", "apiVersion": _VERSION, **value}))[0]
         if scale["kind"] != "Scale" or scale["apiVersion"] != _VERSION:
+            given = scale["apiVersion"]
             raise bad_request(
-                f"the API version in the data ({scale['apiVersion']}) does not match the expected API version ({_VERSION})"
+                f"the API version in the data ({given}) does not match the expected API version ({_VERSION})"
             )
         found = schema.decode(scale, _TYPE)
         if found.mismatch:
@@ -185,13 +189,16 @@ def _selector(selector: Any) -> str:
     found = cast(Object, selector)
     labels: dict[str, str] = found.get("matchLabels", {} if "matchExpressions" in found else found)
     terms = [(key, f"{key}={value}") for key, value in labels.items()]
-    for rule in found.get("matchExpressions") or []:
-        key, operator, values = rule["key"], rule["operator"], ",".join(sorted(rule.get("values") or []))
-        shown = {
+    rules: list[dict[str, Any]] = found.get("matchExpressions") or []
+    for rule in rules:
+        key: str = rule["key"]
+        wanted: list[str] = rule.get("values") or []
+        values = ",".join(sorted(wanted))
+        shown: dict[str, str] = {
             "In": f"{key} in ({values})",
             "NotIn": f"{key} notin ({values})",
             "Exists": key,
             "DoesNotExist": f"!{key}",
         }
-        terms.append((key, shown[operator]))
+        terms.append((key, shown[rule["operator"]]))
     return ",".join(text for _, text in sorted(terms))

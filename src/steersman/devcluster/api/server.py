@@ -239,7 +239,7 @@ def _record(entry: Entry, response: Response) -> None:
             body = json.loads(response.body)
         if isinstance(body, dict) and response.status == 201:
             entry.named(name_of(cast(Object, body)))
-    entry.complete(response.status, body if isinstance(body, dict) else None)
+    entry.complete(response.status, cast(Object, body) if isinstance(body, dict) else None)
 
 
 def _wants_lines(request: Request) -> bool:

@@ -75,6 +75,18 @@ class Verbs:
         if info.verb == "patch":
             check_media(bodies.media_type(request.headers.get("Content-Type")), custom=resource.definition is not None)
         form = self._form(request, resource, watch=info.verb == "watch", item=info.item)
+        return await self._verb(request, info, resource, namespace, user, warnings, form)
+
+    async def _verb(
+        self,
+        request: Request,
+        info: RequestInfo,
+        resource: ResourceType,
+        namespace: str,
+        user: User,
+        warnings: list[str],
+        form: Form,
+    ) -> Response:
         match info.verb:
             case "get" | "list" | "watch":
                 return await self._read(request, info, resource, namespace, form)

@@ -206,7 +206,9 @@ class Writer:
                 return None
             raise
 
-    async def _update(self, change: Change, item: Item, transform: Transform, *, replace: bool) -> Outcome | None:
+    async def _update(  # noqa: C901 - the API server's order of steps, one after the other
+        self, change: Change, item: Item, transform: Transform, *, replace: bool
+    ) -> Outcome | None:
         resource, context, server = change.resource, change.context, self._server
         strategy = resource.strategy
         old = object_of(resource, item)

@@ -11,6 +11,7 @@ import math
 from typing import Any, Final, cast
 
 import yaml
+from yaml.scanner import ScannerError
 
 from steersman.devcluster.errors import bad_request
 
@@ -20,7 +21,10 @@ _MOST: Final = 500_000
 _DEEPEST: Final = 500
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_Base):
     """What looks like a time is text, as it is in JSON; keys that come twice are noted."""
 
     repeated: list[str]
@@ -34,11 +38,12 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
                     line = key.start_mark.line + 1
                     self.repeated.append(f"line {line}: key {json.dumps(name)} already set in map")
                 seen.add(name)
+        made: Any = self
         if isinstance(node, yaml.MappingNode):
-            self.flatten_mapping(node)
+            made.flatten_mapping(node)
         # Not by the constructor's own: to Python, the keys 1 and true are one.
         return {
-            _key(self.construct_object(key, deep=True)): self.construct_object(value, deep=deep)
+            _key(made.construct_object(key, deep=True)): made.construct_object(value, deep=deep)
             for key, value in cast("list[tuple[Any, Any]]", node.value)
         }
 
@@ -51,8 +56,9 @@ _Loader.yaml_implicit_resolvers = {
 
 def parse_yaml(body: bytes) -> tuple[Any, list[str]]:
     """The value of a document, and texts about repeated keys. Raises `ValueError` with Go-like texts, and a 400."""
+    repeated: list[str] = []
     loader: Any = _Loader(body)
-    loader.repeated = []
+    loader.repeated = repeated
     try:
         value: Any = loader.get_single_data()
     except (yaml.YAMLError, UnicodeError) as problem:
@@ -64,7 +70,7 @@ def parse_yaml(body: bytes) -> tuple[Any, list[str]]:
         raise bad_request("exceeded max depth") from None
     finally:
         loader.dispose()
-    return _Unfold().plain(value, 0), loader.repeated
+    return _Unfold().plain(value, 0), repeated
 
 
 def _shown(problem: Exception) -> str:
@@ -74,7 +80,7 @@ def _shown(problem: Exception) -> str:
     if mark is None or not mark.line:
         mark = getattr(problem, "problem_mark", None)
     line = mark.line if mark is not None else 0
-    if line and isinstance(problem, yaml.scanner.ScannerError):
+    if line and isinstance(problem, ScannerError):
         line += 1
     return f"line {line}: {text}" if line else str(text)
 
