@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from steersman.manifests import Check
+if TYPE_CHECKING:
+    from steersman.manifests import Check
 
 __all__ = ["judge"]
 

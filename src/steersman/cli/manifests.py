@@ -5,13 +5,15 @@ from __future__ import annotations
 import difflib
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from steersman.cli.judge import judge
 from steersman.cli.loading import LoadError, load_operator
-from steersman.manifests import Changes, ManifestError, compare, config_files, write
+
+if TYPE_CHECKING:
+    from steersman.manifests import Changes
 
 __all__ = ["manifests"]
 
@@ -39,6 +41,8 @@ def manifests(
 
     Files that somebody else wrote are left alone; those that are not made any more are removed.
     """
+    from steersman.manifests import ManifestError, compare, config_files, write  # `steersman run` does without
+
     operator = load_operator(target)
     try:
         files = config_files(
