@@ -245,7 +245,7 @@ def main(argv: list[str] | None = None) -> int:
             f"no such row: {', '.join(sorted(unknown))}; there are {', '.join(r.name for r in ROWS)}", file=sys.stderr
         )
         return 2
-    results = _kept(options) or Results(machine=machine(), quick=options.quick, runs=options.runs, rows={}, failed={})
+    results = _kept(options) or Results(machine=_machine(), quick=options.quick, runs=options.runs, rows={}, failed={})
     for row in chosen:
         results["rows"].pop(row.name, None)
         results["failed"].pop(row.name, None)
@@ -291,6 +291,12 @@ def _take(step: _Step, progress: str, quick: bool, results: Results) -> None:
         return
     print("    " + ", ".join(f"{name} {value:.4g}" for name, value in numbers.items()), file=sys.stderr, flush=True)
     results["rows"].setdefault(row.name, {}).setdefault(peer, []).append(dict(numbers))
+
+
+def _machine() -> dict[str, str]:
+    """What these numbers depend on."""
+    known = ("CPU", "memory", "system", "Python", "aiohttp", "msgspec")
+    return {name: value for name, value in machine().items() if name in known}
 
 
 def _kept(options: argparse.Namespace) -> Results | None:
