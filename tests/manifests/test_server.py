@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.manifests import broad
-from tests.manifests.server import Strict
+import yaml
+from tests.manifests import broad, test_schema
+from tests.manifests.server import CRDS, Strict
 
-from steersman.manifests import crds
+from steersman.manifests import Conversion, crds, definitions
 from steersman.models import from_dict
 from steersman.testing.controlplane import ControlPlane
 
@@ -63,3 +65,32 @@ def test_defaults_of_the_schema_are_those_of_python(server: Strict) -> None:
     stored = server.session.call("GET", f"{BROADS}/plain")
     assert from_dict(broad.BroadSpec, stored["spec"]) == broad.BroadSpec()
     assert "status" not in stored
+
+
+def test_all_files_of_helloapp_are_taken_without_a_warning(server: Strict) -> None:
+    config = Path(__file__).parents[2] / "operators" / "helloapp" / "config"
+    documents = [d for path in sorted(config.rglob("*.yaml")) for d in yaml.safe_load_all(path.read_text())]
+    documents.sort(key=lambda d: d["kind"] != "Namespace")
+    for document in documents:
+        if document["kind"] == "HelloApp":
+            continue
+        dry = document["kind"] not in ("Namespace", "ClusterRole", "Role")
+        assert server.send("POST", collection(document), document, dry=dry) == (201, "", [])
+
+
+def test_versions_conversion_and_deprecation_are_taken(server: Strict) -> None:
+    old, new = test_schema.V1, test_schema.V2
+    conversion = {("conv.example.com", "Conv"): Conversion("hook", "ops")}
+    (crd,) = definitions([old, new], conversions=conversion)
+    assert server.send("POST", CRDS, crd) == (201, "", [])
+
+
+def collection(document: dict[str, Any]) -> str:
+    group, _, version = document["apiVersion"].rpartition("/")
+    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    namespace = document["metadata"].get("namespace")
+    return f"{root}/namespaces/{namespace}/{guess(document)}" if namespace else f"{root}/{guess(document)}"
+
+
+def guess(document: dict[str, Any]) -> str:
+    return f"{document['kind'].lower()}s"
