@@ -102,7 +102,13 @@ JSON_PATCHES: list[Any] = [
 @pytest.mark.parametrize("patch", JSON_PATCHES, ids=range(len(JSON_PATCHES)))
 async def test_json_patch(both: Both, patch: Any):
     await both.each("POST", f"{CONFIG_MAPS}?fieldManager=one", MAP)
-    await same(both, "PATCH", f"{CONFIG_MAPS}/web?fieldManager=two", patch, content_type=JSON_PATCH)
+    # What cannot be decoded is quoted whole, with the server's own version and uid in it.
+    quoted = ("message", "details.causes") if any(op.get("path") == "/kind" for op in _operations(patch)) else ()
+    await same(both, "PATCH", f"{CONFIG_MAPS}/web?fieldManager=two", patch, content_type=JSON_PATCH, ignore=quoted)
+
+
+def _operations(patch: Any) -> list[dict[str, Any]]:
+    return [op for op in patch if isinstance(op, dict)] if isinstance(patch, list) else []
 
 
 MERGE_PATCHES: list[Any] = [

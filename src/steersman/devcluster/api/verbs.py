@@ -96,9 +96,9 @@ class Verbs:
                 outcome = await self._update(request, info, resource, namespace, user, warnings)
                 return self._answer(resource, outcome, form)
             case "delete":
-                return await self._delete(request, info, resource, namespace, user, form)
+                return await self._delete(request, info, resource, namespace, user, form, warnings)
             case _:
-                return await self._delete_all(request, resource, namespace, user, form)
+                return await self._delete_all(request, resource, namespace, user, form, warnings)
 
     # Reads.
 
@@ -189,10 +189,12 @@ class Verbs:
     # Deletes.
 
     async def _delete(
-        self, request: Request, info: RequestInfo, resource: ResourceType, namespace: str, user: User, form: Form
-    ) -> Response:
+        self, request: Request, info: RequestInfo, resource: ResourceType, namespace: str, user: User, form: Form,
+        warnings: list[str],
+    ) -> Response:  # fmt: skip
         server = self._server
         options = self._delete_options(request)
+        _warn_of_orphans(resource, options, warnings)
         context = server.context(user, dry_run=options.dry_run)
         left = await server.deleter.delete(resource, namespace, info.name, options, user, context)
         status = 202 if not left.gone and options.orphan is False else 200
@@ -208,11 +210,12 @@ class Verbs:
         return present(body, Form(form.media), status)
 
     async def _delete_all(
-        self, request: Request, resource: ResourceType, namespace: str, user: User, form: Form
+        self, request: Request, resource: ResourceType, namespace: str, user: User, form: Form, warnings: list[str]
     ) -> Response:
         server = self._server
         selection = list_options(request.params)
         options = self._delete_options(request)
+        _warn_of_orphans(resource, options, warnings)
         if resource.converts:
             await server.reads.prepare(resource, namespace)
         items, metadata = server.reads.page(resource, namespace, selection)
@@ -374,6 +377,15 @@ class Verbs:
         if isinstance(form, APIError):
             raise form
         return form
+
+
+def _warn_of_orphans(resource: ResourceType, options: DeleteOptions, warnings: list[str]) -> None:
+    """Jobs leave their Pods behind unless told otherwise, and say so."""
+    if (resource.group, resource.plural) == ("batch", "jobs") and not options.policy and options.orphan is None:
+        warnings.append(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
+            "them or set propagationPolicy=Orphan to suppress this warning"
+        )
 
 
 def _has_path(resource: ResourceType, info: RequestInfo) -> bool:

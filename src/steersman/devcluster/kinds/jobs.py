@@ -66,6 +66,9 @@ class Job(Workload):
         super().prepare_create(obj, ctx)
         if not dig(obj, "spec", "manualSelector", default=False):
             _select_by_uid(obj)
+        if not meta(obj).get("labels") and (labels := dig(obj, "spec", "template", "metadata", "labels")):
+            # The real server defaults once more what it reads back: now the template has labels.
+            meta(obj)["labels"] = dict(labels)
 
     def faults(self, obj: Object) -> list[FieldError]:
         spec: Object = obj["spec"]

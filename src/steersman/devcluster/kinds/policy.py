@@ -83,6 +83,7 @@ _SHOWN = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPol
 
 
 class LimitRange(Plain):
+    create_on_update = True
     columns = (columns.NAME, CREATED_AT)
 
     def default(self, obj: Object) -> None:

@@ -69,6 +69,9 @@ class PriorityClass(Plain):
 
 
 class RuntimeClass(Plain):
+    create_on_update = True
+    unconditional_update = False
+
     namespaced = False
     columns = (columns.NAME, Column("Handler", description="Which runtime runs its Pods."), columns.AGE)
 

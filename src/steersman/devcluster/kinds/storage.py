@@ -220,6 +220,8 @@ def _parameters(parameters: Mapping[str, str]) -> list[FieldError]:
 
 
 class CSIDriver(Plain):
+    unconditional_update = False
+
     namespaced = False
     columns = (
         columns.NAME,
@@ -277,6 +279,8 @@ class CSIDriver(Plain):
 
 
 class CSINode(Plain):
+    unconditional_update = False
+
     namespaced = False
     columns = (columns.NAME, Column("Drivers", "integer", description="How many drivers there are."), columns.AGE)
 
@@ -294,6 +298,8 @@ class CSINode(Plain):
 
 
 class VolumeAttachment(Plain):
+    unconditional_update = False
+
     namespaced = False
     has_status = True
     columns = (
@@ -336,6 +342,8 @@ class VolumeAttachment(Plain):
 
 
 class CSIStorageCapacity(Plain):
+    unconditional_update = False
+
     def faults(self, obj: Object) -> list[FieldError]:
         found = check.dns_subdomain("storageClassName", word(obj, "storageClassName"))
         for field in ("capacity", "maximumVolumeSize"):

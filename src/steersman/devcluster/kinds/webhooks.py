@@ -25,6 +25,8 @@ _FORM = "; desired format: https://host[/path]"
 
 
 class WebhookConfiguration(Plain):
+    unconditional_update = False
+
     namespaced = False
     generation = True
     reinvoked = False
@@ -236,6 +238,8 @@ class MutatingWebhookConfiguration(WebhookConfiguration):
 class AdmissionPolicy(Plain):
     """ValidatingAdmissionPolicy and MutatingAdmissionPolicy, of which only the form is kept."""
 
+    unconditional_update = False
+
     namespaced = False
     generation = True
     has_status = True
@@ -305,6 +309,8 @@ def _match(path: Path, match: Object) -> list[FieldError]:
 
 
 class AdmissionPolicyBinding(Plain):
+    unconditional_update = False
+
     namespaced = False
     generation = True
     columns = (
