@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from steersman.client.config import Config
     from steersman.devcluster.manifests import Manifest
 
-__all__ = ["Objects", "ServedKind"]
+__all__ = ["Objects", "ServedKind", "manifests_of"]
 
 T = TypeVar("T")
 Object = dict[str, Any]
@@ -95,7 +95,7 @@ class Objects:
         is a path if it is one line and there is such a file, and text otherwise. Raises `CallError` for the first that
         is refused, `ManifestError` for what cannot be read.
         """
-        manifests = [manifest for one in what for manifest in _manifests(one)]
+        manifests = [manifest for one in what for manifest in manifests_of(one)]
         place = namespace or self.namespace
 
         async def go(client: Client) -> list[Object]:
@@ -297,7 +297,7 @@ class _Thread:
         self._loop.close()
 
 
-def _manifests(what: Path | str | Mapping[str, Any]) -> list[Manifest]:
+def manifests_of(what: Path | str | Mapping[str, Any]) -> list[Manifest]:
     from steersman.devcluster.manifests import Manifest, parse, read
 
     if isinstance(what, Mapping):

@@ -1,0 +1,249 @@
+"""Hours of a cluster in seconds: API server, controllers, nodes and an operator on one loop of virtual time.
+
+    @simulated(seed=7)
+    async def test_it(world: Simulation) -> None:
+        app = world.operator("myapp.operator:operator")
+        await world.apply(SAMPLE)
+        await world.passes(hours=3)
+
+No socket and no thread; randomness comes from one seed, and the clock moves only when nothing is left to do. So a run
+is repeated by its seed, to the same audit log. Secrets and uids of certificates are not part of that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import json
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+
+from steersman.client import Client
+from steersman.devcluster.api.inprocess import InProcessTransport
+from steersman.devcluster.auth.auditpolicy import Policy
+from steersman.devcluster.cluster import DevCluster, Options
+from steersman.devcluster.strategy import User
+from steersman.testing.controlplane_audit import WRITES, AuditPolicy
+from steersman.testing.faults import Faults
+from steersman.testing.loop import VirtualTimeLoop
+from steersman.testing.objects import manifests_of
+from steersman.testing.rbac import identity
+from steersman.testing.recording import Reconcile, Recorder, recorded
+from steersman.testing.running import ObservedReplica, idle_settings, operator_of
+from steersman.testing.waiting import eventually
+
+if TYPE_CHECKING:
+    from steersman.operator.operator import Operator
+    from steersman.operator.settings import Settings
+
+__all__ = ["SimulatedOperator", "Simulation", "simulated"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC).timestamp()
+_AGENT: Final = "steersman-test"
+
+
+class SimulatedOperator:
+    """An operator in a simulation. Made by `Simulation.operator`."""
+
+    def __init__(self, world: Simulation, operator: Operator, settings: Settings, user: str) -> None:
+        self.user = user
+        self.recorder = Recorder()
+        self._stop = asyncio.Event()
+        account = User(user, groups=("system:serviceaccounts", "system:authenticated"))
+        self._replica = ObservedReplica(
+            recorded(operator, self.recorder),
+            world.cluster.config,
+            settings,
+            rng=world.rng,
+            now=world.now,
+            transport=lambda _config: InProcessTransport(world.cluster.server, account),
+        )
+        self._task = asyncio.create_task(self._replica.run(self._stop), name=f"operator {operator.name}")
+
+    @property
+    def reconciles(self) -> list[Reconcile]:
+        """The runs of its controllers so far."""
+        return self.recorder.reconciles
+
+    async def wait_ready(self, within: float = 60.0) -> None:
+        """Wait until its controllers run."""
+        await self._until(lambda: self._replica.missing, 0.0, within)
+
+    async def wait_idle(self, quiet: float = 1.0, within: float = 3600.0) -> None:
+        """Wait until nothing is queued or running, for `quiet` seconds of virtual time."""
+        await self._until(lambda: self._replica.busy, quiet, within)
+
+    async def _until(self, ask: Callable[[], list[str]], quiet: float, within: float) -> None:
+        clock = asyncio.get_running_loop().time
+        deadline, since, seen = clock() + within, clock(), -1
+        while True:
+            if self._task.done():
+                self._task.result()
+                raise AssertionError("the operator has ended")
+            left = ask()
+            if left or len(self.reconciles) != seen:
+                since, seen = clock(), len(self.reconciles)
+            if not left and clock() - since >= quiet:
+                return
+            assert clock() < deadline, f"after {within:g} s: {'; '.join(left)}"
+            await asyncio.sleep(0.05)
+
+    async def stop(self) -> None:
+        """Shut it down in order. Idempotent; raises what it ended with."""
+        self._stop.set()
+        await self._task
+
+
+class Simulation:
+    """A cluster, the clock and the dice. Made by `simulated`, or by `start` on a virtual loop."""
+
+    def __init__(self, cluster: DevCluster, rng: random.Random, faults: Faults) -> None:
+        self.cluster = cluster
+        self.rng = rng
+        """What everything random is drawn from; draw from it, too."""
+        self.faults = faults
+        self.namespace = "default"
+        self.client: Client = cluster.client(user_agent=_AGENT)
+        """The administrator's."""
+        self._operators: list[SimulatedOperator] = []
+
+    @classmethod
+    @asynccontextmanager
+    async def start(cls, seed: int = 0, **options: Any) -> AsyncGenerator[Simulation]:
+        """A simulation for the time of a block; `options` are those of `devcluster.Options`."""
+        clock = asyncio.get_running_loop().time
+        start = clock()
+
+        def now() -> float:
+            return _EPOCH + clock() - start
+
+        rng, faults = random.Random(seed), Faults(seed)  # noqa: S311 - reproducible on purpose
+        with _seeded(random.Random(rng.getrandbits(64))):  # noqa: S311 - see above
+            async with cls._running(rng, faults, now, options) as world:
+                yield world
+
+    @classmethod
+    @asynccontextmanager
+    async def _running(
+        cls, rng: random.Random, faults: Faults, now: Callable[[], float], options: Mapping[str, Any]
+    ) -> AsyncGenerator[Simulation]:
+        policy = Policy(json.loads(AuditPolicy().text()))
+        values: dict[str, Any] = {"ready_after": 1.0, **options, "listen": False, "audit": policy}
+        wanted = Options(**values)
+        cluster = DevCluster(wanted, now=now, rng=rng)
+        faults.stand_before(cluster.server)
+        world = cls(cluster, rng, faults)
+        try:
+            await cluster.open()
+            yield world
+        finally:
+            for running in reversed(world._operators):
+                await running.stop()
+            await world.client.close()
+            await cluster.close()
+
+    def now(self) -> datetime:
+        """The wall clock of the simulation, in UTC; it begins in 2030."""
+        return datetime.fromtimestamp(self.cluster.server.now(), UTC)
+
+    async def passes(self, *, seconds: float = 0.0, minutes: float = 0.0, hours: float = 0.0) -> None:
+        """Let so much time pass."""
+        await asyncio.sleep(seconds + 60 * minutes + 3600 * hours)
+
+    async def operator(
+        self, what: Any, *, namespaces: tuple[str, ...] = (), settings: Mapping[str, Any] | None = None
+    ) -> SimulatedOperator:
+        """Run an operator as the ServiceAccount that it declares; its CRDs are applied first."""
+        from steersman.manifests.tree import crds
+
+        operator = operator_of(what)
+        wanted = idle_settings(namespaces, self.namespace, settings or {})
+        selected = wanted.namespace_selector is not None
+        objects = identity(operator, self.namespace, namespaces=wanted.namespaces, namespace_selector=selected)
+        await self.apply(*crds(operator), *objects)
+        user = f"system:serviceaccount:{self.namespace}:{operator.name}"
+        running = SimulatedOperator(self, operator, wanted, user)
+        self._operators.append(running)
+        await running.wait_ready()
+        return running
+
+    async def apply(self, *what: Path | str | Mapping[str, Any], namespace: str | None = None) -> None:
+        """Apply files, text and objects as `Cluster.apply` does. Raises `AssertionError` for what is refused."""
+        from steersman.devcluster.loading import load
+
+        manifests = [manifest for one in what for manifest in manifests_of(one)]
+        place = namespace or self.namespace
+        async for outcome in load(self.client, manifests, namespace=place, field_manager=_AGENT, force=True):
+            assert outcome.action != "failed", f"{outcome.reference}: {outcome.error}"
+
+    async def eventually(self, condition: Callable[[], Awaitable[T]], *, within: float = 600.0, what: str = "") -> T:
+        """`eventually` on virtual time."""
+        return await eventually(condition, within=within, what=what)
+
+    def audit(self, *, user: str | None = None, writes: bool = False) -> list[str]:
+        """The audit log as lines that are the same for the same seed: when, who, what, and the answer."""
+        log = self.cluster.audit
+        assert log is not None
+        return [
+            f"{event['stageTimestamp']} {event['user']['username']} {event['verb']} {event['requestURI']} "
+            f"{(event.get('responseStatus') or {}).get('code', 0)}"
+            for event in log.events(user=user)
+            if not writes or event["verb"] in WRITES
+        ]
+
+
+@contextmanager
+def _seeded(source: random.Random) -> Generator[None]:
+    """Whoever makes a generator without a seed, such as a client for its jitter, gets one from `source`."""
+    known, state = random.Random, random.getstate()
+
+    class Seeded(known):  # type: ignore[misc, valid-type]
+        def __init__(self, seed: Any = None) -> None:
+            super().__init__(source.getrandbits(64) if seed is None else seed)
+
+    random.seed(source.getrandbits(64))
+    random.Random = Seeded  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        random.Random = known  # type: ignore[misc]
+        random.setstate(state)
+
+
+def simulated(
+    seed: int = 0, **options: Any
+) -> Callable[[Callable[Concatenate[Simulation, P], Coroutine[Any, Any, T]]], Callable[P, T]]:
+    """Run an `async def` test in a simulation, which is its first argument; the others may be fixtures.
+
+    The result is a plain function. Fails when the test leaves tasks behind, or when every task waits for nothing.
+    """
+
+    def decorate(test: Callable[Concatenate[Simulation, P], Coroutine[Any, Any, T]]) -> Callable[P, T]:
+        @functools.wraps(test)
+        def run(*args: P.args, **kwargs: P.kwargs) -> T:
+            async def guarded() -> T:
+                async with Simulation.start(seed, **options) as world:
+                    result = await test(world, *args, **kwargs)
+                await asyncio.sleep(0)
+                left = [t for t in asyncio.all_tasks() if t is not asyncio.current_task() and not t.done()]
+                assert not left, f"tasks left behind: {left}"
+                return result
+
+            with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+                return runner.run(guarded())
+
+        parameters = list(inspect.signature(test).parameters.values())[1:]
+        # functools.wraps marks the coroutine function as what is wrapped; pytest must see a plain function.
+        del run.__wrapped__  # type: ignore[attr-defined]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorate

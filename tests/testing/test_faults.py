@@ -1,0 +1,145 @@
+"""Each fault as a client meets it, over TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from steersman.client import NO_RETRIES, ApiError, Client, Conflict, Expired, InternalError, ServiceUnavailable
+from steersman.client import TooManyRequests as Throttled
+from steersman.k8s import ConfigMap
+from steersman.models import MergePatch, ObjectMeta
+from steersman.testing import faults as f
+from steersman.testing.controlplane_cluster import Cluster, UnsupportedError
+from steersman.testing.faults import Fault, Faults
+
+
+@pytest.fixture
+async def client(cluster: Cluster) -> AsyncIterator[Client]:
+    async with cluster.client(user_agent="somebody", retries=NO_RETRIES) as made:
+        await made.create(ConfigMap(metadata=ObjectMeta(name="web", namespace=cluster.namespace)))
+        yield made
+
+
+async def patched(client: Client, cluster: Cluster, value: str = "1") -> None:
+    await client.patch(ConfigMap, "web", MergePatch({"data": {"a": value}}), cluster.namespace)
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        (f.conflict(resource="configmaps", times=1), Conflict),
+        (f.internal_error(verb="write", times=1), InternalError),
+        (f.unavailable(verb="patch", name="web", times=1), ServiceUnavailable),
+        (f.failing_webhook("check.example.com", times=1), InternalError),
+        (f.throttled(3, times=1), Throttled),
+    ],
+    ids=["conflict", "500", "503", "webhook", "429"],
+)
+async def test_a_write_is_refused_once_and_changes_nothing(
+    cluster: Cluster, client: Client, faults: Faults, fault: Fault, error: type[ApiError]
+) -> None:
+    faults.add(fault)
+    with pytest.raises(error) as caught:
+        await patched(client, cluster)
+
+    assert (await client.get(ConfigMap, "web", cluster.namespace)).data in (None, {})
+    await patched(client, cluster)
+    assert faults.struck(fault) == 1
+    if error is Throttled:
+        assert caught.value.retry_after == 3
+
+
+async def test_a_list_that_names_a_version_is_told_that_it_expired(
+    cluster: Cluster, client: Client, faults: Faults
+) -> None:
+    faults.add(f.gone(resource="configmaps"))
+    with pytest.raises(Expired):
+        await client.list(ConfigMap, namespace=cluster.namespace, resource_version="1")
+
+
+async def test_answers_come_late(cluster: Cluster, client: Client, faults: Faults) -> None:
+    faults.add(f.latency(0.2, verb="get"))
+    began = time.monotonic()
+    await client.get(ConfigMap, "web", cluster.namespace)
+    assert time.monotonic() - began >= 0.2
+
+
+async def chunks(client: Client, cluster: Cluster, seconds: float) -> tuple[bytes, bool]:
+    """What a watch brings in some time, and whether it ended by itself."""
+    path, found = f"/api/v1/namespaces/{cluster.namespace}/configmaps", b""
+    async with client.raw.stream("GET", path, query=(("watch", "true"), ("sendInitialEvents", "false"))) as answer:
+        try:
+            async with asyncio.timeout(seconds):
+                async for chunk in answer.chunks:
+                    found += chunk
+        except TimeoutError:
+            return found, False
+    return found, True
+
+
+async def test_a_watch_is_dropped(cluster: Cluster, client: Client, faults: Faults) -> None:
+    faults.add(f.dropped_watch(0.1))
+    assert (await chunks(client, cluster, 5))[1]
+
+
+async def test_a_watch_is_told_that_it_expired(cluster: Cluster, client: Client, faults: Faults) -> None:
+    faults.add(f.expired_watch(0.1))
+    found, ended = await chunks(client, cluster, 5)
+    assert ended
+    assert b'"code": 410' in found.splitlines()[-1]
+
+
+async def test_a_watch_falls_silent(cluster: Cluster, client: Client, faults: Faults) -> None:
+    faults.add(f.stalled_watch(0.0))
+    watching = asyncio.create_task(chunks(client, cluster, 0.4))
+    await asyncio.sleep(0.1)
+    await patched(client, cluster)
+    assert await watching == (b"", False)
+
+
+async def test_reads_of_the_cache_see_the_past(cluster: Cluster, client: Client, faults: Faults) -> None:
+    faults.add(f.stale_reads(60, resource="configmaps"))
+
+    async def cached() -> str | None:
+        found = await client.get(ConfigMap, "web", cluster.namespace, resource_version="0")
+        return (found.data or {}).get("a")
+
+    assert await cached() is None
+    await patched(client, cluster)
+    assert await cached() is None
+    found = await client.get(ConfigMap, "web", cluster.namespace)
+    assert (found.data or {})["a"] == "1"
+
+
+async def test_chance_is_drawn_from_a_seed(cluster: Cluster, client: Client, faults: Faults) -> None:
+    async def fallen() -> list[bool]:
+        faults.seed(5)
+        found: list[bool] = []
+        for _ in range(12):
+            try:
+                await patched(client, cluster)
+                found.append(False)
+            except Conflict:
+                found.append(True)
+        return found
+
+    faults.add(f.conflict(probability=0.5))
+    first = await fallen()
+    assert first == await fallen()
+    assert set(first) == {True, False}
+
+
+def test_the_tests_own_hands_meet_no_fault(cluster: Cluster, faults: Faults) -> None:
+    faults.add(f.unavailable())
+    cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}})
+    assert cluster.get("cm", "x") is not None
+
+
+@pytest.mark.realcluster
+def test_a_real_control_plane_has_no_faults_to_offer(cluster: Cluster) -> None:
+    with pytest.raises(UnsupportedError, match="needs the embedded cluster"):
+        _ = cluster.faults

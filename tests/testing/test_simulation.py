@@ -1,0 +1,87 @@
+"""A whole cluster with an operator on virtual time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from steersman.client import NotFound
+from steersman.k8s import ConfigMap, Deployment
+from steersman.testing.faults import conflict, latency, unavailable
+from steersman.testing.simulation import Simulation, simulated
+
+from . import webs
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: nginx}]}
+"""
+
+
+@simulated(seed=1)
+async def test_an_hour_passes_and_the_cluster_lives_on(world: Simulation) -> None:
+    started = world.now()
+    await world.apply(DEPLOYMENT)
+    await world.passes(hours=1)
+
+    assert world.now() - started >= timedelta(hours=1)
+    deployment = await world.client.get(Deployment, "web", "default")
+    assert deployment.status is not None
+    assert deployment.status.ready_replicas == 3
+
+
+def story(seed: int) -> list[str]:
+    lines: list[str] = []
+
+    @simulated(seed=seed)
+    async def run(world: Simulation) -> None:
+        world.faults.add(
+            conflict(resource="configmaps", verb="patch", probability=0.3),
+            unavailable(verb="patch", resource="webs", probability=0.3),
+            latency(0.2, verb="patch", probability=0.5),
+        )
+        running = await world.operator(webs.operator)
+        for n in range(10):
+            await world.apply(webs.web(f"site-{n}", "red" if world.rng.random() < 0.5 else "blue"))
+        await world.apply(DEPLOYMENT)
+        await world.passes(minutes=20)
+        await running.wait_idle()
+        lines.extend(world.audit())
+
+    run()
+    return lines
+
+
+def test_one_seed_gives_one_story() -> None:
+    first, again, other = story(7), story(7), story(8)
+
+    assert len(first) > 200
+    assert first == again
+    assert first != other
+
+
+@simulated(seed=3)
+async def test_an_operator_gets_over_what_goes_wrong(world: Simulation) -> None:
+    broken = conflict(verb="patch", resource="configmaps", times=5)
+    world.faults.add(broken)
+    running = await world.operator(webs.operator)
+    await world.apply(webs.web("one", "red"))
+
+    async def painted() -> bool:
+        try:
+            return (await world.client.get(ConfigMap, "one", "default")).data == {"colour": "red"}
+        except NotFound:
+            return False
+
+    await world.eventually(painted)
+    await running.wait_idle()
+
+    assert world.faults.struck(broken) == 5
+    assert [r.error is None for r in running.reconciles][-1]
+    assert world.audit(user=running.user, writes=True)
