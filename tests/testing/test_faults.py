@@ -71,7 +71,8 @@ async def test_answers_come_late(cluster: Cluster, client: Client, faults: Fault
 async def chunks(client: Client, cluster: Cluster, seconds: float) -> tuple[bytes, bool]:
     """What a watch brings in some time, and whether it ended by itself."""
     path, found = f"/api/v1/namespaces/{cluster.namespace}/configmaps", b""
-    async with client.raw.stream("GET", path, query=(("watch", "true"), ("sendInitialEvents", "false"))) as answer:
+    version = (await client.list(ConfigMap, namespace=cluster.namespace)).resource_version
+    async with client.raw.stream("GET", path, query=(("watch", "true"), ("resourceVersion", version))) as answer:
         try:
             async with asyncio.timeout(seconds):
                 async for chunk in answer.chunks:

@@ -62,9 +62,9 @@ async def test_it_waits_for_hours_of_virtual_time() -> None:
         return loop.time() >= end
 
     assert await eventually(late, within=10_000)
+
+    async def never() -> bool:
+        return False
+
     with pytest.raises(AssertionError, match="after 60 s still not: never comes"):
-
-        async def never() -> bool:
-            return False
-
         await eventually(never, within=60, what="never comes")

@@ -1,5 +1,6 @@
-"""Tools for testing operators: virtual time, a real control plane, a pytest plugin. They are the users' too."""
+"""Tools for testing operators: a pytest plugin with clusters in it, faults, virtual time. They are the users' too."""
 
 from steersman.testing.loop import VirtualTimeLoop, virtual_time
+from steersman.testing.waiting import eventually
 
-__all__ = ["VirtualTimeLoop", "virtual_time"]
+__all__ = ["VirtualTimeLoop", "eventually", "virtual_time"]

@@ -58,7 +58,8 @@ class Audit:
 
     def writes(self, **which: Any) -> list[AuditEvent]:
         """Calls that may change something; the words are those of `calls`."""
-        return self.calls(**{"verbs": WRITES, **which})
+        words: dict[str, Any] = {"verbs": WRITES, **which}
+        return self.calls(**words)
 
     def assert_calls(self, expected: Sequence[str], **which: Any) -> None:
         """Fail unless the calls are these, in this order: `["create configmaps/web", "patch apps/web/status"]`."""
@@ -105,7 +106,8 @@ def call_of(event: AuditEvent) -> str:
 
 def _lacked(event: AuditEvent) -> bool:
     """Whether it was RBAC that refused, not admission (a quota, a namespace that ends)."""
-    decision = (event.raw.get("annotations") or {}).get("authorization.k8s.io/decision")
+    annotations: dict[str, Any] = event.raw.get("annotations") or {}
+    decision = annotations.get("authorization.k8s.io/decision")
     return decision in (None, "forbid")
 
 

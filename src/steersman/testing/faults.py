@@ -94,9 +94,14 @@ class Fault:
     seconds: float = 0.0
 
 
+def _match(given: dict[str, Any], verb: str = "") -> Match:
+    words: dict[str, Any] = {"verb": verb, **given}
+    return Match(**words)
+
+
 def conflict(**match: Any) -> Fault:
     """409 Conflict to writes, as after somebody else's write in between."""
-    return Fault("answer", Match(**{"verb": "update patch delete", **match}), 409, "Conflict", (
+    return Fault("answer", _match(match, "update patch delete"), 409, "Conflict", (
         "Operation cannot be fulfilled: the object has been modified; "
         "please apply your changes to the latest version and try again"
     ))  # fmt: skip
@@ -104,7 +109,7 @@ def conflict(**match: Any) -> Fault:
 
 def gone(**match: Any) -> Fault:
     """410 Expired to lists and watches that name a resourceVersion, as after a compaction."""
-    return Fault("answer", Match(**{"verb": "list watch", **match}), 410, "Expired", (
+    return Fault("answer", _match(match, "list watch"), 410, "Expired", (
         "The resourceVersion for the provided watch is too old."
     ))  # fmt: skip
 
@@ -135,7 +140,7 @@ def refused(**match: Any) -> Fault:
 
 def failing_webhook(name: str = "webhook.example.com", **match: Any) -> Fault:
     """500 to writes, as when an admission webhook whose failurePolicy is Fail cannot be reached."""
-    return Fault("answer", Match(**{"verb": "create update patch", **match}), 500, "InternalError", (
+    return Fault("answer", _match(match, "create update patch"), 500, "InternalError", (
         f'Internal error occurred: failed calling webhook "{name}": failed to call webhook: '
         f'Post "https://{name}:443/?timeout=10s": context deadline exceeded'
     ))  # fmt: skip
@@ -148,24 +153,24 @@ def latency(seconds: float, **match: Any) -> Fault:
 
 def dropped_watch(after: float = 0.0, **match: Any) -> Fault:
     """The connection of a watch ends after so many seconds, as when a load balancer cuts it."""
-    return Fault("drop", Match(**{**match, "verb": "watch"}), seconds=after)
+    return Fault("drop", _match({**match, "verb": "watch"}), seconds=after)
 
 
 def expired_watch(after: float = 0.0, **match: Any) -> Fault:
     """A running watch is told 410 after so many seconds, and ends: everything has to be listed anew."""
-    return Fault("expire", Match(**{**match, "verb": "watch"}), seconds=after)
+    return Fault("expire", _match({**match, "verb": "watch"}), seconds=after)
 
 
 def stalled_watch(after: float = 0.0, **match: Any) -> Fault:
     """A watch falls silent after so many seconds and stays open: nothing comes, bookmarks neither."""
-    return Fault("stall", Match(**{**match, "verb": "watch"}), seconds=after)
+    return Fault("stall", _match({**match, "verb": "watch"}), seconds=after)
 
 
 def stale_reads(lag: float, **match: Any) -> Fault:
     """A watch cache that lags: events of watches come so many seconds late, gets and lists of `resourceVersion=0` see
     what an earlier one of the same path saw.
     """
-    return Fault("stale", Match(**{"verb": "get list watch", **match}), seconds=lag)
+    return Fault("stale", _match(match, "get list watch"), seconds=lag)
 
 
 class Faults:
@@ -198,8 +203,8 @@ class Faults:
     def clear(self) -> None:
         """Nothing goes wrong any more."""
         with self._lock:
-            self._faults.clear()
-            self._past.clear()
+            for known in (self._faults, self._past, self._met, self._struck):
+                known.clear()
 
     def struck(self, fault: Fault) -> int:
         """How many requests a fault has met."""
@@ -296,7 +301,7 @@ async def _dropped(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterato
 async def _expired(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
     async for chunk in _until(chunks, seconds):
         yield chunk
-    status = {
+    status: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},

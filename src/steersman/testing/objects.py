@@ -80,7 +80,8 @@ class Objects:
         """A new asynchronous client as the administrator: `async with cluster.client() as client: …`."""
         from steersman.client import Client
 
-        return Client(self.config, **{"user_agent": _AGENT, **options})
+        words: dict[str, Any] = {"user_agent": _AGENT, **options}
+        return Client(self.config, **words)
 
     def apply(
         self,
@@ -115,7 +116,7 @@ class Objects:
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
         """An object, or None where there is none. Raises `CallError` for a kind that is not served."""
-        return cast("Object | None", self._verb("GET", kind, name, namespace, missing=True))
+        return self._verb("GET", kind, name, namespace, missing=True)
 
     def list(self, kind: str, namespace: str | None = None, *, labels: str = "", all_namespaces: bool = False) -> Found:
         """All objects of a kind in a namespace (or in all), those that match a label selector."""
@@ -321,15 +322,13 @@ def _is(obj: Object, condition: str | Callable[[Object], object]) -> bool:
     if condition == "created":
         return True
     kind, _, value = condition.removeprefix("condition=").partition("=")
-    found = (obj.get("status") or {}).get("conditions") or ()
-    generation = obj["metadata"].get("generation", 0)
-    return any(
-        c["type"].lower() == kind.lower()
-        and c["status"].lower() == (value or "True").lower()
-        # An old condition of a changed object says nothing yet, as `kubectl wait` has it.
-        and c.get("observedGeneration", (obj.get("status") or {}).get("observedGeneration", generation)) >= generation
-        for c in found
-    )
+    status: Object = obj.get("status") or {}
+    found: Found = status.get("conditions") or []
+    generation: int = obj["metadata"].get("generation", 0)
+    # An old condition of a changed object says nothing yet, as `kubectl wait` has it.
+    seen = [c for c in found if c.get("observedGeneration", status.get("observedGeneration", generation)) >= generation]
+    value = (value or "True").lower()
+    return any(str(c["type"]).lower() == kind.lower() and str(c["status"]).lower() == value for c in seen)
 
 
 def _named(served: Sequence[ServedKind], word: str, within: tuple[str, str] | None) -> ServedKind | None:

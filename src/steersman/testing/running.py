@@ -10,7 +10,7 @@ import asyncio
 import importlib
 import threading
 import time
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,7 +41,8 @@ def operator_of(what: Any) -> Operator:
         what = getattr(module, attribute) if attribute else module
     if isinstance(what, Operator):
         return what
-    found = [value for value in vars(what).values() if isinstance(value, Operator)] if hasattr(what, "__dict__") else []
+    names: dict[str, Any] = dict(vars(what)) if hasattr(what, "__dict__") else {}
+    found = [value for value in names.values() if isinstance(value, Operator)]
     if len({id(one) for one in found}) != 1:
         raise TypeError(f"{what!r} has {len(found)} operators; give one, or 'module:attribute'")
     return found[0]
@@ -138,7 +139,7 @@ class RunningOperator:
         """Wait until nothing is queued or running, for `quiet` seconds in a row. Raises `AssertionError`."""
         self._until(lambda replica: replica.busy, quiet, within, "is idle")
 
-    def _until(self, ask: Any, quiet: float, within: float, what: str) -> None:
+    def _until(self, ask: Callable[[ObservedReplica], list[str]], quiet: float, within: float, what: str) -> None:
         async def look() -> tuple[list[str], int]:
             assert self._replica is not None
             return ask(self._replica), len(self.recorder.reconciles)

@@ -194,10 +194,15 @@ class Simulation:
         assert log is not None
         return [
             f"{event['stageTimestamp']} {event['user']['username']} {event['verb']} {event['requestURI']} "
-            f"{(event.get('responseStatus') or {}).get('code', 0)}"
+            f"{_code(event)}"
             for event in log.events(user=user)
             if not writes or event["verb"] in WRITES
         ]
+
+
+def _code(event: Mapping[str, Any]) -> int:
+    status: dict[str, Any] = event.get("responseStatus") or {}
+    return int(status.get("code", 0))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import inspect
 import json
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, TypeVar, cast, overload
 
 __all__ = ["eventually"]
 
@@ -135,7 +135,7 @@ def _text(value: object) -> str:
         try:
             text = json.dumps(value, indent=2, sort_keys=True)
         except (TypeError, ValueError):
-            text = repr(value)
+            text = repr(cast(object, value))
     else:
         text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"
