@@ -24,7 +24,16 @@ from steersman.devcluster.errors import (
 from steersman.devcluster.objects import Object
 from steersman.models.selectors import Selector
 
-__all__ = ["DeleteOptions", "ListOptions", "WriteOptions", "delete_options", "list_options", "truth", "write_options"]
+__all__ = [
+    "DeleteOptions",
+    "ListOptions",
+    "WriteOptions",
+    "delete_options",
+    "list_options",
+    "number_of",
+    "truth",
+    "write_options",
+]
 
 _VALIDATIONS: Final = ("Ignore", "Warn", "Strict")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -108,7 +117,8 @@ def _flag(params: Params, name: str) -> bool:
     return name in params and truth(params.get(name))
 
 
-def _number(params: Params, name: str) -> int | None:
+def number_of(params: Params, name: str) -> int | None:
+    """An integer parameter, `None` where it is not given. Raises a 400 with Go's text for what is none."""
     if name not in params:
         return None
     text = params.get(name)
@@ -128,7 +138,7 @@ def list_options(params: Params, *, watch: bool = False) -> ListOptions:
     version, match, token = params.get("resourceVersion"), params.get("resourceVersionMatch"), params.get("continue")
     initial = _flag(params, "sendInitialEvents") if params.get("sendInitialEvents") else None
     bookmarks = _flag(params, "allowWatchBookmarks")
-    limit = _number(params, "limit") or 0
+    limit = number_of(params, "limit") or 0
     check = _watch_problems if watch else _list_problems
     problems = check(version, match, token, initial)
     if problems:
@@ -136,7 +146,7 @@ def list_options(params: Params, *, watch: bool = False) -> ListOptions:
     if version and (len(version) > 19 or not (version.isascii() and version.isdecimal())):
         error = field_invalid("resourceVersion", version, f'strconv.ParseUint: parsing "{version}": invalid syntax')
         raise bad_request(f"invalid resource version: {error.message}")
-    timeout = _number(params, "timeoutSeconds")
+    timeout = number_of(params, "timeoutSeconds")
     return ListOptions(labels, fields, limit, token, version, match, timeout, bookmarks, initial)
 
 
@@ -227,7 +237,7 @@ def delete_options(params: Params, body: Object | None) -> DeleteOptions:
     else:
         if not params:
             return DeleteOptions()
-        grace = _number(params, "gracePeriodSeconds")
+        grace = number_of(params, "gracePeriodSeconds")
         policy = params.get("propagationPolicy")
         orphan = _flag(params, "orphanDependents") if "orphanDependents" in params else None
         dry = params.all("dryRun")

@@ -1,116 +1,65 @@
-"""Logs, exec, attach and port-forward of Pods, and proxies to them: from the API server to a node's kubelet.
+"""Doors of Pods that lead to a node: logs, exec, attach and port-forward.
 
-Web sockets carry one channel per message's first byte (v4 and v5.channel.k8s.io); kubectl's port-forward carries
-SPDY/3.1 inside. What a kubelet refuses is refused before the connection is upgraded.
+What cannot be is refused before the connection is upgraded, by the API server or by the kubelet. After that the
+client's protocol decides: `channels` for web sockets, `tunnels` for SPDY.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import AsyncIterator
-from contextlib import suppress
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from steersman.devcluster import spdy
+from steersman.devcluster.api import channels, tunnels
 from steersman.devcluster.api.messages import Response, Socket
-from steersman.devcluster.errors import APIError, bad_request, internal, not_found
-from steersman.devcluster.kubelet import STDERR, STDOUT, Connection, ExecSession, Kubelet, LogOptions
+from steersman.devcluster.api.podoptions import (
+    ExecOptions,
+    container_of,
+    exec_options,
+    log_options,
+    pod_of,
+    ports_of,
+)
+from steersman.devcluster.errors import APIError, bad_request, not_found
+from steersman.devcluster.kubelet import STDERR, STDOUT, Connection, ExecSession, Kubelet
 from steersman.devcluster.objects import Object, dig
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.call import Call
 
-__all__ = ["attach", "execute", "log", "portforward", "proxy_node", "proxy_pod", "proxy_service"]
+__all__ = ["attach", "execute", "kubelet_of", "log", "portforward"]
 
-_CHANNELS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-_TUNNEL: Final = "SPDY/3.1+portforward.k8s.io"
-_ERROR, _RESIZE, _CLOSE = 3, 4, 255
-_CHUNK: Final = 64 * 1024
-_SUCCESS: Final = json.dumps({"metadata": {}, "status": "Success"}).encode()
+_SPDY: Final = "spdy/3.1"
 
 
-def _pod(call: Call) -> Object:
-    found = call.reader.get("", "pods", call.namespace, call.name)
-    if found is None:
-        raise not_found("", "pods", call.name)
-    return found
-
-
-def _kubelet(call: Call, pod: Object) -> Kubelet:
-    node = dig(pod, "spec", "nodeName", default="")
-    if not node:
-        raise bad_request(f"pod {call.name} does not have a host assigned")
+def kubelet_of(call: Call, node: str) -> Kubelet:
+    """The kubelet of a node. Raises 404 where there is no such node, 500 where nothing answers for it."""
     kubelet = call.server.kubelets.find(node)
     if kubelet is None:
-        raise internal(f'error dialing backend: no kubelet answers for node "{node}"')
+        if call.reader.get("", "nodes", "", node) is None:
+            raise not_found("", "nodes", node)
+        raise APIError(500, "InternalError", f"error dialing backend: no kubelet answers for node {node}")
     return kubelet
 
 
-def _container(call: Call, pod: Object, what: str = "container") -> str:
-    """The container that is meant: the only one where none is named."""
-    named = call.options.get("container", "")
-    spec: Object = pod["spec"]
-    everything = [
-        c["name"] for part in ("containers", "initContainers", "ephemeralContainers") for c in spec.get(part) or []
-    ]
-    if named:
-        if named not in everything:
-            raise bad_request(f"container {named} is not valid for pod {call.name}")
-        return named
-    default = dig(pod, "metadata", "annotations", "kubectl.kubernetes.io/default-container")
-    if default in everything:
-        return default
-    main = [c["name"] for c in spec["containers"]]
-    if len(main) != 1 or len(everything) != 1:
-        init = [c["name"] for c in spec.get("initContainers") or []]
-        text = f"a container name must be specified for pod {call.name}, choose one of: [{' '.join(main)}]"
-        raise bad_request(f"{text} or one of the init containers: [{' '.join(init)}]" if init else text)
-    return main[0]
-
-
-def _truth(call: Call, name: str) -> bool:
-    return call.options.get(name, "").lower() in ("true", "1")
-
-
-def _number(call: Call, name: str) -> int | None:
-    text = call.options.get(name, "")
-    if not text:
-        return None
-    try:
-        number = int(text)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
-    if number < 0:
-        from steersman.devcluster.errors import field_invalid, invalid
-
-        problem = field_invalid(name, number, "must be greater than or equal to 0")
-        raise invalid("", "PodLogOptions", call.name, [problem])
-    return number
+def _host(call: Call, pod: Object) -> Kubelet:
+    node = dig(pod, "spec", "nodeName", default="")
+    if not node:
+        raise bad_request(f"pod {call.name} does not have a host assigned")
+    return kubelet_of(call, node)
 
 
 async def log(call: Call) -> Response:
-    """GET of a container's log, as a stream."""
-    pod = _pod(call)
-    container = _container(call, pod)
-    since = call.options.get("sinceTime")
-    options = LogOptions(
-        follow=_truth(call, "follow"),
-        previous=_truth(call, "previous"),
-        timestamps=_truth(call, "timestamps"),
-        since_seconds=_number(call, "sinceSeconds"),
-        since_time=datetime.fromisoformat(since.replace("Z", "+00:00")).timestamp() if since else None,
-        tail_lines=_number(call, "tailLines"),
-        limit_bytes=_number(call, "limitBytes"),
-        stream=call.options.get("stream") or "All",
-    )
-    chunks = _kubelet(call, pod).logs(call.namespace, call.name, container, options)
-    # The kubelet refuses at the first chunk: that must become a Status, not a broken stream.
-    try:
-        first = await anext(chunks, b"")
-    except StopAsyncIteration:
-        first = b""
+    """GET of a container's log, as a stream; nothing of a Pod that is on no node. Raises `APIError`."""
+    options = log_options(call)
+    pod = pod_of(call)
+    container = container_of(call, pod)
+    node = dig(pod, "spec", "nodeName", default="")
+    if not node:
+        return Response(204, b"", "")
+    chunks = kubelet_of(call, node).logs(call.namespace, call.name, container, options)
+    # The kubelet refuses at the first chunk: that must become a Status, not a broken stream. With `follow` there may
+    # be none for a long time, so what was there already is asked for alone.
+    first = await anext(chunks, b"") if not options.follow else b""
 
     async def stream() -> AsyncIterator[bytes]:
         if first:
@@ -122,254 +71,76 @@ async def log(call: Call) -> Response:
 
 
 async def execute(call: Call) -> Response:
-    """A command in a container, over a web socket."""
-    pod = _pod(call)
-    command = call.request.params.all("command")
-    if not command:
+    """A command in a container. Raises `APIError`."""
+    options = exec_options(call)
+    pod = pod_of(call)
+    container = container_of(call, pod)
+    kubelet = _host(call, pod)
+    spdy = _upgrades_to_spdy(call)
+    if not options.command:
         raise bad_request("you must specify at least one command for the container")
-    kubelet, container = _kubelet(call, pod), _container(call, pod)
-    stdin, tty = _truth(call, "stdin"), _truth(call, "tty")
-    _must_upgrade(call)
-    session = await kubelet.exec(call.namespace, call.name, container, command, stdin=stdin, tty=tty)
-    return Response(101, serve=lambda socket: _talk(socket, session), protocols=_CHANNELS)
+    _need_streams(options)
+    session = await kubelet.exec(
+        call.namespace, call.name, container, options.command, stdin=options.stdin, tty=options.tty
+    )
+    return _conversation(session, options, spdy=spdy)
 
 
 async def attach(call: Call) -> Response:
-    """A container's main process, over a web socket."""
-    pod = _pod(call)
-    kubelet, container = _kubelet(call, pod), _container(call, pod)
-    stdin, tty = _truth(call, "stdin"), _truth(call, "tty")
-    _must_upgrade(call)
-    session = await kubelet.attach(call.namespace, call.name, container, stdin=stdin, tty=tty)
-    return Response(101, serve=lambda socket: _talk(socket, session), protocols=_CHANNELS)
-
-
-def _must_upgrade(call: Call) -> None:
-    upgrade = (call.request.headers.get("Upgrade") or "").lower()
-    if upgrade != "websocket":
-        raise bad_request(
-            "Upgrade request required"
-            if not upgrade
-            else f"unable to upgrade: {upgrade} is not served, use a WebSocket"
-        )
-
-
-async def _talk(socket: Socket, session: ExecSession) -> None:
-    """Both directions of a session until it ends or the client goes."""
-    reader = asyncio.ensure_future(_input(socket, session))
-    try:
-        async for channel, data in session:
-            await socket.send(bytes((channel if channel in (STDOUT, STDERR) else STDOUT,)) + data)
-        code = await session.wait()
-        await socket.send(bytes((_ERROR,)) + _ending(code))
-    finally:
-        reader.cancel()
-        with suppress(asyncio.CancelledError, Exception):
-            await reader
-        await session.close()
-        with suppress(Exception):
-            await socket.close()
-
-
-async def _input(socket: Socket, session: ExecSession) -> None:
-    while (message := await socket.receive()) is not None:
-        if not message:
-            continue
-        channel, data = message[0], message[1:]
-        if channel == 0 and data:
-            await session.write(data)
-        elif channel == _RESIZE:
-            with suppress(ValueError, KeyError, TypeError):
-                size = json.loads(data)
-                await session.resize(int(size["Width"]), int(size["Height"]))
-        elif channel == _CLOSE and data == b"\x00":
-            await session.close_stdin()
-    await session.close()
-
-
-def _ending(code: int) -> bytes:
-    if code == 0:
-        return _SUCCESS
-    return json.dumps(
-        {
-            "metadata": {},
-            "status": "Failure",
-            "message": f"command terminated with non-zero exit code: command terminated with exit code {code}",
-            "reason": "NonZeroExitCode",
-            "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
-        }
-    ).encode()
-
-
-# Port-forward.
+    """A container's main process. Raises `APIError`."""
+    options = exec_options(call)
+    pod = pod_of(call)
+    container = container_of(call, pod)
+    kubelet = _host(call, pod)
+    spdy = _upgrades_to_spdy(call)
+    _need_streams(options)
+    session = await kubelet.attach(call.namespace, call.name, container, stdin=options.stdin, tty=options.tty)
+    return _conversation(session, options, spdy=spdy)
 
 
 async def portforward(call: Call) -> Response:
-    """Connections to ports of a Pod, over one web socket."""
-    pod = _pod(call)
-    kubelet = _kubelet(call, pod)
-    phase = dig(pod, "status", "phase", default="Pending")
-    _must_upgrade(call)
-    if phase != "Running":
-        raise bad_request(f"unable to forward port because pod is not running. Current status={phase}")
-    ports = [int(p) for text in call.request.params.all("ports") for p in text.split(",") if p.isdecimal()]
+    """Connections to ports of a Pod. Raises `APIError`."""
+    ports = ports_of(call)
+    pod = pod_of(call)
+    kubelet = _host(call, pod)
+    spdy = _upgrades_to_spdy(call)
 
     async def connect(port: int) -> Connection:
         return await kubelet.connect(call.namespace, call.name, port)
 
+    if spdy:
+        return Response(101, serve=lambda socket: tunnels.forward(socket, connect), tunnel=tunnels.FORWARD_PROTOCOL)
+
     async def serve(socket: Socket) -> None:
-        if socket.protocol == _TUNNEL:
-            await _Tunnel(socket, connect).run()
+        if socket.protocol == tunnels.TUNNEL:
+            await tunnels.forward(socket, connect)
         else:
-            await _forward(socket, connect, ports)
+            await channels.forward(socket, connect, ports)
 
-    return Response(101, serve=serve, protocols=(_TUNNEL, "v4.channel.k8s.io", "v4.base64.channel.k8s.io"))
-
-
-class _Tunnel:
-    """SPDY in a web socket: pairs of streams, one for errors and one for data, each pair a connection."""
-
-    def __init__(self, socket: Socket, connect: Any) -> None:
-        self._socket = socket
-        self._connect = connect
-        self._session = spdy.Session()
-        self._errors: dict[str, int] = {}
-        self._connections: dict[int, Connection] = {}
-        self._early: dict[int, list[spdy.Data]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def run(self) -> None:
-        """Until the client goes."""
-        try:
-            while (message := await self._socket.receive()) is not None:
-                try:
-                    events = self._session.feed(message)
-                except spdy.Malformed:
-                    return
-                for event in events:
-                    await self._on(event)
-                await self._flush()
-        finally:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-            for _, writer in self._connections.values():
-                writer.close()
-            with suppress(Exception):
-                await self._socket.close()
-
-    async def _flush(self) -> None:
-        if out := self._session.pending():
-            await self._socket.send(out)
-
-    async def _on(self, event: spdy.Event) -> None:
-        match event:
-            case spdy.Opened(stream=stream, headers=headers):
-                self._session.accept(stream)
-                headers = {name.lower(): value for name, value in headers.items()}
-                if headers.get("streamtype") == "error":
-                    self._errors[headers.get("requestid", "")] = stream
-                else:
-                    self._early[stream] = []
-                    task = asyncio.ensure_future(self._open(stream, headers))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
-            case spdy.Data(stream=stream):
-                if stream in self._early:
-                    self._early[stream].append(event)
-                elif (connection := self._connections.get(stream)) is not None:
-                    await self._pass_on(connection, event)
-            case spdy.Reset(stream=stream):
-                if (connection := self._connections.pop(stream, None)) is not None:
-                    connection[1].close()
-            case _:
-                pass
-
-    async def _pass_on(self, connection: Connection, event: spdy.Data) -> None:
-        writer = connection[1]
-        with suppress(OSError):
-            if event.body:
-                writer.write(event.body)
-                await writer.drain()
-            if event.last and writer.can_write_eof():
-                writer.write_eof()
-
-    async def _open(self, stream: int, headers: dict[str, str]) -> None:
-        error = self._errors.pop(headers.get("requestid", ""), 0)
-        port = headers.get("port", "")
-        try:
-            connection = await self._connect(int(port))
-        except (APIError, OSError, ValueError) as problem:
-            self._early.pop(stream, None)
-            self._session.send(error, f"error forwarding port {port} to pod: {problem}".encode(), last=True)
-            self._session.send(stream, b"", last=True)
-            await self._flush()
-            return
-        for event in self._early.pop(stream, []):
-            await self._pass_on(connection, event)
-        self._connections[stream] = connection
-        with suppress(OSError):
-            while data := await connection[0].read(_CHUNK):
-                self._session.send(stream, data)
-                await self._flush()
-        self._connections.pop(stream, None)
-        connection[1].close()
-        self._session.send(stream, b"", last=True)
-        self._session.send(error, b"", last=True)
-        await self._flush()
+    return Response(101, serve=serve, protocols=(tunnels.TUNNEL, *channels.FORWARD_PROTOCOLS))
 
 
-async def _forward(socket: Socket, connect: Any, ports: list[int]) -> None:
-    """Two channels a port: data and errors; each begins with the port's number."""
-    connections: dict[int, Connection] = {}
-    tasks: list[asyncio.Task[None]] = []
-    try:
-        for index, port in enumerate(ports):
-            for channel in (2 * index, 2 * index + 1):
-                await socket.send(bytes((channel,)) + port.to_bytes(2, "little"))
-            try:
-                connections[2 * index] = await connect(port)
-            except (APIError, OSError) as problem:
-                await socket.send(bytes((2 * index + 1,)) + f"error forwarding port {port}: {problem}".encode())
-                continue
-            tasks.append(asyncio.ensure_future(_pump(socket, 2 * index, connections[2 * index])))
-        while (message := await socket.receive()) is not None:
-            connection = connections.get(message[0]) if message else None
-            if connection is not None:
-                connection[1].write(message[1:])
-                with suppress(OSError):
-                    await connection[1].drain()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for _, writer in connections.values():
-            writer.close()
+def _need_streams(options: ExecOptions) -> None:
+    if not (options.stdin or options.stdout or options.stderr):
+        raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
 
 
-async def _pump(socket: Socket, channel: int, connection: Connection) -> None:
-    while data := await connection[0].read(_CHUNK):
-        await socket.send(bytes((channel,)) + data)
-    await socket.close()
+def _conversation(session: ExecSession, options: ExecOptions, *, spdy: bool) -> Response:
+    if spdy:
+        return Response(
+            101, serve=lambda socket: tunnels.talk(socket, session, options), tunnel=tunnels.EXEC_PROTOCOL
+        )
+    heard = [channel for channel, wanted in ((STDOUT, options.stdout), (STDERR, options.stderr)) if wanted]
+    return Response(
+        101, serve=lambda socket: channels.talk(socket, session, heard), protocols=channels.EXEC_PROTOCOLS
+    )
 
 
-# Proxies.
-
-
-async def proxy_pod(call: Call) -> Response:
-    """Any HTTP request to a port of a Pod: `pods/[scheme:]name[:port]/proxy/path`."""
-    from steersman.devcluster.api.proxy import to_pod
-
-    return await to_pod(call)
-
-
-async def proxy_service(call: Call) -> Response:
-    """The same to a Pod behind a Service."""
-    from steersman.devcluster.api.proxy import to_service
-
-    return await to_service(call)
-
-
-async def proxy_node(call: Call) -> Response:
-    """Kubelets here have no HTTP API of their own."""
-    raise internal("error trying to reach service: the nodes of the embedded cluster serve no HTTP")
+def _upgrades_to_spdy(call: Call) -> bool:
+    """Whether the client wants SPDY rather than a web socket. Raises 400 for neither."""
+    upgrade = (call.request.headers.get("Upgrade") or "").lower()
+    if not upgrade:
+        raise bad_request("Upgrade request required")
+    if upgrade not in ("websocket", _SPDY):
+        raise bad_request(f"unable to upgrade: {upgrade} is not served, use a web socket or SPDY/3.1")
+    return upgrade == _SPDY
