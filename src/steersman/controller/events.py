@@ -77,7 +77,7 @@ class _Occurrence(NamedTuple):
 
 
 class _Series:
-    __slots__ = ("count", "dirty", "flushed", "last", "name", "namespace", "seen")
+    __slots__ = ("count", "flushed", "last", "name", "namespace", "seen")
 
     def __init__(self, name: str, namespace: str, now: float, seen: MicroTime) -> None:
         self.name = name
@@ -86,7 +86,6 @@ class _Series:
         self.last = now
         self.seen = seen
         self.flushed = now - _SERIES_FLUSH  # the first repetition is written at once
-        self.dirty = False
 
 
 class EventRecorder:
@@ -119,6 +118,8 @@ class EventRecorder:
         self._idle = asyncio.Event()
         self._idle.set()
         self._series: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
+        self._dirty: dict[str, _Series] = {}
+        """Series, by name, with repetitions that are not written yet."""
         self._spam = SpamFilter()
 
     def event(
@@ -188,7 +189,7 @@ class EventRecorder:
             series.count += 1
             series.last = now
             series.seen = MicroTime.of(self._now())
-            series.dirty = True
+            self._dirty[series.name] = series
             self._series.move_to_end(key)
             if now - series.flushed >= _SERIES_FLUSH:
                 await self._write_series(series, now)
@@ -223,13 +224,15 @@ class EventRecorder:
         if await self._send("create", self._client.create(obj, want="metadata", timeout=10.0)):
             self._series[key] = _Series(name, namespace, now, seen)
             if len(self._series) > _SERIES_KEPT:
-                self._series.popitem(last=False)
+                _, oldest = self._series.popitem(last=False)
+                self._dirty.pop(oldest.name, None)
 
     async def _write_series(self, series: _Series, now: float) -> None:
         from steersman.k8s.events_v1 import Event
 
         body = {"series": {"count": series.count, "lastObservedTime": series.seen.__to_wire__()}}
-        series.flushed, series.dirty = now, False
+        series.flushed = now
+        self._dirty.pop(series.name, None)
         await self._send(
             "patch",
             self._client.patch(Event, series.name, MergePatch(body), series.namespace, want="metadata", timeout=10.0),
@@ -238,16 +241,22 @@ class EventRecorder:
     async def _flush(self) -> None:
         """Write series that are due and forget those that ended; client-go does both on its heartbeat."""
         now = asyncio.get_running_loop().time()
-        for key, series in list(self._series.items()):
-            if series.dirty and now - series.flushed >= _SERIES_FLUSH and self._allowed():
+        for series in list(self._dirty.values()):
+            if now - series.flushed >= _SERIES_FLUSH and self._allowed():
                 await self._write_series(series, now)
-            if now - series.last >= _SERIES_IDLE:
-                del self._series[key]
+        while self._series:  # the one that was quiet for longest comes first
+            key, series = next(iter(self._series.items()))
+            if now - series.last < _SERIES_IDLE:
+                break
+            del self._series[key]
+            self._dirty.pop(series.name, None)
 
     def _next_flush(self) -> float | None:
         """Seconds until a series must be written; None when nothing is due ever."""
-        due = [s.flushed + _SERIES_FLUSH for s in self._series.values() if s.dirty]
-        return max(0.01, min(due) - asyncio.get_running_loop().time()) if due else None
+        if not self._dirty:
+            return None
+        due = min(series.flushed for series in self._dirty.values()) + _SERIES_FLUSH
+        return max(0.01, due - asyncio.get_running_loop().time())
 
     async def _send(self, verb: str, request: Any) -> bool:
         try:
