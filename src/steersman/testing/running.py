@@ -41,7 +41,7 @@ def operator_of(what: Any) -> Operator:
         what = getattr(module, attribute) if attribute else module
     if isinstance(what, Operator):
         return what
-    names: dict[str, Any] = dict(vars(what)) if hasattr(what, "__dict__") else {}
+    names: dict[str, Any] = getattr(what, "__dict__", {})
     found = [value for value in names.values() if isinstance(value, Operator)]
     if len({id(one) for one in found}) != 1:
         raise TypeError(f"{what!r} has {len(found)} operators; give one, or 'module:attribute'")
