@@ -234,3 +234,15 @@ CASES: dict[str, tuple[list[Any], list[Any]]] = {
     "resources": ([{"limits": {"cpu": "100m", "memory": 1}}], [{"limits": {"cpu": "x"}}]),
     "meta": ([{"labels": {"a": "b"}, "name": "x"}], [{"labels": {"a": 1}}]),
 }
+
+
+class Old(Model):
+    size: int = 1
+
+
+class V1(Resource, group="conv.example.com", version="v1", kind="Conv", deprecated="use v2", storage=False):
+    spec: Old = Old()
+
+
+class V2(Resource, group="conv.example.com", version="v2", kind="Conv", columns=(Column("Size", "spec.size"),)):
+    spec: Old = Old()

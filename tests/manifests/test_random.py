@@ -128,11 +128,11 @@ def kinds(draw: st.DrawFn) -> type[Resource]:
 
 
 def made(kind: type[Resource]) -> dict[str, Any] | None:
-    """The CRD; `None` where only a transition rule stands in a list, which has no old value to compare with."""
+    """The CRD; `None` where an immutable value stands in a list, which has no old value, or is too expensive."""
     try:
         return crds([kind], check=judge())[0]
     except ManifestError as refused:
-        if all("oldSelf" in line for line in refused.problems):
+        if all("oldSelf" in line or "needs a MaxLength" in line for line in refused.problems):
             return None
         raise
 
@@ -157,5 +157,5 @@ def test_the_real_server_takes_every_generated_definition_and_every_default() ->
             if crd is not None:
                 assert server.send("POST", CRDS, crd) == (201, "", []), to_yaml(crd)
 
-        check()
-        server.session.close()
+        with server.session:
+            check()

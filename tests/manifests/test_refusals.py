@@ -20,7 +20,9 @@ from steersman.models.markers import (
     Embedded,
     ExactlyOneOf,
     Ge,
+    Immutable,
     ListMap,
+    MaxLength,
     MinLength,
     Nullable,
     Pattern,
@@ -179,6 +181,21 @@ def test_metadata_is_not_redefined() -> None:
     assert "metadata is ObjectMeta in every kind" in refusal(Own)
 
 
+class Held(Model):
+    key: str
+    text: Annotated[str, Immutable] | None = None
+
+
+class Short(Model):
+    key: str
+    text: Annotated[str, Immutable, MaxLength(16)] | None = None
+
+
+def test_immutable_texts_in_endless_lists_are_too_expensive() -> None:
+    assert "it needs a MaxLength" in refusal(kind_of(Annotated[tuple[Held, ...], ListMap("key")], ()))
+    assert crds([kind_of(Annotated[tuple[Short, ...], ListMap("key")], ())], check=judge())
+
+
 def test_transition_rules_need_a_place_that_can_be_followed() -> None:
-    hint = tuple[Annotated[str, CEL("self == oldSelf")], ...]
+    hint = tuple[Annotated[str, CEL("oldSelf != ''")], ...]
     assert "oldSelf" in refusal(kind_of(hint, ()))

@@ -10,8 +10,9 @@ import pydantic
 import pydantic.alias_generators
 import pytest
 import yaml
+from tests.manifests.broad import V1, V2
 
-from steersman import Column, Model, Operator, Resource
+from steersman import Model, Operator, Resource
 from steersman.cli.judge import judge
 from steersman.k8s import Pod, PodTemplateSpec
 from steersman.manifests import MAX_BYTES, Conversion, classes_of, crds, definitions, schema_of, to_yaml
@@ -120,14 +121,6 @@ def test_pydantic_models_bring_their_constraints_and_aliases() -> None:
         "type": "integer", "format": "int64", "default": 3, "minimum": 1, "maximum": 5, "description": "How large.",
     }  # fmt: skip
     assert schema["properties"]["name"] == {"type": "string", "minLength": 2, "pattern": "^[a-z]+$"}
-
-
-class V1(Resource, group="conv.example.com", version="v1", kind="Conv", deprecated="use v2", storage=False):
-    spec: Base = Base()
-
-
-class V2(Resource, group="conv.example.com", version="v2", kind="Conv", columns=(Column("Size", "spec.size"),)):
-    spec: Base = Base()
 
 
 def test_versions_of_a_kind_are_one_definition_newest_first() -> None:

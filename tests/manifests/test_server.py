@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 import yaml
-from tests.manifests import broad, test_schema
+from tests.manifests import broad
 from tests.manifests.server import CRDS, Strict
 
+from steersman import Model, Resource
 from steersman.manifests import Conversion, crds, definitions
-from steersman.models import from_dict
+from steersman.models import EMPTY, from_dict
+from steersman.models.markers import Immutable, ListMap, MaxLength
 from steersman.testing.controlplane import ControlPlane
 
 pytestmark = pytest.mark.realcluster()
@@ -79,9 +81,8 @@ def test_all_files_of_helloapp_are_taken_without_a_warning(server: Strict) -> No
 
 
 def test_versions_conversion_and_deprecation_are_taken(server: Strict) -> None:
-    old, new = test_schema.V1, test_schema.V2
     conversion = {("conv.example.com", "Conv"): Conversion("hook", "ops")}
-    (crd,) = definitions([old, new], conversions=conversion)
+    (crd,) = definitions([broad.V1, broad.V2], conversions=conversion)
     assert server.send("POST", CRDS, crd) == (201, "", [])
 
 
@@ -94,3 +95,23 @@ def collection(document: dict[str, Any]) -> str:
 
 def guess(document: dict[str, Any]) -> str:
     return f"{document['kind'].lower()}s"
+
+
+class Entry(Model):
+    key: str
+    source: broad.Source | None = None
+    text: Annotated[str, Immutable, MaxLength(16)] | None = None
+    store: broad.S3 | broad.Disk | None = None
+
+
+class EndlessSpec(Model):
+    entries: Annotated[tuple[Entry, ...], ListMap("key")] = ()
+    sources: Mapping[str, broad.Source] = EMPTY
+
+
+class Endless(Resource, group="endless.example.com", version="v1"):
+    spec: EndlessSpec = EndlessSpec()
+
+
+def test_generated_rules_are_cheap_enough_for_lists_without_bounds(server: Strict) -> None:
+    assert server.send("POST", CRDS, crds([Endless])[0]) == (201, "", [])

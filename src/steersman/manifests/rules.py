@@ -13,7 +13,7 @@ from steersman.manifests.fields import origin_of
 from steersman.manifests.node import Node
 from steersman.models.markers import CEL, AtLeastOneOf, AtMostOneOf, ExactlyOneOf
 
-__all__ = ["add_class_rules", "add_immutables", "cel_name", "one_of_rules", "rule_of", "wire_steps"]
+__all__ = ["add_class_rules", "add_immutables", "cel_name", "check_cost", "one_of_rules", "rule_of", "wire_steps"]
 
 _RESERVED: Final = frozenset({
     "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
@@ -91,18 +91,18 @@ def one_of_rules(
             names.append(found[0])
     if len(names) < len(marker.names):
         return []
-    present = ", ".join(f"has(self.{cel_name(name)})" for name in names)
-    test, words = {
-        ExactlyOneOf: ("== 1", "exactly one"),
-        AtMostOneOf: ("<= 1", "at most one"),
-        AtLeastOneOf: (">= 1", "at least one"),
-    }[type(marker)]
-    return [
-        {
-            "rule": f"[{present}].filter(present, present).size() {test}",
-            "message": f"{words} of {', '.join(names)} must be set",
-        }
-    ]
+    # Sums of numbers, and no list that is filtered: the API server reckons that an unbounded list around it would make
+    # that too expensive.
+    present = [f"has(self.{cel_name(name)})" for name in names]
+    total = " + ".join(f"({test} ? 1 : 0)" for test in present)
+    match marker:
+        case ExactlyOneOf():
+            rule, words = f"{total} == 1", "exactly one"
+        case AtMostOneOf():
+            rule, words = f"{total} <= 1", "at most one"
+        case AtLeastOneOf():
+            rule, words = " || ".join(present), "at least one"
+    return [{"rule": rule, "message": f"{words} of {', '.join(names)} must be set"}]
 
 
 def add_class_rules(node: Node, cls: type, problems: Problems) -> None:
@@ -128,3 +128,19 @@ def add_immutables(node: Node) -> None:
             text = f"self.{cel_name(name)}"
             rule = f"!has(old{text[0].upper()}{text[1:]}) || has({text})"
             node.rules.append({"rule": rule, "message": f"{name} is immutable"})
+
+
+def check_cost(node: Node, problems: Problems, *, unbounded: bool = False) -> None:  # noqa: C901 - one walk
+    """Refuse what the API server surely finds too expensive: comparing texts of any length in lists of any length."""
+    k = node.keywords
+    endless = node.type == "string" and not ({"maxLength", "enum", "format"} & k.keys())
+    if unbounded and endless and any(rule["rule"] == "self == oldSelf" for rule in node.rules):
+        problems.add(
+            node.origin, "Immutable: it needs a MaxLength, and the list or map around it MaxItems or MaxProperties"
+        )
+    for child in node.properties.values():
+        check_cost(child, problems, unbounded=unbounded)
+    if node.items is not None:
+        check_cost(node.items, problems, unbounded=unbounded or "maxItems" not in k)
+    if node.values is not None:
+        check_cost(node.values, problems, unbounded=unbounded or "maxProperties" not in k)

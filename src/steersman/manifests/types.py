@@ -21,7 +21,7 @@ from steersman.manifests.defaults import add_default
 from steersman.manifests.errors import Origin, Problems
 from steersman.manifests.fields import Field, doc_of, fields_of_type, has_fields, is_builtin, origin_of
 from steersman.manifests.node import Node, copy_of
-from steersman.manifests.rules import add_class_rules, add_immutables
+from steersman.manifests.rules import add_class_rules, add_immutables, check_cost
 from steersman.manifests.unions import tagged_union
 from steersman.models import Duration, Dynamic, LabelSelector, MicroTime, ObjectMeta, Quantity, Resource
 from steersman.models.markers import Flag
@@ -90,6 +90,7 @@ class SchemaBuilder:
             self._property(root, field, status=field.wire == "status")
         add_class_rules(root, kind, self.problems)
         add_immutables(root)
+        check_cost(root, self.problems)
         return root
 
     def of(self, hint: Any, origin: Origin, *, item: bool = True) -> Node:
