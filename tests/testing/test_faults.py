@@ -144,3 +144,19 @@ def test_the_tests_own_hands_meet_no_fault(cluster: Cluster, faults: Faults) -> 
 def test_a_real_control_plane_has_no_faults_to_offer(cluster: Cluster) -> None:
     with pytest.raises(UnsupportedError, match="needs the embedded cluster"):
         _ = cluster.faults
+
+
+async def test_events_of_a_lagging_watch_come_late_and_in_order(
+    cluster: Cluster, client: Client, faults: Faults
+) -> None:
+    faults.add(f.stale_reads(0.3))
+    watching = asyncio.create_task(chunks(client, cluster, 0.7))
+    await asyncio.sleep(0.1)
+    began = time.monotonic()
+    for value in "123":
+        await patched(client, cluster, value)
+
+    found, ended = await watching
+    assert not ended
+    assert time.monotonic() - began >= 0.3
+    assert [line.count(b'"MODIFIED"') for line in found.splitlines()] == [1, 1, 1]
