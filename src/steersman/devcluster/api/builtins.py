@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from steersman.devcluster import schema
-from steersman.devcluster.api import podlogs, pods, streams
+from steersman.devcluster.api import pods, proxy, streams
 from steersman.devcluster.api.resources import Handler, ResourceType, Subresource
 from steersman.devcluster.kinds.registry import strategy_for
 from steersman.devcluster.objects import Object
@@ -28,13 +28,13 @@ _PLAIN_DOORS: Final = frozenset(("status", "ephemeralcontainers", "resize", "fin
 _DOORS: Final[Mapping[tuple[str, str], Handler]] = {
     ("pods", "binding"): pods.bind,
     ("pods", "eviction"): pods.evict,
-    ("pods", "log"): podlogs.log,
+    ("pods", "log"): streams.log,
     ("pods", "exec"): streams.execute,
     ("pods", "attach"): streams.attach,
     ("pods", "portforward"): streams.portforward,
-    ("pods", "proxy"): streams.proxy_pod,
-    ("services", "proxy"): streams.proxy_service,
-    ("nodes", "proxy"): streams.proxy_node,
+    ("pods", "proxy"): proxy.to_pod,
+    ("services", "proxy"): proxy.to_service,
+    ("nodes", "proxy"): proxy.to_node,
 }
 
 

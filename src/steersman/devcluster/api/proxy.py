@@ -1,141 +1,196 @@
-"""The proxy sub-resources: an HTTP request of the client, repeated to a Pod over its node's connection."""
+"""The proxy sub-resources: an HTTP request of the client, repeated to a Pod over its node's connection.
+
+Bodies of requests are whole, those of answers are passed on as they come, however long that takes. Only plain HTTP is
+spoken to Pods, and connections are not upgraded.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import httptools
 
 from steersman.devcluster.api.messages import Response
-from steersman.devcluster.errors import APIError, bad_request, internal, not_found
+from steersman.devcluster.api.podoptions import pod_of
+from steersman.devcluster.api.streams import kubelet_of
+from steersman.devcluster.errors import APIError, bad_request, not_found
+from steersman.devcluster.kubelet import Connection
 from steersman.devcluster.objects import Object, dig
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.call import Call
 
-__all__ = ["to_pod", "to_service"]
+__all__ = ["to_node", "to_pod", "to_service"]
 
-_HOP = frozenset(("connection", "upgrade", "host", "authorization", "content-length", "transfer-encoding", "te"))
-_SECONDS = 30.0
-
-
-def _parts(name: str) -> tuple[str, str, str]:
-    """Scheme, name and port of `[scheme:]name[:port]`."""
-    parts = name.split(":")
-    if len(parts) == 1:
-        return "http", parts[0], ""
-    if len(parts) == 2:
-        return "http", parts[0], parts[1]
-    return parts[0] or "http", parts[1], parts[2]
+_HOP: Final = frozenset(
+    (
+        "authorization", "connection", "content-length", "host", "keep-alive", "proxy-authenticate",
+        "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade",
+    )
+)  # fmt: skip
+_SCHEMES: Final = ("", "http", "https")
+_FIRST_WORD: Final = 30.0
+"""Seconds for a Pod to begin its answer."""
+_CHUNK: Final = 64 * 1024
 
 
 async def to_pod(call: Call) -> Response:
-    """Repeat the request to a Pod. Raises `APIError`."""
-    scheme, name, port = _parts(call.name)
-    pod = call.reader.get("", "pods", call.namespace, name)
-    if pod is None:
-        raise not_found("", "pods", name)
-    number = _port_of(pod, port)
-    return await _repeat(call, pod, scheme, number)
+    """`pods/[scheme:]name[:port]/proxy/path`. Raises `APIError`."""
+    scheme, name, port = _parts(call.name, "pod")
+    pod = pod_of(call, name)
+    if not port:
+        ports = [each for container in pod["spec"]["containers"] for each in container.get("ports") or []]
+        port = str(ports[0]["containerPort"]) if ports else "80"
+    if not dig(pod, "status", "podIP"):
+        raise bad_request("address not allowed")
+    if not port.isdecimal():
+        raise _unreachable(f"lookup tcp/{port}: unknown port")
+    return await _repeat(call, pod, scheme, int(port))
 
 
 async def to_service(call: Call) -> Response:
-    """Repeat the request to the first ready Pod behind a Service. Raises `APIError`."""
-    scheme, name, port = _parts(call.name)
-    service = call.reader.get("", "services", call.namespace, name)
-    if service is None:
-        raise not_found("", "services", name)
-    wanted = _service_port(service, port)
-    if wanted is None:
-        raise APIError(503, "ServiceUnavailable", f'no service port "{port}" found for service "{name}"')
-    for one in call.reader.list("discovery.k8s.io", "endpointslices", call.namespace):
-        if dig(one, "metadata", "labels", "kubernetes.io/service-name") != name:
-            continue
-        number = next(
-            (p["port"] for p in one.get("ports") or [] if (p.get("name") or "") == (wanted.get("name") or "")), 0
-        )
-        for endpoint in one.get("endpoints") or []:
-            target = endpoint.get("targetRef") or {}
-            ready = dig(endpoint, "conditions", "ready", default=True)
-            pod = call.reader.get("", "pods", call.namespace, target.get("name", "")) if ready and number else None
-            if pod is not None:
-                return await _repeat(call, pod, scheme, number)
-    raise APIError(503, "ServiceUnavailable", f'no endpoints available for service "{call.name}"')
-
-
-def _port_of(pod: Object, port: str) -> int:
-    declared = [p for c in pod["spec"]["containers"] for p in c.get("ports") or []]
-    if not port:
-        return declared[0]["containerPort"] if declared else 80
+    """`services/[scheme:]name[:port]/proxy/path`, to a ready Pod behind the Service. Raises `APIError`."""
+    scheme, name, port = _parts(call.name, "service")
     if port.isdecimal():
-        return int(port)
-    for found in declared:
-        if found.get("name") == port:
-            return found["containerPort"]
-    raise bad_request(f"pod has no port named {port}")
+        service = call.reader.get("", "services", call.namespace, name)
+        if service is None:
+            raise not_found("", "services", name)
+        declared = [p for p in dig(service, "spec", "ports", default=[]) if p.get("port") == int(port)]
+        if not declared:
+            raise _unavailable(f'no service port {int(port)} found for service "{name}"')
+        port = declared[0].get("name") or ""
+    endpoints = call.reader.get("", "endpoints", call.namespace, name)
+    if endpoints is None:
+        raise not_found("", "services", name)
+    subsets: list[Object] = endpoints.get("subsets") or []
+    if not subsets:
+        raise _unavailable(f'no endpoints available for service "{name}"')
+    for subset in subsets:
+        number = next((p["port"] for p in subset.get("ports") or [] if (p.get("name") or "") == port), 0)
+        for address in subset.get("addresses") or [] if number else []:
+            target = dig(address, "targetRef", default={})
+            pod = call.reader.get("", "pods", call.namespace, str(target.get("name") or ""))
+            if pod is not None and target.get("kind") == "Pod":
+                return await _repeat(call, pod, scheme, number)
+    raise _unavailable(f'no endpoints available for service "{call.name}"')
 
 
-def _service_port(service: Object, port: str) -> Object | None:
-    ports: list[Object] = dig(service, "spec", "ports", default=[])
-    if not port and len(ports) == 1:
-        return ports[0]
-    for found in ports:
-        if found.get("name") == port or str(found.get("port")) == port:
-            return found
-    return None
+async def to_node(call: Call) -> Response:
+    """`nodes/name/proxy/path`: kubelets here have no HTTP API. Raises `APIError`."""
+    _, name, _ = _parts(call.name, "node")
+    if call.reader.get("", "nodes", "", name) is None:
+        raise not_found("", "nodes", name)
+    raise _unreachable("the nodes of an embedded cluster serve no HTTP")
+
+
+def _parts(name: str, kind: str) -> tuple[str, str, str]:
+    """Scheme, name and port of `[scheme:]name[:port]`."""
+    match name.split(":"):
+        case [only] if only:
+            return "", only, ""
+        case [first, port] if first:
+            return "", first, port
+        case [scheme, middle, port] if middle and scheme in _SCHEMES:
+            return scheme, middle, port
+        case _:
+            raise bad_request(f'invalid {kind} request "{name}"')
+
+
+def _unavailable(text: str) -> APIError:
+    return APIError(503, "ServiceUnavailable", text)
+
+
+def _unreachable(text: str) -> APIError:
+    return _unavailable(f"error trying to reach service: {text}")
 
 
 class _Answer:
+    """What httptools tells of an answer while it is read."""
+
     def __init__(self) -> None:
         self.headers: list[tuple[str, str]] = []
-        self.body = bytearray()
+        self.begun = False
         self.done = False
+        self._body = bytearray()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers.append((name.decode("latin-1"), value.decode("latin-1")))
 
+    def on_headers_complete(self) -> None:
+        self.begun = True
+
     def on_body(self, body: bytes) -> None:
-        self.body += body
+        self._body += body
 
     def on_message_complete(self) -> None:
         self.done = True
 
+    def taken(self) -> bytes:
+        """What came of the body since the last call."""
+        body = bytes(self._body)
+        self._body.clear()
+        return body
+
 
 async def _repeat(call: Call, pod: Object, scheme: str, port: int) -> Response:
-    node = dig(pod, "spec", "nodeName", default="")
-    kubelet = call.server.kubelets.find(node)
-    if kubelet is None:
-        raise APIError(503, "ServiceUnavailable", "error trying to reach service: the Pod is on no node")
-    if scheme != "http":
-        raise internal("error trying to reach service: only http is proxied by the embedded cluster")
-    request = call.request
+    kubelet = kubelet_of(call, dig(pod, "spec", "nodeName", default=""))
+    if scheme == "https":
+        raise _unreachable("an embedded cluster speaks only plain http to Pods")
     try:
-        async with asyncio.timeout(_SECONDS):
-            reader, writer = await kubelet.connect(call.namespace, pod["metadata"]["name"], port)
+        async with asyncio.timeout(_FIRST_WORD):
+            connection = await kubelet.connect(call.namespace, pod["metadata"]["name"], port)
             try:
-                return await _exchange(call, request, reader, writer, port)
-            finally:
-                writer.close()
-    except (OSError, TimeoutError, httptools.HttpParserError) as problem:
-        text = f"error trying to reach service: {problem or type(problem).__name__}"
-        raise APIError(503, "ServiceUnavailable", text) from None
+                return await _exchange(call, connection, port)
+            except BaseException:
+                connection[1].close()
+                raise
+    except (OSError, TimeoutError, httptools.HttpParserError, APIError) as problem:
+        raise _unreachable(str(problem) or type(problem).__name__) from None
 
 
-async def _exchange(
-    call: Call, request: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int
-) -> Response:
-    path = f"/{call.rest}" + (f"?{request.query}" if request.query else "")
-    lines = [f"{request.method} {path} HTTP/1.1", f"Host: {call.name}:{port}", "Connection: close"]
+async def _exchange(call: Call, connection: Connection, port: int) -> Response:
+    reader, writer = connection
+    request = call.request
+    path = quote(f"/{call.rest}", safe="/!$&'()*+,;=:@~-._") + (f"?{request.query}" if request.query else "")
+    lines = [f"{request.method} {path} HTTP/1.1", f"Host: {call.name.split(':')[0]}:{port}", "Connection: close"]
     lines += [f"{name}: {value}" for name, value in request.headers.items() if name.lower() not in _HOP]
     if request.body:
         lines.append(f"Content-Length: {len(request.body)}")
-    writer.write("\r\n".join([*lines, "", ""]).encode("latin-1") + request.body)
+    writer.write("\r\n".join([*lines, "", ""]).encode("latin-1", "replace") + request.body)
     answer = _Answer()
     parser = httptools.HttpResponseParser(answer)
-    while not answer.done and (data := await reader.read(65536)):
+    while not answer.begun:
+        data = await reader.read(_CHUNK)
+        if not data:
+            raise ConnectionError("EOF")
         parser.feed_data(data)
+    kind = next((value for name, value in answer.headers if name.lower() == "content-type"), "")
+    kept = tuple((name, value) for name, value in answer.headers if name.lower() not in (*_HOP, "content-type"))
     status = parser.get_status_code()
-    kind = next((v for n, v in answer.headers if n.lower() == "content-type"), "text/plain")
-    kept = tuple((n, v) for n, v in answer.headers if n.lower() not in (*_HOP, "content-type"))
-    return Response(status, bytes(answer.body), kind, kept)
+    if answer.done or request.method == "HEAD" or status in (204, 304):
+        writer.close()
+        return Response(status, answer.taken(), kind, kept)
+    return Response(status, b"", kind, kept, stream=_rest(parser, answer, connection))
+
+
+async def _rest(parser: httptools.HttpResponseParser, answer: _Answer, connection: Connection) -> AsyncIterator[bytes]:
+    """The body as it comes; it ends early where the Pod ends it early."""
+    reader, writer = connection
+    try:
+        while True:
+            if body := answer.taken():
+                yield body
+            if answer.done:
+                return
+            try:
+                data = await reader.read(_CHUNK)
+                if not data:
+                    return
+                parser.feed_data(data)
+            except (OSError, httptools.HttpParserError):
+                return
+    finally:
+        writer.close()

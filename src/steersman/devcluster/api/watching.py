@@ -16,7 +16,7 @@ from steersman.devcluster.api.options import ListOptions
 from steersman.devcluster.api.resources import ResourceType
 from steersman.devcluster.api.tables import metadata_for, table_of
 from steersman.devcluster.api.views import body_of, object_of, partial
-from steersman.devcluster.errors import expired
+from steersman.devcluster.errors import APIError, expired
 from steersman.devcluster.objects import Object
 from steersman.devcluster.storage import Compacted, Event, Item
 
@@ -52,6 +52,8 @@ class Watch:
         self._include = include or "Metadata"
         self._matches = matches
         self._frames: list[bytes] = []
+        self._unconverted: list[Event] = []
+        """Events of a kind that a webhook converts, until it has."""
         self._waiter: asyncio.Future[None] | None = None
         self._later: asyncio.TimerHandle | None = None
         self._ended = False
@@ -68,12 +70,16 @@ class Watch:
         server, options = self._server, self._options
         seconds = options.timeout or server.random.uniform(_SHORTEST, _LONGEST)
         end = loop.call_later(seconds, self._end)
+        if self._resource.converts:
+            await self._prepare_all()
         stop = self._begin()
         if options.bookmarks and not self._ended:
             self._later = loop.call_later(_BOOKMARK_EVERY, self._bookmark_again, loop)
         server.watches.add(self)
         try:
             while True:
+                if self._unconverted:
+                    await self._convert()
                 if self._frames:
                     data = self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
                     self._frames.clear()
@@ -120,10 +126,35 @@ class Watch:
                     self._add("ADDED", item)
             if options.initial:
                 self._frames.append(self._bookmark({"k8s.io/initial-events-end": "true"}))
-        stops = [storage.watch(resource.stored_at, self._take)]
-        return lambda: [stop() for stop in stops] and None
+        return storage.watch(resource.stored_at, self._take)
+
+    async def _prepare_all(self) -> None:
+        """Have everything converted that may be told first; what comes meanwhile, too."""
+        storage, revision = self._server.storage, -1
+        while revision != storage.revision:
+            revision = storage.revision
+            await self._server.reads.prepare(self._resource, self._namespace)
+
+    async def _convert(self) -> None:
+        events, self._unconverted = self._unconverted, []
+        items = [item for event in events for item in (event.before, event.item) if item is not None]
+        try:
+            await self._server.conversions.prepare(self._resource, items)
+        except APIError as problem:
+            self._frames.append(self._frame("ERROR", problem.status))
+            self._ended = True
+            return
+        for event in events:
+            self._tell(event)
 
     def _take(self, event: Event) -> None:
+        if self._resource.converts:
+            self._unconverted.append(event)
+            self._wake()
+        else:
+            self._tell(event)
+
+    def _tell(self, event: Event) -> None:
         item = event.item
         self._revision = item.revision
         if self._ended or (self._namespace and item.namespace != self._namespace):
@@ -190,6 +221,7 @@ class Watch:
             obj["rows"] = [{"cells": [], "object": partial({"metadata": metadata})}]
             obj["columnDefinitions"] = None
         elif self._form.shape:
+            del metadata["creationTimestamp"]
             obj = partial(obj)
         return self._frame("BOOKMARK", obj)
 
