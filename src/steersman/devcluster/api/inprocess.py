@@ -28,7 +28,7 @@ class _Headers(dict[str, str]):
 
 
 class InProcessTransport:
-    """A `client.transport.Transport` that calls an API server; everything is asked as `user`, whatever the headers say."""
+    """A `client.transport.Transport` that calls an API server; all is asked as `user`, whatever the headers say."""
 
     def __init__(self, server: APIServer, user: User | None = None) -> None:
         self._server = server

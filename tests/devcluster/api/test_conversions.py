@@ -1,0 +1,156 @@
+"""Custom resources of two versions that a webhook converts: every verb shows them in the version that is asked for."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from steersman.devcluster.api.messages import Params, Request, Response
+from steersman.devcluster.api.server import APIServer
+from steersman.devcluster.strategy import User
+
+ADMIN = User("admin", groups=("system:masters",))
+FIELDS = {"v1": "size", "v2": "replicas"}
+PATH = "/apis/example.com/{}/namespaces/default/foos"
+
+
+class Headers(dict[str, str]):
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(name.lower(), default)
+
+
+def schema(field: str) -> dict[str, Any]:
+    spec = {"type": "object", "properties": {field: {"type": "integer"}}}
+    return {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+
+
+DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "foos.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "foos", "kind": "Foo"},
+        "versions": [
+            {"name": name, "served": True, "storage": name == "v1", "schema": schema(field)}
+            for name, field in FIELDS.items()
+        ],
+        "conversion": {
+            "strategy": "Webhook",
+            "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/"}},
+        },
+    },
+}
+
+
+class Webhook:
+    """Renames the field; counts how often it was asked, and refuses on request."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.broken = False
+
+    async def call(self, _config: Any, body: dict[str, Any], _timeout: float) -> Any:
+        self.asked += 1
+        if self.broken:
+            raise OSError("no answer")
+        wanted = body["request"]["desiredAPIVersion"]
+        converted: list[Any] = []
+        for obj in json.loads(json.dumps(body["request"]["objects"])):
+            before, after = FIELDS[obj["apiVersion"][-2:]], FIELDS[wanted[-2:]]
+            obj["apiVersion"] = wanted
+            if before in obj.get("spec", {}):
+                obj["spec"][after] = obj["spec"].pop(before)
+            converted.append(obj)
+        response = {"uid": body["request"]["uid"], "result": {"status": "Success"}, "convertedObjects": converted}
+        return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response}
+
+
+class Server:
+    def __init__(self) -> None:
+        self.api = APIServer()
+        self.webhook = Webhook()
+        self.api.admission.caller.call = self.webhook.call  # type: ignore[method-assign]
+
+    async def ask(self, method: str, path: str, body: Any = None, **query: str) -> Response:
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        headers = Headers({"content-type": kind, "user-agent": "test/1"})
+        data = json.dumps(body).encode() if body is not None else b""
+        return await self.api.handle(Request(method, path, Params(query.items()), headers, data, ADMIN))
+
+    async def spec(self, version: str) -> dict[str, Any]:
+        answer = await self.ask("GET", f"{PATH.format(version)}/a")
+        return json.loads(answer.body)["spec"]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    made = Server()
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert (await made.ask("POST", path, DEFINITION)).status == 201
+    foo = {"apiVersion": "example.com/v2", "kind": "Foo", "metadata": {"name": "a"}, "spec": {"replicas": 3}}
+    assert (await made.ask("POST", PATH.format("v2"), foo)).status == 201
+    yield made
+    await made.api.close()
+
+
+async def test_objects_are_stored_in_the_storage_version(server: Server):
+    item = server.api.storage.get(("example.com", "foos"), "default", "a")
+    assert item is not None
+    assert item.object()["apiVersion"] == "example.com/v1"
+    assert item.object()["spec"] == {"size": 3}
+
+
+async def test_reads_show_the_version_of_their_path(server: Server):
+    assert await server.spec("v1") == {"size": 3}
+    assert await server.spec("v2") == {"replicas": 3}
+    listed = await server.ask("GET", PATH.format("v2"))
+    assert [obj["spec"] for obj in json.loads(listed.body)["items"]] == [{"replicas": 3}]
+
+
+async def test_a_version_of_an_object_is_converted_once(server: Server):
+    for _ in range(3):
+        await server.spec("v2")
+    asked = server.webhook.asked
+    await server.ask("GET", PATH.format("v2"))
+    assert server.webhook.asked == asked
+
+
+async def test_writes_go_through_any_version(server: Server):
+    await server.ask("PATCH", f"{PATH.format('v2')}/a", {"spec": {"replicas": 5}})
+    assert await server.spec("v1") == {"size": 5}
+    await server.ask("PATCH", f"{PATH.format('v1')}/a", {"spec": {"size": 7}})
+    assert await server.spec("v2") == {"replicas": 7}
+
+
+async def test_watches_tell_the_version_of_their_path(server: Server):
+    answer = await server.ask("GET", PATH.format("v2"), watch="1", timeoutSeconds="30")
+    assert answer.stream is not None
+    events: list[tuple[str, Any]] = []
+    begun = asyncio.Event()
+
+    async def read() -> None:
+        assert answer.stream is not None
+        async for chunk in answer.stream:
+            events.extend((e["type"], e["object"]["spec"]) for e in map(json.loads, chunk.splitlines()))
+            begun.set()
+            if events[-1][0] == "DELETED":
+                return
+
+    reading = asyncio.ensure_future(read())
+    await asyncio.wait_for(begun.wait(), 5)
+    await server.ask("PATCH", f"{PATH.format('v1')}/a", {"spec": {"size": 9}})
+    await server.ask("DELETE", f"{PATH.format('v1')}/a")
+    await asyncio.wait_for(reading, 5)
+    assert events == [("ADDED", {"replicas": 3}), ("MODIFIED", {"replicas": 9}), ("DELETED", {"replicas": 9})]
+
+
+async def test_a_webhook_that_fails_fails_the_request(server: Server):
+    server.webhook.broken = True
+    answer = await server.ask("GET", f"{PATH.format('v2')}/a")
+    assert answer.status == 500
+    assert "conversion webhook for example.com/v1, Kind=Foo failed: no answer" in json.loads(answer.body)["message"]
+    assert (await server.ask("GET", f"{PATH.format('v1')}/a")).status == 200
