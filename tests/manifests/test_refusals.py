@@ -173,6 +173,10 @@ def test_nine_selectable_fields_are_one_too_many() -> None:
     assert "9 fields are Selectable" in refusal(kind_of(spec | None))
 
 
+def test_what_is_no_kind_is_said_so() -> None:
+    assert "is not a kind" in refusal(Item)  # type: ignore[arg-type]
+
+
 def test_metadata_is_not_redefined() -> None:
     class Own(Resource, group="meta.example.com", version="v1"):
         metadata: Annotated[ObjectMeta, CEL("true")] = ObjectMeta()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from steersman.manifests.errors import ManifestError
 from steersman.models import Resource, View
 from steersman.models.resource import versions_of
 from steersman.operator.operator import Operator
@@ -20,10 +21,14 @@ def classes_of(source: Operator | Iterable[type[Resource]]) -> list[type[Resourc
     """The classes to make CRDs of: those given, or an operator's own.
 
     Other versions of a kind belong to it when they come from the same top-level package as the class that the operator
-    names.
+    names. Raises `ManifestError` for what is no kind.
     """
     if not isinstance(source, Operator):
-        return list(dict.fromkeys(source))
+        found_classes = list(dict.fromkeys(source))
+        wrong = [cls for cls in found_classes if getattr(cls, "__resource__", None) is None]
+        if wrong:
+            raise ManifestError(f"{cls!r} is not a kind: pass Resource classes with a version=" for cls in wrong)
+        return found_classes
     found: dict[type[Resource], None] = {}
     for view in _views(source):
         cls: Any = view.type

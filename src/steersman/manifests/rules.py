@@ -130,7 +130,7 @@ def add_immutables(node: Node) -> None:
             node.rules.append({"rule": rule, "message": f"{name} is immutable"})
 
 
-def check_cost(node: Node, problems: Problems, *, unbounded: bool = False) -> None:  # noqa: C901 - one walk
+def check_cost(node: Node, problems: Problems, *, unbounded: bool = False) -> None:
     """Refuse what the API server surely finds too expensive: comparing texts of any length in lists of any length."""
     k = node.keywords
     endless = node.type == "string" and not ({"maxLength", "enum", "format"} & k.keys())
