@@ -219,6 +219,12 @@ class TestStarting:
         assert refused.returncode == 2
         assert "--node-kind process" in refused.stderr
 
+    def test_an_images_file_that_makes_no_sense_is_told_at_once(self, shell):
+        (shell.home / "images.yaml").write_text("just text\n")
+        refused = shell.run("cluster", "start", "--images", "images.yaml", "--node-kind", "process")
+        assert refused.returncode == 1
+        assert "images.yaml: it has to be a map with images: at the top" in refused.stderr
+
     def test_data_that_are_no_database_are_left_alone(self, shell):
         (shell.home / "junk").mkdir()
         (shell.home / "junk" / "cluster.db").write_bytes(b"not a database, but long enough to be looked at" * 50)

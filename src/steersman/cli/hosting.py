@@ -103,21 +103,21 @@ async def _host(wanted: Hosted, mine: Claim, show: Callable[[Record], None]) -> 
 async def started(options: Options) -> DevCluster:
     """A cluster in which Pods can be made. Raises `HostError`; closes what it opened when it fails."""
     from steersman.devcluster.cluster import DevCluster
-    from steersman.devcluster.nodes.process.images import ImageError
+    from steersman.devcluster.nodes.process.images import HOST_IMAGE, ImageError, Images
     from steersman.devcluster.storage import DataError
 
     try:
+        Images(options.images).find(
+            HOST_IMAGE
+        )  # nodes read the file with the first Pod, and this is when to hear of it
         cluster = DevCluster(options)
-    except DataError as problem:
+    except (DataError, ImageError) as problem:
         raise HostError(str(problem)) from None
     except OSError as problem:
         raise HostError(f"{problem.filename or 'a file'} cannot be written: {problem.strerror}") from None
     try:
         await cluster.open()
         await ready(cluster)
-    except ImageError as problem:
-        await cluster.close()
-        raise HostError(str(problem)) from None
     except OSError as problem:
         await cluster.close()
         raise HostError(_about(problem, options)) from None
