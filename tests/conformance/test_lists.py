@@ -31,9 +31,11 @@ SELECTORS = [
     "app=x", "app==x", "app!=x", "app", "!app", "app in (x,y)", "app notin (x)", "app in (x),n", "app in (x), n!=1",
     "n>2", "n<2", "n>x", "n>-1", "empty=", "empty in ()", "empty in (,)", "empty in (,a)", "empty", "!empty,!app",
     "example.com/tier=z", "example.com/=z", "app = x", " app  in ( x , y ) ", "", ",", "app,", ",app", "app=x,",
-    "app=x,,n", "=x", "==", "!", "!app=x", "!!app", "app in", "app in x", "app in (x", "app in (x y)", "app in )", "app ~ x",
+    "app=x,,n", "=x", "==", "!", "!app=x", "!!app", "app in", "app in x", "app in (x", "app in (x y)", "app in )",
+    "app ~ x",
     "app x", "app=x y", "app=x=y", "(", ")", "app=a/b", "app=" + "a" * 64, "a" * 64 + "=x", "-a=x", "a b", "app notin",
-    "app gt 3", "in", "notin", "in in (in)", "app in (notin,in)", "app>", "app<1,n>0", "n>99999999999999999999", "app=\u00e4",
+    "app gt 3", "in", "notin", "in in (in)", "app in (notin,in)", "app>", "app<1,n>0", "n>99999999999999999999",
+    "app=\u00e4",
     "app===x", "app=!x", "app in (x,y,)", "app in (,,x)", "app in (x,,y)", "app in (=)",
 ]  # fmt: skip
 
@@ -45,9 +47,12 @@ async def test_label_selectors_mean_the_same(both: Both, group: int):
 
 
 FIELDS = [
-    "metadata.name=a", "metadata.name==a", "metadata.name!=a", "metadata.name=a,metadata.name=b", "metadata.namespace={ns}",
-    "metadata.namespace=other", "metadata.name", "data=x", "=x", "metadata.name=", "metadata.name=a,", ",", "metadata.name>a",
-    "metadata.name in (a)", "metadata.labels.app=x", r"metadata.name=a\,b", r"metadata.name=a\x", "metadata.name=a=b", "!metadata.name",
+    "metadata.name=a", "metadata.name==a", "metadata.name!=a", "metadata.name=a,metadata.name=b",
+    "metadata.namespace={ns}",
+    "metadata.namespace=other", "metadata.name", "data=x", "=x", "metadata.name=", "metadata.name=a,", ",",
+    "metadata.name>a",
+    "metadata.name in (a)", "metadata.labels.app=x", r"metadata.name=a\,b", r"metadata.name=a\x",
+    "metadata.name=a=b", "!metadata.name",
 ]  # fmt: skip
 
 
@@ -72,7 +77,8 @@ PAGES = [
     "limit=2", "limit=0", "limit=-1", "limit=x", "limit=5", "limit=6", "limit=1.5", "limit=99999999999999999999",
     "limit=2&labelSelector=app%3Dx", "limit=1&labelSelector=app%3Dx", "limit=2&fieldSelector=metadata.name%21%3Da",
     "continue=nonsense", "continue=%7B%7D", "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ", "limit=2&resourceVersion=0",
-    "limit=2&resourceVersion=0&resourceVersionMatch=NotOlderThan", "limit=&continue=", "timeoutSeconds=x", "timeoutSeconds=1",
+    "limit=2&resourceVersion=0&resourceVersionMatch=NotOlderThan", "limit=&continue=", "timeoutSeconds=x",
+    "timeoutSeconds=1",
 ]  # fmt: skip
 
 
@@ -170,7 +176,8 @@ async def test_lists_of_all_namespaces(both: Both):
         "/apis/events.k8s.io/v1/namespaces/{ns}/events", "/apis/policy/v1/namespaces/{ns}/poddisruptionbudgets",
         "/apis/autoscaling/v2/namespaces/{ns}/horizontalpodautoscalers", "/apis/storage.k8s.io/v1/csidrivers",
         "/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices", "/apis/node.k8s.io/v1/runtimeclasses",
-        "/apis/networking.k8s.io/v1/namespaces/{ns}/networkpolicies", "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+        "/apis/networking.k8s.io/v1/namespaces/{ns}/networkpolicies",
+        "/apis/certificates.k8s.io/v1/certificatesigningrequests",
     ],
 )  # fmt: skip
 async def test_empty_lists_are_lists(both: Both, path: str):

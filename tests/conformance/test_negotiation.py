@@ -20,11 +20,14 @@ IGNORED = ("columnDefinitions.*.description", "metadata.managedFields", "items.*
 ACCEPTS = [
     "", "*/*", "application/*", "application/json", "application/json;q=0.5", "application/json; charset=utf-8",
     "APPLICATION/JSON", "text/html", "text/html,*/*", "text/html, application/json", "application/yaml", "text/yaml",
-    "application/x-yaml", "application/json;as=Table", "application/json;as=Table;v=v1", "application/json;as=Nope;v=v1;g=meta.k8s.io",
+    "application/x-yaml", "application/json;as=Table", "application/json;as=Table;v=v1",
+    "application/json;as=Nope;v=v1;g=meta.k8s.io",
     "application/json;as=Table;v=v1beta1;g=meta.k8s.io", "application/json;as=Table;v=v2;g=meta.k8s.io",
     "application/json;as=Table;v=v1;g=example.com", TABLE, PARTIAL, PARTIALS, f"{TABLE},application/json",
-    f"{PARTIAL},application/json", "application/json;as=Table;v=v2;g=meta.k8s.io,application/json", "application/json;stream=watch",
-    "application/cbor", "application/cbor,application/json", "nonsense", "application/json;;", ";", ",", "application/json,",
+    f"{PARTIAL},application/json", "application/json;as=Table;v=v2;g=meta.k8s.io,application/json",
+    "application/json;stream=watch",
+    "application/cbor", "application/cbor,application/json", "nonsense", "application/json;;", ";", ",",
+    "application/json,",
     "application/yaml;q=0.1,application/json;q=0.9", "application/json;q=0.1,application/yaml;q=0.9", "image/png;q=1",
 ]  # fmt: skip
 
@@ -61,8 +64,10 @@ async def test_answers_of_writes_have_forms(both: Both, method: str, accept: str
 
 
 CONTENT_TYPES = [
-    "application/json", "application/json; charset=utf-8", "APPLICATION/JSON", "application/yaml", "text/plain", "application/xml",
-    "application/merge-patch+json", "application/vnd.kubernetes.protobuf", "application/cbor", "text/yaml", "*/*", "nonsense",
+    "application/json", "application/json; charset=utf-8", "APPLICATION/JSON", "application/yaml", "text/plain",
+    "application/xml",
+    "application/merge-patch+json", "application/vnd.kubernetes.protobuf", "application/cbor", "text/yaml", "*/*",
+    "nonsense",
 ]  # fmt: skip
 
 

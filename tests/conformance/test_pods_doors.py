@@ -66,7 +66,8 @@ SEQUENCES: dict[str, list[Step]] = {
     "resize": [
         ("POST", PODS, PLACED),
         ("GET", f"{POD}/resize"),
-        ("STRATEGIC", f"{POD}/resize", {"spec": {"containers": [{"name": "a", "resources": {"limits": {"cpu": "x"}}}]}}),
+        ("STRATEGIC", f"{POD}/resize", {"spec": {"containers": [{"name": "a",
+            "resources": {"limits": {"cpu": "x"}}}]}}),
         ("STRATEGIC", f"{POD}/resize", {"spec": {"containers": [{"name": "a", "image": "other"}]}}),
         ("STRATEGIC", f"{POD}/resize", {"metadata": {"labels": {"a": "b"}}}),
         ("GET", POD),
