@@ -89,9 +89,8 @@ class User:
     async def apply(self, *paths: Path) -> None:
         manifests, problems = read(paths)
         failed = [str(problem) for problem in problems]
-        async for outcome in load(self.client, manifests):
-            if outcome.action == "failed":
-                failed.append(f"{outcome.reference}: {outcome.error}")
+        outcomes = [outcome async for outcome in load(self.client, manifests)]
+        failed += [f"{o.reference}: {o.error}" for o in outcomes if o.action == "failed"]
         if failed:
             raise RuntimeError("; ".join(failed))
 
