@@ -37,8 +37,8 @@ from steersman.testing.controlplane_cluster import Cluster
 
 HERE = Path(__file__).resolve().parent
 NAME = "helloapp-sample"
-DEADLINE = 30.0
-"""Seconds that each step may take."""
+DEADLINE = 60.0
+"""Seconds that each step may take: a real garbage collector looks for new kinds every half minute."""
 SETTLED = 0.4
 """Seconds that a person is given to see what a step has led to."""
 
