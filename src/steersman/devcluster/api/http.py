@@ -1,11 +1,12 @@
 """The door for everybody: HTTPS on loopback by aiohttp's low-level server, one connection at a time a request.
 
-Bodies are bounded, slow clients are cut off, and whatever is no HTTP ends its connection. It translates and nothing else.
+Bodies are bounded, slow clients are cut off, and whatever is no HTTP ends its connection. It translates, nothing else.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 import ssl
 from contextlib import suppress
@@ -28,6 +29,8 @@ _LARGEST_HEAD: Final = 1024 * 1024
 """Bytes that one line of a request's head may have: Go's limit. Long selectors are longer than aiohttp's."""
 _SLOWEST: Final = 30.0
 """Seconds that a request's body may take."""
+_AHEAD: Final = 1024 * 1024
+"""Bytes that an upgraded connection may be ahead of who reads it."""
 _QUIET: Final = logging.Logger("steersman.devcluster.http", logging.CRITICAL)
 """What clients do wrong is told to them and not to the log; errors of the core never come here."""
 
@@ -70,6 +73,7 @@ class Front:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
+            _check_upgrade(request)
             asked = await self._translate(request)
         except APIError as problem:
             answer = _plain(failure(problem))
@@ -81,7 +85,9 @@ class Front:
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._streams.add(task)
         try:
-            return await (self._upgrade if response.serve is not None else self._stream)(request, response)
+            if response.serve is None:
+                return await self._stream(request, response)
+            return await (self._tunnel if response.tunnel else self._upgrade)(request, response)
         finally:
             self._streams.discard(task)
 
@@ -148,16 +154,91 @@ class Front:
 
     async def _upgrade(self, request: web.BaseRequest, response: Response) -> web.StreamResponse:
         assert response.serve is not None
-        socket = web.WebSocketResponse(protocols=response.protocols, autoping=True, max_msg_size=0, timeout=2.0)
+        socket = web.WebSocketResponse(protocols=response.protocols, autoping=True, max_msg_size=0, timeout=0.5)
         await socket.prepare(request)
-        with suppress(ConnectionError):
+        with suppress(ConnectionError, ClientConnectionError):
             await response.serve(_Socket(socket))
         if not socket.closed:
             await socket.close()
         return socket
 
+    async def _tunnel(self, request: web.BaseRequest, response: Response) -> web.StreamResponse:
+        """Bytes both ways from here on: what SPDY needs of an upgraded connection."""
+        assert response.serve is not None
+        assert request.transport is not None
+        incoming = _Incoming(request.transport)
+        request.protocol.set_parser(cast(Any, incoming))
+        request.protocol.keep_alive(False)
+        headers = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": response.tunnel}
+        answer = web.StreamResponse(status=101, headers=headers)
+        answer.force_close()
+        with suppress(ConnectionError, ClientConnectionError):
+            await answer.prepare(request)
+            await response.serve(_Pipe(answer, incoming, response.tunnel))
+        return answer
+
 
 _NO_PARAMS: Final = Params()
+
+
+def _check_upgrade(request: web.BaseRequest) -> None:
+    """Refuse a handshake that cannot succeed before anything is started for it (RFC 6455, 4.2.1)."""
+    headers = request.headers
+    if headers.get("Upgrade", "").lower() != "websocket":
+        return
+    try:
+        whole = len(base64.b64decode(headers.get("Sec-WebSocket-Key", ""), validate=True)) == 16
+    except ValueError:
+        whole = False
+    if not whole or headers.get("Sec-WebSocket-Version") != "13" or request.method != "GET":
+        raise bad_request("unable to upgrade: the web socket's handshake is incomplete")
+
+
+class _Incoming:
+    """The bytes of an upgraded connection, as aiohttp's protocol hands them to a parser."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
+        self._size = 0
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        self._chunks.put_nowait(bytes(data))
+        self._size += len(data)
+        if self._size > _AHEAD:
+            self._transport.pause_reading()
+        return False, b""
+
+    def feed_eof(self) -> None:
+        self._chunks.put_nowait(b"")
+
+    async def get(self) -> bytes | None:
+        data = await self._chunks.get()
+        if self._size > _AHEAD >= self._size - len(data) and not self._transport.is_closing():
+            self._transport.resume_reading()
+        self._size -= len(data)
+        return data or None
+
+
+class _Pipe:
+    """An upgraded connection as the core knows it."""
+
+    def __init__(self, answer: web.StreamResponse, incoming: _Incoming, protocol: str) -> None:
+        self._answer = answer
+        self._incoming = incoming
+        self.protocol = protocol
+
+    async def send(self, data: bytes) -> None:
+        try:
+            await self._answer.write(data)
+        except (ClientConnectionError, RuntimeError) as problem:
+            raise ConnectionError(str(problem)) from None
+
+    async def receive(self) -> bytes | None:
+        return await self._incoming.get()
+
+    async def close(self) -> None:
+        self._incoming.feed_eof()
 
 
 class _Socket:
@@ -168,7 +249,10 @@ class _Socket:
         self.protocol = socket.ws_protocol or ""
 
     async def send(self, data: bytes) -> None:
-        await self._socket.send_bytes(data)
+        try:
+            await self._socket.send_bytes(data)
+        except (ClientConnectionError, RuntimeError) as problem:
+            raise ConnectionError(str(problem)) from None
 
     async def receive(self) -> bytes | None:
         while True:

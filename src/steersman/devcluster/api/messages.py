@@ -85,7 +85,7 @@ class Request:
 
 
 class Socket(Protocol):
-    """An open web socket."""
+    """An open socket of messages, or of bytes that may be cut anywhere. Raises `OSError` once the peer is gone."""
 
     protocol: str
 
@@ -95,9 +95,12 @@ class Socket(Protocol):
 
 
 class Response:
-    """One answer: a whole body, or a stream of chunks, or a web socket that `serve` runs."""
+    """One answer: a whole body, or a stream of chunks, or a socket that `serve` runs.
 
-    __slots__ = ("body", "content_type", "headers", "protocols", "serve", "status", "stream")
+    The socket is a web socket of one of `protocols`, or SPDY/3.1 where `tunnel` names what runs over that.
+    """
+
+    __slots__ = ("body", "content_type", "headers", "protocols", "serve", "status", "stream", "tunnel")
 
     def __init__(
         self,
@@ -109,6 +112,7 @@ class Response:
         stream: AsyncIterator[bytes] | None = None,
         serve: Callable[[Socket], Awaitable[Any]] | None = None,
         protocols: tuple[str, ...] = (),
+        tunnel: str = "",
     ) -> None:
         self.status = status
         self.body = body
@@ -117,6 +121,7 @@ class Response:
         self.stream = stream
         self.serve = serve
         self.protocols = protocols
+        self.tunnel = tunnel
 
 
 def failure(error: APIError, warnings: tuple[tuple[str, str], ...] = ()) -> Response:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from steersman.devcluster.errors import (
     APIError,
@@ -21,12 +21,12 @@ from steersman.devcluster.errors import (
     not_found,
 )
 from steersman.devcluster.kubelet import LogOptions
-from steersman.devcluster.objects import Object
+from steersman.devcluster.objects import Object, dig
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.call import Call
 
-__all__ = ["ExecOptions", "container_of", "exec_options", "log_options", "pod_of", "ports_of"]
+__all__ = ["ExecOptions", "container_of", "exec_options", "items_of", "log_options", "pod_of", "ports_of"]
 
 _LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
 _PIECES: Final = ("2006", "-", "01", "-", "02", "T", "15", ":", "04", ":", "05")
@@ -44,6 +44,11 @@ class ExecOptions:
     command: tuple[str, ...] = ()
 
 
+def items_of(obj: Object, *names: str) -> list[Object]:
+    """The list at the end of nested maps; empty where there is none."""
+    return cast("list[Object]", dig(obj, *names, default=[]))
+
+
 def pod_of(call: Call, name: str = "") -> Object:
     """The Pod of the path. Raises 404."""
     name = name or call.name
@@ -55,17 +60,18 @@ def pod_of(call: Call, name: str = "") -> Object:
 
 def container_of(call: Call, pod: Object) -> str:
     """The container that is meant: the only one where none is named. Raises 400."""
-    named, spec = call.options.get("container", ""), pod["spec"]
+    named = call.options.get("container", "")
     parts = ("initContainers", "containers", "ephemeralContainers")
-    known = [container["name"] for part in parts for container in spec.get(part) or []]
+    known = [str(container["name"]) for part in parts for container in items_of(pod, "spec", part)]
     if named:
         if named not in known:
             raise bad_request(f"container {named} is not valid for pod {call.name}")
         return named
-    if len(spec["containers"]) != 1:
+    main = items_of(pod, "spec", "containers")
+    if len(main) != 1:
         choice = " ".join(known)
         raise bad_request(f"a container name must be specified for pod {call.name}, choose one of: [{choice}]")
-    return spec["containers"][0]["name"]
+    return str(main[0]["name"])
 
 
 def exec_options(call: Call) -> ExecOptions:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httptools
 
 from steersman.devcluster.api.messages import Response
-from steersman.devcluster.api.podoptions import pod_of
+from steersman.devcluster.api.podoptions import items_of, pod_of
 from steersman.devcluster.api.streams import kubelet_of
 from steersman.devcluster.errors import APIError, bad_request, not_found
 from steersman.devcluster.kubelet import Connection
@@ -42,7 +42,7 @@ async def to_pod(call: Call) -> Response:
     scheme, name, port = _parts(call.name, "pod")
     pod = pod_of(call, name)
     if not port:
-        ports = [each for container in pod["spec"]["containers"] for each in container.get("ports") or []]
+        ports = [port for container in items_of(pod, "spec", "containers") for port in items_of(container, "ports")]
         port = str(ports[0]["containerPort"]) if ports else "80"
     if not dig(pod, "status", "podIP"):
         raise bad_request("address not allowed")
@@ -58,19 +58,19 @@ async def to_service(call: Call) -> Response:
         service = call.reader.get("", "services", call.namespace, name)
         if service is None:
             raise not_found("", "services", name)
-        declared = [p for p in dig(service, "spec", "ports", default=[]) if p.get("port") == int(port)]
+        declared = [p for p in items_of(service, "spec", "ports") if p.get("port") == int(port)]
         if not declared:
             raise _unavailable(f'no service port {int(port)} found for service "{name}"')
         port = declared[0].get("name") or ""
     endpoints = call.reader.get("", "endpoints", call.namespace, name)
     if endpoints is None:
         raise not_found("", "services", name)
-    subsets: list[Object] = endpoints.get("subsets") or []
+    subsets = items_of(endpoints, "subsets")
     if not subsets:
         raise _unavailable(f'no endpoints available for service "{name}"')
     for subset in subsets:
-        number = next((p["port"] for p in subset.get("ports") or [] if (p.get("name") or "") == port), 0)
-        for address in subset.get("addresses") or [] if number else []:
+        number = next((int(p["port"]) for p in items_of(subset, "ports") if (p.get("name") or "") == port), 0)
+        for address in items_of(subset, "addresses") if number else []:
             target = dig(address, "targetRef", default={})
             pod = call.reader.get("", "pods", call.namespace, str(target.get("name") or ""))
             if pod is not None and target.get("kind") == "Pod":

@@ -6,8 +6,9 @@ client's protocol decides: `channels` for web sockets, `tunnels` for SPDY.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Final
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import TYPE_CHECKING, Final, cast
 
 from steersman.devcluster.api import channels, tunnels
 from steersman.devcluster.api.messages import Response, Socket
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["attach", "execute", "kubelet_of", "log", "portforward"]
 
 _SPDY: Final = "spdy/3.1"
+_REFUSED_WITHIN: Final = 0.05
+"""Seconds that a kubelet has for refusing a log with a Status."""
 
 
 def kubelet_of(call: Call, node: str) -> Kubelet:
@@ -57,17 +60,24 @@ async def log(call: Call) -> Response:
     if not node:
         return Response(204, b"", "")
     chunks = kubelet_of(call, node).logs(call.namespace, call.name, container, options)
-    # The kubelet refuses at the first chunk: that must become a Status, not a broken stream. With `follow` there may
-    # be none for a long time, so what was there already is asked for alone.
-    first = await anext(chunks, b"") if not options.follow else b""
+    # The kubelet refuses at the first chunk: that must become a Status, not a broken stream. While it has nothing to
+    # say, as of a log that is followed and still empty, the answer begins without it.
+    first = asyncio.ensure_future(anext(chunks, b""))
+    await asyncio.wait((first,), timeout=_REFUSED_WITHIN)
+    if first.done() and (problem := first.exception()) is not None:
+        raise problem
+    return Response(200, content_type="text/plain", stream=_log(first, chunks))
 
-    async def stream() -> AsyncIterator[bytes]:
-        if first:
-            yield first
+
+async def _log(first: asyncio.Future[bytes], chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    try:
+        yield await first
         async for chunk in chunks:
             yield chunk
-
-    return Response(200, content_type="text/plain", stream=stream())
+    finally:
+        first.cancel()
+        if isinstance(chunks, AsyncGenerator):
+            await cast("AsyncGenerator[bytes]", chunks).aclose()
 
 
 async def execute(call: Call) -> Response:
@@ -127,13 +137,9 @@ def _need_streams(options: ExecOptions) -> None:
 
 def _conversation(session: ExecSession, options: ExecOptions, *, spdy: bool) -> Response:
     if spdy:
-        return Response(
-            101, serve=lambda socket: tunnels.talk(socket, session, options), tunnel=tunnels.EXEC_PROTOCOL
-        )
+        return Response(101, serve=lambda socket: tunnels.talk(socket, session, options), tunnel=tunnels.EXEC_PROTOCOL)
     heard = [channel for channel, wanted in ((STDOUT, options.stdout), (STDERR, options.stderr)) if wanted]
-    return Response(
-        101, serve=lambda socket: channels.talk(socket, session, heard), protocols=channels.EXEC_PROTOCOLS
-    )
+    return Response(101, serve=lambda socket: channels.talk(socket, session, heard), protocols=channels.EXEC_PROTOCOLS)
 
 
 def _upgrades_to_spdy(call: Call) -> bool:
