@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from steersman.client.config import load_config
-from steersman.testing.controlplane import ControlPlane, available, find_binaries
+from steersman.testing.controlplane import ControlPlane, available
 
 NODES = {"cpu": "8", "memory": "16Gi", "pods": "2000"}
 
@@ -24,13 +23,6 @@ class Embedded:
     def __init__(self, kubeconfig: Path) -> None:
         self.kubeconfig = kubeconfig
         self.config = load_config(kubeconfig)
-
-    def kubectl(self, *arguments: str) -> str:
-        binary = find_binaries().kubectl()
-        if binary is None:
-            pytest.skip("there is no kubectl")
-        command = [str(binary), f"--kubeconfig={self.kubeconfig}", *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout
 
 
 @contextmanager

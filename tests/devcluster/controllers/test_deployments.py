@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from steersman.k8s import Deployment, Pod, ReplicaSet
-from steersman.models import get_condition
+from steersman.k8s import Deployment, Node, Pod, ReplicaSet
+from steersman.models import MergePatch, get_condition
 
 LABELS = {"app": "web"}
 
@@ -167,9 +167,8 @@ async def test_a_pod_that_fits_nowhere_says_why_and_is_bound_when_it_fits(lab):
     condition = get_condition(waiting.status.conditions, "PodScheduled")
     assert (condition.status, condition.reason) == ("False", "Unschedulable")
     assert condition.message.startswith("0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.")
-    lab.plane.kubectl("label", "node", "node-2", f"disk-{lab.namespace}=fast")
-    lab.plane.kubectl("label", "node", "node-2", "disk=fast")
+    await lab.client.patch(Node, "node-2", MergePatch({"metadata": {"labels": {"disk": "fast"}}}))
     try:
         await lab.until(Pod, "picky", lambda p: p.spec.node_name == "node-2")
     finally:
-        lab.plane.kubectl("label", "node", "node-2", "disk-", f"disk-{lab.namespace}-")
+        await lab.client.patch(Node, "node-2", MergePatch({"metadata": {"labels": {"disk": None}}}))
