@@ -328,6 +328,18 @@ async def test_attached_readers_see_output_from_then_on(node: Any, api: Api) -> 
     await session.close()
 
 
+async def test_the_first_who_attaches_ends_the_input_that_is_fed_once(node: Any, api: Api) -> None:
+    command = ["sh", "-c", "cat; echo done"]
+    await api.pod("once", node.name, {"name": "c", "image": HOST, "command": command, "stdin": True, "stdinOnce": True})
+    await pod_until(api, "once", ready)
+    session = await node.kubelets[node.name].attach(api.namespace, "once", "", stdin=True, tty=False)
+    await session.write(b"hi\n")
+    await session.close_stdin()
+    assert b"".join([data async for _, data in session]) == b"hi\ndone\n"
+    assert await session.wait() == 0
+    await session.close()
+
+
 def test_this_machine_is_asked_what_works() -> None:
     assert detect() in ("bubblewrap", "namespaces", "plain")
     assert os.environ.get("STEERSMAN_NODE") is None

@@ -98,7 +98,8 @@ class ProcessKubelet:
         run = self._run(namespace, pod, container)
         output: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue()
         run.process.listeners.add(output)
-        return Session(run.process, owned=False, output=output)
+        feeds = stdin and bool(run.container.get("stdinOnce"))
+        return Session(run.process, owned=False, output=output, feeds=feeds)
 
     async def connect(self, namespace: str, pod: str, port: int) -> Connection:
         """Connect to the Pod's address, or to localhost, where some programs listen only; raises 500 for neither."""

@@ -233,11 +233,22 @@ async def _whole(
 
 
 class Session:
-    """`ExecSession` over a process: one of its own (`exec`) or one that is joined (`attach`)."""
+    """`ExecSession` over a process: one of its own (`exec`) or one that is joined (`attach`).
 
-    def __init__(self, process: Process, *, owned: bool, output: asyncio.Queue[tuple[int, bytes] | None]) -> None:
+    `feeds` says that the process's standard input ends with this session (a container's `stdinOnce`).
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        *,
+        owned: bool,
+        output: asyncio.Queue[tuple[int, bytes] | None],
+        feeds: bool = False,
+    ) -> None:
         self._process = process
         self._owned = owned
+        self._feeds = owned or feeds
         self._output = output
 
     async def __aiter__(self) -> AsyncIterator[tuple[int, bytes]]:
@@ -248,7 +259,7 @@ class Session:
         await self._process.write(data)
 
     async def close_stdin(self) -> None:
-        if self._owned:
+        if self._feeds:
             await self._process.close_stdin()
 
     async def resize(self, columns: int, rows: int) -> None:
@@ -259,6 +270,10 @@ class Session:
 
     async def close(self) -> None:
         self._process.listeners.discard(self._output)
-        if self._owned and not self._process.ended:
+        if self._process.ended:
+            return
+        if self._owned:
             self._process.kill()
             await self._process.wait()
+        elif self._feeds:
+            await self._process.close_stdin()
