@@ -161,8 +161,9 @@ def _watch_problems(version: str, match: str, token: str, initial: bool | None) 
             found.append(field_forbidden(path, text))
         if match != "NotOlderThan":
             found.append(not_supported(path, match, ("NotOlderThan",)))
-        if token:
-            found.append(field_forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+    if token and (match or (initial is None and version in ("", "0"))):
+        # A watch from the present is one of initial events, and therefore of a match, without saying so.
+        found.append(field_forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from steersman.devcluster.api.messages import encode
 from steersman.devcluster.api.negotiate import PROTOBUF, Form
@@ -28,6 +28,8 @@ __all__ = ["Watch"]
 _SLOW: Final = 10_000
 """Events that may wait for a watcher; one that falls further behind is let go."""
 _BOOKMARK_EVERY: Final = 60.0
+_BOOKMARK_BEFORE: Final = 2.0
+"""Seconds before its end when a watch gets a last bookmark, for whoever goes on from there."""
 _SHORTEST, _LONGEST = 1800.0, 3600.0
 
 
@@ -74,7 +76,7 @@ class Watch:
             await self._prepare_all()
         stop = self._begin()
         if options.bookmarks and not self._ended:
-            self._later = loop.call_later(_BOOKMARK_EVERY, self._bookmark_again, loop)
+            self._schedule(loop, loop.time() + seconds)
         server.watches.add(self)
         try:
             while True:
@@ -124,7 +126,7 @@ class Watch:
             for item in storage.items(resource.stored_at, self._namespace):
                 if self._matches is None or self._matches(item):
                     self._add("ADDED", item)
-            if options.initial:
+            if options.initial and options.bookmarks:
                 self._frames.append(self._bookmark({"k8s.io/initial-events-end": "true"}))
         return storage.watch(resource.stored_at, self._take)
 
@@ -194,42 +196,40 @@ class Watch:
         self._frames.append(frame)
 
     def _frame(self, type: str, obj: Object, item: Item | None = None) -> bytes:
-        if item is not None and self._form.shape == "Table":
-            table = table_of(
-                self._resource, [obj], metadata_for(obj), self._server.now(), self._include, columns=self._first_row
-            )
-            self._first_row = False
-            obj = table
-        elif item is not None and self._form.shape:
-            obj = partial(obj)
+        if item is not None and self._form.shape:
+            obj = self._shaped(obj)
         if self.protobuf:
             from steersman.devcluster.protobuf import frame
 
             return frame(type, obj)
         return encode({"type": type, "object": obj}) + b"\n"
 
+    def _shaped(self, obj: Object) -> Object:
+        if self._form.shape != "Table":
+            return partial(obj)
+        columns, self._first_row = self._first_row, False
+        return table_of(self._resource, [obj], metadata_for(obj), self._server.now(), self._include, columns=columns)
+
     def _bookmark(self, annotations: dict[str, str] | None = None) -> bytes:
         resource = self._resource
-        metadata: Object = {"resourceVersion": str(self._revision), "creationTimestamp": None}
+        metadata: Object = {"resourceVersion": str(self._revision)}
         if annotations:
             metadata["annotations"] = annotations
-        obj: Any = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
-        if self._form.shape == "Table":
-            obj = {
-                **table_of(resource, [], {"resourceVersion": str(self._revision)}, 0, "None", columns=self._first_row)
-            }
-            obj["rows"] = [{"cells": [], "object": partial({"metadata": metadata})}]
-            obj["columnDefinitions"] = None
-        elif self._form.shape:
-            del metadata["creationTimestamp"]
-            obj = partial(obj)
-        return self._frame("BOOKMARK", obj)
+        obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        return self._frame("BOOKMARK", self._shaped(obj) if self._form.shape else obj)
 
-    def _bookmark_again(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._revision = self._server.storage.revision
-        self._frames.append(self._bookmark())
-        self._wake()
-        self._later = loop.call_later(_BOOKMARK_EVERY, self._bookmark_again, loop)
+    def _schedule(self, loop: asyncio.AbstractEventLoop, end: float) -> None:
+        now = loop.time()
+        last = end - _BOOKMARK_BEFORE
+        at = last if now < last < now + _BOOKMARK_EVERY else now + _BOOKMARK_EVERY
+        self._later = loop.call_at(at, self._bookmark_again, loop, end)
+
+    def _bookmark_again(self, loop: asyncio.AbstractEventLoop, end: float) -> None:
+        if not self._unconverted:  # else there are events up to that revision that have not been told
+            self._revision = self._server.storage.revision
+            self._frames.append(self._bookmark())
+            self._wake()
+        self._schedule(loop, end)
 
     def _end(self) -> None:
         self._ended = True
