@@ -5,7 +5,7 @@ import base64
 import json
 import ssl
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -224,6 +224,42 @@ async def test_webhooks_are_asked_the_same(both: Both, registered: Registered, k
         ("POST", f"{MAPS}?dryRun=All", {"metadata": {"generateName": "c-"}}),
         ("DELETE", f"{MAPS}/c", None),
     ]
+    assert len(await asked_the_same(both, registered, steps)) == len(steps)
+
+
+PODS = "/api/v1/namespaces/{ns}/pods"
+SERVICES = "/api/v1/namespaces/{ns}/services"
+CONNECTIONS = [
+    ("GET", f"{PODS}/web/exec?command=ls&command=-l&stdout=1&container=a", None),
+    ("POST", f"{PODS}/web/exec?command=ls&stdin=1&tty=true&stderr=false", None),
+    ("GET", f"{PODS}/web/attach?stdout=true&stderr=true", None),
+    ("POST", f"{PODS}/web/portforward", None),
+    ("POST", f"{PODS}/web/portforward?ports=80&ports=81", None),
+    ("GET", f"{PODS}/web/proxy", None),
+    ("POST", f"{PODS}/web:80/proxy/a/b?c=d", None),
+    ("GET", f"{SERVICES}/web/proxy/x", None),
+]
+
+
+async def test_webhooks_are_asked_of_connections(both: Both, registered: Registered):
+    await both.each("POST", PODS, {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "a", "image": "i"}]}})
+    resources = ["pods/*", "services/*"]
+    rule = {"operations": ["CONNECT"], "apiGroups": [""], "apiVersions": ["v1"], "resources": resources}
+    await registered.register("validating", registered.hook("allow", rules=[rule]))
+    asked = await asked_the_same(both, registered, CONNECTIONS)
+    assert [request["kind"]["kind"] for request in asked[:2]] == ["PodExecOptions"] * 2
+    assert len(asked) == len(CONNECTIONS)
+
+
+async def test_webhooks_refuse_connections(both: Both, registered: Registered):
+    await both.each("POST", PODS, {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "a", "image": "i"}]}})
+    rule = {"operations": ["CONNECT"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/exec"]}
+    await registered.register("validating", registered.hook("deny-message", rules=[rule]))
+    await both.same("GET", f"{PODS}/web/exec?command=ls&stdout=1")
+
+
+async def asked_the_same(both: Both, registered: Registered, steps: Sequence[tuple[str, str, Any]]) -> list[Any]:
+    """Demand that webhooks see the same of these requests on both servers; returns what they saw."""
     seen: list[list[Any]] = []
     for server in both.servers:
         for method, path, body in steps:
@@ -231,12 +267,12 @@ async def test_webhooks_are_asked_the_same(both: Both, registered: Registered, k
         for request in registered.hooks.requests:
             # The administrators have different names and credentials.
             request["userInfo"] = request["userInfo"]["groups"]
-            if request["object"] and "generateName" in request["object"]["metadata"]:
+            if request["object"] and "generateName" in request["object"].get("metadata", ()):
                 request.pop("name", None)
         seen.append(list(registered.hooks.requests))
         registered.hooks.requests.clear()
     compare("what webhooks are asked", Answer(200, seen[0]), Answer(200, seen[1]))
-    assert len(seen[0]) == len(steps)
+    return seen[0]
 
 
 async def test_webhooks_are_called_in_order_and_again_when_they_wish(both: Both, registered: Registered):

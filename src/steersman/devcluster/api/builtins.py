@@ -15,6 +15,7 @@ from steersman.devcluster.api import pods, proxy, streams
 from steersman.devcluster.api.resources import Handler, ResourceType, Subresource
 from steersman.devcluster.kinds.registry import strategy_for
 from steersman.devcluster.objects import Object
+from steersman.devcluster.strategy import User
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.call import Call
@@ -127,7 +128,6 @@ class Builtins:
     def bootstrap(self, *, aggregated: bool) -> None:
         """Store what a new cluster has: namespaces, roles and bindings, priorities, the Service `kubernetes`."""
         from steersman.devcluster.auth import bootstrap_objects
-        from steersman.devcluster.strategy import User
 
         server = self._server
         now = server.context(User("system:apiserver")).now
@@ -135,8 +135,14 @@ class Builtins:
             place = (made.group, made.resource)
             if server.storage.get(place, made.namespace, made.name) is None:
                 server.storage.put(place, made.namespace, made.name, made.object)
-        if server.storage.get(("", "services"), "default", "kubernetes") is None:
-            server.storage.put(("", "services"), "default", "kubernetes", _kubernetes(now, server.new_uid()))
+        self.keep_kubernetes()
+
+    def keep_kubernetes(self) -> None:
+        """Make the Service `kubernetes` where it is missing: `kubectl delete all --all` is soon typed."""
+        server, services = self._server, ("", "services")
+        if server.storage.get(services, "default", "kubernetes") is None:
+            now = server.context(User("system:apiserver")).now
+            server.storage.put(services, "default", "kubernetes", _kubernetes(now, server.new_uid()))
 
 
 async def _not_there(call: Call) -> Object:
@@ -159,8 +165,8 @@ def _kubernetes(now: str, uid: str) -> Object:
         },
         "spec": {
             "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443}],
-            "clusterIP": "10.96.0.1",
-            "clusterIPs": ["10.96.0.1"],
+            "clusterIP": "10.0.0.1",
+            "clusterIPs": ["10.0.0.1"],
             "type": "ClusterIP",
             "sessionAffinity": "None",
             "ipFamilies": ["IPv4"],

@@ -6,6 +6,7 @@ in one process share nothing.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import time
@@ -223,8 +224,12 @@ class APIServer:
         self.admission.changed(group, plural, item.namespace, item.name)
         if group == "apiextensions.k8s.io":
             self.definitions.changed(event)
-        elif event.type == "DELETED" and "." in group:
-            self.definitions.gone(event)
+        elif event.type == "DELETED":
+            if "." in group:
+                self.definitions.gone(event)
+            elif plural == "services" and item.name == "kubernetes" and item.namespace == "default":
+                # Not now: whoever watches must hear of the end first.
+                asyncio.get_running_loop().call_soon(self.builtins.keep_kubernetes)
 
 
 def _record(entry: Entry, response: Response) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from steersman.devcluster import fields, schema
 from steersman.devcluster.admission import CREATE, Write
-from steersman.devcluster.api import bodies
+from steersman.devcluster.api import bodies, connects
 from steersman.devcluster.api import metadata as metas
 from steersman.devcluster.api.builtins import groups
 from steersman.devcluster.api.call import Call
@@ -39,12 +39,6 @@ _COLLECTION: Final = frozenset(("list", "watch", "create", "deletecollection"))
 _ITEM: Final = frozenset(("get", "update", "patch", "delete"))
 _TOKEN_SECONDS: Final = 3600
 _UNTRACKED: Final = frozenset(("selfsubjectreviews", "selfsubjectrulesreviews"))
-_CONNECTS: Final = {
-    "exec": "PodExecOptions",
-    "attach": "PodAttachOptions",
-    "portforward": "PodPortForwardOptions",
-    "proxy": "ProxyOptions",
-}
 
 
 class Verbs:
@@ -263,18 +257,19 @@ class Verbs:
             outcome = await self._update(request, info, resource, namespace, user, warnings)
             return self._answer(resource, outcome, form)
         options = WriteOptions()
-        if info.verb == "create" and info.subresource not in _CONNECTS:
+        if info.verb == "create" and info.subresource not in connects.CONNECTS:
             options = write_options(request.params, agent_of(request), "CreateOptions")
         context = server.context(user, subresource=info.subresource, dry_run=options.dry_run)
         call = self._call(request, info, resource, namespace, user, None, context, warnings)
         if door.handler is None:
             made = await serve_scale(call)
-        elif info.verb == "create" and info.subresource not in _CONNECTS:
+        elif info.verb == "create" and info.subresource not in connects.CONNECTS:
             kind = self._kind_of_body(resource, info.subresource, door)
             media = bodies.media_type(request.headers.get("Content-Type"))
             call.body = bodies.decode_body(request.body, media, kind, options.validation, warnings)()
             made = await self._handle(call, kind, door.handler, options)
         else:
+            await connects.admit(call)
             made = await door.handler(call)
         if isinstance(made, Response):
             return made

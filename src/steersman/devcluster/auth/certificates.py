@@ -31,9 +31,9 @@ SERVING_HOSTS = (
     "kubernetes.default.svc.cluster.local",
     "127.0.0.1",
     "::1",
-    "10.96.0.1",
+    "10.0.0.1",
 )
-"""The names and addresses that an API server is asked by; `10.96.0.1` is the Service `kubernetes`."""
+"""The names and addresses that an API server is asked by; `10.0.0.1` is the Service `kubernetes`."""
 
 _LIFETIME = timedelta(days=3650)
 
