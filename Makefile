@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 # Each operator is a project of its own, and so are its tests.
-TEST = set -e; $(BIN)/python -m pytest -q; \
+TEST = set -e; $(BIN)/python -m pytest -q -n 2 --dist loadfile; \
 	for project in operators/*/; do (cd "$$project" && "$(CURDIR)/$(BIN)/python" -m pytest -q); done
 
 .DEFAULT_GOAL := help

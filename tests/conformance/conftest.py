@@ -13,7 +13,6 @@ from steersman.testing.controlplane import Cluster, ControlPlane, available
 
 from .harness import Both, Server
 
-
 KNOWN_GAPS = {
     "test_a_definition_is_answered_alike[status with oneOf]": "a definition's whole schema is quoted differently",
     "test_random_deployments[9]": "a warning about ports that two containers share is missing after some applies",
