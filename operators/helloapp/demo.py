@@ -13,7 +13,7 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,9 +54,13 @@ class World:
 
     @classmethod
     async def look(cls, client: Client) -> World:
-        kinds = (HelloApp, Deployment, ReplicaSet, Pod)
-        pages = await asyncio.gather(*(client.list(kind, namespace="default") for kind in kinds))
-        return cls(*(tuple(page.items) for page in pages))
+        apps, deployments, sets, pods = await asyncio.gather(
+            client.list(HelloApp, namespace="default"),
+            client.list(Deployment, namespace="default"),
+            client.list(ReplicaSet, namespace="default"),
+            client.list(Pod, namespace="default"),
+        )
+        return cls(apps.items, deployments.items, sets.items, pods.items)
 
     @property
     def deployment_uid(self) -> str:
@@ -208,7 +212,7 @@ def start(real: bool) -> tuple[Cluster, str]:
 
 
 @contextmanager
-def operator(kubeconfig: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def operator(kubeconfig: Path, log: Path) -> Generator[subprocess.Popen[bytes]]:
     """`steersman run helloapp:operator` for the time of a block."""
     command = [sys.executable, "-m", "steersman", "run", "helloapp:operator", "--kubeconfig", str(kubeconfig)]
     command += ["--metrics-bind-address=0", "--health-probe-bind-address=0", "--no-leader-elect"]

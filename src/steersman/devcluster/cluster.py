@@ -226,7 +226,7 @@ class DevCluster:
             transport=lambda _config: InProcessTransport(self.server, _CONTROLLERS),
             stop=self._stop,
             now=self._utc,
-            **({"rng": self._rng} if self._rng is not None else {}),
+            rng=self._rng,
             options={
                 "serviceaccount": {
                     "ca_bundle": self.authority.cert_pem.decode(),
