@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from steersman.devcluster import schema
-from steersman.devcluster.api import pods, proxy, streams
+from steersman.devcluster.api import evictions, pods, proxy, streams
 from steersman.devcluster.api.resources import Handler, ResourceType, Subresource
 from steersman.devcluster.kinds.registry import strategy_for
 from steersman.devcluster.objects import Object
@@ -28,7 +28,7 @@ _STORED_AS: Final = {("autoscaling", "horizontalpodautoscalers"): "v2"}
 _PLAIN_DOORS: Final = frozenset(("status", "ephemeralcontainers", "resize", "finalize", "approval"))
 _DOORS: Final[Mapping[tuple[str, str], Handler]] = {
     ("pods", "binding"): pods.bind,
-    ("pods", "eviction"): pods.evict,
+    ("pods", "eviction"): evictions.evict,
     ("pods", "log"): streams.log,
     ("pods", "exec"): streams.execute,
     ("pods", "attach"): streams.attach,

@@ -114,6 +114,17 @@ class Deleter:
             return self._delete(resource, item, obj, options, context)
         raise conflict(resource.group, resource.plural, name, MODIFIED)
 
+    def delete_now(
+        self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions, context: WriteContext
+    ) -> Deleted:
+        """Delete one object that admission has judged already. Raises `APIError`."""
+        item = self._server.storage.get(resource.stored_at, namespace, name)
+        if item is None:
+            raise not_found(resource.group, resource.plural, name)
+        obj = object_of(resource, item)
+        _check_preconditions(resource, name, obj, options)
+        return self._delete(resource, item, obj, options, context)
+
     def _delete(
         self, resource: ResourceType, item: Item, obj: Object, options: DeleteOptions, context: WriteContext
     ) -> Deleted:

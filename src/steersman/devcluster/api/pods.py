@@ -1,32 +1,25 @@
-"""Doors of Pods that change more than themselves: binding to a node, and eviction under PodDisruptionBudgets."""
+"""The door by which a Pod gets its node: bindings."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from steersman.devcluster.api.messages import Response, json_response
-from steersman.devcluster.api.options import delete_options, write_options
-from steersman.devcluster.api.views import object_of
+from steersman.devcluster.api.options import write_options
 from steersman.devcluster.errors import (
     APIError,
     FieldError,
     bad_request,
     conflict,
-    field_invalid,
-    internal,
-    invalid,
-    not_found,
     not_supported,
     required,
-    too_many_requests,
 )
-from steersman.devcluster.objects import Object, dig, labels_of, meta, name_of
-from steersman.models.selectors import from_requirements
+from steersman.devcluster.objects import Object, dig, meta, name_of
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.call import Call
 
-__all__ = ["bind", "evict"]
+__all__ = ["bind"]
 
 _SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
@@ -99,100 +92,3 @@ def _assign(pod: Object, node: str, binding: Object, now: str) -> None:
     scheduled["status"] = "True"
     for gone in ("reason", "message"):
         scheduled.pop(gone, None)
-
-
-async def evict(call: Call) -> Response:
-    """POST of an Eviction: a delete that PodDisruptionBudgets may refuse for now. Raises `APIError`."""
-    body = call.body or {}
-    server = call.server
-    resource = call.resource
-    if name_of(body) != call.name:
-        raise bad_request("name in URL does not match name in Eviction object")
-    sent = cast(Object, body.get("deleteOptions") or {})
-    sent = {key: value for key, value in sent.items() if key not in ("kind", "apiVersion")}
-    options = delete_options(call.request.params, sent or None)
-    item = server.storage.get(resource.stored_at, call.namespace, call.name)
-    if item is None:
-        raise not_found("", "pods", call.name)
-    pod = object_of(resource, item)
-    context = server.context(call.user, subresource="eviction", dry_run=options.dry_run or call.dry_run)
-    if not _ignores_budgets(pod):
-        await _take_from_budget(call, pod, context.now)
-    await server.deleter.delete(resource, call.namespace, call.name, options, call.user, context)
-    return json_response({**_SUCCESS, "code": 201}, 201)
-
-
-def _ignores_budgets(pod: Object) -> bool:
-    """Pods that do not run, or end already, disrupt nothing."""
-    if meta(pod).get("deletionTimestamp"):
-        return True
-    return dig(pod, "status", "phase", default="Pending") in ("Pending", "Succeeded", "Failed")
-
-
-def _healthy(pod: Object) -> bool:
-    conditions: list[Any] = dig(pod, "status", "conditions", default=[])
-    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
-
-
-class _Rule:
-    def __init__(self, raw: Object) -> None:
-        self.key, self.operator, self.values = raw["key"], raw["operator"], tuple(raw.get("values") or ())
-
-
-def _selects(budget: Object, pod: Object) -> bool:
-    selector = dig(budget, "spec", "selector")
-    if selector is None:
-        return False
-    labels = labels_of(pod)
-    wanted: dict[str, str] = selector.get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
-        return False
-    raw_rules: list[Object] = selector.get("matchExpressions") or []
-    rules = [_Rule(raw) for raw in raw_rules]
-    return not rules or from_requirements(rules).matches(labels)
-
-
-async def _take_from_budget(call: Call, pod: Object, now: str) -> None:
-    server = call.server
-    budgets = [b for b in server.reader.list("policy", "poddisruptionbudgets", call.namespace) if _selects(b, pod)]
-    if len(budgets) > 1:
-        raise internal(
-            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-        )
-    if not budgets:
-        return
-    budget = budgets[0]
-    status = cast(Object, budget.setdefault("status", {}))
-    if not _healthy(pod):
-        policy = dig(budget, "spec", "unhealthyPodEvictionPolicy", default="IfHealthyBudget")
-        enough = (
-            status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) and status.get("desiredHealthy", 0) > 0
-        )
-        if policy == "AlwaysAllow" or enough:
-            return
-    name = name_of(budget)
-    if status.get("observedGeneration", 0) < (meta(budget).get("generation") or 0):
-        raise _refused(f"The disruption budget {name} is still being processed by the server.", name, 10)
-    allowed = status.get("disruptionsAllowed", 0)
-    if allowed < 0:
-        problem = field_invalid("status.disruptionsAllowed", allowed, "pdb disruptions allowed is negative")
-        raise invalid("policy", "PodDisruptionBudget", name, [problem])
-    if allowed == 0:
-        text = (
-            f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy pods and has "
-            f"{status.get('currentHealthy', 0)} currently"
-        )
-        raise _refused(text, name, 0)
-    if call.dry_run:
-        return
-    status["disruptionsAllowed"] = allowed - 1
-    status.setdefault("disruptedPods", {})[name_of(pod)] = now
-    server.storage.put(("policy", "poddisruptionbudgets"), call.namespace, name, budget)
-
-
-def _refused(why: str, name: str, seconds: int) -> APIError:
-    error = too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", seconds)
-    details = error.details if error.details is not None else {}
-    details["causes"] = [{"reason": "DisruptionBudget", "message": why}]
-    error.details = details
-    return error
