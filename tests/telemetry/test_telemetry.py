@@ -95,3 +95,16 @@ def test_declaring_a_metric_again_returns_the_first():
     assert metrics.counter("steersman_test_total", "Things.", ["kind"]) is first
     with pytest.raises(ValueError, match="already declared as a counter"):
         metrics.gauge("steersman_test_total", "Things.")
+
+
+def test_tracebacks_on_a_console_show_no_local_variables():
+    """Objects and credentials stand in local variables, and must not reach a log."""
+    out = io.StringIO()
+    log.configure(level="info", format="console", stream=out)
+    password = "hunter2-in-a-local"
+    try:
+        raise ValueError(f"{len(password)} characters")
+    except ValueError:
+        log.get_logger("test").exception("it failed")
+    assert "ValueError: 18 characters" in out.getvalue()
+    assert password not in out.getvalue()

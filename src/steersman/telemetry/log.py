@@ -76,7 +76,8 @@ def configure(*, level: str = "info", format: str = "auto", stream: TextIO | Non
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     final: list[Any] = (
-        [structlog.dev.ConsoleRenderer(colors=out.isatty())]
+        # Plain tracebacks: pretty ones show the values of local variables, and with them Secrets and tokens.
+        [structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback)]
         if console
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
