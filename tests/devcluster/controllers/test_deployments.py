@@ -154,7 +154,7 @@ async def test_a_replica_set_adopts_what_matches_and_releases_what_does_not(lab)
     assert adopted.metadata.uid == stray.metadata.uid
     assert adopted.metadata.owner_references[0].uid == rs.metadata.uid
     await lab.until(ReplicaSet, "rs", lambda rs: rs.status.replicas == 2)
-    assert len(await lab.list(Pod)) == 2
+    await lab.eventually(lambda: _names(lab, 2), "no more Pods than asked for")
     await lab.patch(Pod, "stray", {"metadata": {"labels": {"app": "other"}}})
     await lab.until(Pod, "stray", lambda p: not p.metadata.owner_references)
     await lab.eventually(lambda: _names(lab, 3), "another Pod in its place")

@@ -25,6 +25,9 @@ MODES = [
     "plain",
 ]
 
+# The system's own where there is one: a sandbox has a /tmp of its own, and a checkout may lie in the machine's.
+PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+
 
 @pytest.fixture(params=MODES)
 async def node(api: Api, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[nodes.Nodes]:
@@ -33,8 +36,7 @@ async def node(api: Api, tmp_path: Path, request: pytest.FixtureRequest) -> Asyn
     server.mkdir()
     (server / "index.html").write_text("hello from the image\n")
     images.write_text(
-        f"images:\n  web:\n    command: [{sys.executable}, -m, http.server]\n"
-        "    workingDir: ./site\n    args: ['8080']\n"
+        f"images:\n  web:\n    command: [{PYTHON}, -m, http.server]\n    workingDir: ./site\n    args: ['8080']\n"
     )
     name = f"{api.namespace}-node"
     handles = await nodes.start(
