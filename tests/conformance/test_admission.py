@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from steersman.devcluster.auth import Authority
+from steersman.pki import Authority
 
 from .harness import Answer, Both, compare
 
@@ -73,7 +73,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
 @pytest.fixture
 async def hooks() -> AsyncIterator[Hooks]:
     made = Hooks()
-    pair = made.authority.serving(hosts=["localhost", "127.0.0.1"])
+    pair = made.authority.serving("webhook", ["localhost", "127.0.0.1"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.NamedTemporaryFile() as file:
         file.write(pair.cert_pem + pair.key_pem)

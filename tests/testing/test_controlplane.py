@@ -21,7 +21,8 @@ from steersman.testing.controlplane_audit import AuditPolicy, mend_audit_log, re
 from steersman.testing.controlplane_binaries import BinariesNotFoundError, available, find_binaries
 from steersman.testing.controlplane_http import client_context
 from steersman.testing.controlplane_kubeconfig import cluster_at, token_user, write_kubeconfig
-from steersman.testing.controlplane_pki import Authority
+from steersman.testing.controlplane_pki import authority as new_authority
+from steersman.testing.controlplane_pki import write_pair
 from steersman.testing.controlplane_process import Component, ComponentError, free_ports, wait_until
 
 SLEEPER = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"]
@@ -179,8 +180,8 @@ def test_a_build_that_fails_leaves_no_half_binary_and_is_taken_up_again(tmp_path
 
 
 def test_private_keys_and_kubeconfigs_are_readable_by_their_owner_only(tmp_path: Path) -> None:
-    pair = Authority.create("ca").client("jane")
-    _, key = pair.write(tmp_path, "jane")
+    pair = new_authority("ca").client("jane")
+    _, key = write_pair(pair, tmp_path, "jane")
     config = write_kubeconfig(
         tmp_path / "config", cluster=cluster_at("https://x", b""), user=token_user("s3cret"), name="jane"
     )
@@ -190,15 +191,15 @@ def test_private_keys_and_kubeconfigs_are_readable_by_their_owner_only(tmp_path:
 
 
 def test_private_keys_do_not_show_in_reprs() -> None:
-    authority = Authority.create("ca")
+    authority = new_authority("ca")
 
     assert "PRIVATE" not in repr(authority)
     assert "PRIVATE" not in repr(authority.client("jane"))
 
 
 def test_serving_certificates_verify_strictly(tmp_path: Path) -> None:
-    authority = Authority.create("ca")
-    cert, key = authority.serving("server", hosts=("127.0.0.1", "localhost")).write(tmp_path, "server")
+    authority = new_authority("ca")
+    cert, key = write_pair(authority.serving("server", ("127.0.0.1", "localhost")), tmp_path, "server")
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(cert, key)
     client = client_context(authority.pair.cert_pem)
@@ -217,7 +218,7 @@ def test_serving_certificates_verify_strictly(tmp_path: Path) -> None:
 
 
 def test_a_negative_lifetime_makes_an_expired_certificate() -> None:
-    pair = Authority.create("ca").client("jane", groups=("dev",), valid_for=timedelta(seconds=-1))
+    pair = new_authority("ca").client("jane", groups=("dev",), valid_for=timedelta(seconds=-1))
 
     cert = x509.load_pem_x509_certificate(pair.cert_pem)
     assert cert.not_valid_before_utc < cert.not_valid_after_utc < datetime.now(UTC)

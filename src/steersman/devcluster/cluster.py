@@ -26,11 +26,12 @@ from steersman.client import Client
 from steersman.client.config import Config
 from steersman.devcluster.api.inprocess import InProcessTransport
 from steersman.devcluster.api.server import APIServer
-from steersman.devcluster.auth import Authority, KeyPair, SigningKey, kubeconfig, write_kubeconfig
+from steersman.devcluster.auth import SERVING_HOSTS, SigningKey, kubeconfig, write_kubeconfig
 from steersman.devcluster.auth.audit import Log
 from steersman.devcluster.auth.auditpolicy import Policy
 from steersman.devcluster.storage import Database, Storage
 from steersman.devcluster.strategy import User
+from steersman.pki import Authority, KeyPair
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.http import Front
@@ -281,7 +282,7 @@ def _identity(database: Database | None) -> tuple[Authority, SigningKey]:
 def _serving(authority: Authority, directory: Path) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.cert_pem.decode())
     context.verify_mode = ssl.CERT_OPTIONAL
-    pair = authority.serving()
+    pair = authority.serving("kube-apiserver", SERVING_HOSTS)
     # The ssl module reads keys from files only.
     path = directory / "serving.pem"
     path.touch(0o600)

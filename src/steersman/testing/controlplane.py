@@ -31,7 +31,7 @@ from steersman.testing.controlplane_files import temporary_directory, write_file
 from steersman.testing.controlplane_http import ApiSession, CallError, client_context
 from steersman.testing.controlplane_kubeconfig import certificate_user, cluster_at
 from steersman.testing.controlplane_nodes import SimulatedNodes
-from steersman.testing.controlplane_pki import Authority
+from steersman.testing.controlplane_pki import authority
 from steersman.testing.controlplane_process import Component, ComponentError, free_ports, wait_until
 
 __all__ = [
@@ -86,7 +86,7 @@ class ControlPlane(Cluster):
         self._keep_directory = False
         self._alive: IO[bytes] | None = None
         self._closed = False
-        self._authority = Authority.create("steersman-test")
+        self._authority = authority("steersman-test")
 
     @classmethod
     def start(
@@ -165,7 +165,7 @@ class ControlPlane(Cluster):
     @property
     def ca_pem(self) -> bytes:
         """The authority that signs the API server's certificate and all client certificates."""
-        return self._authority.pair.cert_pem
+        return self._authority.cert_pem
 
     @property
     def audit_log(self) -> Path:
@@ -303,9 +303,7 @@ class ControlPlane(Cluster):
         return cluster_at(self.server, self.ca_pem)
 
     def _user(self, name: str, groups: tuple[str, ...], valid_for: timedelta | None) -> dict[str, Any]:
-        if valid_for is None:
-            return certificate_user(self._authority.client(name, groups=groups))
-        return certificate_user(self._authority.client(name, groups=groups, valid_for=valid_for))
+        return certificate_user(self._authority.client(name, groups, valid_for=valid_for))
 
 
 def _wanted(asked: bool | None, binaries: Binaries, name: str) -> bool:

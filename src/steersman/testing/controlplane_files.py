@@ -13,10 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from steersman.pki import Authority, write_private
 from steersman.testing.controlplane_audit import AuditPolicy
 from steersman.testing.controlplane_commands import Layout
 from steersman.testing.controlplane_kubeconfig import certificate_user, cluster_at, write_kubeconfig
-from steersman.testing.controlplane_pki import Authority, signing_keys, write_private
+from steersman.testing.controlplane_pki import authority as new_authority
+from steersman.testing.controlplane_pki import signing_keys, write_pair
 
 _PREFIX = "steersman-controlplane-"
 
@@ -33,20 +35,20 @@ def write_files(at: Layout, authority: Authority, audit: AuditPolicy) -> None:
     pki = at.pki("")
     for directory in (pki, at.log("").parent):
         directory.mkdir(parents=True, exist_ok=True)
-    authority.pair.write(pki, "ca")
+    write_pair(authority.pair, pki, "ca")
     hosts = ("127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default.svc", "10.0.0.1")
-    authority.serving("kube-apiserver", hosts=hosts).write(pki, "apiserver")
+    write_pair(authority.serving("kube-apiserver", hosts, client=True), pki, "apiserver")
     # An authority of its own: whoever holds a client certificate of the cluster must not get into its store.
-    etcd_authority = Authority.create("steersman-test-etcd")
-    etcd_authority.pair.write(pki, "etcd-ca")
-    etcd_authority.serving("etcd", hosts=("127.0.0.1",)).write(pki, "etcd")
+    etcd_authority = new_authority("steersman-test-etcd")
+    write_pair(etcd_authority.pair, pki, "etcd-ca")
+    write_pair(etcd_authority.serving("etcd", ("127.0.0.1",), client=True), pki, "etcd")
     private, public = signing_keys()
     write_private(at.pki("service-account.key"), private)
     write_private(at.pki("service-account.pub"), public)
-    cluster = cluster_at(at.server, authority.pair.cert_pem)
+    cluster = cluster_at(at.server, authority.cert_pem)
     for name, user, groups in _IDENTITIES:
         pair = authority.client(user, groups=groups)
-        pair.write(pki, name)
+        write_pair(pair, pki, name)
         write_kubeconfig(at.kubeconfig(name), cluster=cluster, user=certificate_user(pair), name=name)
     write_private(at.audit_policy, audit.text().encode())
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from pathlib import Path
 from typing import Any
 
-from steersman.testing.controlplane_pki import KeyPair, write_private
+from steersman.pki import KeyPair, b64, write_private
 
 
 def certificate_user(pair: KeyPair) -> dict[str, Any]:
     """A kubeconfig user who shows a client certificate."""
-    return {"client-certificate-data": _b64(pair.cert_pem), "client-key-data": _b64(pair.key_pem)}
+    return {"client-certificate-data": b64(pair.cert_pem), "client-key-data": b64(pair.key_pem)}
 
 
 def token_user(token: str) -> dict[str, Any]:
@@ -22,7 +21,7 @@ def token_user(token: str) -> dict[str, Any]:
 
 def cluster_at(server: str, ca_pem: bytes) -> dict[str, Any]:
     """A kubeconfig cluster that is verified against the given authority."""
-    return {"server": server, "certificate-authority-data": _b64(ca_pem)}
+    return {"server": server, "certificate-authority-data": b64(ca_pem)}
 
 
 def write_kubeconfig(
@@ -39,7 +38,3 @@ def write_kubeconfig(
     }
     # JSON is YAML; every client reads it.
     return write_private(path, json.dumps(document, indent=2).encode())
-
-
-def _b64(data: bytes) -> str:
-    return base64.b64encode(data).decode()

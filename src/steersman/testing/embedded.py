@@ -17,7 +17,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from steersman.devcluster.auth import Authority, KeyPair
 from steersman.devcluster.auth.auditpolicy import Policy
 from steersman.devcluster.cluster import DevCluster, Options
 from steersman.testing.controlplane_audit import AuditPolicy
@@ -25,7 +24,6 @@ from steersman.testing.controlplane_binaries import BinariesNotFoundError, find_
 from steersman.testing.controlplane_cluster import Cluster
 from steersman.testing.controlplane_http import ApiSession, client_context
 from steersman.testing.controlplane_kubeconfig import certificate_user, cluster_at
-from steersman.testing.controlplane_pki import KeyPair as Pair
 from steersman.testing.faults import Faults
 
 __all__ = ["EmbeddedCluster"]
@@ -150,11 +148,7 @@ class EmbeddedCluster(Cluster):
         return cluster_at(self.server, self.ca_pem)
 
     def _user(self, name: str, groups: tuple[str, ...], valid_for: timedelta | None) -> dict[str, Any]:
-        authority: Authority = self.cluster.authority
-        pair: KeyPair = (
-            authority.client(name, groups) if valid_for is None else authority.client(name, groups, valid_for=valid_for)
-        )
-        return certificate_user(Pair(pair.cert_pem, pair.key_pem))
+        return certificate_user(self.cluster.authority.client(name, groups, valid_for=valid_for))
 
 
 def _kubectl() -> Path | None:

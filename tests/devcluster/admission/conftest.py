@@ -12,9 +12,8 @@ import pytest
 from aiohttp import web
 
 from steersman.devcluster.admission import Admission, Write
-from steersman.devcluster.auth import Authority
-from steersman.devcluster.auth.certificates import KeyPair
 from steersman.devcluster.strategy import User, WriteContext
+from steersman.pki import Authority, KeyPair
 
 Object = dict[str, Any]
 JANE = User("jane", groups=("system:authenticated",))
@@ -105,7 +104,7 @@ class HookServer:
         app.router.add_post("/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
-        context = server_context(self.authority.serving(hosts=hosts))
+        context = server_context(self.authority.serving("webhook", hosts))
         site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=context)
         await site.start()
         self.port = self._runner.addresses[0][1]

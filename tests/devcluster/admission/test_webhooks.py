@@ -6,8 +6,8 @@ import pytest
 from aiohttp import web
 
 from steersman.devcluster.admission import Admission, Equivalent
-from steersman.devcluster.auth import Authority
 from steersman.devcluster.errors import APIError
+from steersman.pki import Authority
 
 from .conftest import HookServer, Store, patch, register
 

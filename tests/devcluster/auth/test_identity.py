@@ -12,15 +12,16 @@ from multidict import CIMultiDict
 from steersman.devcluster.auth import (
     ANONYMOUS,
     MASTERS,
+    SERVING_HOSTS,
     Attributes,
     Auth,
-    Authority,
     BadTokenError,
     SigningKey,
     kubeconfig,
     write_kubeconfig,
 )
 from steersman.devcluster.errors import APIError
+from steersman.pki import Authority
 
 from .conftest import Clock, Store, rule, subject, user
 
@@ -51,7 +52,7 @@ def test_a_client_certificate_says_user_and_groups(auth: Auth):
 
 
 def test_the_serving_certificate_is_good_for_the_loopback_and_the_service():
-    certificate = x509.load_pem_x509_certificate(Authority.create().serving().cert_pem)
+    certificate = x509.load_pem_x509_certificate(Authority.create().serving("kube-apiserver", SERVING_HOSTS).cert_pem)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert {"localhost", "kubernetes.default.svc"} <= set(names.get_values_for_type(x509.DNSName))
     assert {"127.0.0.1", "::1"} <= {str(item) for item in names.get_values_for_type(x509.IPAddress)}

@@ -34,13 +34,13 @@ from steersman.devcluster.api.verbs import Verbs
 from steersman.devcluster.api.writes import Writer
 from steersman.devcluster.auth import Attributes, Auth
 from steersman.devcluster.auth.audit import Entry, Log
-from steersman.devcluster.auth.certificates import Authority
 from steersman.devcluster.auth.jwt import SigningKey
 from steersman.devcluster.errors import APIError, internal
 from steersman.devcluster.kubelet import KubeletDirectory
 from steersman.devcluster.objects import Object, dig, meta, name_of
 from steersman.devcluster.storage import Event, Storage
 from steersman.devcluster.strategy import User, WriteContext
+from steersman.pki import Authority
 from steersman.telemetry.log import get_logger
 
 __all__ = ["APIServer"]

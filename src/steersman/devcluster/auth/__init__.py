@@ -8,10 +8,10 @@ from steersman.devcluster.auth.attributes import Attributes, forbidden_error
 from steersman.devcluster.auth.authenticate import ANONYMOUS, Authenticator, Headers
 from steersman.devcluster.auth.bootstrap import BootstrapObject
 from steersman.devcluster.auth.bootstrap import objects as bootstrap_objects
-from steersman.devcluster.auth.certificates import SERVING_HOSTS, Authority, KeyPair
+from steersman.devcluster.auth.certificates import SERVING_HOSTS
 from steersman.devcluster.auth.escalation import check_escalation
 from steersman.devcluster.auth.jwt import BadTokenError, SigningKey
-from steersman.devcluster.auth.kubeconfig import kubeconfig, write_kubeconfig, write_private
+from steersman.devcluster.auth.kubeconfig import kubeconfig, write_kubeconfig
 from steersman.devcluster.auth.rbac import MASTERS, Authorizer
 from steersman.devcluster.auth.reviews import user_info
 from steersman.devcluster.auth.rules import aggregate
@@ -25,12 +25,10 @@ __all__ = [
     "Attributes",
     "Auth",
     "Authenticator",
-    "Authority",
     "Authorizer",
     "BadTokenError",
     "BootstrapObject",
     "Headers",
-    "KeyPair",
     "SigningKey",
     "TokenIssuer",
     "account_groups",
@@ -42,5 +40,4 @@ __all__ = [
     "kubeconfig",
     "user_info",
     "write_kubeconfig",
-    "write_private",
 ]

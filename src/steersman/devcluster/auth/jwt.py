@@ -32,7 +32,7 @@ class SigningKey:
 
     @cached_property
     def _key(self) -> ec.EllipticCurvePrivateKey:
-        from steersman.devcluster.auth import x509
+        from steersman.pki import x509
 
         return self._given or x509.new_key()
 
@@ -66,7 +66,7 @@ class SigningKey:
     @property
     def pem(self) -> bytes:
         """The private key, to be kept."""
-        from steersman.devcluster.auth import x509
+        from steersman.pki import x509
 
         return x509.private_pem(self._key)
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 
 from steersman.devcluster.auth.attributes import Attributes
 from steersman.devcluster.auth.authenticate import Authenticator, Headers
-from steersman.devcluster.auth.certificates import Authority
 from steersman.devcluster.auth.impersonate import Impersonation, is_impersonating
 from steersman.devcluster.auth.jwt import SigningKey
 from steersman.devcluster.auth.rbac import Authorizer
@@ -16,6 +15,7 @@ from steersman.devcluster.auth.tokenrequest import TokenRequests
 from steersman.devcluster.auth.tokens import ISSUER, TokenIssuer
 from steersman.devcluster.objects import Object
 from steersman.devcluster.strategy import Reader, User
+from steersman.pki import Authority
 
 __all__ = ["Auth"]
 

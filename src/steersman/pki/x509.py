@@ -1,11 +1,10 @@
 """Makes and reads X.509 certificates and their keys (P-256), with `cryptography`: the one heavy import of this room.
 
-`certificates` imports it when the first certificate is made or read; nothing else of this room may import it earlier.
+`authority` imports it when the first certificate is made or read; nothing else of this room may import it earlier.
 """
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -15,9 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from steersman.devcluster.strategy import User
-
-__all__ = ["authority", "certificate_user", "load", "new_key", "private_pem", "public_pem", "sign", "to_pem"]
+__all__ = ["authority", "load", "new_key", "private_pem", "public_pem", "sign", "subject", "to_pem"]
 
 # Certificates start in the past, so that clocks that differ a little do not matter.
 _BACKDATE = timedelta(minutes=5)
@@ -59,14 +56,18 @@ def sign(
     groups: tuple[str, ...],
     hosts: Iterable[str] | None,
     valid_for: timedelta,
+    *,
+    client: bool,
 ) -> tuple[bytes, bytes]:
-    """A certificate and its new key, both PEM: for serving on `hosts`, or for a client where they are `None`."""
+    """A certificate and its new key, both PEM: for serving on `hosts` (unless `None`), and for a `client`."""
     names = None if hosts is None else x509.SubjectAlternativeName([_general_name(host) for host in hosts])
     key = new_key()
     now = datetime.now(UTC)
     subject = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     subject.append(x509.NameAttribute(NameOID.COMMON_NAME, common_name))
-    usage = ExtendedKeyUsageOID.CLIENT_AUTH if names is None else ExtendedKeyUsageOID.SERVER_AUTH
+    usages = [ExtendedKeyUsageOID.CLIENT_AUTH] if client else []
+    if names is not None:
+        usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
     builder = (
         x509.CertificateBuilder()
         .subject_name(x509.Name(subject))
@@ -77,7 +78,7 @@ def sign(
         .not_valid_after(now + valid_for)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
     )
     if names is not None:
@@ -85,22 +86,15 @@ def sign(
     return to_pem(builder.sign(issuer_key, hashes.SHA256())), private_pem(key)
 
 
-def certificate_user(der: bytes) -> User | None:
-    """Who a client certificate says its owner is; `None` where it has no common name.
+def subject(der: bytes) -> tuple[str, tuple[str, ...]]:
+    """The common name of a certificate's subject ("" where it has none) and its organisations.
 
-    The certificate must have been verified before: TLS does that. Raises ValueError for what is no certificate.
+    Raises ValueError for what is no certificate.
     """
-    subject = x509.load_der_x509_certificate(der).subject
-    names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    if not names or not names[0].value:
-        return None
-    groups = [_text(item.value) for item in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
-    credential = f"X509SHA256={hashlib.sha256(der).hexdigest()}"
-    return User(
-        _text(names[0].value),
-        groups=(*groups, "system:authenticated"),
-        extra={"authentication.kubernetes.io/credential-id": (credential,)},
-    )
+    found = x509.load_der_x509_certificate(der).subject
+    names = found.get_attributes_for_oid(NameOID.COMMON_NAME)
+    groups = found.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    return _text(names[0].value) if names else "", tuple(_text(item.value) for item in groups)
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:

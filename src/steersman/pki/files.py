@@ -1,0 +1,24 @@
+"""Files that hold secrets: readable by their owner only, from their first moment, and replaced as a whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["write_private"]
+
+
+def write_private(path: Path, data: bytes) -> Path:
+    """Write `data` to a file that only its owner can read; makes the directory where it is missing (0700).
+
+    Raises OSError where the place cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
