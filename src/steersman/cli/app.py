@@ -16,6 +16,7 @@ from steersman.cli.cluster import app as cluster
 from steersman.cli.dev import dev as dev_command
 from steersman.cli.errors import explain
 from steersman.cli.manifests import manifests as manifests_command
+from steersman.cli.rbac import rbac as rbac_command
 from steersman.cli.run import run as run_command
 
 __all__ = ["app", "run"]
@@ -44,6 +45,7 @@ def root() -> None:
 app.command("run")(run_command)
 app.command("dev")(dev_command)
 app.command("manifests")(manifests_command)
+app.command("rbac")(rbac_command)
 
 
 @app.command()

@@ -1,0 +1,209 @@
+"""`steersman rbac`: what an operator may do, and how that compares with what it did, by the audit log."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from steersman.cli.loading import LoadError, load_operator
+
+if TYPE_CHECKING:
+    from steersman.manifests.audited import Comparison, Missing, Seen
+    from steersman.manifests.grants import Grant
+    from steersman.operator.operator import Operator
+
+__all__ = ["rbac"]
+
+
+def rbac(
+    target: Annotated[str, typer.Argument(metavar="MODULE:OPERATOR", help="The operator, as in helloapp:operator.")],
+    from_audit: Annotated[
+        list[str] | None,
+        typer.Option("--from-audit", metavar="LOG", help="An audit log, or - for stdin; may be repeated."),
+    ] = None,
+    user: Annotated[
+        list[str] | None,
+        typer.Option("--user", help="Whose requests count; the operator's ServiceAccount if left out."),
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Where the operator runs; NAME-system if left out.")
+    ] = None,
+    watch_namespace: Annotated[
+        list[str] | None,
+        typer.Option("--watch-namespace", help="Where the operator works, if not everywhere; may be repeated."),
+    ] = None,
+    secure_metrics: Annotated[
+        bool, typer.Option("--secure-metrics", help="Count the roles that securely served metrics need.")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail for permissions that were never used, too.")] = False,
+    output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
+) -> None:
+    """Show what an operator may do, or compare it with what it did.
+
+    Without an audit log, the permissions of the generated roles are listed.
+
+    With `--from-audit LOG`, the API server's audit log tells what the operator asked for: permissions that are
+    missing (exit code 1), and those that were never used. A log of a test run under the generated identity is good;
+    one of a week in production is better. `steersman cluster start` and the test kit write such logs.
+    """
+    operator = load_operator(target)
+    where = tuple(watch_namespace or ())
+    if not from_audit:
+        _list(grants(operator, namespace, where, secure_metrics), output)
+        return
+    seen = _seen(from_audit, operator, tuple(user or ()), namespace)
+    if not user:
+        namespace = _home(seen, namespace)
+    from steersman.manifests.audited import compare_use
+
+    found = compare_use(seen, grants(operator, namespace, where, secure_metrics))
+    if output == "json":
+        typer.echo(json.dumps(as_json(found), indent=2))
+    else:
+        _tell(found)
+    if found.missing or (strict and found.unused):
+        raise typer.Exit(1)
+
+
+def grants(operator: Operator, namespace: str | None, namespaces: tuple[str, ...], secure: bool) -> list[Grant]:
+    """What the generated roles allow the operator's ServiceAccount."""
+    from steersman.manifests import rbac as objects
+    from steersman.manifests.grants import grants_of
+
+    home = namespace or f"{operator.name}-system"
+    made = objects(operator, namespace=home, namespaces=namespaces, secure_metrics=secure)
+    return grants_of(made, (home, operator.name))
+
+
+def _seen(logs: list[str], operator: Operator, users: tuple[str, ...], namespace: str | None) -> list[Seen]:
+    from steersman.manifests.audited import AuditLogError, read_events, seen_in
+
+    home = re.escape(namespace) if namespace else "[^:]+"
+    account = re.compile(f"system:serviceaccount:{home}:{re.escape(operator.name)}")
+    others: set[str] = set()
+
+    def mine(name: str) -> bool:
+        chosen = name in users if users else account.fullmatch(name) is not None
+        if not chosen and name and not name.startswith("system:kube-"):
+            others.add(name)
+        return chosen
+
+    found: list[Seen] = []
+    for log in logs:
+        try:
+            for lines in _lines(log):
+                found += seen_in(read_events(lines, log), mine)
+        except AuditLogError as wrong:
+            raise LoadError(str(wrong)) from None
+        except UnicodeDecodeError:
+            raise LoadError(f"{log}: not text; an audit log has one JSON object a line") from None
+        except OSError as problem:
+            raise LoadError(f"{log}: {problem.strerror}") from None
+    if not found:
+        whom = (
+            " or ".join(users)
+            if users
+            else f"a ServiceAccount {operator.name!r}" + (f" in {namespace}" if namespace else "")
+        )
+        hint = f"; it has those of {', '.join(sorted(others)[:8])}: name one with --user" if others else ""
+        raise LoadError(f"{', '.join(logs)}: no request of {whom}{hint}")
+    return found
+
+
+def _lines(log: str) -> Iterator[Iterable[str]]:
+    with nullcontext(sys.stdin) if log == "-" else Path(log).open(encoding="utf-8") as lines:
+        yield lines
+
+
+def _home(seen: list[Seen], namespace: str | None) -> str:
+    """The namespace of the ServiceAccount that was found."""
+    found = sorted({one.user.split(":")[2] for one in seen})
+    if namespace is None and len(found) > 1:
+        raise LoadError(f"the log has operators of that name in {', '.join(found)}: choose one with --namespace")
+    return found[0]
+
+
+def _list(granted: list[Grant], output: str) -> None:
+    if output == "json":
+        typer.echo(json.dumps([_grant(grant) for grant in granted], indent=2))
+        return
+    for line in _lines_of(granted):
+        typer.echo(line)
+
+
+def _lines_of(grants: Iterable[Grant]) -> list[str]:
+    """One line for all verbs on the same thing: `get, list pods  (role)`."""
+    together: dict[tuple[str, Grant], list[str]] = {}
+    for grant in sorted(grants, key=lambda g: (g.role, g.group, g.resource, g.path, g.verb)):
+        together.setdefault((grant.role, replace(grant, verb="")), []).append(grant.verb)
+    return [f"{', '.join(verbs)}{grant}  ({role})" for (role, grant), verbs in together.items()]
+
+
+def as_json(found: Comparison) -> dict[str, Any]:
+    """The comparison as plain data, with the same keys whatever was found."""
+    return {
+        "users": list(found.users),
+        "requests": found.requests,
+        "missing": [_missing(m) for m in found.missing],
+        "unused": [_grant(g) for g in found.unused],
+        "unseen": [_grant(g) for g in found.unseen],
+    }
+
+
+def _missing(missing: Missing) -> dict[str, Any]:
+    request = missing.request
+    what: dict[str, Any] = {"verb": request.verb}
+    if request.path:
+        what["path"] = request.path
+    else:
+        what |= {"group": request.group, "resource": request.resource, "namespace": request.namespace}
+    return {**what, "names": list(missing.names), "requests": missing.requests, "refused": missing.refused}
+
+
+def _grant(grant: Grant) -> dict[str, Any]:
+    if grant.path:
+        return {"verb": grant.verb, "path": grant.path, "role": grant.role}
+    what: dict[str, Any] = {"verb": grant.verb, "group": grant.group, "resource": grant.resource}
+    return {**what, "namespace": grant.namespace, "names": list(grant.names), "role": grant.role}
+
+
+def _tell(found: Comparison) -> None:
+    if found.missing:
+        typer.echo(_counted(len(found.missing), "permission is", "permissions are") + " missing:")
+        for missing in found.missing:
+            refused = f", {missing.refused} refused" if missing.refused else ""
+            names = f"; for {', '.join(missing.names)}" if missing.names else ""
+            requests = _counted(missing.requests, "request", "requests")
+            typer.echo(f"  {missing.request}  ({requests}{refused}{names}){_advice(missing)}")
+    if found.unused:
+        typer.echo(_counted(len(found.unused), "permission was", "permissions were") + " never used:")
+        for line in _lines_of(found.unused):
+            typer.echo(f"  {line}")
+    if found.unseen:
+        typer.echo("not to be seen in an audit log, and so not judged:")
+        for line in _lines_of(found.unseen):
+            typer.echo(f"  {line}")
+    if not found.missing:
+        typer.echo("nothing is missing")
+    typer.echo(f"compared with {_counted(found.requests, 'request', 'requests')} of {', '.join(found.users)}")
+
+
+def _advice(missing: Missing) -> str:
+    request = missing.request
+    resource, _, subresource = request.resource.partition("/")
+    if not resource:
+        return ""
+    more = f', subresource="{subresource}"' if subresource else ""
+    return f'\n    declare it, or operator.permit("{request.verb}", <kind of {resource}>{more})'
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
