@@ -21,8 +21,10 @@ import yaml
 
 from steersman.models.codegen import (
     ModuleDef,
+    facts_of,
     files_from_crds,
     modules_from_openapi,
+    render_facts,
     render_index,
     render_module,
     render_stub,
@@ -93,6 +95,8 @@ def generate(archive: Path) -> dict[str, str]:
                 version = f"{info.group}/{info.version}" if info.group else info.version
                 kinds[version, info.kind] = (module.path.rpartition(".")[2], cls.ref.name)
     files["_index.py"] = render_index(names, kinds)
+    schemas = {name: schema for d in documents for name, schema in d["components"]["schemas"].items()}
+    files["_facts.py"] = render_facts(facts_of(modules, schemas))
     files["__init__.pyi"] = render_stub(names, [m.path.rpartition(".")[2] for m in modules], PACKAGE)
     return files
 

@@ -163,15 +163,9 @@ def _is_kubernetes(node: Node) -> bool:
 
 
 def _with_key(items: Node, name: str) -> Node:
-    """Built-in keys have the defaults of Go, which their OpenAPI keeps for `protocol` alone; others are required."""
+    """A key of a built-in list that is neither required nor has a default: here it is required."""
     items = copy_of(items, items.origin)
-    items.properties = dict(items.properties)
-    if name == "protocol":
-        child = copy_of(items.properties[name], items.properties[name].origin)
-        child.keywords["default"] = "TCP"
-        items.properties[name] = child
-    else:
-        items.required = sorted({*items.required, name})
+    items.required = sorted({*items.required, name})
     return items
 
 

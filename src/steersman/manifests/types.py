@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, NewType, TypeVar, Union, cast
 
 import msgspec
 
+from steersman.manifests.builtin import add_facts
 from steersman.manifests.constraints import apply_markers
 from steersman.manifests.defaults import add_default
 from steersman.manifests.errors import Origin, Problems
@@ -23,7 +24,7 @@ from steersman.manifests.fields import Field, doc_of, fields_of_type, has_fields
 from steersman.manifests.node import Node, copy_of
 from steersman.manifests.rules import add_class_rules, add_immutables, check_cost
 from steersman.manifests.unions import tagged_union
-from steersman.models import Duration, Dynamic, LabelSelector, MicroTime, ObjectMeta, Quantity, Resource
+from steersman.models import Duration, Dynamic, MicroTime, ObjectMeta, Quantity, Resource
 from steersman.models.markers import Flag
 from steersman.models.meta import Condition
 
@@ -223,10 +224,8 @@ class SchemaBuilder:
             node.properties[config.tag_field] = Node({**value, "enum": [config.tag]}, node.origin)
         for field in self._fields(hint, node.origin):
             self._property(node, field)
-        if cls is Condition:
-            node.properties["status"].keywords["enum"] = ["True", "False", "Unknown"]
-        if cls is LabelSelector:
-            node.keywords["x-kubernetes-map-type"] = "atomic"
+        if is_builtin(cls):
+            add_facts(node, cls, in_status=bool(self._status))
         add_class_rules(node, cls, self.problems)
         add_immutables(node)
         return node
