@@ -199,6 +199,15 @@ class Cache:
                 return entry.object(view)
         return None
 
+    def entry(self, gvk: GVK, key: Key) -> Entry | None:
+        """The cached state of one object, decoded as nothing yet; `None` where there is none, or nothing caches it."""
+        for informer in self._by_kind.get(gvk, ()):
+            if informer.scope.namespace in (None, key.namespace):
+                found = informer.store.get(key)
+                if found is not None:
+                    return found
+        return None
+
     def list(
         self,
         kind: KindLike[T],

@@ -12,16 +12,13 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
-from typing import Final, Protocol
+from typing import Protocol
 
 from steersman.cache.entry import Entry
 from steersman.cache.versions import at_least, older
 from steersman.models import Key
 
 __all__ = ["OwnWrite", "OwnWrites", "Watched"]
-
-ECHOES: Final = 2048
-"""Own versions that are remembered to tell echoes from others' changes."""
 
 
 class Watched(Protocol):
@@ -85,7 +82,6 @@ class OwnWrites:
         self._count = 0
         self._waiting: dict[Key, list[asyncio.Future[None]]] = {}
         self._waiting_for_all: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._echoes: OrderedDict[tuple[str, str], None] = OrderedDict()
         self.active = False
         """Whether `advance` and `saw` have anything to do; what the hot path looks at."""
 
@@ -110,10 +106,6 @@ class OwnWrites:
             for before in self._by_key.get(write.key, {}).values():
                 if before.uid == uid and not older(before.awaited, write.after):
                     write.after = before.awaited
-        elif version:
-            self._echoes[uid, version] = None
-            if len(self._echoes) > ECHOES:
-                self._echoes.popitem(last=False)
         watched = self._watched
         # Where versions can be compared, the watch's own version says it all: no look at the object is needed.
         compares = not deleted and version.isdecimal()
@@ -230,10 +222,6 @@ class OwnWrites:
     def awaited(self) -> bool:
         """Whether anybody waits for a write to arrive."""
         return bool(self._waiting or self._waiting_for_all)
-
-    def is_echo(self, uid: str, version: str) -> bool:
-        """Whether that version was made by a write of ours."""
-        return (uid, version) in self._echoes
 
     async def wait(self, key: Key | None, timeout: float) -> bool:
         """Wait until no write that is outstanding now is missing; false when that took longer than `timeout` seconds.

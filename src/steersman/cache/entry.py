@@ -89,7 +89,7 @@ class Entry:
     @property
     def deleting(self) -> bool:
         """Whether the object has a deletionTimestamp."""
-        return bool(self._head()[0] & records.DELETING)
+        return records.is_deleting(self.record)
 
     @property
     def size(self) -> int:

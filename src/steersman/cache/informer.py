@@ -143,11 +143,6 @@ class Informer:
             return True
         return at_least(self.version, resource_version)
 
-    def is_echo(self, change: Change) -> bool:
-        """Whether a change only brings back what a write of this process's client made and knows already."""
-        entry = change.new
-        return entry is not None and self.writes.is_echo(entry.uid, entry.resource_version)
-
     def add_handler(self, handler: Handler) -> None:
         """Tell `handler` of everything that is there, as initial adds, and of all changes from now on."""
         if self._closed:

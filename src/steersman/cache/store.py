@@ -95,7 +95,7 @@ class Store:
         """The entry of a key."""
         names = self._content.objects.get(key[0])
         record = names.get(key[1]) if names is not None else None
-        return None if record is None else Entry(self, Key(*key), record)
+        return None if record is None else Entry(self, key if key.__class__ is Key else Key(*key), record)
 
     def entries(self, namespace: str | None = None) -> Iterator[Entry]:
         """All entries, or those of a namespace, as of now: later changes do not show."""

@@ -19,7 +19,7 @@ from steersman.controller.blocking import run_blocking
 from steersman.controller.finalizers import Finalizer, FinalizerState, run_finalizers
 from steersman.controller.request import StatusWritten
 from steersman.controller.status import write_status
-from steersman.models import Dynamic, Key, MergePatch, metadata_of, view_of
+from steersman.models import Dynamic, Key, MergePatch, metadata_of
 from steersman.operator.context import SyncContext
 from steersman.operator.declarations import ControllerDeclaration, FinalizerDeclaration, Handler
 from steersman.operator.metrics import UNDECODABLE_RECONCILES
@@ -45,9 +45,6 @@ class Reconciler:
         self.declaration = declaration
         self._view = declaration.kind
         self._gvk = declaration.kind.info.gvk
-        watched = (view_of(w.kind) for w in declaration.watches)
-        self._whole = tuple(dict.fromkeys((*declaration.owns, *declaration.reads, *watched)))
-        """Kinds of which no own write may be missing when a reconcile starts (C2)."""
         self._finalizers = tuple(finalizers)
         self._runtime = runtime
         self._reach = reach
@@ -74,9 +71,9 @@ class Reconciler:
 
     async def _reconcile(self, request: Request) -> Result | None:
         key, runtime = request.key, self._runtime
-        if self._whole or runtime.cache.outstanding(self._view, key):
+        if self._reach.views or runtime.cache.outstanding(self._view, key):
             await self._settled(key)
-        entry = runtime.live.find(self._gvk, key)
+        entry = runtime.cache.entry(self._gvk, key)
         if entry is None:
             return None
         try:
@@ -112,9 +109,7 @@ class Reconciler:
     async def _settled(self, key: Key) -> None:
         """Wait for own writes that reads could miss (C2): of the own kind to this object, of other kinds to any."""
         cache = self._runtime.cache
-        for view in self._whole:
-            if cache.outstanding(view):
-                await cache.read_barrier(view, timeout=BARRIER)
+        await self._reach.settled()
         if cache.outstanding(self._view, key):
             await cache.read_barrier(self._view, key, BARRIER)
 

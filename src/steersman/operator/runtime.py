@@ -16,7 +16,6 @@ from steersman.client.options import Preconditions, Propagation
 from steersman.controller import Request
 from steersman.controller.apply import Applier
 from steersman.controller.events import EventRecorder, EventType
-from steersman.controller.live import CachedState
 from steersman.controller.ownership import owner_reference
 from steersman.models import Dynamic, Key, View, dynamic, info_of, lookup, replace, view_of
 from steersman.operator.context import Context
@@ -47,7 +46,6 @@ class Runtime:
     ) -> None:
         self.client = client
         self.cache = cache
-        self.live = CachedState(cache)
         self.indexes = LabelIndexes(cache)
         self.applier = applier
         self.recorder = recorder

@@ -11,6 +11,7 @@ on which anything unexpected arrives is closed, never used again.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -33,6 +34,7 @@ from steersman.client.transport.base import (
     target,
 )
 from steersman.client.transport.idle import IdleWatchdog
+from steersman.client.transport.tls import TlsClosed, TlsLayer
 
 __all__ = ["NativeTransport", "can_use_native"]
 
@@ -41,6 +43,7 @@ _IDLE_SECONDS: Final = 60.0
 """How long an unused connection is kept; servers close theirs after 75 s (nginx) or some minutes (the API server)."""
 _LONGEST_HEAD: Final = 512 * 1024
 _CLOSED: Final = "the client is closed"
+_HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
 
 
 def can_use_native(config: Config) -> bool:
@@ -49,26 +52,44 @@ def can_use_native(config: Config) -> bool:
 
 
 class _RawHeaders:
-    """Headers as they came; read seldom, so decoded only then."""
+    """The head of a response as it came, which the parser has found to be in order; read seldom, so read only then."""
 
-    __slots__ = ("_pairs",)
+    __slots__ = ("_chunks", "_head")
 
-    def __init__(self, pairs: list[tuple[bytes, bytes]]) -> None:
-        self._pairs = pairs
+    def __init__(self, chunks: list[bytes]) -> None:
+        self._chunks = chunks
+        self._head: bytes | None = None
+
+    @property
+    def _text(self) -> bytes:
+        head = self._head
+        if head is None:
+            chunks = self._chunks
+            data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            # An interim response (RFC 9110 §15.2) has a head of its own, and the real one follows.
+            while data[9:10] == b"1" and (end := _HEAD_END.search(data)) is not None:
+                data = data[end.end() :]
+            end = _HEAD_END.search(data)
+            head = self._head = data if end is None else data[: end.start()]
+            self._chunks = []
+        return head
 
     def get(self, name: str) -> str | None:
-        size = len(name)
-        for known, value in self._pairs:
-            if len(known) == size and known.decode("latin-1").lower() == name.lower():
-                return value.decode("latin-1")
-        return None
+        if b"\n" + name.lower().encode("latin-1") not in self._text.lower():
+            return None
+        found = self.get_all(name)
+        return found[0] if found else None
 
     def get_all(self, name: str) -> Sequence[str]:
-        wanted = name.lower()
-        return [value.decode("latin-1") for known, value in self._pairs if known.decode("latin-1").lower() == wanted]
+        name = name.lower()
+        return [value for known, value in self._pairs() if known == name]
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        lines = (line.partition(":") for line in self._text.decode("latin-1").split("\n")[1:])
+        return [(name.lower(), value.strip(" \t\r")) for name, _, value in lines]
 
     def __repr__(self) -> str:
-        return f"<headers {', '.join(name.decode('latin-1') for name, _ in self._pairs)}>"
+        return f"<headers {', '.join(name for name, _ in self._pairs())}>"
 
 
 class _Connection(asyncio.Protocol):
@@ -83,11 +104,10 @@ class _Connection(asyncio.Protocol):
         "_body",
         "_complete",
         "_deadline",
-        "_eof_ends",
         "_head",
         "_head_done",
         "_head_size",
-        "_headers",
+        "_heads",
         "_keep",
         "_loop",
         "_parser",
@@ -97,16 +117,19 @@ class _Connection(asyncio.Protocol):
         "_reader",
         "_status",
         "_timer",
+        "_tls",
         "_transport",
         "_unasked",
         "_what",
         "generation",
         "idle_since",
         "now",
+        "shaken",
     )
 
-    def __init__(self, pool: NativeTransport, generation: int) -> None:
+    def __init__(self, pool: NativeTransport, generation: int, tls: TlsLayer | None) -> None:
         self._pool = pool
+        self._tls = tls
         self._loop = asyncio.get_running_loop()
         self.now = self._loop.time
         self.generation = generation
@@ -120,18 +143,19 @@ class _Connection(asyncio.Protocol):
         self._deadline = 0.0
         self._what = ""
         self._unasked = False
+        self._parser = httptools.HttpResponseParser(self)
+        self.shaken: asyncio.Future[None] = self._loop.create_future()
+        """Done when requests may be sent; fails with what the handshake failed of."""
         self._reset()
 
     def _reset(self) -> None:
-        self._parser = httptools.HttpResponseParser(self)
-        self._headers: list[tuple[bytes, bytes]] = []
+        self._heads: list[bytes] = []
         self._body: list[bytes] = []
         self._status = 0
         self._head_done = False
         self._head_size = 0
         self._complete = False
         self._keep = False
-        self._eof_ends = True
         self._paused = False
 
     # What the pool does.
@@ -139,6 +163,15 @@ class _Connection(asyncio.Protocol):
     @property
     def usable(self) -> bool:
         return self._transport is not None and not self._unasked and self._problem is None
+
+    async def handshake(self) -> None:
+        """Wait until requests may be sent; raises what the handshake fails of, and closes then."""
+        try:
+            await self.shaken
+        except BaseException:
+            if self._transport is not None:
+                self._transport.close()  # an alert that says why may still be on its way
+            raise
 
     async def exchange(self, what: str, request: Sequence[bytes], timeout: float) -> Response:
         """Send a request and wait for the whole response."""
@@ -167,7 +200,7 @@ class _Connection(asyncio.Protocol):
         finally:
             self._head = None
         self._deadline = float("inf")
-        return self._status, _RawHeaders(self._headers)
+        return self._status, _RawHeaders(self._heads)
 
     async def read(self) -> bytes:
         """The bytes of the body that are there, or the next ones; `b""` at its end."""
@@ -208,20 +241,68 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
+        if self._tls is None:
+            self.shaken.set_result(None)
+        else:
+            self._shake(self._tls, b"")
 
     def data_received(self, data: bytes) -> None:
+        tls = self._tls
+        if tls is None:
+            self._received(data)
+            return
+        if not tls.shaken:
+            self._shake(tls, data)
+            data = b""
+            if not tls.shaken:
+                return
+        try:
+            plain = tls.opened(data)
+        except TlsClosed as end:
+            if end.data:
+                self._received(end.data)
+            self._ended()
+            return
+        except ssl.SSLError as problem:
+            self._alert(tls)
+            self.abort(ConnectionLost(f"{self._what}: the connection broke: {problem}"))
+            return
+        self._alert(tls)
+        if plain:
+            self._received(plain)
+
+    def _shake(self, tls: TlsLayer, data: bytes) -> None:
+        try:
+            if tls.shake(data) and not self.shaken.done():
+                self.shaken.set_result(None)
+        except (ssl.SSLError, ValueError) as problem:
+            if not self.shaken.done():
+                self.shaken.set_exception(problem)
+        self._alert(tls)
+
+    def _alert(self, tls: TlsLayer) -> None:
+        """Send what TLS has to say of itself."""
+        if (records := tls.to_send()) and self._transport is not None:
+            self._transport.write(records)
+
+    def _received(self, data: bytes) -> None:
         if self._answer is None and self._head is None and not self._head_done:
             self._unasked = True  # nobody asked: an answer here would be taken for that of the next request
             self.abort(ConnectionLost("the server spoke unasked"))
             return
+        if not self._head_done:
+            self._heads.append(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self.abort(ConnectionLost(f"{self._what}: the server switched protocols unasked"))
-            return
         except httptools.HttpParserError as problem:
             self.abort(ConnectionLost(f"{self._what}: the answer is no HTTP: {problem}"))
-            return
+        else:
+            self._parsed(data)
+
+    def _parsed(self, data: bytes) -> None:
+        """Wake whoever waits for what `data` was."""
         if not self._head_done:
             self._head_size += len(data)
             if self._head_size > _LONGEST_HEAD:
@@ -235,17 +316,24 @@ class _Connection(asyncio.Protocol):
             self._paused = True  # nobody reads at present: let the kernel collect, and the server wait
             self._transport.pause_reading()
 
-    def eof_received(self) -> bool:
-        return False
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._head_done and not self._complete and self._eof_ends and exc is None and self._problem is None:
+    def _ended(self) -> None:
+        """The server has ended the connection properly: a body without a length is complete."""
+        if self._head_done and not self._complete and self._problem is None and not _has_length(self._heads):
             self._complete = True
-            self._transport = None
             if self._answer is not None:
+                self._keep = False
                 self._respond()
             self._wake()
+        transport = self._transport
+        if transport is not None:
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if exc is None and self._tls is None and self._transport is not None:
+            self._ended()
         self._transport = None
+        if not self.shaken.done():
+            self.shaken.set_exception(exc or ConnectionResetError("the server closed the connection"))
         self._fail(ConnectionLost(f"{self._what}: the connection broke: {exc or 'closed by the server'}"))
         if self._timer is not None:
             self._timer.cancel()
@@ -257,13 +345,6 @@ class _Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         if self._complete:
             self._unasked = True
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._complete:
-            return
-        self._headers.append((name, value))
-        if len(name) in (14, 17) and name.lower() in (b"content-length", b"transfer-encoding"):
-            self._eof_ends = False
 
     def on_headers_complete(self) -> None:
         if self._complete:
@@ -280,11 +361,9 @@ class _Connection(asyncio.Protocol):
         self._body.append(body)
 
     def on_message_complete(self) -> None:
-        if self._head_done:
+        if self._head_done:  # otherwise an interim response (RFC 9110 §15.2): the real one follows
             self._keep = self._parser.should_keep_alive()  # true of this message only now
             self._complete = True
-        else:  # an interim response (RFC 9110 §15.2): the real one follows
-            self._headers = []
 
     # Parts.
 
@@ -299,8 +378,9 @@ class _Connection(asyncio.Protocol):
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = self._loop.call_at(deadline, self._look, timeout)
+        tls = self._tls
         for part in request:
-            transport.write(part)
+            transport.write(part if tls is None else tls.sealed(part))
 
     def _look(self, timeout: float) -> None:
         # One timer per connection, not one per request: it looks again when the present request is due.
@@ -317,7 +397,7 @@ class _Connection(asyncio.Protocol):
         assert answer is not None
         body = self._body
         data = body[0] if len(body) == 1 else b"".join(body)
-        response = Response(self._status, _RawHeaders(self._headers), data)
+        response = Response(self._status, _RawHeaders(self._heads), data)
         keep = self.usable and self._keep
         self._answer = None
         if not answer.done():
@@ -481,13 +561,11 @@ class NativeTransport(UnsupportedTransport):
             ) from None
         try:
             async with asyncio.timeout(limit):
+                tls = None if context is None else TlsLayer(context, name)
                 _, connection = await loop.create_connection(
-                    lambda: _Connection(self, self._generation),
-                    self._host,
-                    self._port,
-                    ssl=context,
-                    server_hostname=name if context is not None else None,
+                    lambda: _Connection(self, self._generation, tls), self._host, self._port
                 )
+                await connection.handshake()
         except TimeoutError:
             raise ConnectError(f"{what}: cannot connect: no answer within {limit:g} s") from None
         except (OSError, UnicodeError) as problem:
@@ -569,6 +647,11 @@ def _is_header(text: str) -> bool:
         return text.encode("latin-1").isascii() and text.replace("\t", " ").isprintable()
     except UnicodeEncodeError:
         return False
+
+
+def _has_length(heads: list[bytes]) -> bool:
+    headers = _RawHeaders(list(heads))
+    return headers.get("Content-Length") is not None or headers.get("Transfer-Encoding") is not None
 
 
 def _explain(problem: Exception) -> str:

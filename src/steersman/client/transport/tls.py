@@ -1,0 +1,78 @@
+"""TLS of one client connection as a function of bytes: what arrived becomes what it says, what is said becomes records.
+
+Event loops do TLS themselves, asyncio's in Python, uvloop's with an exception for each answer that is read to its end;
+for small requests that is the largest part of what they cost. Here each answer is one call of OpenSSL's. No I/O is done
+here, and no check is weaker: the context verifies the chain and the name as it does everywhere.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final
+
+__all__ = ["TlsClosed", "TlsLayer"]
+
+_MOST: Final = 1 << 18
+
+
+class TlsClosed(Exception):  # noqa: N818 - an end, not an error
+    """The server has said, properly, that nothing more will come; `data` is what came before."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__("close_notify")
+        self.data = data
+
+
+class TlsLayer:
+    """The client's end of one connection: `shake` until it is true, then `opened` and `sealed`.
+
+    After each call, `to_send` may hold records that must go out. All methods raise `ssl.SSLError` for what is no TLS
+    or not what it should be; the connection is lost then, but `to_send` may hold the alert that says so.
+    """
+
+    __slots__ = ("_incoming", "_outgoing", "_pending", "_read", "_tls", "_write", "shaken")
+
+    def __init__(self, context: ssl.SSLContext, server_hostname: str) -> None:
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_hostname)
+        self._read = self._tls.read
+        self._write = self._tls.write
+        self._pending = self._tls.pending
+        self.shaken = False
+
+    def shake(self, data: bytes = b"") -> bool:
+        """Take the handshake as far as `data` allows; whether it is complete."""
+        if data:
+            self._incoming.write(data)
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        self.shaken = True
+        return True
+
+    def opened(self, data: bytes) -> bytes:
+        """The plain text that `data` completes; empty where it completes none. Raises `TlsClosed` at the proper end."""
+        incoming = self._incoming
+        incoming.write(data)
+        parts: list[bytes] = []
+        try:
+            while incoming.pending or self._pending():
+                parts.append(self._read(_MOST))
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLZeroReturnError:
+            raise TlsClosed(b"".join(parts)) from None
+        if parts and not parts[-1]:  # a read that finds close_notify after data says so by nothing at all
+            raise TlsClosed(b"".join(parts))
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def sealed(self, data: bytes) -> bytes:
+        """The records that carry `data`, and whatever else waits to go out."""
+        self._write(data)
+        return self._outgoing.read()
+
+    def to_send(self) -> bytes:
+        """Records that must go out of themselves: of the handshake, answers to key updates, alerts."""
+        return self._outgoing.read() if self._outgoing.pending else b""
