@@ -227,7 +227,10 @@ class Bench:
                     *(flags[v] for v in variants),
                 ]  # fmt: skip
             case "kopf":
-                return [sys.executable, "-m", "benchmarks.peers.kopf_peer", "--kubeconfig", kubeconfig]
+                return [
+                    sys.executable, "-m", "benchmarks.peers.kopf_peer", "--kubeconfig", kubeconfig,
+                    *(f"--{v}" for v in variants),
+                ]  # fmt: skip
             case "steersman" | "rooms":
                 return [
                     sys.executable, "-m", f"benchmarks.peers.{base}_peer", "--kubeconfig", kubeconfig,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from benchmarks.harness import HERE, BenchmarkError
-from benchmarks.rows import OURS, Bar, Row
+from benchmarks.rows import Bar, Row
 
 UNITS = {
     "cpu_us": ("CPU", "µs"),
@@ -113,7 +113,7 @@ def summarise(results: Results, rows: Sequence[Row]) -> list[Verdict]:
 
 
 def _verdict(results: Results, row: Row, bar: Bar) -> Verdict:
-    ours = _values(results, row.name, OURS, bar.metric)
+    ours = _values(results, row.name, bar.ours, bar.metric)
     theirs = _values(results, row.name, bar.against, bar.metric) if bar.against else [1.0] * len(ours)
     if not ours or not theirs:
         return Verdict(row, bar, None, None, None, None)
@@ -161,7 +161,7 @@ def render_table(summary: Sequence[Verdict], results: Results) -> str:
 def _limit(bar: Bar) -> str:
     if not bar.against:
         return f"≤ {_number(bar.limit)} {UNITS[bar.metric][1]}"
-    return f"≤ 1/{1 / bar.limit:.0f}" if bar.limit < 0.19 or bar.against == "kopf" else f"≤ {bar.limit:g}"
+    return f"≤ 1/{1 / bar.limit:.0f}" if bar.limit < 0.19 or bar.against.startswith("kopf") else f"≤ {bar.limit:g}"
 
 
 def _number(value: float | None) -> str:

@@ -1,10 +1,12 @@
-"""The kopf peer: one handler that writes the status of a Widget whenever it changes, as kopf's users write it."""
+"""The kopf peer: one handler that writes the status of a Widget whenever it changes, as kopf's users write it.
+
+It is what `pip install kopf` and `kopf run` make of it; with `--uvloop`, what `pip install 'kopf[uvloop]'` does.
+"""
 
 from __future__ import annotations
 
 import argparse
 import base64
-import logging
 import tempfile
 from typing import Any
 
@@ -19,7 +21,6 @@ GROUP, VERSION, PLURAL = "bench.steersman.dev", "v1", "widgets"
 
 @kopf.on.startup()
 def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
-    settings.posting.enabled = False
     settings.scanning.disabled = True
     settings.persistence.finalizer = f"{GROUP}/kopf"
 
@@ -50,9 +51,9 @@ def main() -> None:
     """Run until stdin closes."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--kubeconfig", required=True)
+    parser.add_argument("--uvloop", action="store_true")
     options = parser.parse_args()
-    logging.basicConfig(level=logging.WARNING)
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    kopf.configure()
 
     @kopf.on.login()
     def login(**_: Any) -> kopf.ConnectionInfo:
@@ -64,12 +65,11 @@ def main() -> None:
 
     meter.mark("starting")
     meter.obey()
-    try:  # `kopf run` uses uvloop where it is installed; kopf.run() leaves the choice to the caller
+    loop = None
+    if options.uvloop:  # `kopf run` uses it where it is installed; kopf.run() leaves the choice to the caller
         import uvloop
 
         loop = uvloop.new_event_loop()
-    except ImportError:
-        loop = None
     kopf.run(clusterwide=True, standalone=True, loop=loop)
 
 

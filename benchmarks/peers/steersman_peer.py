@@ -1,6 +1,6 @@
 """The Steersman peer: what `steersman run` does with an operator, or one informer with a handler that counts.
 
-Leader election, probes and the metrics server are off, as they are in the other peers.
+Leader election, probes and the metrics server are off, as they are in the other peers; logs are as by default.
 """
 
 from __future__ import annotations
@@ -59,7 +59,6 @@ def main() -> int:
         leader_elect=False,
         metrics_bind_address="0",
         health_probe_bind_address="0",
-        log_level="warning",
         uvloop=not options.asyncio,
     )
     return run_replica(f"benchmarks.peers.widget_operator:{OPERATORS[options.mode]}", settings)
