@@ -1,11 +1,9 @@
 """Write `src/steersman/k8s/` from the API server's own description of itself.
 
     python tools/generate_models.py [--check]
-    python tools/generate_models.py --package acme.models --output src/acme/models crd.yaml…
 
-Input is `tools/data/kubernetes-*-api.tar.xz`: OpenAPI v3 documents and aggregated discovery, or the
-CustomResourceDefinitions in YAML files. With `--check` nothing is written, and the exit status is 1 when a file
-differs.
+Input is `tools/data/kubernetes-*-api.tar.xz`: OpenAPI v3 documents and aggregated discovery. With `--check` nothing is
+written, and the exit status is 1 when a file differs. For CRDs there is `steersman models`.
 """
 
 from __future__ import annotations
@@ -17,12 +15,9 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from steersman.models.codegen import (
     ModuleDef,
     facts_of,
-    files_from_crds,
     modules_from_openapi,
     render_facts,
     render_index,
@@ -51,12 +46,6 @@ def read_archive(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
             elif "discovery/aggregated" in member:
                 discovery.append(json.load(content))
     return documents, discovery
-
-
-def read_crds(paths: list[Path]) -> list[dict[str, Any]]:
-    """The CustomResourceDefinitions in YAML files; other objects are passed over."""
-    objects: list[dict[str, Any] | None] = [o for path in paths for o in yaml.safe_load_all(path.read_text())]
-    return [o for o in objects if o and o.get("kind") == "CustomResourceDefinition"]
 
 
 def public_names(modules: list[ModuleDef]) -> dict[str, str]:
@@ -104,17 +93,11 @@ def generate(archive: Path) -> dict[str, str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Generate steersman.k8s from OpenAPI v3.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a file differs")
-    parser.add_argument("--package", default=PACKAGE, help="the package that the modules belong to")
-    parser.add_argument("--output", type=Path, default=TARGET, help="the directory of that package")
-    parser.add_argument("crds", nargs="*", type=Path, help="YAML files with CustomResourceDefinitions")
     arguments = parser.parse_args()
-    if arguments.crds:
-        files = files_from_crds(read_crds(arguments.crds), package=arguments.package)
-    else:
-        files = generate(max((ROOT / "tools" / "data").glob("kubernetes-*-api.tar.xz")))
+    files = generate(max((ROOT / "tools" / "data").glob("kubernetes-*-api.tar.xz")))
     stale: list[str] = []
     for name, content in files.items():
-        path = arguments.output / name
+        path = TARGET / name
         if path.exists() and path.read_text() == content:
             continue
         stale.append(name)

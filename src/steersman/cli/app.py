@@ -14,8 +14,10 @@ import typer
 import steersman
 from steersman.cli.cluster import app as cluster
 from steersman.cli.dev import dev as dev_command
+from steersman.cli.diff import diff as diff_command
 from steersman.cli.errors import explain
 from steersman.cli.manifests import manifests as manifests_command
+from steersman.cli.models import models as models_command
 from steersman.cli.rbac import rbac as rbac_command
 from steersman.cli.run import run as run_command
 
@@ -46,6 +48,8 @@ app.command("run")(run_command)
 app.command("dev")(dev_command)
 app.command("manifests")(manifests_command)
 app.command("rbac")(rbac_command)
+app.command("models")(models_command)
+app.command("diff")(diff_command)
 
 
 @app.command()

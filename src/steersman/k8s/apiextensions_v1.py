@@ -372,7 +372,10 @@ class JSONSchemaProps(Model):
     - type: string
     - ... zero or more
     """
-    x_kubernetes_list_map_keys: Annotated[tuple[str, ...], Atomic] = field(default=(), name="x-kubernetes-list-map-keys")
+    x_kubernetes_list_map_keys: Annotated[
+        tuple[str, ...],
+        Atomic,
+    ] = field(default=(), name="x-kubernetes-list-map-keys")
     """x-kubernetes-list-map-keys annotates an array with the x-kubernetes-list-type `map` by specifying the keys
     used as the index of the map.
 
@@ -417,7 +420,11 @@ class JSONSchemaProps(Model):
     behaviour if nested properties or additionalProperties are specified in the schema. This can either be true
     or undefined. False is forbidden.
     """
-    x_kubernetes_validations: Annotated[tuple[ValidationRule, ...], ListMap("rule"), PatchStrategy("merge", key="rule")] = field(default=(), name="x-kubernetes-validations")
+    x_kubernetes_validations: Annotated[
+        tuple[ValidationRule, ...],
+        ListMap("rule"),
+        PatchStrategy("merge", key="rule"),
+    ] = field(default=(), name="x-kubernetes-validations")
     """x-kubernetes-validations describes a list of validation rules written in the CEL expression language."""
 
 

@@ -178,7 +178,11 @@ class HPAScalingRules(Model):
 class HorizontalPodAutoscalerStatus(Model):
     """HorizontalPodAutoscalerStatus describes the current status of a horizontal pod autoscaler."""
 
-    conditions: Annotated[tuple[HorizontalPodAutoscalerCondition, ...], ListMap("type"), PatchStrategy("merge", key="type")] = ()
+    conditions: Annotated[
+        tuple[HorizontalPodAutoscalerCondition, ...],
+        ListMap("type"),
+        PatchStrategy("merge", key="type"),
+    ] = ()
     """conditions is the set of conditions required for this autoscaler to scale its target, and indicates whether
     or not those conditions are met.
     """

@@ -807,7 +807,11 @@ class Container(Model):
     """Name of the container specified as a DNS_LABEL. Each container in a pod must have a unique name (DNS_LABEL).
     Cannot be updated.
     """
-    ports: Annotated[tuple[ContainerPort, ...], ListMap("containerPort", "protocol"), PatchStrategy("merge", key="containerPort")] = ()
+    ports: Annotated[
+        tuple[ContainerPort, ...],
+        ListMap("containerPort", "protocol"),
+        PatchStrategy("merge", key="containerPort"),
+    ] = ()
     """List of ports to expose from the container. Not specifying a port here DOES NOT prevent that port from being
     exposed. Any port which is listening on the default "0.0.0.0" address inside a container will be accessible
     from the network. Modifying this array with strategic merge patch may corrupt the data. For more information
@@ -889,9 +893,17 @@ class Container(Model):
     """
     tty: bool | None = None
     """Whether this container should allocate a TTY for itself, also requires 'stdin' to be true. Default is false."""
-    volume_devices: Annotated[tuple[VolumeDevice, ...], ListMap("devicePath"), PatchStrategy("merge", key="devicePath")] = ()
+    volume_devices: Annotated[
+        tuple[VolumeDevice, ...],
+        ListMap("devicePath"),
+        PatchStrategy("merge", key="devicePath"),
+    ] = ()
     """volumeDevices is the list of block devices to be used by the container."""
-    volume_mounts: Annotated[tuple[VolumeMount, ...], ListMap("mountPath"), PatchStrategy("merge", key="mountPath")] = ()
+    volume_mounts: Annotated[
+        tuple[VolumeMount, ...],
+        ListMap("mountPath"),
+        PatchStrategy("merge", key="mountPath"),
+    ] = ()
     """Pod volumes to mount into the container's filesystem. Cannot be updated."""
     working_dir: str | None = None
     """Container's working directory. If not specified, the container runtime's default will be used, which might be
@@ -1041,7 +1053,11 @@ class ContainerStatus(Model):
     this value to Container.Resources.Requests upon successful pod admission and after successfully admitting
     desired pod resize.
     """
-    allocated_resources_status: Annotated[tuple[ResourceStatus, ...], ListMap("name"), PatchStrategy("merge", key="name")] = ()
+    allocated_resources_status: Annotated[
+        tuple[ResourceStatus, ...],
+        ListMap("name"),
+        PatchStrategy("merge", key="name"),
+    ] = ()
     """AllocatedResourcesStatus represents the status of various resources allocated for this Pod."""
     container_id: str | None = field(default=None, name="containerID")
     """ContainerID is the ID of the container in the format '<type>://<container_id>'. Where type is a container
@@ -1161,7 +1177,11 @@ class ContainerStatus(Model):
     """
     user: ContainerUser | None = None
     """User represents user identity information initially attached to the first process of the container"""
-    volume_mounts: Annotated[tuple[VolumeMountStatus, ...], ListMap("mountPath"), PatchStrategy("merge", key="mountPath")] = ()
+    volume_mounts: Annotated[
+        tuple[VolumeMountStatus, ...],
+        ListMap("mountPath"),
+        PatchStrategy("merge", key="mountPath"),
+    ] = ()
     """Status of volume mounts."""
 
 
@@ -1465,7 +1485,11 @@ class EphemeralContainer(Model):
     """Name of the ephemeral container specified as a DNS_LABEL. This name must be unique among all containers, init
     containers and ephemeral containers.
     """
-    ports: Annotated[tuple[ContainerPort, ...], ListMap("containerPort", "protocol"), PatchStrategy("merge", key="containerPort")] = ()
+    ports: Annotated[
+        tuple[ContainerPort, ...],
+        ListMap("containerPort", "protocol"),
+        PatchStrategy("merge", key="containerPort"),
+    ] = ()
     """Ports are not allowed for ephemeral containers."""
     readiness_probe: Probe | None = None
     """Probes are not allowed for ephemeral containers."""
@@ -1530,9 +1554,17 @@ class EphemeralContainer(Model):
     """
     tty: bool | None = None
     """Whether this container should allocate a TTY for itself, also requires 'stdin' to be true. Default is false."""
-    volume_devices: Annotated[tuple[VolumeDevice, ...], ListMap("devicePath"), PatchStrategy("merge", key="devicePath")] = ()
+    volume_devices: Annotated[
+        tuple[VolumeDevice, ...],
+        ListMap("devicePath"),
+        PatchStrategy("merge", key="devicePath"),
+    ] = ()
     """volumeDevices is the list of block devices to be used by the container."""
-    volume_mounts: Annotated[tuple[VolumeMount, ...], ListMap("mountPath"), PatchStrategy("merge", key="mountPath")] = ()
+    volume_mounts: Annotated[
+        tuple[VolumeMount, ...],
+        ListMap("mountPath"),
+        PatchStrategy("merge", key="mountPath"),
+    ] = ()
     """Pod volumes to mount into the container's filesystem. Subpath mounts are not allowed for ephemeral
     containers. Cannot be updated.
     """
@@ -3088,7 +3120,11 @@ class PersistentVolumeClaimStatus(Model):
     """
     capacity: Mapping[str, Quantity] = EMPTY
     """capacity represents the actual resources of the underlying volume."""
-    conditions: Annotated[tuple[PersistentVolumeClaimCondition, ...], ListMap("type"), PatchStrategy("merge", key="type")] = ()
+    conditions: Annotated[
+        tuple[PersistentVolumeClaimCondition, ...],
+        ListMap("type"),
+        PatchStrategy("merge", key="type"),
+    ] = ()
     """conditions is the current Condition of persistent volume claim. If underlying persistent volume is being
     resized then the Condition will be set to 'Resizing'.
     """
@@ -3232,7 +3268,11 @@ class PodSpec(Model):
     """EnableServiceLinks indicates whether information about services should be injected into pod's environment
     variables, matching the syntax of Docker links. Optional: Defaults to true.
     """
-    ephemeral_containers: Annotated[tuple[EphemeralContainer, ...], ListMap("name"), PatchStrategy("merge", key="name")] = ()
+    ephemeral_containers: Annotated[
+        tuple[EphemeralContainer, ...],
+        ListMap("name"),
+        PatchStrategy("merge", key="name"),
+    ] = ()
     """List of ephemeral containers run in this pod. Ephemeral containers may be run in an existing pod to perform
     user-initiated actions such as debugging. This list cannot be specified when creating a pod, and it cannot be
     modified by updating the pod spec. In order to add an ephemeral container to an existing pod, use the pod's
@@ -3270,7 +3310,11 @@ class PodSpec(Model):
     This field must be a valid DNS subdomain as defined in RFC 1123 and contain at most 64 characters. Requires
     the HostnameOverride feature gate to be enabled.
     """
-    image_pull_secrets: Annotated[tuple[LocalObjectReference, ...], ListMap("name"), PatchStrategy("merge", key="name")] = ()
+    image_pull_secrets: Annotated[
+        tuple[LocalObjectReference, ...],
+        ListMap("name"),
+        PatchStrategy("merge", key="name"),
+    ] = ()
     """ImagePullSecrets is an optional list of references to secrets in the same namespace to use for pulling any of
     the images used by this PodSpec. If specified, these secrets will be passed to individual puller
     implementations for them to use. More info:
@@ -3348,7 +3392,11 @@ class PodSpec(Model):
     are ready AND all conditions specified in the readiness gates have status equal to "True" More info:
     https://git.k8s.io/enhancements/keps/sig-network/580-pod-readiness-gates
     """
-    resource_claims: Annotated[tuple[PodResourceClaim, ...], ListMap("name"), PatchStrategy("merge", "retainKeys", key="name")] = ()
+    resource_claims: Annotated[
+        tuple[PodResourceClaim, ...],
+        ListMap("name"),
+        PatchStrategy("merge", "retainKeys", key="name"),
+    ] = ()
     """ResourceClaims defines which ResourceClaims must be allocated and reserved before the Pod is allowed to
     start. The resources will be made available to those containers which consume them by name.
 
@@ -3442,7 +3490,11 @@ class PodSpec(Model):
     """
     tolerations: Annotated[tuple[Toleration, ...], Atomic] = ()
     """If specified, the pod's tolerations."""
-    topology_spread_constraints: Annotated[tuple[TopologySpreadConstraint, ...], ListMap("topologyKey", "whenUnsatisfiable"), PatchStrategy("merge", key="topologyKey")] = ()
+    topology_spread_constraints: Annotated[
+        tuple[TopologySpreadConstraint, ...],
+        ListMap("topologyKey", "whenUnsatisfiable"),
+        PatchStrategy("merge", key="topologyKey"),
+    ] = ()
     """TopologySpreadConstraints describes how a group of pods ought to spread across topology domains. Scheduler
     will schedule pods in a way which abides by the constraints. All topologySpreadConstraints are ANDed.
     """
@@ -3487,7 +3539,11 @@ class PodStatus(Model):
     pod can be assigned to a node that has a problem in kubelet which in turns mean that HostIP will not be
     updated even if there is a node is assigned to pod
     """
-    host_ips: Annotated[tuple[HostIP, ...], Atomic, PatchStrategy("merge", key="ip")] = field(default=(), name="hostIPs")
+    host_ips: Annotated[
+        tuple[HostIP, ...],
+        Atomic,
+        PatchStrategy("merge", key="ip"),
+    ] = field(default=(), name="hostIPs")
     """hostIPs holds the IP addresses allocated to the host. If this field is specified, the first entry must match
     the hostIP field. This list is empty if the pod has not started yet. A pod can be assigned to a node that has
     a problem in kubelet which in turns means that HostIPs will not be updated even if there is a node is
@@ -3554,7 +3610,11 @@ class PodStatus(Model):
     """
     pod_ip: str | None = field(default=None, name="podIP")
     """podIP address allocated to the pod. Routable at least within the cluster. Empty if not yet allocated."""
-    pod_ips: Annotated[tuple[PodIP, ...], ListMap("ip"), PatchStrategy("merge", key="ip")] = field(default=(), name="podIPs")
+    pod_ips: Annotated[
+        tuple[PodIP, ...],
+        ListMap("ip"),
+        PatchStrategy("merge", key="ip"),
+    ] = field(default=(), name="podIPs")
     """podIPs holds the IP addresses allocated to the pod. If this field is specified, the 0th entry must match the
     podIP field. Pods may be allocated at most 1 value for each of IPv4 and IPv6. This list is empty if no IPs
     have been allocated yet.
@@ -3578,7 +3638,11 @@ class PodStatus(Model):
     spec has been resized, but the Kubelet has not yet allocated the resources. PodResizeInProgress will track
     in-progress resizes, and should be present whenever allocated resources != acknowledged resources.
     """
-    resource_claim_statuses: Annotated[tuple[PodResourceClaimStatus, ...], ListMap("name"), PatchStrategy("merge", "retainKeys", key="name")] = ()
+    resource_claim_statuses: Annotated[
+        tuple[PodResourceClaimStatus, ...],
+        ListMap("name"),
+        PatchStrategy("merge", "retainKeys", key="name"),
+    ] = ()
     """Status of resource claims."""
     resources: ResourceRequirements | None = None
     """Resources represents the compute resource requests and limits that have been applied at the pod level if
@@ -4299,7 +4363,11 @@ class ReplicationControllerStatus(Model):
 
     available_replicas: int | None = None
     """The number of available replicas (ready for at least minReadySeconds) for this replication controller."""
-    conditions: Annotated[tuple[ReplicationControllerCondition, ...], ListMap("type"), PatchStrategy("merge", key="type")] = ()
+    conditions: Annotated[
+        tuple[ReplicationControllerCondition, ...],
+        ListMap("type"),
+        PatchStrategy("merge", key="type"),
+    ] = ()
     """Represents the latest available observations of a replication controller's current state."""
     fully_labeled_replicas: int | None = None
     """The number of pods that have labels matching the labels of the pod template of the replication controller."""

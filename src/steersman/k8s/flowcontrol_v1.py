@@ -259,7 +259,11 @@ class PolicyRulesWithSubjects(Model):
 class PriorityLevelConfigurationStatus(Model):
     """PriorityLevelConfigurationStatus represents the current state of a "request-priority"."""
 
-    conditions: Annotated[tuple[PriorityLevelConfigurationCondition, ...], ListMap("type"), PatchStrategy("merge", key="type")] = ()
+    conditions: Annotated[
+        tuple[PriorityLevelConfigurationCondition, ...],
+        ListMap("type"),
+        PatchStrategy("merge", key="type"),
+    ] = ()
     """`conditions` is the current state of "request-priority"."""
 
 

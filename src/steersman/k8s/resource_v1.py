@@ -1053,7 +1053,11 @@ class ResourceClaimStatus(Model):
     """Devices contains the status of each device allocated for this claim, as reported by the driver. This can
     include driver-specific information. Entries are owned by their respective drivers.
     """
-    reserved_for: Annotated[tuple[ResourceClaimConsumerReference, ...], ListMap("uid"), PatchStrategy("merge", key="uid")] = ()
+    reserved_for: Annotated[
+        tuple[ResourceClaimConsumerReference, ...],
+        ListMap("uid"),
+        PatchStrategy("merge", key="uid"),
+    ] = ()
     """ReservedFor indicates which entities are currently allowed to use the claim. A Pod which references a
     ResourceClaim which is not reserved for that Pod will not be started. A claim that is in use or might be in
     use because it has been reserved must not get deallocated.

@@ -28,8 +28,11 @@ _FORMATS = {"string:date-time": "datetime.datetime", "string:byte": "bytes"}
 _ZERO = {"str": '""', "int": "0", "float": "0.0", "bool": "False"}
 _INSTANCE = "instance"
 _NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
-_QUANTITY_PATTERN = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
-"""What controller-gen writes for a `resource.Quantity`."""
+_QUANTITY_PATTERNS = (
+    rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$",
+    r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$",
+)
+"""What controller-gen and Steersman write for a quantity."""
 
 
 class CodegenError(ValueError):
@@ -56,6 +59,11 @@ class Builder:
         self.homes = homes
         self.hidden = hidden or {}
         self.modules: dict[str, ModuleDef] = {}
+        self._reserved: set[Ref] = set()
+
+    def reserve(self, ref: Ref) -> None:
+        """Keep a name from being given to the class of a nested object."""
+        self._reserved.add(ref)
 
     def module(self, path: str, doc: str) -> ModuleDef:
         return self.modules.setdefault(path, ModuleDef(path, doc))
@@ -77,7 +85,7 @@ class Builder:
         for wire, prop in schema.get("properties", {}).items():
             if wire in skip:
                 continue
-            made = self._field(cls, wire, prop, wire in required)
+            made = self._field(cls, wire, prop, wire in required and not prop.get("nullable"))
             while made.name in taken:
                 made.name += "_"
             taken[made.name] = wire
@@ -115,13 +123,12 @@ class Builder:
         if target is not None:
             return self._named(cls, target)
         if schema.get("x-kubernetes-int-or-string") or schema.get("format") == "int-or-string":
-            if schema.get("pattern") == _QUANTITY_PATTERN:
+            if schema.get("pattern") in _QUANTITY_PATTERNS:
                 return self._use(cls, "steersman.models.quantity.Quantity"), None
             return self._use(cls, "steersman.models.intstr.IntOrString"), None
         kind = schema.get("type")
         if kind == "array":
-            item, _ = self._type(cls, wire, schema.get("items", {}))
-            return f"tuple[{item}, ...]", None
+            return f"tuple[{self._item(cls, wire, schema.get('items') or {})}, ...]", None
         if kind == "object" or "properties" in schema:
             return self._object(cls, wire, schema)
         scalar = _SCALARS.get(str(kind), "typing.Any" if kind is None else None)
@@ -132,9 +139,8 @@ class Builder:
     def _object(self, cls: ClassDef, wire: str, schema: Schema) -> tuple[str, Ref | None]:
         values = schema.get("additionalProperties")
         if isinstance(values, Mapping):
-            item, _ = self._type(cls, wire, cast(Schema, values))
             self._use(cls, "collections.abc.Mapping")
-            return f"Mapping[str, {item}]", None
+            return f"Mapping[str, {self._item(cls, wire, cast(Schema, values))}]", None
         if not schema.get("properties") or schema.get("x-kubernetes-embedded-resource"):
             return self._use(cls, "typing.Any"), None
         nested = Ref(cls.ref.module, self._free(cls.ref.module, class_name(cls.ref.name, wire)))
@@ -142,8 +148,12 @@ class Builder:
         cls.uses.add(nested)
         return nested.name, nested
 
+    def _item(self, cls: ClassDef, wire: str, schema: Schema) -> str:
+        item, _ = self._type(cls, wire, schema)
+        return f"{item} | None" if schema.get("nullable") and item != "Any" else item
+
     def _free(self, module: str, name: str) -> str:
-        while name in self.modules[module].classes:
+        while name in self.modules[module].classes or Ref(module, name) in self._reserved:
             name += "_"
         return name
 

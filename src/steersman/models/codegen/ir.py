@@ -46,6 +46,8 @@ class ResourceDef:
     namespaced: bool = True
     has_status: bool = False
     scale: tuple[str, str, str | None] | None = None
+    external: bool = False
+    """Its CustomResourceDefinition is somebody else's: no manifests are made of it."""
 
 
 @dataclass

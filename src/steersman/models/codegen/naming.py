@@ -13,6 +13,12 @@ _RESERVED = frozenset({"field", "mro"})
 _IN_ANNOTATIONS = frozenset({"tuple", "str", "int", "float", "bool", "bytes", "datetime"})
 """Names that a field must not take, because the annotations of its class could no longer mean the type."""
 
+_TAKEN = frozenset(dir(builtins)) | {
+    "EMPTY", "Annotated", "Any", "Atomic", "IntOrString", "ListMap", "Mapping", "MicroTime", "Model", "PatchStrategy",
+    "Quantity", "Resource", "Scale", "Set",
+}  # fmt: skip
+"""Names that mean something else in the generated modules."""
+
 
 def python_name(wire: str) -> str:
     """`clusterIPs` → `cluster_ips`, `continue` → `continue_`, `$ref` → `ref`."""
@@ -32,4 +38,6 @@ def wire_by_rename(name: str) -> str:
 def class_name(*parts: str) -> str:
     """A class name from wire names: `class_name("HelloApp", "spec")` is `HelloAppSpec`."""
     name = "".join(part[:1].upper() + part[1:] for part in (re.sub(r"\W", "", p) for p in parts))
-    return f"{name}_" if keyword.iskeyword(name) or name in dir(builtins) else name
+    if name[:1].isdigit():
+        name = f"N{name}"
+    return f"{name}_" if keyword.iskeyword(name) or name in _TAKEN else name

@@ -1,0 +1,100 @@
+"""Where the side tools get CustomResourceDefinitions from: files, directories, stdin, a cluster.
+
+Errors name the file and the line; nothing is ever written here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from steersman.cli.loading import LoadError
+
+__all__ = ["crds_from", "crds_in", "crds_of_cluster"]
+
+
+def crds_from(sources: Iterable[str]) -> list[dict[str, Any]]:
+    """The CRDs in files, in the YAML and JSON files below directories, and on stdin (`-`). Raises `LoadError`."""
+    found: list[dict[str, Any]] = []
+    for source in sources:
+        path = Path(source)
+        if source == "-":
+            found += crds_in(sys.stdin.read(), "stdin")
+            continue
+        if not path.exists():
+            raise LoadError(f"{source}: there is no such file or directory")
+        files = (
+            sorted(f for f in path.rglob("*") if f.suffix in (".yaml", ".yml", ".json")) if path.is_dir() else [path]
+        )
+        for file in files:
+            try:
+                text = file.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as problem:
+                raise LoadError(f"{file}: {getattr(problem, 'strerror', None) or 'not text'}") from None
+            found += crds_in(text, str(file))
+    return found
+
+
+def crds_in(text: str, source: str) -> list[dict[str, Any]]:
+    """The CustomResourceDefinitions in YAML or JSON, those in Lists included; raises `LoadError`."""
+    try:
+        documents: list[Any] = list(yaml.load_all(text, Loader=_loader()))
+    except yaml.YAMLError as wrong:
+        mark = getattr(wrong, "problem_mark", None)
+        place = f"{source}:{mark.line + 1}" if mark is not None else source
+        raise LoadError(f"{place}: not YAML: {getattr(wrong, 'problem', None) or wrong}") from None
+    objects: list[Any] = []
+    for document in documents:
+        if isinstance(document, dict) and str(cast("dict[str, Any]", document).get("kind", "")).endswith("List"):
+            objects += cast("dict[str, Any]", document).get("items") or []
+        else:
+            objects.append(document)
+    found = [cast("dict[str, Any]", o) for o in objects if isinstance(o, dict)]
+    return [o for o in found if o.get("kind") == "CustomResourceDefinition"]
+
+
+def _loader() -> Any:
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def crds_of_cluster(
+    names: Iterable[str],
+    groups: Iterable[str],
+    kubeconfig: str | None,
+    context: str | None,
+    *,
+    missing_ok: bool = False,
+) -> list[dict[str, Any]]:
+    """The CRDs that a cluster has by these names, and of these groups.
+
+    Raises `LoadError` for what it has not, unless that is fine.
+    """
+    names, groups = list(names), list(groups)
+    if not names and not groups:
+        return []
+    from steersman.client.config import load_config
+
+    every = asyncio.run(_read(load_config(kubeconfig, context)))
+    by_name = {str(crd["metadata"]["name"]): crd for crd in every}
+    missing = [name for name in names if name not in by_name]
+    missing += [group for group in groups if not any(crd["spec"]["group"] == group for crd in every)]
+    if missing and not missing_ok:
+        known = ", ".join(sorted(by_name)) or "none"
+        raise LoadError(f"the cluster has no CRD of {', '.join(missing)}; it has {known}", 1)
+    return [crd for name, crd in sorted(by_name.items()) if name in names or crd["spec"]["group"] in groups]
+
+
+async def _read(config: Any) -> list[dict[str, Any]]:
+    from steersman.client import Client
+
+    async with Client.from_config(config) as client:
+        answer = await client.raw.request("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+        items: list[dict[str, Any]] = json.loads(answer.body)["items"]
+    stamp = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    return [{**item, **stamp} for item in items]
