@@ -4,6 +4,8 @@ from steersman.k8s import ConfigMap, Deployment, Pod, ReplicaSet, Secret, Servic
 
 from .test_deployments import deployment, rolled_out
 
+NOBODY = "00000000-0000-0000-0000-000000000000"
+
 
 def owned(name, owner, *, blocks=False, finalizers=()):
     info = type(owner).__resource__
@@ -24,6 +26,14 @@ async def gone(lab, kind, name):
     await lab.eventually(look, f"{kind.__name__} {name} is gone")
 
 
+async def collector_has_seen(lab, owner):
+    """Wait until the collector knows every Secret so far: it hears of them in order, and deletes this one on sight."""
+    stray = owned("stray", owner)
+    stray["metadata"]["ownerReferences"][0]["uid"] = NOBODY
+    await lab.create(Secret, stray)
+    await gone(lab, Secret, "stray")
+
+
 async def test_everything_goes_with_a_deployment(lab):
     await lab.create(Deployment, deployment())
     await lab.until(Deployment, "web", rolled_out())
@@ -38,6 +48,7 @@ async def test_everything_goes_with_a_deployment(lab):
 async def test_an_orphaned_dependent_stays(lab):
     owner = await lab.create(ConfigMap, {"metadata": {"name": "owner"}})
     await lab.create(Secret, owned("child", owner))
+    await collector_has_seen(lab, owner)
     await lab.delete(ConfigMap, "owner", propagation="Orphan")
     await gone(lab, ConfigMap, "owner")
     child = await lab.get(Secret, "child")
@@ -47,6 +58,7 @@ async def test_an_orphaned_dependent_stays(lab):
 async def test_a_foreground_deletion_waits_for_dependents_that_block_it(lab):
     owner = await lab.create(ConfigMap, {"metadata": {"name": "owner"}})
     await lab.create(Secret, owned("child", owner, blocks=True, finalizers=["example.com/wait"]))
+    await collector_has_seen(lab, owner)
     await lab.delete(ConfigMap, "owner", propagation="Foreground")
     await lab.until(Secret, "child", lambda s: s.metadata.deletion_timestamp)
     assert (await lab.get(ConfigMap, "owner")).metadata.finalizers == ("foregroundDeletion",)
@@ -69,7 +81,7 @@ async def test_a_dependent_with_another_owner_is_only_cut_loose(lab):
 async def test_what_names_an_owner_that_never_was_is_deleted(lab):
     owner = await lab.create(ConfigMap, {"metadata": {"name": "owner"}})
     child = owned("child", owner)
-    child["metadata"]["ownerReferences"][0]["uid"] = "00000000-0000-0000-0000-000000000000"
+    child["metadata"]["ownerReferences"][0]["uid"] = NOBODY
     await lab.create(Secret, child)
     await gone(lab, Secret, "child")
 
