@@ -15,6 +15,7 @@ import steersman
 from steersman.cli.cluster import app as cluster
 from steersman.cli.dev import dev as dev_command
 from steersman.cli.diff import diff as diff_command
+from steersman.cli.docs import docs as docs_command
 from steersman.cli.errors import explain
 from steersman.cli.manifests import manifests as manifests_command
 from steersman.cli.models import models as models_command
@@ -50,6 +51,7 @@ app.command("manifests")(manifests_command)
 app.command("rbac")(rbac_command)
 app.command("models")(models_command)
 app.command("diff")(diff_command)
+app.command("docs")(docs_command)
 
 
 @app.command()
