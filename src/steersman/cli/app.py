@@ -16,6 +16,7 @@ from steersman.cli.cluster import app as cluster
 from steersman.cli.dev import dev as dev_command
 from steersman.cli.diff import diff as diff_command
 from steersman.cli.docs import docs as docs_command
+from steersman.cli.doctor import doctor as doctor_command
 from steersman.cli.errors import explain
 from steersman.cli.manifests import manifests as manifests_command
 from steersman.cli.models import models as models_command
@@ -52,6 +53,7 @@ app.command("rbac")(rbac_command)
 app.command("models")(models_command)
 app.command("diff")(diff_command)
 app.command("docs")(docs_command)
+app.command("doctor")(doctor_command)
 
 
 @app.command()

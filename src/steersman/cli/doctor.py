@@ -1,0 +1,148 @@
+"""`steersman doctor`: what keeps an operator from working here, each with a way out. It changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from steersman.cli.loading import LoadError, load_operator
+
+if TYPE_CHECKING:
+    from steersman.cli.doctor_finding import Finding
+    from steersman.operator.operator import Operator
+
+__all__ = ["doctor"]
+
+_TIMEOUT = 60.0
+
+
+def doctor(
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="[MODULE:OPERATOR]", help="An operator, whose rights and CRDs are then looked at, too."),
+    ] = None,
+    kubeconfig: Annotated[str | None, typer.Option(help="Kubeconfig file.")] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    as_: Annotated[
+        str | None, typer.Option("--as", help="User to impersonate, such as the operator's ServiceAccount.")
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Where the operator runs; NAME-system if left out.")
+    ] = None,
+    watch_namespace: Annotated[
+        list[str] | None,
+        typer.Option("--watch-namespace", help="Where the operator works, if not everywhere; may be repeated."),
+    ] = None,
+    output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
+) -> None:
+    """Check the configuration, the cluster, the rights, the CRDs, the webhooks, the clock.
+
+    Each check is a line, with a way out where something is wrong. Exits with 1 when something fails; warnings do
+    not. Nothing is changed in the cluster.
+    """
+    operator = load_operator(target) if target else None
+    findings = asyncio.run(_examine(operator, kubeconfig, context, as_, namespace, tuple(watch_namespace or ())))
+    counts = Counter(finding.level for finding in findings)
+    if output == "json":
+        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
+    else:
+        for finding in findings:
+            typer.echo(f"{finding.level:4}  {finding.check}: {finding.text}")
+            if finding.hint:
+                typer.echo(f"      {finding.hint}")
+        said = ", ".join(f"{counts[level]} {word}" for level, word in (("fail", "failed"), ("warn", "to look at")))
+        typer.echo(said if counts["fail"] or counts["warn"] else "all is well")
+    if counts["fail"]:
+        raise typer.Exit(1)
+
+
+async def _examine(
+    operator: Operator | None,
+    kubeconfig: str | None,
+    context: str | None,
+    user: str | None,
+    namespace: str | None,
+    namespaces: tuple[str, ...],
+) -> list[Finding]:
+    from steersman.cli import doctor_checks as checks
+    from steersman.cli.doctor_finding import Finding
+    from steersman.client import Client
+    from steersman.client.config import ConfigError, Impersonation, load_config
+    from steersman.client.errors import ClientError
+
+    found = list(checks.check_local(sys.version_info[:3]))
+    try:
+        config = load_config(kubeconfig, context)
+    except ConfigError as problem:
+        return [*found, Finding("fail", "kubeconfig", str(problem))]
+    if user:
+        config = replace(config, impersonate=Impersonation(user=user))
+    found += checks.check_config(config, _files(kubeconfig))
+    async with Client.from_config(config) as client:
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                found += [f async for f in checks.check_server(client)]
+                for check in _rest(client, operator, namespace, namespaces):
+                    found += await _guarded(check)
+        except (ClientError, TimeoutError) as problem:
+            hint = "is the cluster running, and the server's address right?"
+            found.append(Finding("fail", "server", str(problem) or "no answer in a minute", hint))
+    return found
+
+
+def _rest(client: Any, operator: Operator | None, namespace: str | None, namespaces: tuple[str, ...]) -> list[Any]:
+    from steersman.cli import doctor_checks as checks
+    from steersman.cli.doctor_webhooks import check_webhooks
+
+    found: list[AsyncIterator[Finding]] = [checks.check_clock(client, time.time), checks.check_identity(client)]
+    if operator is not None:
+        from steersman.cli.rbac import grants
+        from steersman.manifests import ManifestError, classes_of, crds
+
+        classes = classes_of(operator)
+        try:
+            wanted = crds(classes)
+        except ManifestError as wrong:
+            raise LoadError("\nerror: ".join(wrong.problems), 1) from None
+        mine = {cls.__resource__.crd_name for cls in classes}
+        infos = [view.info for view in operator.kinds()]
+        needed = [(i.api_version, i.plural) for i in infos if f"{i.plural}.{i.group}" not in mine]
+        found.append(checks.check_rights(client, grants(operator, namespace, namespaces, False)))
+        found.append(checks.check_crds(client, wanted, sorted(set(needed))))
+    return [*found, check_webhooks(client, datetime.now(UTC))]
+
+
+async def _guarded(check: AsyncIterator[Finding]) -> list[Finding]:
+    """One check's findings; what the server refuses it is a finding, too."""
+    from steersman.cli.doctor_finding import Finding
+    from steersman.client.errors import ApiError
+
+    found: list[Finding] = []
+    try:
+        while True:
+            found.append(await anext(check))
+    except StopAsyncIteration:
+        pass
+    except ApiError as problem:
+        found.append(Finding("skip", getattr(check, "__name__", "check").removeprefix("check_"), str(problem)))
+    return found
+
+
+def _files(kubeconfig: str | None) -> list[Path]:
+    if kubeconfig:
+        return [Path(kubeconfig)]
+    named = os.environ.get("KUBECONFIG", "")
+    if named:
+        return [Path(part) for part in named.split(os.pathsep) if part]
+    return [Path.home() / ".kube" / "config"]

@@ -1,0 +1,210 @@
+"""What `steersman doctor` looks at, one function per check: each yields findings, and none of them writes anything.
+
+A finding is a level, a subject, a text and, unless all is well, a way out. What cannot be looked at for want of a
+permission is said to be skipped, not to be well.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any, Final
+
+from steersman.cli.doctor_finding import CRDS, Finding, Level, get, post
+from steersman.client import Client
+from steersman.client.errors import ApiError, Forbidden, NotFound
+from steersman.manifests.grants import Grant
+from steersman.version import __version__
+
+__all__ = [
+    "check_clock",
+    "check_config",
+    "check_crds",
+    "check_identity",
+    "check_local",
+    "check_rights",
+    "check_server",
+]
+
+_OLDEST: Final[tuple[int, ...]] = (1, 29)
+"""CEL rules of CRDs are stable since."""
+_NEWEST: Final[tuple[int, ...]] = (1, 36)
+"""The newest version that the tests run against."""
+_SELECTABLE: Final[tuple[int, ...]] = (1, 32)
+_PYTHON: Final = (3, 11)
+_CLOCK_WARN: Final = 2.0
+_CLOCK_FAIL: Final = 10.0
+
+
+def check_local(python: tuple[int, int, int]) -> Iterator[Finding]:
+    """The interpreter and this package."""
+    version = ".".join(map(str, python))
+    if python[:2] < _PYTHON:
+        yield Finding("fail", "versions", f"Python {version}", "use Python 3.11 or newer")
+    else:
+        yield Finding("ok", "versions", f"Steersman {__version__}, Python {version}, {sys.platform}")
+
+
+def check_config(config: Any, files: Iterable[Path]) -> Iterator[Finding]:
+    """How the cluster is reached: the context, TLS, and who else may read the credentials."""
+    where = f"context {config.context!r}, " if config.context else ""
+    yield Finding("ok", "kubeconfig", f"{where}{config.server}, namespace {config.namespace}")
+    if config.tls.insecure:
+        hint = "give the cluster's certificate authority, and remove insecure-skip-tls-verify"
+        yield Finding("warn", "kubeconfig", "the server's certificate is not verified", hint)
+    for file in files:
+        try:
+            mode = file.stat().st_mode & 0o077
+        except OSError:
+            continue
+        if mode & 0o044:
+            yield Finding("warn", "kubeconfig", f"{file} can be read by others", f"chmod 600 {file}")
+
+
+async def check_server(client: Client) -> AsyncIterator[Finding]:
+    """The version of the API server, against what this package is tested with."""
+    found = await client.server_version()
+    numbers = re.match(r"v?(\d+)\.(\d+)", found.git_version or f"{found.major}.{found.minor}")
+    version = tuple(int(number) for number in numbers.groups()) if numbers else ()
+    text = f"Kubernetes {found.git_version}"
+    if not numbers:
+        yield Finding("warn", "server", f"{text}: a version that says nothing", "")
+    elif version < _OLDEST:
+        yield Finding("fail", "server", f"{text} is too old: CRDs have no CEL rules", "upgrade to 1.29 or newer")
+    elif version < _SELECTABLE:
+        yield Finding("warn", "server", f"{text} ignores Selectable fields", "upgrade to 1.32, or use labels")
+    elif version > _NEWEST:
+        yield Finding("ok", "server", f"{text}, newer than what this version is tested with")
+    else:
+        yield Finding("ok", "server", text)
+
+
+async def check_clock(client: Client, now: Callable[[], float]) -> AsyncIterator[Finding]:
+    """This machine's clock against the server's `Date` header, which has whole seconds."""
+    before = now()
+    answer = await client.raw.request("GET", "/version")
+    after = now()
+    date = answer.headers.get("date")
+    if date is None:
+        yield Finding("skip", "clock", "the server's answers have no date")
+        return
+    theirs = parsedate_to_datetime(date).timestamp()
+    # The server's second has begun somewhen in [theirs, theirs + 1), while we waited in [before, after].
+    skew = max(theirs - after, before - theirs - 1.0, 0.0)
+    sign = "behind" if theirs > after else "ahead"
+    if skew >= _CLOCK_WARN:
+        level: Level = "fail" if skew >= _CLOCK_FAIL else "warn"
+        text = f"this machine's clock is {skew:.0f} s {sign}"
+        yield Finding(
+            level, "clock", text, "synchronise it (chrony, systemd-timesyncd): tokens and leases depend on it"
+        )
+    else:
+        yield Finding("ok", "clock", "in step with the server's, within 2 s")
+
+
+async def check_identity(client: Client) -> AsyncIterator[Finding]:
+    """Who the server takes us for."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        answer = await post(client, "/apis/authentication.k8s.io/v1/selfsubjectreviews", body)
+    except (NotFound, Forbidden):
+        yield Finding("skip", "identity", "the server does not say who we are")
+        return
+    user: dict[str, Any] = answer["status"].get("userInfo") or {}
+    groups = ", ".join(user.get("groups") or ())
+    if user.get("username") == "system:anonymous":
+        yield Finding("fail", "identity", "the server knows no user behind our requests", "give credentials")
+    else:
+        yield Finding("ok", "identity", f"{user.get('username')}" + (f" of {groups}" if groups else ""))
+
+
+async def check_rights(client: Client, grants: Sequence[Grant]) -> AsyncIterator[Finding]:
+    """Whether we may do what the operator's roles allow; asked one by one, since wildcards and roles add up."""
+    missing = [grant for grant in grants if not await _may(client, grant)]
+    for grant in missing[:10]:
+        hint = "apply config/rbac (`steersman manifests`), or run as its ServiceAccount with --as"
+        yield Finding("fail", "rights", f"not allowed to {grant}", hint)
+    if len(missing) > 10:
+        yield Finding("fail", "rights", f"nor {len(missing) - 10} other things", "apply config/rbac")
+    if not missing:
+        yield Finding("ok", "rights", f"all {len(grants)} permissions of the operator's roles are given")
+
+
+async def _may(client: Client, grant: Grant) -> bool:
+    resource, _, subresource = grant.resource.partition("/")
+    attributes: dict[str, Any] = {"verb": grant.verb}
+    if grant.path:
+        spec: dict[str, Any] = {"nonResourceAttributes": {**attributes, "path": grant.path}}
+    else:
+        attributes |= {"group": grant.group, "resource": resource, "subresource": subresource}
+        attributes |= {"namespace": grant.namespace, "name": grant.names[0] if grant.names else ""}
+        spec = {"resourceAttributes": {key: value for key, value in attributes.items() if value}}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
+    answer = await post(client, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
+    return bool(answer["status"].get("allowed"))
+
+
+async def check_crds(
+    client: Client, wanted: Sequence[Mapping[str, Any]], needed: Sequence[tuple[str, str]]
+) -> AsyncIterator[Finding]:
+    """The operator's CRDs as they are installed, and whether all other kinds it uses are served."""
+    from steersman.manifests.compat import changes_between
+
+    for crd in wanted:
+        name = str(crd["metadata"]["name"])
+        try:
+            live = await get(client, f"{CRDS}/{name}")
+        except NotFound:
+            yield Finding(
+                "fail", "crds", f"{name} is not installed", "steersman install, or kubectl apply -f config/crd"
+            )
+            continue
+        except Forbidden:
+            yield Finding("skip", "crds", f"{name}: not allowed to look at CRDs")
+            continue
+        problems = list(_crd_problems(name, live))
+        for problem in problems:
+            yield problem
+        if problems:
+            continue
+        changes = [c for c in changes_between([live], [crd]) if c.severity != "note"]
+        if changes:
+            more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
+            text = f"{name} is another one than the operator's: {changes[0]}{more}"
+            yield Finding(
+                "warn", "crds", text, "steersman install; `steersman diff --cluster config/crd` shows what changes"
+            )
+        else:
+            served = ", ".join(v["name"] for v in live["spec"]["versions"] if v.get("served"))
+            yield Finding("ok", "crds", f"{name} is installed, and serves {served}")
+    for api_version, plural in needed:
+        found = await _served(client, api_version)
+        if found is not None and plural not in found:
+            yield Finding("fail", "crds", f"{plural} of {api_version} is not served", "install what defines it")
+
+
+def _crd_problems(name: str, live: Mapping[str, Any]) -> Iterator[Finding]:
+    status: Mapping[str, Any] = live.get("status") or {}
+    conditions = {c["type"]: c for c in status.get("conditions") or ()}
+    if live["metadata"].get("deletionTimestamp"):
+        hint = "its objects are being deleted: look for finalizers that nobody removes"
+        yield Finding("fail", "crds", f"{name} is being deleted", hint)
+    elif conditions.get("NamesAccepted", {}).get("status") == "False":
+        yield Finding("fail", "crds", f"{name}: {conditions['NamesAccepted'].get('message', '')}", "use another name")
+    elif conditions.get("Established", {}).get("status") != "True":
+        yield Finding("fail", "crds", f"{name} is not established", f"kubectl describe crd {name}")
+    schema = conditions.get("NonStructuralSchema", {})
+    if schema.get("status") == "True":
+        yield Finding("fail", "crds", f"{name}: {schema.get('message', '')}", "make its schema structural")
+
+
+async def _served(client: Client, api_version: str) -> set[str] | None:
+    try:
+        return {resource.name for resource in await client.discover(api_version)}
+    except NotFound:
+        return set()
+    except ApiError:
+        return None
