@@ -8,6 +8,7 @@ from typing import Any
 
 from steersman.testing.controlplane import ApiSession, ControlPlane
 from steersman.testing.controlplane_process import wait_until
+from steersman.testing.embedded import EmbeddedCluster
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -15,7 +16,8 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 class Strict:
     """An API session that says what the server answered and warned of, and wants strict field validation."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: Any) -> None:
+        assert isinstance(plane, ControlPlane | EmbeddedCluster)
         self.session: ApiSession = plane.session()
 
     def send(self, method: str, path: str, body: dict[str, Any], *, dry: bool = True) -> tuple[int, str, list[str]]:

@@ -87,6 +87,7 @@ def refusal(*classes: type[Resource]) -> str:
         (Annotated[int, MinLength(1)], 1, "is for strings"),
         (Annotated[int, Atomic], 1, "Atomic is for"),
         (Annotated[int, Ge(5)], 1, "the default 1 is not allowed by its own type: less than 5"),
+        (bytes, b"", "no base64 to the API server"),
         (Annotated[Item, CEL("self.nothing == 1", message="m")], Item(), "undefined field 'nothing'"),
         (Annotated[Item, CEL("self.key ==")], Item(), "compilation failed"),
         (Annotated[Item, CEL("true", reason="Because")], Item(), "'Because' is none of"),

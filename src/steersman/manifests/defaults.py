@@ -95,6 +95,8 @@ def mismatch(node: Node, value: Any) -> str:  # noqa: C901 - one rule after the 
 
 
 def _text(k: dict[str, Any], value: str) -> str:
+    if k.get("format") == "byte" and not value:
+        return "an empty text is no base64 to the API server; write bytes | None = None"
     if len(value) < k.get("minLength", 0):
         return f"shorter than {k['minLength']} characters"
     if len(value) > k.get("maxLength", len(value)):
