@@ -130,7 +130,7 @@ def test_everything_else_is_collected(operator):  # noqa: C901 - a list of decla
     def default(thing: Thing) -> Thing: ...
 
     @operator.validates
-    def validate(thing: Thing) -> None: ...
+    def validate(thing: Thing, old: Thing | None) -> None: ...
 
     @operator.mutates(Pod, on="create")
     def inject(pod: Pod) -> Pod: ...
@@ -238,7 +238,7 @@ def test_an_operator_has_a_dns_label_as_its_name(name):
 
 
 def test_an_operator_without_anything_to_do_says_so(operator):
-    refused(operator.check, "has no controller and no timer")
+    refused(operator.check, "has no controller, no timer and no webhook")
 
 
 def test_a_finalizer_needs_a_qualified_name_and_a_controller_of_its_kind(operator):

@@ -461,20 +461,6 @@ async def test_a_dry_run_changes_nothing(world):
     assert not leases["items"]
 
 
-async def test_running_with_webhooks_says_that_they_are_not_served(world):
-    await world.install(Thing)
-    operator = Operator("hooked")
-
-    @operator.controller
-    async def reconcile(obj: Thing, ctx: Context) -> None: ...
-
-    @operator.validates
-    def validate(obj: Thing) -> None: ...
-
-    async with world.running(operator):
-        await world.eventually(lambda: "webhooks are not served by this version" in world.log.getvalue(), "the warning")
-
-
 async def test_what_a_reconcile_logs_carries_the_object_and_the_reconcile_id(world):
     """R5: lines logged in a reconcile, in a thread too, name the object and the reconcile; so does its Event."""
     await world.install(Thing)

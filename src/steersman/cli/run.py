@@ -15,6 +15,7 @@ _CLUSTER = "Cluster"
 _SCOPE = "Where to work"
 _LEASE = "Leader election"
 _SERVERS = "Probes and metrics"
+_WEBHOOKS = "Webhooks"
 _LOGS = "Logs and traces"
 
 
@@ -128,6 +129,30 @@ def run(
             rich_help_panel=_SERVERS,
         ),
     ] = None,
+    webhook_bind_address: Annotated[
+        str | None,
+        typer.Option(
+            help="Where webhooks are served; 127.0.0.1:9443 by default, 0 for nowhere.", rich_help_panel=_WEBHOOKS
+        ),
+    ] = None,
+    webhook_mode: Annotated[
+        Literal["local", "cluster"] | None,
+        typer.Option(
+            help="local: register this run with the API server, and take that back at its end. cluster: the manifests "
+            "have done so. In a Pod it is cluster, elsewhere local.",
+            rich_help_panel=_WEBHOOKS,
+        ),
+    ] = None,
+    webhook_url: Annotated[
+        str | None,
+        typer.Option(help="URL under which the API server reaches a local run.", rich_help_panel=_WEBHOOKS),
+    ] = None,
+    webhook_cert_dir: Annotated[
+        str | None,
+        typer.Option(
+            help="Directory with tls.crt and tls.key, read again when they change.", rich_help_panel=_WEBHOOKS
+        ),
+    ] = None,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"] | None,
         typer.Option(help="What to log; info by default.", rich_help_panel=_LOGS),
@@ -171,6 +196,8 @@ def run(
         from steersman.cli.reload import supervise
 
         raise SystemExit(supervise(sys.argv[1:], Path.cwd()))
+    from steersman.client.config.incluster import is_in_cluster
+
     flags: dict[str, Any] = {
         "kubeconfig": kubeconfig,
         "context": context,
@@ -193,6 +220,10 @@ def run(
         "metrics_secure": metrics_secure,
         "metrics_cert_dir": metrics_cert_dir,
         "health_probe_bind_address": health_probe_bind_address,
+        "webhook_bind_address": webhook_bind_address,
+        "webhook_mode": webhook_mode or ("cluster" if is_in_cluster(os.environ) else None),
+        "webhook_url": webhook_url,
+        "webhook_cert_dir": webhook_cert_dir,
         "log_level": "debug" if debug else log_level,
         "log_format": log_format,
         "tracing": tracing,

@@ -2,7 +2,7 @@
 
 | declared | allowed |
 |---|---|
-| a controller's kind, `reads`, `watches`, a timer's `reads` | get, list, watch |
+| a controller's kind, `reads`, `watches`, a timer's or webhook's `reads` | get, list, watch |
 | `owns` | the same, and create, patch, delete; server-side apply is a patch that may create |
 | a status sub-resource of a reconciled kind | patch of `…/status` |
 | a finalizer | patch of the kind |
@@ -64,8 +64,8 @@ def rules_for(operator: Operator, *, namespace_selector: bool = False) -> list[P
         rules += [_on(view_of(watch.kind), _READ) for watch in controller.watches]
     for finalizer in operator.finalizers:
         rules.append(_on(finalizer.kind, ("patch",)))
-    for timer in operator.timers:
-        rules += [_on(view, _READ) for view in timer.reads]
+    for reader in (*operator.timers, *operator.webhooks):
+        rules += [_on(view, _READ) for view in reader.reads]
     for permission in operator.permissions:
         info = permission.kind.info
         resource = f"{info.plural}/{permission.subresource}" if permission.subresource else info.plural

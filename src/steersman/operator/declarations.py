@@ -7,7 +7,7 @@ Each knows where in the user's code it was made, for errors that can be clicked 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from steersman.cache import IndexFunction
@@ -15,6 +15,7 @@ from steersman.controller import Debounce
 from steersman.controller.mappers import MapperLike
 from steersman.controller.predicates import PredicateLike
 from steersman.models import KindLike, View
+from steersman.webhook.configuration import WebhookRule
 
 __all__ = [
     "ControllerDeclaration",
@@ -164,14 +165,16 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class WebhookDeclaration:
-    """A function for admission or conversion; collected, and not served by this version."""
+    """A function for admission (`rule` says of what), or for conversion of `kind` to the version `to`."""
 
     purpose: Literal["defaults", "validates", "mutates", "converts"]
     kind: View[Any]
     handler: Handler
-    on: tuple[str, ...] = ()
+    takes: tuple[Literal["object", "old", "admission"], ...]
+    """What the function is given, in order."""
+    rule: WebhookRule | None = None
     to: View[Any] | None = None
-    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    reads: tuple[View[Any], ...] = ()
 
     @property
     def place(self) -> Place:

@@ -26,7 +26,9 @@ from steersman.operator.declarations import (
     Watch,
     WebhookDeclaration,
 )
-from steersman.operator.signatures import handler_of, kind_of, place_of, views_of
+from steersman.operator.signatures import handler_of, kind_of, views_of, webhook_handler
+from steersman.webhook.admission import Purpose
+from steersman.webhook.configuration import WebhookOptions, WebhookRule, path_of
 
 __all__ = ["Operator"]
 
@@ -36,6 +38,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _FINALIZER = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _VERBS = {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"}
 _OPERATIONS = {"create", "update", "delete", "connect"}
+_OPTIONS = WebhookOptions()
 
 
 class Operator:
@@ -253,48 +256,155 @@ class Operator:
             raise DeclarationError(f"permit({verbs!r}): verbs are {', '.join(sorted(_VERBS))}")
         self._permissions.append(Permission(words, view_of(kind), tuple(names), subresource))
 
-    def defaults(self, function: F) -> F:
-        """Declare a defaulting webhook: `(obj: Kind) -> Kind`. Not served by this version; running says so."""
-        return self._webhook("defaults", function)
+    @overload
+    def defaults(self, function: F, /) -> F: ...
+    @overload
+    def defaults(
+        self,
+        function: None = None,
+        /,
+        *,
+        on: str | Iterable[str] = ("create", "update"),
+        reads: Sequence[KindLike[Any]] = (),
+        name: str = "",
+        options: WebhookOptions = ...,
+    ) -> Callable[[F], F]: ...
+    def defaults(
+        self,
+        function: Any = None,
+        /,
+        *,
+        on: str | Iterable[str] = ("create", "update"),
+        reads: Sequence[KindLike[Any]] = (),
+        name: str = "",
+        options: WebhookOptions = _OPTIONS,
+    ) -> Any:
+        """Declare a defaulting webhook of an own kind: `(obj: Kind[, ctx: Admission]) -> Kind | None`.
 
-    def validates(self, function: F) -> F:
-        """Declare a validating webhook: raises to refuse. Not served by this version; running says so."""
-        return self._webhook("validates", function)
+        What the function returns replaces the object, `None` leaves it; fields that the class does not know stay. It
+        must be idempotent: the API server may call it again. Raises `Denied` or `Invalid` to refuse. Defaults that
+        depend on nothing belong to the fields of the class, where they cost no request.
+        """
+        declare = self._admission("defaults", None, on, reads, name, options)
+        return declare if function is None else declare(function)
+
+    @overload
+    def validates(self, function: F, /) -> F: ...
+    @overload
+    def validates(
+        self,
+        function: None = None,
+        /,
+        *,
+        kind: KindLike[Any] | None = None,
+        on: str | Iterable[str] = ("create", "update"),
+        reads: Sequence[KindLike[Any]] = (),
+        name: str = "",
+        options: WebhookOptions = ...,
+    ) -> Callable[[F], F]: ...
+    def validates(
+        self,
+        function: Any = None,
+        /,
+        *,
+        kind: KindLike[Any] | None = None,
+        on: str | Iterable[str] = ("create", "update"),
+        reads: Sequence[KindLike[Any]] = (),
+        name: str = "",
+        options: WebhookOptions = _OPTIONS,
+    ) -> Any:
+        """Declare a validating webhook of any kind: `(new: Kind[, old: Kind | None][, ctx: Admission])`.
+
+        It refuses by raising `Invalid` with a `FieldError` for each field, or `Denied`; it may return warnings, which
+        the client is shown. `old` is `None` for creates; for deletes the first argument is the object that goes. Rules
+        that the schema or CEL can say belong there, where they cost no request.
+        """
+        declare = self._admission("validates", kind, on, reads, name, options)
+        return declare if function is None else declare(function)
 
     def mutates(
-        self, kind: KindLike[Any], *, on: str | Iterable[str] = ("create", "update"), **options: Any
+        self,
+        kind: KindLike[Any],
+        *,
+        on: str | Iterable[str] = ("create", "update"),
+        reads: Sequence[KindLike[Any]] = (),
+        name: str = "",
+        options: WebhookOptions = _OPTIONS,
     ) -> Callable[[F], F]:
-        """Declare a mutating webhook on any kind. Not served by this version; running says so."""
-        operations = tuple(on.replace(",", " ").split()) if isinstance(on, str) else tuple(on)
+        """Declare a mutating webhook of any kind: `@operator.mutates(Pod, on="create")`.
 
-        def declare(function: F) -> F:
-            place = place_of(function)
-            if unknown := [word for word in operations if word not in _OPERATIONS]:
-                raise place.error(f"on={unknown[0]!r}: operations are {', '.join(sorted(_OPERATIONS))}")
-            view = views_of([kind], "mutates", place)[0]
-            handler = handler_of(function, "free")
-            self._webhooks.append(WebhookDeclaration("mutates", view, handler, operations, None, dict(options)))
-            return function
-
-        return declare
+        The function is that of `defaults`. `reads` names kinds that `ctx.get` and `ctx.list` answer from the cache, on
+        every replica, leader or not. `options` says which requests come (selectors, match conditions, sub-resources)
+        and what is done when nobody answers. `name` tells two webhooks of one kind apart.
+        """
+        return self._admission("mutates", kind, on, reads, name, options)
 
     def converts(self, source: KindLike[Any], target: KindLike[Any]) -> Callable[[F], F]:
-        """Declare a conversion between two versions of a kind. Not served by this version; running says so."""
+        """Declare how objects of one version become those of another: `(obj: Source) -> Target`, both of one kind.
+
+        One function a direction. Versions without a function of their own are reached through others: give every
+        version a pair with one hub. Metadata is carried over as it is; of it, only labels and annotations may change.
+        """
 
         def declare(function: F) -> F:
-            place = place_of(function)
+            handler, takes = webhook_handler(function, "converts")
+            place = handler.place
             old, new = views_of([source], "converts", place)[0], views_of([target], "converts", place)[0]
             if (old.info.group, old.info.kind) != (new.info.group, new.info.kind):
                 raise place.error(f"converts between versions of one kind, not {old.info.gvk} and {new.info.gvk}")
-            self._webhooks.append(WebhookDeclaration("converts", old, handler_of(function, "free"), (), new))
+            if old.info.version == new.info.version:
+                raise place.error(f"converts {old.info.version} to itself")
+            for before in self._webhooks:
+                if before.purpose == "converts" and (before.kind.info.gvk, before.to and before.to.info.gvk) == (
+                    old.info.gvk,
+                    new.info.gvk,
+                ):
+                    raise place.error(f"this conversion is already declared at {before.place}")
+            self._webhooks.append(WebhookDeclaration("converts", old, handler, takes, to=new))
             return function
 
         return declare
 
-    def _webhook(self, purpose: Any, function: F) -> F:
-        handler = handler_of(function, "object", method=purpose)
-        self._webhooks.append(WebhookDeclaration(purpose, kind_of(handler), handler))
-        return function
+    def _admission(
+        self,
+        purpose: Purpose,
+        kind: KindLike[Any] | None,
+        on: str | Iterable[str],
+        reads: Sequence[KindLike[Any]],
+        name: str,
+        options: WebhookOptions,
+    ) -> Callable[[F], F]:
+        operations = tuple(on.replace(",", " ").split()) if isinstance(on, str) else tuple(on)
+
+        def declare(function: F) -> F:
+            handler, takes = webhook_handler(function, purpose)
+            place = handler.place
+            view = views_of([kind], purpose, place)[0] if purpose == "mutates" else kind_of(handler, kind)
+            if unknown := [word for word in operations if word not in _OPERATIONS]:
+                raise place.error(f"on={unknown[0]!r}: operations are {', '.join(sorted(_OPERATIONS))}")
+            if not operations:
+                raise place.error("on=: at least one operation")
+            if purpose != "validates" and "delete" in operations:
+                raise place.error("on='delete': what is being deleted cannot be changed; use validates")
+            if problem := options.problem(purpose != "validates"):
+                raise place.error(problem)
+            if name and not _NAME.fullmatch(name):
+                raise place.error(f"name={name!r}: lower-case letters, digits and '-'")
+            path = path_of(purpose, view.info, options.subresources) + (f"-{name}" if name else "")
+            for before in self._webhooks:
+                if before.rule is not None and before.rule.path == path:
+                    raise place.error(f"{path} is already declared at {before.place}; give this one a name=")
+            rule = WebhookRule(purpose, view, operations, path, options)
+            read = views_of(reads, "reads", place)
+            self._webhooks.append(WebhookDeclaration(purpose, view, handler, takes, rule, None, read))
+            return function
+
+        return declare
+
+    @property
+    def webhook_rules(self) -> tuple[WebhookRule, ...]:
+        """What the API server is to ask, for its webhook configurations."""
+        return tuple(w.rule for w in self._webhooks if w.rule is not None)
 
     def kinds(self) -> tuple[View[Any], ...]:
         """Every kind that is cached while the operator runs."""
@@ -304,17 +414,17 @@ class Operator:
                 found.setdefault((view.info.gvk, view.form), view)
         for f in self._finalizers:
             found.setdefault((f.kind.info.gvk, f.kind.form), f.kind)
-        for t in self.timers:
-            for view in t.reads:
+        for reader in (*self.timers, *self._webhooks):
+            for view in reader.reads:
                 found.setdefault((view.info.gvk, view.form), view)
         return tuple(found.values())
 
     def check(self) -> None:
         """Raise `DeclarationError` for what can only be judged as a whole, such as having nothing to do."""
-        if not self._controllers and not self._timers:
+        if not (self._controllers or self._timers or self._webhooks):
             raise DeclarationError(
-                f"operator {self.name!r} has no controller and no timer; declare one with @operator.controller, in a"
-                " module that is imported together with the operator"
+                f"operator {self.name!r} has no controller, no timer and no webhook; declare one with"
+                " @operator.controller, in a module that is imported together with the operator"
             )
         reconciled = {c.kind.info.gvk for c in self.controllers}
         for f in self._finalizers:

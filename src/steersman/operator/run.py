@@ -37,6 +37,7 @@ from steersman.operator.serving import serve_metrics, serve_probes
 from steersman.operator.settings import Settings
 from steersman.operator.tracing import Tracing, start_tracing
 from steersman.operator.transports import DryRunTransport, GatedTransport, TracedTransport
+from steersman.operator.webhooks import Webhooks
 from steersman.operator.wiring import Wired, Wiring, unsynced
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
@@ -87,7 +88,9 @@ class Replica:
         rng: random.Random | None = None,
         now: Now = utc_now,
         transport: Callable[[Config], Transport] = transport_for,
+        registers_as: Config | None = None,
     ) -> None:
+        """`registers_as` is who makes local webhooks known to the API server; `config` where it is left out."""
         self.operator = operator
         self.settings = settings
         self.health = Health()
@@ -97,6 +100,7 @@ class Replica:
         self._rng = rng or random.Random()  # noqa: S311 - jitter, no secrets
         self._now = now
         self._make_transport = transport
+        self._registers_as = registers_as
         self._unready = "starting"
         self._tasks: list[asyncio.Task[Any]] = []
         self._timers: list[Periodic] = []
@@ -105,16 +109,10 @@ class Replica:
         self._hooks_ran = False
         self._hold: asyncio.Task[Any] | None = None
         self._wiring: Wiring | None = None
+        self._webhooks: Webhooks | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Live until `stop`; see `run_operator`."""
-        for webhook in self.operator.webhooks:
-            log.warning(
-                "webhooks are not served by this version: the function will not be called",
-                purpose=webhook.purpose,
-                kind=webhook.kind.info.kind,
-                declared=str(webhook.place),
-            )
         async with AsyncExitStack() as stack:
             watchdog = stack.enter_context(LoopWatchdog())
             self.health.live["loop"] = loop_moves(watchdog.stalled_for, self.settings.liveness_stall)
@@ -157,9 +155,12 @@ class Replica:
             waits=not self.settings.dry_run,
         )
         self._wiring = wiring = Wiring(self.operator, cache, runtime, self.settings, rng=self._rng)
+        webhooks = self._webhooks = Webhooks(
+            self.operator, self.settings, self._config, await self._registrar(stack, system), cache, runtime, tracing
+        )
         stopped = asyncio.create_task(stop.wait(), name="stop")
         over = asyncio.create_task(self._over.wait(), name="over")
-        start = asyncio.create_task(self._start(system, cache, runtime, wiring, elector), name="start")
+        start = asyncio.create_task(self._start(system, cache, runtime, wiring, elector, webhooks), name="start")
         try:
             await _first(stopped, over, start)
             if start.done():
@@ -182,16 +183,26 @@ class Replica:
     # Up.
 
     async def _start(
-        self, system: Client, cache: Cache, runtime: Runtime, wiring: Wiring, elector: LeaderElector | None
+        self,
+        system: Client,
+        cache: Cache,
+        runtime: Runtime,
+        wiring: Wiring,
+        elector: LeaderElector | None,
+        webhooks: Webhooks,
     ) -> None:
         await self._reach_server(system)
-        if elector is None or self.settings.warm_standby:
+        if webhooks.wanted:
+            self.health.ready["webhooks"] = webhooks.unready
+        await webhooks.start()
+        warm = elector is None or self.settings.warm_standby or webhooks.reads
+        if warm:
             await self._sync(cache)
         if elector is not None:
             self._unready = ""  # a standby that can take over is ready
             await elector.acquire()
             self._hold = self._lasting(elector.hold(), "lease")
-        if elector is not None and not self.settings.warm_standby:
+        if not warm:
             await self._sync(cache)
         await self._run_hooks("startup", runtime, wiring.everything)
         self._hooks_ran = True
@@ -308,6 +319,8 @@ class Replica:
         if self._tasks and not lost:
             await recorder.drain(2.0)
         await _cancelled(*self._tasks)
+        if self._webhooks is not None:
+            await self._webhooks.close()
         wiring.close()
         await _close(cache)
         if self._hold is not None:
@@ -334,6 +347,12 @@ class Replica:
             await asyncio.gather(*(w.controller.stop(0.0) for w in wiring.wired))
 
     # Parts.
+
+    async def _registrar(self, stack: AsyncExitStack, system: Client) -> Client:
+        if self._registers_as is None or not self.operator.webhooks:
+            return system
+        transport = self._make_transport(self._registers_as)
+        return await stack.enter_async_context(Client(self._registers_as, transport=transport))
 
     def _make_elector(self, system: Client) -> LeaderElector | None:
         settings = self.settings

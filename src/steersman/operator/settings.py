@@ -69,6 +69,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Directory with `tls.crt` and `tls.key`; a self-signed certificate is made without it."""
     health_probe_bind_address: str = "127.0.0.1:8081"
     """`host:port`, `:port` for all interfaces (in a cluster the kubelet must reach it), `0` for none."""
+    webhook_bind_address: str = "127.0.0.1:9443"
+    """`host:port`, `:port` for all interfaces (in a cluster the API server must reach it), `0` for none."""
+    webhook_mode: Literal["local", "cluster"] = "local"
+    """Who makes the API server ask us: "local" registers this run under a URL and takes that back at its end; in a
+    "cluster" the manifests do, and the certificate is kept in a Secret."""
+    webhook_url: str | None = None
+    """The URL under which the API server reaches a local run; `https://127.0.0.1:<port>` by default."""
+    webhook_cert_dir: str | None = None
+    """Directory with `tls.crt` and `tls.key`, as cert-manager's Secrets are mounted; read again when they change."""
     liveness_stall: float = 10.0
     """/healthz fails when the event loop has not moved for so long."""
 
@@ -99,15 +108,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for name in ("sync_timeout", "shutdown_grace", "liveness_stall"):
             if getattr(self, name) < 0:
                 raise SettingsError(f"{_flag(name)}={getattr(self, name):g}: seconds, not negative")
-        for name in ("metrics_bind_address", "health_probe_bind_address"):
-            try:
-                parse_address(getattr(self, name))
-            except ValueError as problem:
-                raise SettingsError(f"{_flag(name)}: {problem}") from None
+        self._check_addresses()
         try:
             _ = self.terms
         except ValueError as problem:
             raise SettingsError(f"leader election: {problem}") from None
+
+    def _check_addresses(self) -> None:
+        if self.webhook_url is not None and not re.fullmatch(r"https://[^/?#\s]+/?", self.webhook_url):
+            raise SettingsError(f"webhook-url: {self.webhook_url!r}: write https://host:port, without a path")
+        for name in ("metrics_bind_address", "health_probe_bind_address", "webhook_bind_address"):
+            try:
+                parse_address(getattr(self, name))
+            except ValueError as problem:
+                raise SettingsError(f"{_flag(name)}: {problem}") from None
 
 
 class Address(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 from steersman.models import Dynamic, PartialObjectMetadata, Resource, View, view_of
 from steersman.operator.declarations import Handler, Place
 
-__all__ = ["handler_of", "kind_of", "place_of", "views_of"]
+__all__ = ["handler_of", "kind_of", "place_of", "views_of", "webhook_handler"]
 
 Shape = Literal["object", "context", "free"]
 """`(obj, ctx)` or `(obj)`; `(ctx)` or `()`; anything."""
@@ -58,6 +58,39 @@ def handler_of(what: Any, shape: Shape, *, method: str = "reconcile") -> Handler
     if takes_context and shape != "free":
         _check_context(function, wanted[-1], is_async, place)
     return Handler(function, is_async, takes_object=shape == "object", takes_context=takes_context, place=place)
+
+
+def webhook_handler(
+    what: Any, purpose: Literal["defaults", "validates", "mutates", "converts"]
+) -> tuple[Handler, tuple[Literal["object", "old", "admission"], ...]]:
+    """The handler of a webhook, and what it takes: `(obj[, old][, ctx: Admission])`, `old` for validations only."""
+    from steersman.webhook.admission import Admission
+
+    place = place_of(what)
+    function = _callable(what, purpose, place)
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise place.error("is a generator; write `async def` with `return`, not `yield`")
+    expected = {
+        "converts": "expected `(obj: Old)`",
+        "validates": "expected `(obj: Kind)`, and after it `old: Kind | None` and `ctx: Admission` if wanted",
+    }.get(purpose, "expected `(obj: Kind)` or `(obj: Kind, ctx: Admission)`")
+    parameters = list(inspect.signature(function).parameters.values())
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters) or any(
+        p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters
+    ):
+        raise place.error(f"takes what it cannot be given: {expected}")
+    wanted = [p for p in parameters if p.default is p.empty]
+    hints = _annotations(function, place)
+    takes: list[Literal["object", "old", "admission"]] = ["object"]
+    takes += ["admission" if hints.get(p.name) is Admission else "old" for p in wanted[1:]]
+    allowed: dict[str, Any] = {
+        "converts": (("object",),),
+        "validates": (("object",), ("object", "old"), ("object", "admission"), ("object", "old", "admission")),
+    }
+    if not wanted or tuple(takes) not in allowed.get(purpose, (("object",), ("object", "admission"))):
+        raise place.error(f"takes {len(wanted)} parameters: {expected}")
+    handler = Handler(function, inspect.iscoroutinefunction(function), True, "admission" in takes, place)
+    return handler, tuple(takes)
 
 
 def kind_of(handler: Handler, kind: Any = None) -> View[Any]:

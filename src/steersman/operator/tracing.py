@@ -49,6 +49,19 @@ class Tracing:
         with self._tracer.start_as_current_span(f"{method} {path}", attributes=attributes) as span:
             yield span
 
+    @contextmanager
+    def admission(self, webhook: str, operation: str, kind: str, namespace: str, name: str) -> Generator[None]:
+        """The span of one admission review."""
+        attributes = {
+            "steersman.webhook": webhook,
+            "steersman.operation": operation,
+            "k8s.object.kind": kind,
+            "k8s.namespace.name": namespace,
+            "k8s.object.name": name,
+        }
+        with self._tracer.start_as_current_span(f"admission {webhook}", attributes=attributes):
+            yield
+
     def close(self) -> None:
         """Send what has not been sent."""
         if self._provider is not None:

@@ -56,6 +56,7 @@ def idle_settings(namespaces: Sequence[str], home: str, changes: Mapping[str, An
         "lease_namespace": home,
         "metrics_bind_address": "0",
         "health_probe_bind_address": "0",
+        "webhook_bind_address": "127.0.0.1:0",
         "gc_tuning": False,
         "shutdown_grace": 5.0,
     }

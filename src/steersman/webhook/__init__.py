@@ -3,3 +3,25 @@
 Handlers are declared on the `Operator`; here is what answers. It reviews and never stores: whatever a review changes
 leaves as a patch, and what it refuses leaves as a Status.
 """
+
+from steersman.webhook.admission import Admission
+from steersman.webhook.configuration import ClientConfig, MatchCondition, WebhookOptions, configurations
+from steersman.webhook.errors import Denied, FieldError, Invalid, Refusal
+from steersman.webhook.http import WebhookRequest, WebhookResponse, WebhookServer
+from steersman.webhook.review import UserInfo
+
+__all__ = [
+    "Admission",
+    "ClientConfig",
+    "Denied",
+    "FieldError",
+    "Invalid",
+    "MatchCondition",
+    "Refusal",
+    "UserInfo",
+    "WebhookOptions",
+    "WebhookRequest",
+    "WebhookResponse",
+    "WebhookServer",
+    "configurations",
+]

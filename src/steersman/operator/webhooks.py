@@ -1,0 +1,261 @@
+"""A replica's webhooks: the declared functions behind the server, and what makes the API server ask it.
+
+Served on every replica, leader or not (L4), from before the caches are filled: lists of a kind whose conversion we
+serve would wait for us. In a cluster, configurations come with the manifests and certificates from a Secret or a
+directory; elsewhere a run registers itself under a URL with an authority of its own, and takes that back at its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+from steersman.cache import Cache, Informer
+from steersman.client import Client, ClientError
+from steersman.client.config import Config
+from steersman.controller.blocking import run_blocking
+from steersman.models import Key, View
+from steersman.operator.declarations import WebhookDeclaration
+from steersman.operator.operator import Operator
+from steersman.operator.reach import Reach
+from steersman.operator.runtime import Runtime
+from steersman.operator.server import BindError
+from steersman.operator.settings import Settings, SettingsError, parse_address
+from steersman.operator.tracing import Tracing
+from steersman.telemetry.log import get_logger
+from steersman.webhook.admission import Admission, AdmissionRoute, Call, Hook
+from steersman.webhook.http import Route, WebhookServer
+from steersman.webhook.registration import Registration
+from steersman.webhook.review import Review, failure
+from steersman.webhook.serving import DirectoryCertificates, LocalCertificates, ServingCertificates
+
+__all__ = ["Webhooks"]
+
+log = get_logger("webhook")
+
+_THREADS: Final = 16
+_PROBE: Final = 2.0
+"""Seconds within which the server must accept a connection to count as ready (H2)."""
+
+
+class Webhooks:
+    """The webhooks of one replica: `start`, then `close`. Does nothing for an operator without any."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        settings: Settings,
+        config: Config,
+        system: Client,
+        cache: Cache,
+        runtime: Runtime,
+        tracing: Tracing | None,
+    ) -> None:
+        self._operator = operator
+        self._settings = settings
+        self._config = config
+        self._system = system
+        self._cache = cache
+        self._runtime = runtime
+        self._tracing = tracing
+        self._pool: ThreadPoolExecutor | None = None
+        self._server: WebhookServer | None = None
+        self._certificates: ServingCertificates | None = None
+        self._registration: Registration | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is anything to serve, and somewhere to serve it."""
+        return bool(self._operator.webhooks) and self._settings.webhook_bind_address not in ("", "0")
+
+    @property
+    def reads(self) -> bool:
+        """Whether a webhook reads from the cache: then every replica fills its own."""
+        return any(w.reads for w in self._operator.webhooks)
+
+    async def start(self) -> None:
+        """Serve, and see to it that we are asked. Raises `BindError` and `SettingsError`."""
+        if not self._operator.webhooks:
+            return
+        address = parse_address(self._settings.webhook_bind_address)
+        if address is None:
+            log.warning("webhooks are declared, and not served: --webhook-bind-address is 0")
+            return
+        certificates = self._certificates = await self._make_certificates()
+        server = WebhookServer(self._routes(), certificates, refuse=_refusal)
+        try:
+            await server.start(address.host, address.port)
+        except (OSError, OverflowError) as problem:
+            reason = getattr(problem, "strerror", None) or str(problem)
+            raise BindError(
+                f"the webhook server cannot listen on {address}: {reason}."
+                " Choose another address with --webhook-bind-address, or 0 for none"
+            ) from None
+        self._server = server
+        host, port = server.address
+        log.info("webhooks are served", address=f"{host}:{port}", paths=sorted(server.routes))
+        if isinstance(certificates, LocalCertificates):
+            await self._register(certificates, host, port)
+
+    async def close(self) -> None:
+        """Let nobody ask us any more where that is ours to say, answer what has been asked, and stop."""
+        if self._registration is not None:
+            try:
+                await self._registration.remove()
+            except ClientError as problem:
+                log.warning("the webhook configurations of this run could not be removed", error=str(problem))
+        if self._server is not None:
+            await self._server.close(min(5.0, self._settings.shutdown_grace))
+        if self._certificates is not None:
+            await self._certificates.close()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def unready(self) -> str | None:
+        """What keeps the server from being asked: a real handshake says (H2). Called from the probe's thread."""
+        if self._server is None:
+            return "the webhook server does not listen yet"
+        host, port = self._server.address
+        return _handshake(host if host not in ("0.0.0.0", "::", "") else "localhost", port)  # noqa: S104 - compared
+
+    # Parts.
+
+    async def _make_certificates(self) -> ServingCertificates:
+        settings = self._settings
+        if settings.webhook_cert_dir:
+            try:
+                return DirectoryCertificates(settings.webhook_cert_dir)
+            except (OSError, ValueError) as problem:
+                raise SettingsError(
+                    f"--webhook-cert-dir {settings.webhook_cert_dir}: tls.crt and tls.key cannot be used: {problem}"
+                ) from None
+        if settings.webhook_mode == "cluster":
+            raise SettingsError("--webhook-mode cluster: certificates from a Secret are not built yet")
+        host = urlsplit(settings.webhook_url).hostname if settings.webhook_url else ""
+        bound = parse_address(settings.webhook_bind_address)
+        names = [n for n in (host, bound.host if bound else "", "localhost", "127.0.0.1", "::1") if n]
+        return LocalCertificates(self._operator.name, dict.fromkeys(names))
+
+    async def _register(self, certificates: LocalCertificates, host: str, port: int) -> None:
+        url = self._settings.webhook_url or f"https://{_shown(host)}:{port}"
+        server = urlsplit(self._config.server).hostname or ""
+        if not self._settings.webhook_url and server not in ("127.0.0.1", "localhost", "::1"):
+            log.warning(
+                "the API server will ask this machine for every admission, and can hardly reach it: give the URL under "
+                "which it can with --webhook-url, run inside the cluster, or turn webhooks off with "
+                "--webhook-bind-address=0",
+                server=self._config.server,
+                url=url,
+            )
+        converted = [w.kind.info for w in self._operator.webhooks if w.purpose == "converts"]
+        self._registration = Registration(
+            self._system, self._operator.name, self._operator.webhook_rules, converted, url, certificates.ca_bundle
+        )
+        await self._registration.add()
+
+    def _routes(self) -> dict[str, Route]:
+        routes: dict[str, Route] = {}
+        for declared in self._operator.webhooks:
+            if declared.rule is not None:
+                routes[declared.rule.path] = AdmissionRoute(self._hook(declared), spans=self._span)
+        conversions = [w for w in self._operator.webhooks if w.purpose == "converts"]
+        if conversions:
+            from steersman.webhook.conversion import Conversion, Converters
+
+            routes["/convert"] = Converters(
+                [Conversion(w.kind, cast("View[Any]", w.to), self._call(w), str(w.place)) for w in conversions]
+            ).handle
+        return routes
+
+    def _hook(self, declared: WebhookDeclaration) -> Hook:
+        rule = declared.rule
+        assert rule is not None
+        reads = None
+        if declared.reads:
+            reach = self._runtime.reach(declared.reads, f"the webhook {rule.path}")
+            reads = _Reads(self._cache, reach, declared.reads)
+        name = rule.path.removeprefix("/")
+        return Hook(name, rule.purpose, rule.path, rule.view, self._call(declared), str(declared.place), reads)
+
+    def _call(self, declared: WebhookDeclaration) -> Call:
+        function, takes = declared.handler.call, declared.takes
+
+        def arguments(obj: Any, admission: Admission) -> list[Any]:
+            given = {"object": lambda: obj, "old": lambda: admission.old, "admission": lambda: admission}
+            return [given[name]() for name in takes]
+
+        if not declared.handler.is_async:
+
+            async def in_thread(obj: Any, admission: Admission) -> Any:
+                if self._pool is None:
+                    self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="steersman-webhook")
+                if admission is not None:  # pyright: ignore[reportUnnecessaryComparison] - conversions have none
+                    admission.for_thread(asyncio.get_running_loop())
+                return await run_blocking(self._pool, function, *arguments(obj, admission))
+
+            return in_thread
+        if takes == ("object",):
+            return lambda obj, _admission: function(obj)
+        return lambda obj, admission: function(*arguments(obj, admission))
+
+    def _span(self, hook: Hook, review: Review) -> AbstractContextManager[Any]:
+        if self._tracing is None:
+            return nullcontext()
+        return self._tracing.admission(hook.name, review.operation, review.kind.kind, review.namespace, review.name)
+
+
+class _Reads:
+    """A webhook's view of the cache."""
+
+    def __init__(self, cache: Cache, reach: Reach, views: Sequence[View[Any]]) -> None:
+        self._cache = cache
+        self._reach = reach
+        self._kinds = {view.info.gvk for view in views}
+        self._synced = False
+
+    def get(self, view: View[Any], key: Key) -> Any:
+        return self._reach.get(view, key)
+
+    def list(self, view: View[Any], namespace: str, labels: Any, owner: str | None) -> tuple[Any, ...]:
+        return self._reach.list(view, namespace, labels, owner)
+
+    async def ready(self) -> None:
+        """Wait until the cache has what is read; the request's deadline ends that."""
+        if not self._synced:
+            await self._cache.wait_synced(None, self._informers())
+            self._synced = True
+
+    def _informers(self) -> Iterable[Informer]:
+        return [i for i in self._cache.informers if i.info.gvk in self._kinds]
+
+
+def _refusal(code: int, text: str) -> bytes:
+    reasons = {400: "BadRequest", 404: "NotFound", 405: "MethodNotAllowed", 413: "RequestEntityTooLarge"}
+    return failure(code, reasons.get(code, "InternalError" if code >= 500 else "BadRequest"), text)
+
+
+def _shown(host: str) -> str:
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104 - compared, not bound
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+def _handshake(host: str, port: int) -> str | None:
+    import socket
+
+    # Whether somebody speaks TLS there; who that is, the API server verifies.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with socket.create_connection((host, port), _PROBE) as plain, context.wrap_socket(plain) as tls:
+            with suppress(OSError):
+                tls.unwrap()
+            return None
+    except OSError as problem:
+        return f"the webhook server accepts no TLS connection: {problem}"

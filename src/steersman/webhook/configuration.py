@@ -1,0 +1,164 @@
+"""Mutating- and ValidatingWebhookConfigurations, and the addresses that stand in them: derived, deterministic.
+
+One description serves the manifests, the runs outside of a cluster and the tests. Names and paths follow kubebuilder's,
+so that what is known of those is true here. See admissionregistration.k8s.io/v1.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from steersman.models import ResourceInfo, View
+from steersman.webhook.admission import Purpose
+
+__all__ = ["ClientConfig", "MatchCondition", "WebhookOptions", "WebhookRule", "configurations", "path_of"]
+
+API_VERSION: Final = "admissionregistration.k8s.io/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class MatchCondition:
+    """A condition in CEL that a request must meet (`request`, `object`, `oldObject`, `authorizer`)."""
+
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookOptions:
+    """What of a configuration a declaration may say; the defaults are the API's, but for `side_effects`."""
+
+    failure_policy: Literal["Fail", "Ignore"] = "Fail"
+    match_policy: Literal["Equivalent", "Exact"] = "Equivalent"
+    side_effects: Literal["None", "NoneOnDryRun"] = "None"
+    timeout: int = 10
+    namespace_selector: Mapping[str, Any] | None = None
+    object_selector: Mapping[str, Any] | None = None
+    match_conditions: Sequence[MatchCondition] = ()
+    reinvocation: Literal["Never", "IfNeeded"] = "Never"
+    subresources: tuple[str, ...] = ()
+    """Sub-resources to take requests of, such as `status`; `""` is the object itself. Empty: the object alone."""
+    scope: Literal["*", "Namespaced", "Cluster"] = "*"
+
+    def problem(self, mutating: bool) -> str:
+        """What is wrong with these, if anything."""
+        if not 1 <= self.timeout <= 30:
+            return f"timeout={self.timeout}: seconds, from 1 to 30"
+        if not mutating and self.reinvocation != "Never":
+            return "reinvocation= is for webhooks that mutate"
+        if len(self.match_conditions) > 64:
+            return "match_conditions=: at most 64"
+        names = [c.name for c in self.match_conditions]
+        if len(set(names)) < len(names):
+            return "match_conditions=: two of one name"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookRule:
+    """One webhook of a configuration."""
+
+    purpose: Purpose
+    view: View[Any]
+    operations: tuple[str, ...]
+    path: str
+    options: WebhookOptions = field(default_factory=WebhookOptions)
+
+    @property
+    def mutating(self) -> bool:
+        return self.purpose != "validates"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConfig:
+    """How the API server reaches the webhooks: a Service, or a URL without a path; and the CA that it trusts."""
+
+    service: tuple[str, str, int] | None = None
+    """Namespace, name and port."""
+    url: str = ""
+    ca_bundle: bytes = b""
+    """PEM; empty leaves it to whoever injects it."""
+
+    def at(self, path: str) -> dict[str, Any]:
+        """The `clientConfig` of one webhook."""
+        config: dict[str, Any] = {}
+        if self.service is not None:
+            namespace, name, port = self.service
+            config["service"] = {"namespace": namespace, "name": name, "path": path, "port": port}
+        else:
+            config["url"] = self.url.rstrip("/") + path
+        if self.ca_bundle:
+            config["caBundle"] = base64.b64encode(self.ca_bundle).decode()
+        return config
+
+
+def path_of(purpose: Purpose, info: ResourceInfo, subresources: Sequence[str] = ()) -> str:
+    """Where requests of a kind are sent: `/mutate-apps-example-com-v1-helloapp`."""
+    verb = "validate" if purpose == "validates" else "mutate"
+    group = info.group.replace(".", "-") if info.group else ""
+    path = f"/{verb}-{group}-{info.version}-{info.kind.lower()}"
+    more = "-".join(s for s in subresources if s)
+    return f"{path}-{more}" if more else path
+
+
+def configurations(
+    rules: Iterable[WebhookRule],
+    *,
+    name: str,
+    client_config: ClientConfig,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """The configurations of an operator of that name; none where there is nothing to configure."""
+    found: list[dict[str, Any]] = []
+    ordered = sorted(rules, key=lambda r: r.path)
+    for kind, prefix, mutating in (
+        ("MutatingWebhookConfiguration", "m", True),
+        ("ValidatingWebhookConfiguration", "v", False),
+    ):
+        webhooks = [_webhook(rule, prefix, client_config) for rule in ordered if rule.mutating is mutating]
+        if not webhooks:
+            continue
+        metadata: dict[str, Any] = {"name": f"{name}-{'mutating' if mutating else 'validating'}"}
+        if labels:
+            metadata["labels"] = dict(labels)
+        if annotations:
+            metadata["annotations"] = dict(annotations)
+        found.append({"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "webhooks": webhooks})
+    return found
+
+
+def _webhook(rule: WebhookRule, prefix: str, client_config: ClientConfig) -> dict[str, Any]:
+    info, options = rule.view.info, rule.options
+    resources = [f"{info.plural}/{s}" if s else info.plural for s in options.subresources or ("",)]
+    suffix = f"-{info.version}" + "".join(f"-{s}" for s in options.subresources if s)
+    webhook: dict[str, Any] = {
+        "name": f"{prefix}{info.kind.lower()}{suffix}.{info.group or 'core.k8s.io'}",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": client_config.at(rule.path),
+        "failurePolicy": options.failure_policy,
+        "matchPolicy": options.match_policy,
+        "sideEffects": options.side_effects,
+        "timeoutSeconds": options.timeout,
+        "rules": [
+            {
+                "apiGroups": [info.group],
+                "apiVersions": [info.version],
+                "operations": [operation.upper() for operation in rule.operations],
+                "resources": resources,
+                "scope": options.scope,
+            }
+        ],
+    }
+    if rule.mutating:
+        webhook["reinvocationPolicy"] = options.reinvocation
+    if options.namespace_selector is not None:
+        webhook["namespaceSelector"] = dict(options.namespace_selector)
+    if options.object_selector is not None:
+        webhook["objectSelector"] = dict(options.object_selector)
+    if options.match_conditions:
+        webhook["matchConditions"] = [{"name": c.name, "expression": c.expression} for c in options.match_conditions]
+    return webhook

@@ -1,0 +1,403 @@
+"""The webhook server's HTTP/1.1: requests in, answers out, on the event loop that the handlers run in.
+
+An API server asks over few connections and expects answers in milliseconds, so a request costs one pass of httptools
+(llhttp) and one wake-up. Requests of a connection are answered in order. What is malformed, too long or too slow is
+answered or closed, and never reaches a handler. Nothing here knows what a review is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Protocol, TypeAlias
+
+import httptools
+import msgspec
+
+from steersman.telemetry.log import get_logger
+
+__all__ = ["Certificates", "Limits", "Route", "WebhookRequest", "WebhookResponse", "WebhookServer"]
+
+log = get_logger("webhook")
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a client may ask for; seconds and bytes."""
+
+    body: int = 10 * 1024 * 1024
+    """An object may have 3 MB, and an update brings two."""
+    head: int = 64 * 1024
+    request_seconds: float = 30.0
+    """From a request's first byte to its last."""
+    idle_seconds: float = 180.0
+    """Between two requests of a connection; Go's clients keep theirs for 90."""
+    connections: int = 1000
+
+
+class WebhookRequest:
+    """One request, whole. Names of headers are in lower case."""
+
+    __slots__ = ("_certificate", "body", "headers", "method", "path", "query")
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        certificate: Callable[[], bytes | None] = lambda: None,
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers = headers
+        self.body = body
+        self._certificate = certificate
+
+    @property
+    def client_certificate(self) -> bytes | None:
+        """The client's certificate (DER), verified by TLS; `None` where none was shown or asked for."""
+        return self._certificate()
+
+    def __repr__(self) -> str:
+        return f"<{self.method} {self.path}, {len(self.body)} bytes>"
+
+
+class WebhookResponse(msgspec.Struct, frozen=True):
+    """An answer; its body is JSON."""
+
+    status: int
+    body: bytes
+    retry_after: int = 0
+    """Seconds after which to try again; 0 says nothing of it."""
+
+
+Route: TypeAlias = Callable[[WebhookRequest], Awaitable[WebhookResponse]]
+
+
+class Certificates(Protocol):
+    """Where the server takes its certificate from; asked for each new connection."""
+
+    def context(self) -> ssl.SSLContext: ...
+
+
+class WebhookServer:
+    """Serves POST requests on fixed paths over TLS; `start`, then `close`.
+
+    A renewed certificate is shown to the next connection; those that are open live on. Raises OSError from `start`
+    where the address cannot be had.
+    """
+
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        certificates: Certificates,
+        *,
+        refuse: Callable[[int, str], bytes],
+        limits: Limits | None = None,
+    ) -> None:
+        self.routes = routes
+        self.refuse = refuse
+        """Makes the body of an answer to what is no proper request, of its code and a sentence."""
+        self.limits = limits or Limits()
+        self.closing = False
+        self._certificates = certificates
+        self._server: asyncio.Server | None = None
+        self._connections: set[_Connection] = set()
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen; port 0 is any free one."""
+        loop = asyncio.get_running_loop()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        current = self._certificates.context
+        current()  # what is wrong with it is said at once
+
+        def choose(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+            connection.context = current()
+
+        context.sni_callback = choose
+        self._server = await loop.create_server(lambda: _Connection(self), host, port, ssl=context, backlog=256)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port that it listens on."""
+        assert self._server is not None, "start() comes first"
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return str(host), int(port)
+
+    async def close(self, grace: float = 5.0) -> None:
+        """Take no new connections; requests that are being answered have `grace` seconds to finish."""
+        self.closing = True
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            connection.leave()
+        busy = [c.done for c in self._connections]
+        if busy:
+            await asyncio.wait(busy, timeout=grace)
+        for connection in list(self._connections):
+            connection.abort()
+
+    def admit(self, connection: _Connection) -> bool:
+        """Whether there is room for one more connection."""
+        if self.closing or len(self._connections) >= self.limits.connections:
+            return False
+        self._connections.add(connection)
+        return True
+
+    def forget(self, connection: _Connection) -> None:
+        self._connections.discard(connection)
+
+    async def answer(self, request: WebhookRequest) -> WebhookResponse:
+        """What the route says; what it should have caught is a 500 here."""
+        route = self.routes.get(request.path)
+        if route is None:
+            return self._refusal(404, f"there is no webhook at {request.path}")
+        if request.method != "POST":
+            return self._refusal(405, f"webhooks are asked by POST, not {request.method}")
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            return self._refusal(415, "the Content-Type must be application/json")
+        try:
+            return await route(request)
+        except Exception:
+            log.exception("a webhook's route failed", path=request.path)
+            return self._refusal(500, "the webhook failed; the operator's log says why")
+
+    def _refusal(self, code: int, text: str) -> WebhookResponse:
+        return WebhookResponse(code, self.refuse(code, text))
+
+
+class _Connection(asyncio.Protocol):
+    """One client: reads its requests, and answers them in order by one task."""
+
+    def __init__(self, server: WebhookServer) -> None:
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpRequestParser(self)
+        self._requests: deque[tuple[WebhookRequest, bool] | WebhookResponse] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._since = self._loop.time()
+        self._begun = self._busy = self._broken = self._leaving = False
+        self._drained: asyncio.Future[None] | None = None
+        self.done: asyncio.Future[None] = self._loop.create_future()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._url = b""
+        self._headers: dict[str, str] = {}
+        self._body: list[bytes] = []
+        self._size = self._head = 0
+
+    # What the loop calls.
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        if not self._server.admit(self):
+            self._set_done()
+            transport.abort()
+            return
+        self._task = self._loop.create_task(self._serve(), name="webhook connection")
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        if self._broken:
+            return
+        if not self._begun:
+            self._begun, self._since = True, self._loop.time()
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._refuse(400, "protocols are not switched here")
+        except httptools.HttpParserError as problem:
+            if not self._broken:
+                self._refuse(400, f"the request is no HTTP: {problem}")
+        if self._requests and self._busy and self._transport is not None:
+            self._transport.pause_reading()  # answered in order: who sends more than one at a time waits
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None and not self._busy:
+            self._task.cancel()
+        self.resume_writing()
+        self._server.forget(self)
+        if not self._busy:
+            self._set_done()
+
+    def pause_writing(self) -> None:
+        self._drained = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+        self._drained = None
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        self._begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+        self._weigh(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._weigh(len(name) + len(value))
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        length = self._headers.get("content-length", "")
+        if length.isdecimal() and int(length) > self._server.limits.body:
+            self._too_large()
+        elif self._headers.get("expect", "").lower() == "100-continue" and self._transport is not None:
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, body: bytes) -> None:
+        if self._broken:
+            return
+        self._size += len(body)
+        if self._size > self._server.limits.body:
+            self._too_large()
+        else:
+            self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        if self._broken:
+            return
+        path, _, query = self._url.decode("latin-1").partition("?")
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        method = self._parser.get_method().decode("latin-1")
+        request = WebhookRequest(method, path, query, self._headers, body, self._certificate)
+        self._begun = False
+        self._since = self._loop.time()
+        self._put((request, self._parser.should_keep_alive()))
+
+    # Answering.
+
+    async def _serve(self) -> None:
+        server = self._server
+        while True:
+            while not self._requests:
+                if self._leaving:
+                    self._close()
+                    return
+                self._waiter = self._loop.create_future()
+                await self._waiter
+            item = self._requests.popleft()
+            if isinstance(item, WebhookResponse):
+                self._write(item, keep=False)
+                self._close()
+                return
+            request, keep = item
+            self._busy = True
+            try:
+                response = await server.answer(request)
+                keep = keep and not self._leaving
+                self._write(response, keep=keep)
+                if self._drained is not None:
+                    await self._drained
+            finally:
+                self._busy = False
+                self._since = self._loop.time()
+                if self._transport is None:
+                    self._set_done()
+            if not keep or self._transport is None:
+                self._close()
+                return
+            if not self._requests:
+                self._transport.resume_reading()
+
+    def _write(self, response: WebhookResponse, *, keep: bool) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        code = response.status
+        head = _HEADS.get(code)
+        if head is None:
+            head = _HEADS[code] = f"HTTP/1.1 {code} {_phrase(code)}\r\nContent-Type: application/json\r\n".encode()
+        after = b"Retry-After: %d\r\n" % response.retry_after if response.retry_after else b""
+        last = b"\r\n" if keep else b"Connection: close\r\n\r\n"
+        transport.write(b"%s%sContent-Length: %d\r\n%s%s" % (head, after, len(response.body), last, response.body))
+
+    def leave(self) -> None:
+        """Finish what is being answered, and go."""
+        self._leaving = True
+        self._wake()
+
+    def abort(self) -> None:
+        """Go at once."""
+        if self._task is not None:
+            self._task.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Parts.
+
+    def _certificate(self) -> bytes | None:
+        connection: Any = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        return None if connection is None else connection.getpeercert(binary_form=True)
+
+    def _put(self, item: tuple[WebhookRequest, bool] | WebhookResponse) -> None:
+        self._requests.append(item)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _weigh(self, size: int) -> None:
+        self._head += size
+        if self._head > self._server.limits.head and not self._broken:
+            self._refuse(431, f"the head of a request may have {self._server.limits.head} bytes")
+
+    def _too_large(self) -> None:
+        self._refuse(413, f"the body of a request may have {self._server.limits.body} bytes")
+
+    def _refuse(self, code: int, text: str) -> None:
+        """Answer, and take nothing more of this connection."""
+        if self._broken:
+            return
+        self._broken = True
+        self._put(WebhookResponse(code, self._server.refuse(code, text)))
+
+    def _watch(self) -> None:
+        limits = self._server.limits
+        now = self._loop.time()
+        due = self._since + (limits.request_seconds if self._begun else limits.idle_seconds)
+        if not self._busy and now >= due:
+            self._timer = None
+            if self._begun:
+                self._refuse(408, f"the request was not complete after {limits.request_seconds:g} s")
+            else:
+                self.leave()
+            return
+        # Looks often enough for the shorter of the two, and costs a request nothing.
+        self._timer = self._loop.call_later(min(limits.request_seconds, limits.idle_seconds) / 2, self._watch)
+
+    def _close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+        self._set_done()
+
+    def _set_done(self) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+
+
+_HEADS: dict[int, bytes] = {}
+
+
+def _phrase(code: int) -> str:
+    try:
+        return HTTPStatus(code).phrase
+    except ValueError:
+        return "Unknown"

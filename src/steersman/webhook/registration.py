@@ -1,0 +1,228 @@
+"""Has an API server ask a process outside of its cluster: configurations by URL, for as long as the process runs.
+
+They are narrowed to the namespaces that the run works in, so that nobody else's writes wait for a developer's machine,
+and are taken back at the end, as are the conversions of CRDs. What an earlier run of the same machine left behind
+because it was killed is taken away first: with `failurePolicy: Fail` it would refuse other people's writes. Deployed
+operators are registered by their manifests, never from here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from steersman.client import ApiError, Client, Conflict, NotFound
+from steersman.client.options import Preconditions
+from steersman.models import Dynamic, JsonPatch, ResourceInfo, View, dynamic, parse_labels
+from steersman.telemetry.log import get_logger
+from steersman.webhook.configuration import API_VERSION, ClientConfig, WebhookRule, configurations
+
+__all__ = ["HOST", "LABEL", "Registration", "narrowed"]
+
+log = get_logger("webhook")
+
+LABEL: Final = "steersman.dev/local-run"
+"""On configurations of runs outside of a cluster; its value is the operator's name."""
+HOST: Final = "steersman.dev/host"
+"""The machine that such a run is on."""
+
+_KINDS: Final = tuple(
+    dynamic(API_VERSION, kind, namespaced=False)
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+)
+_CRD: Final = dynamic("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+_ATTEMPTS: Final = 5
+
+
+class _Declared(Protocol):
+    @property
+    def purpose(self) -> str: ...
+    @property
+    def kind(self) -> View[Any]: ...
+
+
+class Declares(Protocol):
+    """What of an operator is registered."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def webhook_rules(self) -> tuple[WebhookRule, ...]: ...
+    @property
+    def webhooks(self) -> Sequence[_Declared]: ...
+
+
+class Registration:
+    """The configurations of one run: `add`, then `remove`.
+
+    Both may be repeated. They raise what `Client` raises; a CRD that is not there is logged and left out.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        operator: Declares,
+        url: str,
+        ca_bundle: bytes,
+        *,
+        namespaces: Iterable[str] = (),
+        namespace_selector: str | None = None,
+        host: str | None = None,
+    ) -> None:
+        self._client = client
+        self._operator = operator
+        self._config = ClientConfig(url=url, ca_bundle=ca_bundle)
+        self._namespaces = tuple(namespaces)
+        self._selector = namespace_selector
+        self._host = socket.gethostname() if host is None else host
+        # Two runs may work side by side in other namespaces, each under a URL of its own.
+        digest = hashlib.sha256(f"{self._host} {url}".encode()).hexdigest()[:8]
+        self._name = f"{operator.name}-local-{digest}"
+        self._added: list[tuple[View[Dynamic], str, str]] = []
+        self._conversions: dict[str, Any] = {}
+
+    @property
+    def documents(self) -> list[dict[str, Any]]:
+        """The configurations as they are applied."""
+        made = configurations(
+            self._operator.webhook_rules,
+            name=self._name,
+            client_config=self._config,
+            labels={LABEL: self._operator.name},
+            annotations={HOST: self._host},
+        )
+        for document in made:
+            for webhook in document["webhooks"]:
+                selector = narrowed(webhook.get("namespaceSelector"), self._namespaces, self._selector)
+                if selector:
+                    webhook["namespaceSelector"] = selector
+        return made
+
+    async def add(self) -> None:
+        """Have the API server ask us. It may take it a moment to know."""
+        await self._clear()
+        for document in self.documents:
+            view = next(view for view in _KINDS if view.info.kind == document["kind"])
+            live = await self._client.apply(Dynamic(document), kind=view, force=True)
+            self._added.append((view, live.metadata.name, live.metadata.uid))
+            log.info("registered with the API server", configuration=live.metadata.name, url=self._config.url)
+        for info in self._converted():
+            await self._convert(f"{info.plural}.{info.group}")
+
+    async def remove(self) -> None:
+        """Take back what `add` did and nobody has replaced since."""
+        problem: ApiError | None = None
+        while self._added:
+            view, name, uid = self._added.pop()
+            try:
+                with suppress(Conflict):  # another run has made it anew
+                    await self._client.delete(view, name, preconditions=Preconditions(uid=uid), missing_ok=True)
+            except ApiError as refused:
+                problem = refused
+        for name, before in self._conversions.items():
+            try:
+                await self._restore(name, before)
+            except ApiError as refused:
+                problem = refused
+        self._conversions.clear()
+        if problem is not None:
+            raise problem
+
+    # What killed runs have left.
+
+    async def _clear(self) -> None:
+        for view in _KINDS:
+            for left in (await self._client.list(view, labels={LABEL: self._operator.name})).items:
+                mine = left.metadata.name.startswith(f"{self._name}-")
+                if not mine and left.metadata.annotations.get(HOST) == self._host and await _abandoned(left):
+                    log.info("removed what a killed run has left behind", configuration=left.metadata.name)
+                    await self._client.delete(view, left.metadata.name, missing_ok=True)
+
+    # Conversions.
+
+    def _converted(self) -> Iterator[ResourceInfo]:
+        kinds = {w.kind.info.plural: w.kind.info for w in self._operator.webhooks if w.purpose == "converts"}
+        yield from kinds.values()
+
+    async def _convert(self, name: str) -> None:
+        wanted = {
+            "strategy": "Webhook",
+            "webhook": {"clientConfig": self._config.at("/convert"), "conversionReviewVersions": ["v1"]},
+        }
+        try:
+            before = await self._edit(name, lambda _: wanted)
+        except NotFound:
+            log.warning("there is no such CRD: its versions are not converted by this run", crd=name)
+        else:
+            self._conversions.setdefault(name, before)
+            log.info("converts for the API server", crd=name, url=self._config.url)
+
+    async def _restore(self, name: str, before: Any) -> None:
+        def unless_replaced(now: Any) -> Any:
+            return before if _url(now.get("webhook")) == self._config.at("/convert")["url"] else now
+
+        with suppress(NotFound):
+            await self._edit(name, unless_replaced)
+
+    async def _edit(self, name: str, change: Callable[[Any], Any]) -> Any:
+        """Replace a CRD's `spec.conversion` unless it changes meanwhile; returns what it was. Raises `NotFound`."""
+        for attempt in range(_ATTEMPTS):
+            crd = await self._client.get(_CRD, name)
+            now = crd.get("spec", "conversion") or {"strategy": "None"}
+            wanted = change(now)
+            if wanted == now:
+                return now
+            patch = JsonPatch().test("/metadata/resourceVersion", crd.metadata.resource_version)
+            try:
+                await self._client.patch(_CRD, name, patch.add("/spec/conversion", wanted))
+            except ApiError as problem:
+                if problem.code not in (409, 422) or attempt == _ATTEMPTS - 1:
+                    raise
+                await asyncio.sleep(0.05 * 2**attempt)
+            else:
+                return now
+        raise AssertionError("unreachable")
+
+
+def narrowed(selector: Any, namespaces: Sequence[str], labels: str | None) -> dict[str, Any] | None:
+    """A namespace selector that also demands one of the `namespaces`, and the `labels` that a run is limited to."""
+    more: list[dict[str, Any]] = []
+    if namespaces:
+        more.append({"key": "kubernetes.io/metadata.name", "operator": "In", "values": sorted(namespaces)})
+    for rule in parse_labels(labels) if labels else ():
+        expression: dict[str, Any] = {"key": rule.key, "operator": str(rule.operator)}
+        if rule.values:
+            expression["values"] = list(rule.values)
+        more.append(expression)
+    if not more:
+        return selector
+    before = dict(selector or {})
+    return {**before, "matchExpressions": [*(before.get("matchExpressions") or ()), *more]}
+
+
+def _url(webhook: Any) -> str:
+    config = webhook.get("clientConfig") if webhook else None
+    return str(config.get("url") or "") if config else ""
+
+
+async def _abandoned(configuration: Dynamic) -> bool:
+    """Whether it points at a port of this machine on which nobody listens."""
+    for webhook in configuration.get("webhooks") or ():
+        url = urlsplit(_url(webhook))
+        if url.hostname not in _LOOPBACK or url.port is None:
+            return False
+        try:
+            _, writer = await asyncio.wait_for(asyncio.open_connection(url.hostname, url.port), 1.0)
+        except ConnectionRefusedError:
+            continue
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return False
+    return True

@@ -1,0 +1,145 @@
+"""AdmissionReview (admission.k8s.io/v1) as bytes: the request that a server sends, the response that it gets.
+
+Only what decides is decoded; the objects stay the bytes they came as until a handler wants them. See KEP-492 and
+`k8s.io/api/admission/v1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from steersman.client.status import Status, StatusCause, StatusDetails
+from steersman.models import encode
+from steersman.webhook.errors import Refusal
+
+__all__ = ["MalformedReview", "Operation", "Review", "UserInfo", "allowed", "failure", "read_review", "refused"]
+
+Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+_API_VERSION = "admission.k8s.io/v1"
+_NULL = b"null"
+
+
+class MalformedReview(ValueError):  # noqa: N818 - reads as what it says
+    """A body that is no AdmissionReview of a version that is spoken here."""
+
+
+class UserInfo(msgspec.Struct, frozen=True):
+    """Who made the request, as the API server knows them."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = {}
+
+
+class Gvk(msgspec.Struct, frozen=True):
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class Gvr(msgspec.Struct, frozen=True):
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+
+
+class Review(msgspec.Struct, frozen=True, rename="camel"):
+    """The `request` of a review."""
+
+    uid: str
+    operation: Operation
+    kind: Gvk = Gvk()
+    resource: Gvr = Gvr()
+    sub_resource: str = ""
+    name: str = ""
+    namespace: str = ""
+    user_info: UserInfo = UserInfo()
+    object: Raw = Raw(_NULL)
+    old_object: Raw = Raw(_NULL)
+    options: Raw = Raw(_NULL)
+    dry_run: bool | None = None
+
+    @property
+    def new(self) -> bytes | None:
+        """The object as it would be stored; `None` for deletes."""
+        return _present(self.object)
+
+    @property
+    def old(self) -> bytes | None:
+        """The object as it is stored; `None` for creates."""
+        return _present(self.old_object)
+
+
+class _Envelope(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    request: Review | None = None
+
+
+_decode = msgspec.json.Decoder(_Envelope).decode
+
+
+def _present(value: Raw) -> bytes | None:
+    data = bytes(value)
+    return None if not data or data == _NULL else data
+
+
+def read_review(body: bytes) -> Review:
+    """The request in a body; raises `MalformedReview`, which names what is missing."""
+    try:
+        envelope = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise MalformedReview(f"the body is no AdmissionReview: {problem}") from None
+    if envelope.kind != "AdmissionReview" or envelope.api_version != _API_VERSION:
+        found = f"{envelope.api_version or 'no apiVersion'}, {envelope.kind or 'no kind'}"
+        raise MalformedReview(f"expected {_API_VERSION}, AdmissionReview, not {found}")
+    if envelope.request is None:
+        raise MalformedReview("the AdmissionReview has no request")
+    if not envelope.request.uid:
+        raise MalformedReview("request.uid is empty")
+    return envelope.request
+
+
+class _Response(msgspec.Struct, rename="camel", omit_defaults=True):
+    uid: str
+    allowed: bool = msgspec.field(default=msgspec.UNSET)  # type: ignore[assignment] - `false` must be written
+    status: Any = None
+    patch: bytes | None = None
+    patch_type: str | None = None
+    warnings: Sequence[str] = ()
+
+
+class _Answer(msgspec.Struct, rename="camel"):
+    response: _Response
+    api_version: str = _API_VERSION
+    kind: str = "AdmissionReview"
+
+
+def allowed(uid: str, *, patch: bytes | None = None, warnings: Sequence[str] = ()) -> bytes:
+    """The answer that lets a request pass, changed by a JSON patch where one is given."""
+    kind = None if patch is None else "JSONPatch"
+    return encode(_Answer(_Response(uid, True, None, patch, kind, tuple(warnings))))
+
+
+def refused(review: Review, refusal: Refusal, warnings: Sequence[str] = ()) -> bytes:
+    """The answer that refuses a request: a 4xx Status with a cause for each field."""
+    message = str(refusal)
+    details = StatusDetails()
+    if refusal.errors:
+        kind = f"{review.kind.kind}.{review.kind.group}" if review.kind.group else review.kind.kind
+        message = f'{kind} "{review.name}" is invalid: {message}'
+        causes = tuple(StatusCause(reason=e.reason, message=e.message, field=e.field) for e in refusal.errors)
+        details = StatusDetails(name=review.name, group=review.kind.group, kind=review.kind.kind, causes=causes)
+    status = Status(status="Failure", message=message, reason=refusal.reason, code=refusal.code, details=details)
+    return encode(_Answer(_Response(review.uid, False, status, None, None, tuple(warnings))))
+
+
+def failure(code: int, reason: str, message: str) -> bytes:
+    """The body of an answer that is no review: a Status. The API server then does as the failure policy says."""
+    return encode(Status(api_version="v1", kind="Status", status="Failure", message=message, reason=reason, code=code))
