@@ -13,7 +13,7 @@ import hashlib
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 from urllib.parse import urlsplit
 
 from steersman.client import ApiError, Client, Conflict, NotFound
@@ -180,7 +180,7 @@ class Registration:
                 return now
             patch = JsonPatch().test("/metadata/resourceVersion", crd.metadata.resource_version)
             try:
-                await self._client.patch(_CRD, name, patch.add("/spec/conversion", wanted))
+                await self._client.patch(_CRD, name, cast("Any", patch.add("/spec/conversion", wanted)))
             except ApiError as problem:
                 if problem.code not in (409, 422) or attempt == _ATTEMPTS - 1:
                     raise
