@@ -1,0 +1,41 @@
+"""Which Pod the operator runs in, so that no ConfigMonitor has it restart itself.
+
+The Downward API tells: `POD_NAME`, and `POD_NAMESPACE` or, in the ambassador layout, `res_namespace`. Outside a cluster
+there is nothing to guard.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from configmonitor.api import ConfigMonitor
+from configmonitor.planning import matches
+from steersman import Context, metadata_of
+from steersman.k8s import Pod
+
+__all__ = ["Itself", "itself", "selects_the_operator"]
+
+
+class Itself(NamedTuple):
+    """The operator's own Pod."""
+
+    name: str
+    namespace: str
+
+
+def itself(environ: Mapping[str, str] = os.environ) -> Itself | None:
+    """The operator's own Pod; `None` when it runs outside a cluster."""
+    name = environ.get("POD_NAME", "")
+    namespace = environ.get("POD_NAMESPACE") or environ.get("res_namespace", "")
+    return Itself(name, namespace) if name and namespace else None
+
+
+async def selects_the_operator(monitor: ConfigMonitor, ctx: Context) -> bool:
+    """Whether the selector matches the operator's own Pod, and so every replica of it."""
+    own = itself()
+    if own is None or monitor.metadata.namespace != own.namespace:
+        return False
+    pod = await ctx.fetch(metadata_of(Pod), own.name, own.namespace)
+    return pod is not None and matches(monitor.spec.pod_selector, pod.metadata.labels)

@@ -1,0 +1,19 @@
+"""The CRD on the session's cluster, and what tests of ConfigMonitors have in common."""
+
+from __future__ import annotations
+
+import pytest
+
+from .world import CRD, World
+
+
+@pytest.fixture
+def world(cluster):
+    cluster.apply(CRD)
+    return World(cluster)
+
+
+@pytest.fixture
+def running(world, operator):
+    """The operator, with just the permissions it declares."""
+    return operator("configmonitor:operator")
