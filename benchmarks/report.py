@@ -41,6 +41,8 @@ UNITS = {
     **{f"{verb}_cpu_us": (f"CPU of a {verb}", "µs") for verb in ("get", "list")},
     **{f"pod_{size}_ms": (f"CPU per Pod, {size}", "ms") for size in ("small", "middle", "large")},
     **{f"wall_{size}_s": (f"wall, {size}", "s") for size in ("small", "middle", "large")},
+    "latency_p50_ms": ("answered, p50", "ms"),
+    "latency_p99_ms": ("answered, p99", "ms"),
     "growth": ("CPU per Pod, large ÷ small", ""),
 }
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"

@@ -1,0 +1,272 @@
+"""A mutating Pod webhook beside controller-runtime's: `python -m benchmarks.webhook [--runs N] [--json F] [--report]`.
+
+Both get the same reviews over the same TLS connections from one driver on another core; both add a label and a
+container and answer with a JSON patch, and every answer is checked. Runs are interleaved; CPU is each process's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import contextlib
+import json
+import socket
+import ssl
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.embedded_load import Ask, Connection, connections
+from benchmarks.embedded_servers import Server
+from benchmarks.harness import HERE, BenchmarkError, Peer, build
+from benchmarks.report import Results, machine, render_table, summarise, update_readme
+from benchmarks.rows import OURS, PLAIN, THEIRS, Bar, Row, Size
+from steersman.pki import Authority
+
+Numbers = Mapping[str, float]
+_IN_FLIGHT = 16
+_PATH = "/mutate--v1-pod?timeout=10s"
+_PEERS = (OURS, PLAIN, THEIRS)
+
+
+def pod(containers: int, extra: int = 0) -> dict[str, Any]:
+    """A Pod as the API server sends it: defaults filled in, with managed fields."""
+    made = [
+        {
+            "name": f"app-{n}",
+            "image": "registry.example/app:1",
+            "ports": [{"containerPort": 8080 + n, "protocol": "TCP"}],
+            "env": [{"name": f"VARIABLE_{i}", "value": f"value-{i}"} for i in range(5)],
+            "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
+            "readinessProbe": {
+                "httpGet": {"path": "/readyz", "port": 8080, "scheme": "HTTP"},
+                "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3,
+            },
+            "volumeMounts": [{"name": "config", "mountPath": "/etc/app", "readOnly": True}],
+            "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "File",
+            "imagePullPolicy": "IfNotPresent",
+        }
+        for n in range(containers)
+    ]  # fmt: skip
+    fields = {
+        "f:spec": {"f:containers": {f'k:{{"name":"app-{n}"}}': {".": {}, "f:image": {}} for n in range(containers)}}
+    }
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {
+            "name": "web",
+            "namespace": "default",
+            "creationTimestamp": None,
+            "labels": {"app": "web", "tier": "front"},
+            "annotations": {f"example.com/note-{n}": "x" * 1000 for n in range(extra)},
+            "managedFields": [{"manager": "bench", "operation": "Update", "apiVersion": "v1", "fieldsV1": fields}],
+        },
+        "spec": {
+            "volumes": [{"name": "config", "configMap": {"name": "app", "defaultMode": 420}}],
+            "containers": made,
+            "restartPolicy": "Always",
+            "terminationGracePeriodSeconds": 30,
+            "dnsPolicy": "ClusterFirst",
+            "serviceAccountName": "default",
+            "securityContext": {},
+            "schedulerName": "default-scheduler",
+            "tolerations": [
+                {
+                    "key": f"node.kubernetes.io/{why}",
+                    "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300,
+                }
+                for why in ("not-ready", "unreachable")
+            ],
+            "priority": 0,
+            "enableServiceLinks": True,
+            "preemptionPolicy": "PreemptLowerPriority",
+        },
+        "status": {},
+    }  # fmt: skip
+
+
+def review(obj: Mapping[str, Any], uid: str) -> bytes:
+    """What the API server asks at a create."""
+    kind, resource = {"group": "", "version": "v1", "kind": "Pod"}, {"group": "", "version": "v1", "resource": "pods"}
+    request = {
+        "uid": uid,
+        "kind": kind,
+        "resource": resource,
+        "requestKind": kind,
+        "requestResource": resource,
+        "name": "web",
+        "namespace": "default",
+        "operation": "CREATE",
+        "userInfo": {
+            "username": "system:serviceaccount:kube-system:replicaset-controller",
+            "uid": str(uuid.UUID(int=1)),
+            "groups": ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"],
+        },
+        "object": obj,
+        "oldObject": None,
+        "dryRun": False,
+        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+    }
+    return json.dumps({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}).encode()
+
+
+def check(answer: bytes, uid: str) -> None:
+    """Raise BenchmarkError unless the answer lets the Pod pass with the label and one container more."""
+    response = json.loads(answer)["response"]
+    if response["uid"] != uid or response["allowed"] is not True:
+        raise BenchmarkError(f"answered {answer[:500]!r}")
+    patch = json.loads(base64.b64decode(response["patch"]))
+    paths = sorted(operation["path"] for operation in patch)
+    if len(paths) != 2 or not paths[0].endswith("injected") or not paths[1].startswith("/spec/containers/"):
+        raise BenchmarkError(f"not the patch that was to be made: {patch}")
+
+
+def _load(containers: int, in_flight: int) -> Callable[[object, str, Size, int], Numbers]:
+    def measure(_bench: object, peer: str, size: Size, _seed: int) -> Numbers:
+        with _running(peer) as (process, server):
+            return asyncio.run(_measure(process, server, size, containers, in_flight))
+
+    return measure
+
+
+async def _measure(process: Peer, server: Server, size: Size, containers: int, in_flight: int) -> Numbers:
+    uid = str(uuid.UUID(int=7))
+    ask = Ask("POST", _PATH, review(pod(containers), uid))
+    async with connections(server, in_flight) as made:
+        await _all(made, ask, size.events // 5, uid)
+        before = process.ask("mark")
+        began = time.perf_counter()
+        taken = await _all(made, ask, size.events, uid)
+        wall = time.perf_counter() - began
+        after = process.ask("mark")
+    taken.sort()
+    return {
+        "cpu_us": (after["cpu"] - before["cpu"]) / size.events * 1e6,
+        "latency_p50_ms": taken[len(taken) // 2] * 1e3,
+        "latency_p99_ms": taken[int(len(taken) * 0.99)] * 1e3,
+        "per_s": size.events / wall,
+        "rss_mb": after["rss"] / 1e6,
+    }
+
+
+async def _all(made: list[Connection], ask: Ask, count: int, uid: str) -> list[float]:
+    """Seconds of each of `count` requests, one at a time on each connection."""
+    left, taken = iter(range(count)), list[float]()
+
+    async def work(connection: Connection) -> None:
+        for number in left:
+            started = time.perf_counter()
+            body = await connection.ask(ask)
+            taken.append(time.perf_counter() - started)
+            if number % 100 == 0:
+                check(body, uid)
+            elif b'"allowed":true' not in body or b'"patch":' not in body:
+                raise BenchmarkError(f"answered {body[:500]!r}")
+
+    async with asyncio.TaskGroup() as group:
+        for connection in made:
+            group.create_task(work(connection))
+    return taken
+
+
+@contextlib.contextmanager
+def _running(peer: str) -> Iterator[tuple[Peer, Server]]:
+    with tempfile.TemporaryDirectory(prefix="steersman-bench-") as directory:
+        authority = Authority.create("bench")
+        pair = authority.serving("127.0.0.1", ["127.0.0.1"])
+        (Path(directory) / "tls.crt").write_bytes(pair.cert_pem)
+        (Path(directory) / "tls.key").write_bytes(pair.key_pem)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = int(free.getsockname()[1])
+        process = Peer(peer, _command(peer, directory, port))
+        try:
+            process.wait("ready", 30)
+            tls = ssl.create_default_context(cadata=authority.cert_pem.decode())
+            yield process, Server("127.0.0.1", port, tls, (process.pid,), process)
+        finally:
+            process.close()
+
+
+def _command(peer: str, directory: str, port: int) -> list[str]:
+    if peer == THEIRS:
+        binary = build("peers/controller-runtime-webhook", "controller-runtime-webhook-peer")
+        return [str(binary), "-cert-dir", directory, "-port", str(port)]
+    variant = ["--asyncio"] if peer == PLAIN else []
+    options = ["--cert-dir", directory, "--port", str(port), *variant]
+    return [sys.executable, "-m", "benchmarks.peers.webhook_peer", *options]
+
+
+_BARS = (Bar("cpu_us", 1.0), Bar("latency_p99_ms", 1.5))
+
+ROWS = (
+    Row(
+        "small", "A Pod of one container, 16 in flight", _load(1, _IN_FLIGHT), Size(events=20_000), Size(events=500),
+        _PEERS, _BARS,
+    ),
+    Row(
+        "large", "A Pod of ten containers, 16 in flight", _load(10, _IN_FLIGHT), Size(events=10_000), Size(events=500),
+        _PEERS, _BARS,
+    ),
+    Row(
+        "alone", "A Pod of one container, one at a time", _load(1, 1), Size(events=5_000), Size(events=500),
+        _PEERS, _BARS,
+    ),
+)  # fmt: skip
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit status: 0 when every bar holds, 1 when one is missed, 2 when a run could not be trusted."""
+    options = _options(argv)
+    chosen = [row for row in ROWS if not options.rows or row.name in options.rows]
+    results = Results(machine=machine(), quick=options.quick, runs=options.runs, rows={}, failed={})
+    for row in chosen:
+        for run in range(options.runs):
+            for peer in options.peers or row.peers:
+                _take(row, peer, run, options.quick, results)
+    verdicts = summarise(results, chosen)
+    table = render_table(verdicts, results)
+    print(table)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+    if options.report:
+        update_readme(HERE / "webhook.md", table, results)
+    if results["failed"]:
+        return 2
+    return 1 if any(verdict.holds is False for verdict in verdicts) else 0
+
+
+def _take(row: Row, peer: str, run: int, quick: bool, results: Results) -> None:
+    print(f"{row.name} · {peer} · run {run + 1}", file=sys.stderr, flush=True)
+    try:
+        numbers = row.measure(None, peer, row.size(peer, quick=quick), run)  # type: ignore[arg-type]
+    except (BenchmarkError, ExceptionGroup, OSError, TimeoutError) as error:
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        results["failed"].setdefault(row.name, {})[peer] = str(error) or type(error).__name__
+        print(f"{row.name} · {peer}: {error!r}", file=sys.stderr)
+        return
+    print("    " + ", ".join(f"{name} {value:.4g}" for name, value in numbers.items()), file=sys.stderr, flush=True)
+    results["rows"].setdefault(row.name, {}).setdefault(peer, []).append(dict(numbers))
+
+
+def _options(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.webhook", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of: {', '.join(row.name for row in ROWS)}")
+    parser.add_argument("--quick", action="store_true", help="small sizes: a check that everything runs, no evidence")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each row and peer (default: 3)")
+    parser.add_argument("--peers", nargs="*", help=f"of: {', '.join(_PEERS)}")
+    parser.add_argument("--json", type=Path, help="write the raw results there")
+    parser.add_argument("--report", action="store_true", help="write the table into benchmarks/webhook.md")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
