@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.x509 import Certificate
 
+    from steersman.pki.x509 import Window
+
 __all__ = ["Authority", "KeyPair", "b64"]
 
 _LIFETIME = timedelta(days=3650)
@@ -40,13 +42,18 @@ class Authority:
         self._lifetime = lifetime
 
     @classmethod
-    def create(cls, common_name: str = "kubernetes", *, lifetime: timedelta = _LIFETIME) -> Self:
-        """A new self-signed authority; `lifetime` holds for what it signs, too, and counts from the first use."""
+    def create(
+        cls, common_name: str = "kubernetes", *, lifetime: timedelta = _LIFETIME, window: Window | None = None
+    ) -> Self:
+        """A new self-signed authority; `lifetime` holds for what it signs, too, and counts from the first use.
+
+        `window` says for the authority's own certificate from when until when it is valid.
+        """
 
         def make() -> tuple[Certificate, EllipticCurvePrivateKey]:
             from steersman.pki import x509
 
-            return x509.authority(common_name, lifetime)
+            return x509.authority(common_name, lifetime, window)
 
         return cls(make, lifetime)
 
@@ -76,9 +83,14 @@ class Authority:
 
         return KeyPair(self.cert_pem, x509.private_pem(self._made[1]))
 
-    def serving(self, common_name: str, hosts: Iterable[str], *, client: bool = False) -> KeyPair:
-        """Sign a certificate that is good for serving on `hosts` (names or addresses), and as a `client` if wanted."""
-        return self._sign(common_name, (), hosts, self._lifetime, client=client)
+    def serving(
+        self, common_name: str, hosts: Iterable[str], *, client: bool = False, window: Window | None = None
+    ) -> KeyPair:
+        """Sign a certificate that is good for serving on `hosts` (names or addresses), and as a `client` if wanted.
+
+        It is valid in `window`, or from about now for the authority's lifetime.
+        """
+        return self._sign(common_name, (), hosts, self._lifetime, client=client, window=window)
 
     def client(self, user: str, groups: Iterable[str] = (), *, valid_for: timedelta | None = None) -> KeyPair:
         """Sign a certificate that makes its owner `user` in `groups`; a negative `valid_for` makes it expired."""
@@ -92,10 +104,11 @@ class Authority:
         valid_for: timedelta,
         *,
         client: bool,
+        window: Window | None = None,
     ) -> KeyPair:
         from steersman.pki import x509
 
-        return KeyPair(*x509.sign(*self._made, common_name, groups, hosts, valid_for, client=client))
+        return KeyPair(*x509.sign(*self._made, common_name, groups, hosts, valid_for, client=client, window=window))
 
 
 def b64(data: bytes) -> str:

@@ -8,31 +8,38 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-__all__ = ["authority", "load", "new_key", "private_pem", "public_pem", "sign", "subject", "to_pem"]
+__all__ = ["Window", "authority", "load", "new_key", "private_pem", "public_pem", "sign", "subject", "to_pem"]
+
+Window: TypeAlias = tuple[datetime, datetime]
+"""From when until when a certificate is valid."""
 
 # Certificates start in the past, so that clocks that differ a little do not matter.
 _BACKDATE = timedelta(minutes=5)
 
 
-def authority(common_name: str, lifetime: timedelta) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """A self-signed authority and its key."""
+def authority(
+    common_name: str, lifetime: timedelta, window: Window | None = None
+) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """A self-signed authority and its key; valid in `window`, or from about now for `lifetime`."""
     key = new_key()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     now = datetime.now(UTC)
+    start, end = window or (now - 12 * _BACKDATE, now + lifetime)
     cert = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - 12 * _BACKDATE)
-        .not_valid_after(now + lifetime)
+        .not_valid_before(start)
+        .not_valid_after(end)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(_usage(signs=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -58,11 +65,16 @@ def sign(
     valid_for: timedelta,
     *,
     client: bool,
+    window: Window | None = None,
 ) -> tuple[bytes, bytes]:
-    """A certificate and its new key, both PEM: for serving on `hosts` (unless `None`), and for a `client`."""
+    """A certificate and its new key, both PEM: for serving on `hosts` (unless `None`), and for a `client`.
+
+    It is valid in `window`, or from about now for `valid_for`.
+    """
     names = None if hosts is None else x509.SubjectAlternativeName([_general_name(host) for host in hosts])
     key = new_key()
     now = datetime.now(UTC)
+    start, end = window or (min(now, now + valid_for) - _BACKDATE, now + valid_for)
     subject = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     subject.append(x509.NameAttribute(NameOID.COMMON_NAME, common_name))
     usages = [ExtendedKeyUsageOID.CLIENT_AUTH] if client else []
@@ -74,8 +86,8 @@ def sign(
         .issuer_name(issuer.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(min(now, now + valid_for) - _BACKDATE)
-        .not_valid_after(now + valid_for)
+        .not_valid_before(start)
+        .not_valid_after(end)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
