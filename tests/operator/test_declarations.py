@@ -16,6 +16,7 @@ from steersman import (
     Result,
     SyncContext,
     Watch,
+    WebhookOptions,
     dynamic,
     generation_changed,
     to_label,
@@ -205,6 +206,9 @@ def test_a_function_that_cannot_be_a_reconcile_is_refused(operator, function, wo
     refused(lambda: operator.controller(function), words)
 
 
+def _hook(pod): ...
+
+
 async def _fine(thing: Thing, ctx: Context): ...
 
 
@@ -258,8 +262,18 @@ def test_other_declarations_are_checked_too(operator):
     operator.every(5)(_tick)
     refused(lambda: operator.every(5)(_tick), "already declared")
     refused(lambda: operator.permit("fetch", Secret), "verbs are")
-    refused(lambda: operator.mutates(Pod, on="creation")(_tick), "on='creation'")
-    refused(lambda: operator.converts(Thing, Pod)(_tick), "between versions of one kind")
+    refused(lambda: operator.mutates(Pod, on="creation")(_hook), "on='creation'")
+    refused(lambda: operator.mutates(Pod, on="delete")(_hook), "cannot be changed")
+    refused(lambda: operator.mutates(Pod)(_tick), "expected `(obj: Kind)`")
+    refused(lambda: operator.mutates(Pod, options=WebhookOptions(timeout=60))(_hook), "from 1 to 30")
+    refused(
+        lambda: operator.validates(kind=Pod, options=WebhookOptions(reinvocation="IfNeeded"))(_hook),
+        "webhooks that mutate",
+    )
+    operator.mutates(Pod)(_hook)
+    refused(lambda: operator.mutates(Pod)(_hook), "/mutate--v1-pod is already declared", "name=")
+    operator.mutates(Pod, name="second")(_hook)
+    refused(lambda: operator.converts(Thing, Pod)(_hook), "between versions of one kind")
     refused(lambda: operator.on_startup(_fine), "expected `(ctx: Context)` or no parameter")
 
 

@@ -152,9 +152,13 @@ class Webhooks:
                 server=self._config.server,
                 url=url,
             )
-        converted = [w.kind.info for w in self._operator.webhooks if w.purpose == "converts"]
         self._registration = Registration(
-            self._system, self._operator.name, self._operator.webhook_rules, converted, url, certificates.ca_bundle
+            self._system,
+            self._operator,
+            url,
+            certificates.ca_bundle,
+            namespaces=self._settings.namespaces,
+            namespace_selector=self._settings.namespace_selector or None,
         )
         await self._registration.add()
 
