@@ -1,0 +1,34 @@
+"""Restarts Pods when a ConfigMap changes that says which: `steersman run restarter:operator`.
+
+kubectl annotate configmap settings restarter.example.com/pods=app=web
+"""
+
+import hashlib
+
+from steersman import Context, MergePatch, Operator
+from steersman.k8s import ConfigMap, Pod
+
+PODS, SEEN, SINCE = (f"restarter.example.com/{name}" for name in ("pods", "seen", "since"))
+
+operator = Operator("configmap-restarter")
+operator.permit("patch", ConfigMap)
+operator.permit("list", Pod)
+operator.permit("create", Pod, subresource="eviction")
+
+
+@operator.controller(where=lambda held: PODS in held.metadata.annotations)
+async def reconcile(held: ConfigMap, ctx: Context) -> None:
+    notes = held.metadata.annotations
+    if PODS not in notes:
+        return
+    data = repr((sorted(held.data.items()), sorted(held.binary_data.items())))
+    digest = hashlib.sha256(data.encode()).hexdigest()
+    if notes.get(SEEN) != digest:  # and what is seen for the first time has not changed
+        since = f"{ctx.now():%Y-%m-%dT%H:%M:%SZ}" if SEEN in notes else None
+        await ctx.patch(held, MergePatch({"metadata": {"annotations": {SEEN: digest, SINCE: since}}}))
+        return  # the patch wakes this controller, which then restarts what is older
+    for pod in await ctx.fetch_list(Pod, labels=notes[PODS]):
+        started = pod.metadata.creation_timestamp
+        if started and f"{started:%Y-%m-%dT%H:%M:%SZ}" < notes.get(SINCE, ""):
+            await ctx.client.evict(pod.metadata.name, pod.metadata.namespace)  # refused: tried again later
+            ctx.event("Restarted", f"{pod.metadata.name}: {held.metadata.name} has changed")
