@@ -1,7 +1,8 @@
 """Operators beside a test: each in a thread and a loop of its own, under an identity that may do what it declares.
 
 What the API server refused an operator for want of a permission is kept for the test's verdict, since that is what
-would happen with the shipped roles. No ports are opened: probes and metrics are off.
+would happen with the shipped roles. Probes and metrics are off. Webhooks are served on a free port of this machine, and
+registered by the administrator for the namespaces of the operator, until it stops.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class ObservedReplica(Replica):
 class RunningOperator:
     """One operator that runs beside the test. Made by the `operator` fixture."""
 
-    def __init__(self, operator: Operator, config: Config, settings: Settings, user: str) -> None:
+    def __init__(self, operator: Operator, config: Config, settings: Settings, user: str, admin: Config) -> None:
         self.user = user
         """The name that the audit log has for it."""
         self.settings = settings
@@ -102,7 +103,7 @@ class RunningOperator:
         """Its log lines, as mappings: `event`, `level`, and what they carry."""
         self.problem: BaseException | None = None
         """What it ended with, other than by `stop`."""
-        self._operator, self._config = operator, config
+        self._operator, self._config, self._admin = operator, config, admin
         self._replica: ObservedReplica | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -119,7 +120,10 @@ class RunningOperator:
     async def _live(self) -> None:
         self._operator.check()
         self._stop = asyncio.Event()
-        self._replica = ObservedReplica(recorded(self._operator, self.recorder), self._config, self.settings)
+        # Webhooks are registered by who runs the operator outside of the cluster, not by the operator.
+        self._replica = ObservedReplica(
+            recorded(self._operator, self.recorder), self._config, self.settings, registers_as=self._admin
+        )
         self._loop = asyncio.get_running_loop()
         await self._replica.run(self._stop)
 
@@ -195,7 +199,8 @@ class Operators:
 
         `namespaces` are those it works in, the test's own by default, all of them when empty. `settings` are words of
         `steersman.operator.Settings`. `install` applies the CRDs of its classes first. `wait=False` returns at once.
-        `admin` has it run as the administrator instead of under an identity of its own.
+        `admin` has it run as the administrator instead of under an identity of its own. Its webhooks, where it has
+        any, are asked by the cluster from then on, about requests in those namespaces.
         """
         operator, cluster = operator_of(what), self._cluster
         home = cluster.namespace
@@ -208,7 +213,7 @@ class Operators:
         else:
             config, user = self._identity(operator, wanted, home)
         self._listen()
-        running = RunningOperator(operator, config, wanted, user)
+        running = RunningOperator(operator, config, wanted, user, cluster.config)
         self._running.append(running)
         if wait:
             running.wait_ready()

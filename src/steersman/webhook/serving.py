@@ -44,7 +44,7 @@ class LocalCertificates:
     """An authority and a certificate for one run, in memory; good for a month."""
 
     def __init__(self, name: str, hosts: Iterable[str]) -> None:
-        authority = Authority.create(f"{name}-webhook", lifetime=_LOCAL_LIFETIME)
+        authority = Authority.create(f"{name}-webhook-ca", lifetime=_LOCAL_LIFETIME)
         self.ca_bundle = authority.cert_pem
         """What the API server is to trust."""
         self._context = context_of(authority.serving(f"{name}-webhook", hosts))
