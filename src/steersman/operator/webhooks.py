@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from steersman.cache import Cache, Informer
-from steersman.client import Client, ClientError
+from steersman.client import Client, ClientError, Forbidden
 from steersman.client.config import Config
 from steersman.controller.blocking import run_blocking
 from steersman.models import Key, View
@@ -30,6 +30,8 @@ from steersman.operator.tracing import Tracing
 from steersman.telemetry.log import get_logger
 from steersman.webhook.admission import Admission, AdmissionRoute, Call, Hook
 from steersman.webhook.http import Route, WebhookServer
+from steersman.webhook.proving import PATH as PROBE
+from steersman.webhook.proving import Proof, answer
 from steersman.webhook.registration import Registration
 from steersman.webhook.review import Review, failure
 from steersman.webhook.serving import DirectoryCertificates, LocalCertificates, ServingCertificates
@@ -41,6 +43,10 @@ log = get_logger("webhook")
 _THREADS: Final = 16
 _PROBE: Final = 2.0
 """Seconds within which the server must accept a connection to count as ready (H2)."""
+_WAYS_OUT: Final = (
+    "Give a URL under which it reaches this process with --webhook-url (and --webhook-bind-address), run in the "
+    "cluster, or serve no webhooks with --webhook-bind-address=0"
+)
 
 
 class Webhooks:
@@ -104,11 +110,7 @@ class Webhooks:
 
     async def close(self) -> None:
         """Let nobody ask us any more where that is ours to say, answer what has been asked, and stop."""
-        if self._registration is not None:
-            try:
-                await self._registration.remove()
-            except ClientError as problem:
-                log.warning("the webhook configurations of this run could not be removed", error=str(problem))
+        await self._unregister()
         if self._server is not None:
             await self._server.close(min(5.0, self._settings.shutdown_grace))
         if self._certificates is not None:
@@ -142,28 +144,40 @@ class Webhooks:
         return LocalCertificates(self._operator.name, dict.fromkeys(names))
 
     async def _register(self, certificates: LocalCertificates, host: str, port: int) -> None:
-        url = self._settings.webhook_url or f"https://{_shown(host)}:{port}"
-        server = urlsplit(self._config.server).hostname or ""
-        if not self._settings.webhook_url and server not in ("127.0.0.1", "localhost", "::1"):
-            log.warning(
-                "the API server will ask this machine for every admission, and can hardly reach it: give the URL under "
-                "which it can with --webhook-url, run inside the cluster, or turn webhooks off with "
-                "--webhook-bind-address=0",
-                server=self._config.server,
-                url=url,
-            )
-        self._registration = Registration(
+        settings = self._settings
+        if settings.dry_run:
+            log.warning("a dry run does not register its webhooks: the API server will not ask them")
+            return
+        url = settings.webhook_url or f"https://{_shown(host)}:{port}"
+        self._registration = registration = Registration(
             self._system,
             self._operator,
             url,
             certificates.ca_bundle,
-            namespaces=self._settings.namespaces,
-            namespace_selector=self._settings.namespace_selector or None,
+            namespaces=settings.namespaces,
+            namespace_selector=settings.namespace_selector or None,
         )
-        await self._registration.add()
+        try:
+            await registration.add()
+            proved = await registration.prove(settings.namespaces[0] if settings.namespaces else "default")
+        except Forbidden as problem:
+            await self._unregister()
+            raise SettingsError(f"webhooks cannot be registered: {problem}. {_WAYS_OUT}") from None
+        except Proof as problem:
+            await self._unregister()  # or what they are asked about would be refused
+            raise SettingsError(f"the API server cannot ask the webhooks at {url}: {problem}. {_WAYS_OUT}") from None
+        log.info("the API server asks the webhooks", url=url, proved=proved)
+
+    async def _unregister(self) -> None:
+        if self._registration is not None:
+            try:
+                await self._registration.remove()
+            except ClientError as problem:
+                log.warning("the webhook configurations of this run could not be removed", error=str(problem))
+            self._registration = None
 
     def _routes(self) -> dict[str, Route]:
-        routes: dict[str, Route] = {}
+        routes: dict[str, Route] = {PROBE: answer}
         for declared in self._operator.webhooks:
             if declared.rule is not None:
                 routes[declared.rule.path] = AdmissionRoute(self._hook(declared), spans=self._span)

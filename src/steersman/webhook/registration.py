@@ -21,6 +21,8 @@ from steersman.client.options import Preconditions
 from steersman.models import Dynamic, JsonPatch, ResourceInfo, View, dynamic, parse_labels
 from steersman.telemetry.log import get_logger
 from steersman.webhook.configuration import API_VERSION, ClientConfig, WebhookRule, configurations
+from steersman.webhook.proving import LABEL as PROBE
+from steersman.webhook.proving import probe, prove
 
 __all__ = ["HOST", "LABEL", "Registration", "narrowed"]
 
@@ -82,8 +84,8 @@ class Registration:
         self._selector = namespace_selector
         self._host = socket.gethostname() if host is None else host
         # Two runs may work side by side in other namespaces, each under a URL of its own.
-        digest = hashlib.sha256(f"{self._host} {url}".encode()).hexdigest()[:8]
-        self._name = f"{operator.name}-local-{digest}"
+        self._digest = hashlib.sha256(f"{self._host} {url}".encode()).hexdigest()[:8]
+        self._name = f"{operator.name}-local-{self._digest}"
         self._added: list[tuple[View[Dynamic], str, str]] = []
         self._conversions: dict[str, Any] = {}
 
@@ -102,6 +104,7 @@ class Registration:
                 selector = narrowed(webhook.get("namespaceSelector"), self._namespaces, self._selector)
                 if selector:
                     webhook["namespaceSelector"] = selector
+            document["webhooks"].append(probe(f"{self._digest}.{document['kind'][0].lower()}", self._config))
         return made
 
     async def add(self) -> None:
@@ -114,6 +117,13 @@ class Registration:
             log.info("registered with the API server", configuration=live.metadata.name, url=self._config.url)
         for info in self._converted():
             await self._convert(f"{info.plural}.{info.group}")
+
+    async def prove(self, namespace: str) -> bool:
+        """Wait until the API server asks us; false where that cannot be found out. Raises `Proof`, which says why not.
+
+        `namespace` is one in which ConfigMaps may be made, as a dry run.
+        """
+        return await prove(self._client, namespace, [_value(document) for document in self.documents])
 
     async def remove(self) -> None:
         """Take back what `add` did and nobody has replaced since."""
@@ -204,6 +214,10 @@ def narrowed(selector: Any, namespaces: Sequence[str], labels: str | None) -> di
         return selector
     before = dict(selector or {})
     return {**before, "matchExpressions": [*(before.get("matchExpressions") or ()), *more]}
+
+
+def _value(document: dict[str, Any]) -> str:
+    return str(document["webhooks"][-1]["objectSelector"]["matchLabels"][PROBE])
 
 
 def _url(webhook: Any) -> str:

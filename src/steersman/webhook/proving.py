@@ -1,0 +1,95 @@
+"""Finds out whether an API server asks us, and if not, in which words it says why.
+
+Each configuration of a local run carries one webhook more, which is asked about ConfigMaps of a label that nobody else
+has, and refuses. A dry run of such a ConfigMap that is refused in our words has proved all of the way: the API server
+knows of the configuration, reaches the URL, and trusts the certificate. Nothing is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from steersman.client import ApiError, Client
+from steersman.models import Dynamic, dynamic
+from steersman.webhook.configuration import ClientConfig
+from steersman.webhook.errors import Denied
+from steersman.webhook.http import WebhookRequest, WebhookResponse
+from steersman.webhook.review import MalformedReview, failure, read_review, refused
+
+__all__ = ["PATH", "Proof", "answer", "probe", "prove"]
+
+PATH: Final = "/probe"
+LABEL: Final = "steersman.dev/webhook-probe"
+_WORDS: Final = "this webhook is asked, and answers"
+_FAILED: Final = "failed calling webhook"
+_MAP: Final = dynamic("v1", "ConfigMap")
+_WAIT: Final = 0.05
+_OFTEN: Final = 3
+"""How often a call must fail before that is believed: a server that has just started may need a moment."""
+
+
+class Proof(Exception):  # noqa: N818 - what was found out
+    """The API server does not ask us; the message is what it said of that."""
+
+
+def probe(value: str, config: ClientConfig) -> dict[str, Any]:
+    """One more webhook for a configuration, in no request's way but ours."""
+    return {
+        "name": "probe.webhook.steersman.dev",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": config.at(PATH),
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "timeoutSeconds": 5,
+        "objectSelector": {"matchLabels": {LABEL: value}},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+    }
+
+
+async def answer(request: WebhookRequest) -> WebhookResponse:
+    """The route of probes: refuses whatever is asked."""
+    try:
+        review = read_review(request.body)
+    except MalformedReview as problem:
+        return WebhookResponse(400, failure(400, "BadRequest", str(problem)))
+    return WebhookResponse(200, refused(review, Denied(_WORDS)))
+
+
+async def prove(client: Client, namespace: str, values: Iterable[str], within: float = 10.0) -> bool:
+    """Wait until the API server asks us by each of the configurations with these probes.
+
+    Returns false where that cannot be found out, because we may not make ConfigMaps there. Raises `Proof` where it asks
+    in vain, or not at all `within` so many seconds.
+    """
+    for value in values:
+        try:
+            async with asyncio.timeout(within):
+                if not await _asked(client, namespace, value):
+                    return False
+        except TimeoutError:
+            raise Proof(f"it does not know of the webhooks after {within:g} s") from None
+    return True
+
+
+async def _asked(client: Client, namespace: str, value: str) -> bool:
+    failed = 0
+    body: Mapping[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "steersman-webhook-probe", "namespace": namespace, "labels": {LABEL: value}},
+    }
+    while True:
+        try:
+            await client.create(Dynamic(body), kind=_MAP, dry_run=True)
+        except ApiError as problem:
+            said = problem.status.message
+            if _WORDS in said:
+                return True
+            if _FAILED not in said:
+                return False  # it would not let us make one, whoever asks
+            failed += 1
+            if failed == _OFTEN:
+                raise Proof(said) from None
+        await asyncio.sleep(_WAIT)
