@@ -1,0 +1,185 @@
+"""Writes the bundle of authorities to where API servers read it: webhook configurations and conversions of CRDs.
+
+Only entries that lead to our own Service are touched, and only where they differ. A configuration is read before the
+Secret is, and patched at the resourceVersion that was read: so a replica that slept between the two cannot put an
+older bundle over a newer one.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from steersman.client import ApiError, Client, Conflict, NotFound
+from steersman.models import Dynamic, JsonPatch, View, dynamic
+from steersman.pki import b64
+from steersman.pki.facts import fingerprint, split
+from steersman.telemetry.log import get_logger
+
+__all__ = ["INJECT", "Configuration", "Entry", "Injector", "Targets", "entries", "patch_of"]
+
+log = get_logger("webhook")
+
+INJECT: Final = "steersman.dev/inject-ca"
+"""A label whose value is the Secret's name: configurations of any name that carry it are injected, too."""
+
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
+_MUTATING: Final = dynamic(_ADMISSION, "MutatingWebhookConfiguration", namespaced=False)
+_VALIDATING: Final = dynamic(_ADMISSION, "ValidatingWebhookConfiguration", namespaced=False)
+_CRD: Final = dynamic("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
+_TIMEOUT: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Which objects carry the bundle, by name. What does not exist needs none."""
+
+    service: tuple[str, str]
+    """Namespace and name of the Service; entries that lead elsewhere are somebody else's."""
+    mutating: tuple[str, ...] = ()
+    validating: tuple[str, ...] = ()
+    crds: tuple[str, ...] = ()
+    labelled: str = ""
+    """Also those whose label `steersman.dev/inject-ca` has this value; finding them takes the right to list."""
+
+    def named(self) -> Iterator[tuple[View[Dynamic], str]]:
+        """Kind and name of each."""
+        for view, names in ((_MUTATING, self.mutating), (_VALIDATING, self.validating), (_CRD, self.crds)):
+            for name in names:
+                yield view, name
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One `clientConfig` that leads to us: where in its object, and what it carries."""
+
+    pointer: str
+    bundle: bytes | None
+    """`None` where it carries nothing, or nothing readable."""
+
+    def trusts(self) -> frozenset[str]:
+        """The authorities that it names."""
+        try:
+            return frozenset(fingerprint(pem) for pem in split(self.bundle or b""))
+        except ValueError:
+            return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """An object that holds such entries, as it was read."""
+
+    view: View[Dynamic]
+    name: str
+    version: str
+    entries: tuple[Entry, ...]
+
+
+def entries(body: Mapping[str, Any], service: tuple[str, str]) -> Iterator[Entry]:
+    """The entries of a configuration or a CRD that lead to the Service; bodies that hold nonsense have none."""
+    webhooks = body.get("webhooks")
+    if isinstance(webhooks, list):
+        for index, webhook in enumerate(cast("list[Any]", webhooks)):
+            config = _at(webhook, "clientConfig")
+            if _leads_to(config, service):
+                yield Entry(f"/webhooks/{index}/clientConfig", _bundle(config))
+    config = _at(body, "spec", "conversion", "webhook", "clientConfig")
+    if _leads_to(config, service):
+        yield Entry("/spec/conversion/webhook/clientConfig", _bundle(config))
+
+
+def patch_of(found: Configuration, bundle: bytes) -> JsonPatch | None:
+    """What makes every entry carry the bundle, at the version that was read; `None` where they all do."""
+    stale = [entry for entry in found.entries if entry.bundle != bundle]
+    if not stale:
+        return None
+    # The version makes it a conflict, not an overwrite, when the object has changed: indexes would have moved.
+    patch = JsonPatch().replace("/metadata/resourceVersion", found.version)
+    for entry in stale:
+        patch = patch.add(f"{entry.pointer}/caBundle", b64(bundle))
+    return patch
+
+
+class Injector:
+    """Reads the targets and patches them. Raises what `Client` raises, but for objects that went away or changed."""
+
+    def __init__(self, client: Client, targets: Targets) -> None:
+        self._client = client
+        self._targets = targets
+        self._missing: set[str] = set()
+
+    async def read(self) -> list[Configuration]:
+        """The targets as they are now."""
+        found: dict[tuple[str, str], Configuration] = {}
+        for view, name in self._targets.named():
+            try:
+                live = await self._client.get(view, name, timeout=_TIMEOUT)
+            except NotFound:
+                if name not in self._missing:
+                    self._missing.add(name)
+                    log.info("no such object to inject the CA into, yet", kind=view.info.kind, name=name)
+                continue
+            self._missing.discard(name)
+            found[view.info.kind, name] = self._configuration(view, live)
+        if self._targets.labelled:
+            labels = f"{INJECT}={self._targets.labelled}"
+            for view in (_MUTATING, _VALIDATING, _CRD):
+                for live in await self._client.list(view, labels=labels, timeout=_TIMEOUT):
+                    found[view.info.kind, live.metadata.name] = self._configuration(view, live)
+        return list(found.values())
+
+    async def inject(self, configurations: list[Configuration], bundle: bytes) -> bool:
+        """Make them carry the bundle; whether anything had to be written, or could not be.
+
+        One that is refused keeps the others from nothing; its error is raised at the end.
+        """
+        refused: ApiError | None = None
+        wrote = False
+        for found in configurations:
+            patch = patch_of(found, bundle)
+            if patch is None:
+                continue
+            wrote = True
+            try:
+                await self._client.patch(found.view, found.name, patch, timeout=_TIMEOUT)
+            except (Conflict, NotFound):
+                continue  # it is read again
+            except ApiError as problem:
+                refused = problem
+                continue
+            log.info("the webhooks' CA bundle was injected", kind=found.view.info.kind, name=found.name)
+        if refused is not None:
+            raise refused
+        return wrote
+
+    def _configuration(self, view: View[Dynamic], live: Dynamic) -> Configuration:
+        metadata = live.metadata
+        return Configuration(
+            view, metadata.name, metadata.resource_version, tuple(entries(live.body, self._targets.service))
+        )
+
+
+def _at(value: Any, *steps: str) -> Any:
+    for step in steps:
+        if not isinstance(value, Mapping):
+            return None
+        value = cast("Mapping[str, Any]", value).get(step)
+    return value
+
+
+def _leads_to(config: Any, service: tuple[str, str]) -> bool:
+    found = _at(config, "service")
+    return found is not None and (_at(found, "namespace"), _at(found, "name")) == service
+
+
+def _bundle(config: Any) -> bytes | None:
+    raw = _at(config, "caBundle")
+    if not isinstance(raw, str) or not raw:
+        return None
+    try:
+        return base64.b64decode(raw, validate=True)
+    except (ValueError, binascii.Error):
+        return None
