@@ -108,6 +108,7 @@ class WebhookServer:
         self._certificates = certificates
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
+        self._address: tuple[str, int] | None = None
 
     async def start(self, host: str, port: int) -> None:
         """Listen; port 0 is any free one."""
@@ -122,13 +123,14 @@ class WebhookServer:
 
         context.sni_callback = choose
         self._server = await loop.create_server(lambda: _Connection(self), host, port, ssl=context, backlog=256)
+        bound = self._server.sockets[0].getsockname()
+        self._address = str(bound[0]), int(bound[1])
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that it listens on."""
-        assert self._server is not None, "start() comes first"
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return str(host), int(port)
+        """Host and port that it listens on, or listened on before it was closed."""
+        assert self._address is not None, "start() comes first"
+        return self._address
 
     async def close(self, grace: float = 5.0) -> None:
         """Take no new connections; requests that are being answered have `grace` seconds to finish."""
