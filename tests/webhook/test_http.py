@@ -154,7 +154,6 @@ async def test_what_no_handler_answers_is_told_and_the_connection_lives(world, r
         (post(Content_Length=None, Transfer_Encoding="chunked", Extra="1")[:-2] + b"3ea\r\n" + b"x" * 1002, 413),
         (post(Cookie="x" * 3000), 431),
         (b"POST /" + b"x" * 3000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431),
-        (b"POST /echo HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", 415),
     ],
 )
 async def test_what_is_malformed_or_too_long_is_refused_and_the_connection_ended(world, request_, code):
@@ -166,6 +165,14 @@ async def test_what_is_malformed_or_too_long_is_refused_and_the_connection_ended
     assert await client.ended()
     await (again := await world.client()).says(post())
     assert (await again.hears())[0] == 200
+
+
+async def test_protocols_are_not_switched(world):
+    client = await world.client()
+    await client.says(post(Connection="Upgrade", Upgrade="h2c"))
+    answers = [await client.hears(), await client.hears()]
+    assert [code for code, _, _ in answers] == [200, 400]
+    assert await client.ended()
 
 
 async def test_a_client_that_dawdles_is_told_and_left(world):
