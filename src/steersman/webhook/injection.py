@@ -144,7 +144,7 @@ class Injector:
                 continue
             wrote = True
             try:
-                await self._client.patch(found.view, found.name, patch, timeout=_TIMEOUT)
+                await self._client.patch(found.view, found.name, cast("Any", patch), timeout=_TIMEOUT)
             except (Conflict, NotFound):
                 continue  # it is read again
             except ApiError as problem:

@@ -45,6 +45,9 @@ _EARLY: Final = timedelta(hours=1)
 class StoreError(ValueError):
     """A Secret that does not hold what it should; says what is wrong, and never what it holds."""
 
+    foreign = False
+    """Whether somebody else has written it: then it is not ours to mend."""
+
 
 @dataclass(frozen=True, slots=True)
 class Keys:
@@ -148,7 +151,9 @@ def keys_of(secret: Mapping[str, Any]) -> Keys | None:
     if not data:
         return None
     if "ca.key" not in data:
-        raise StoreError("it holds something that was not written here: there is no ca.key")
+        fault = StoreError("it holds something that was not written here: there is no ca.key")
+        fault.foreign = True
+        raise fault
     try:
         return _keys({key: base64.b64decode(value, validate=True) for key, value in data.items()})
     except StoreError:
