@@ -12,6 +12,7 @@ import importlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from concurrent.futures import CancelledError
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
@@ -155,7 +156,13 @@ class RunningOperator:
             if not self._thread.is_alive():
                 raise self.problem or AssertionError(f"operator {self._operator.name} has ended")
             if self._loop is not None and self._replica is not None:
-                left, done = asyncio.run_coroutine_threadsafe(look(), self._loop).result(within)
+                looking = look()
+                try:
+                    left, done = asyncio.run_coroutine_threadsafe(looking, self._loop).result(within)
+                except (CancelledError, RuntimeError):  # its loop has ended meanwhile, and it will be asked why
+                    looking.close()
+                    self._thread.join(1.0)
+                    continue
                 if left or done != seen:
                     since, seen = time.monotonic(), done
                 if not left and time.monotonic() - since >= quiet:

@@ -18,7 +18,7 @@ from steersman.webhook.errors import Denied
 from steersman.webhook.http import WebhookRequest, WebhookResponse
 from steersman.webhook.review import MalformedReview, failure, read_review, refused
 
-__all__ = ["PATH", "Proof", "answer", "probe", "prove"]
+__all__ = ["PATH", "Proof", "answer", "probe", "prove", "unproved"]
 
 PATH: Final = "/probe"
 LABEL: Final = "steersman.dev/webhook-probe"
@@ -46,6 +46,13 @@ def probe(value: str, config: ClientConfig) -> dict[str, Any]:
         "objectSelector": {"matchLabels": {LABEL: value}},
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
     }
+
+
+def unproved(selector: Mapping[str, Any] | None) -> dict[str, Any]:
+    """An object selector that leaves out what is made for a probe: no handler is to see those."""
+    before = dict(selector or {})
+    rules = [*(before.get("matchExpressions") or ()), {"key": LABEL, "operator": "DoesNotExist"}]
+    return {**before, "matchExpressions": rules}
 
 
 async def answer(request: WebhookRequest) -> WebhookResponse:

@@ -22,7 +22,7 @@ from steersman.models import Dynamic, JsonPatch, ResourceInfo, View, dynamic, pa
 from steersman.telemetry.log import get_logger
 from steersman.webhook.configuration import API_VERSION, ClientConfig, WebhookRule, configurations
 from steersman.webhook.proving import LABEL as PROBE
-from steersman.webhook.proving import probe, prove
+from steersman.webhook.proving import probe, prove, unproved
 
 __all__ = ["HOST", "LABEL", "Registration", "narrowed"]
 
@@ -104,6 +104,8 @@ class Registration:
                 selector = narrowed(webhook.get("namespaceSelector"), self._namespaces, self._selector)
                 if selector:
                     webhook["namespaceSelector"] = selector
+                if "configmaps" in webhook["rules"][0]["resources"]:
+                    webhook["objectSelector"] = unproved(webhook.get("objectSelector"))
             document["webhooks"].append(probe(f"{self._digest}.{document['kind'][0].lower()}", self._config))
         return made
 
