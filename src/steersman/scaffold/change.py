@@ -1,0 +1,154 @@
+"""Changes a directory as a whole or not at all: many files written and removed, or none.
+
+New texts are written beside the project's files first. Then each is moved into its place, after what stood there was
+put aside and noted in a journal. Whatever stops that half way, Ctrl-C included, is undone at once; what could not even
+do that (a power cut) is undone by the next command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Final
+
+from steersman.scaffold.errors import ScaffoldError
+
+__all__ = ["PRIVATE", "change", "recover"]
+
+PRIVATE: Final = ".steersman"
+"""The directory in a project that is ours."""
+_STAGE: Final = "stage"
+_JOURNAL: Final = "journal.json"
+
+
+def change(
+    root: Path,
+    write: Mapping[str, str],
+    remove: Collection[str] = (),
+    *,
+    executable: Collection[str] = (),
+    rename: Callable[[Path, Path], None] = os.replace,
+) -> None:
+    """Write and remove files below `root`, all or none. Raises `ScaffoldError` when the directory does not let us."""
+    for path in (*write, *remove):
+        _check(root, path)
+    made_root = _missing(root)
+    stage = root / PRIVATE / _STAGE
+    journal = root / PRIVATE / _JOURNAL
+    try:
+        stage.mkdir(parents=True, exist_ok=True)
+        for number, (path, text) in enumerate(sorted(write.items())):
+            new = stage / f"new-{number}"
+            new.write_text(text, encoding="utf-8", newline="")
+            old = root / path
+            mode = old.stat().st_mode & 0o777 if old.exists() else 0o755 if path in executable else None
+            if mode is not None:
+                new.chmod(mode)
+        touched = [*sorted(write), *sorted(remove)]
+        before = {path: f"old-{n}" for n, path in enumerate(touched) if (root / path).exists()}
+        folders = [_relative(root, f) for path in write for f in _missing((root / path).parent)]
+        for path, name in before.items():
+            shutil.copy2(root / path, stage / name)
+        _write_journal(journal, {"touched": touched, "before": before, "folders": sorted({*folders}, key=len)})
+        for number, path in enumerate(sorted(write)):
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            rename(stage / f"new-{number}", root / path)
+        for path in sorted(remove):
+            (root / path).unlink(missing_ok=True)
+        journal.unlink()  # from here on it is done
+    except BaseException as stopped:
+        _undo(root)
+        for folder in reversed(made_root):
+            _remove_empty(folder / PRIVATE)
+            _remove_empty(folder)
+        if isinstance(stopped, OSError):
+            raise ScaffoldError(
+                f"{stopped.filename or root}: {stopped.strerror}; nothing was changed", 1
+            ) from None
+        raise
+    shutil.rmtree(stage, ignore_errors=True)
+    for path in remove:
+        _remove_empty_parents(root, root / path)
+    _remove_empty(root / PRIVATE)
+
+
+def recover(root: Path) -> bool:
+    """Undo a change that was cut off; whether there was one."""
+    there = (root / PRIVATE / _JOURNAL).exists()
+    if there or (root / PRIVATE / _STAGE).exists():
+        _undo(root)
+    return there
+
+
+def _undo(root: Path) -> None:
+    journal, stage = root / PRIVATE / _JOURNAL, root / PRIVATE / _STAGE
+    if journal.exists():
+        noted = json.loads(journal.read_text(encoding="utf-8"))
+        for path in noted["touched"]:
+            old = noted["before"].get(path)
+            if old is None:
+                (root / path).unlink(missing_ok=True)
+            elif (stage / old).exists():
+                shutil.copy2(stage / old, root / path)
+        for folder in reversed(noted["folders"]):
+            _remove_empty(root / folder)
+        journal.unlink()
+    shutil.rmtree(stage, ignore_errors=True)
+    _remove_empty(root / PRIVATE)
+
+
+def _write_journal(journal: Path, noted: Mapping[str, object]) -> None:
+    """As a whole: half a journal would be worse than none."""
+    new = journal.with_suffix(".new")
+    new.write_text(json.dumps(noted), encoding="utf-8")
+    os.replace(new, journal)
+
+
+def _check(root: Path, path: str) -> None:
+    """Nothing outside the project is ever touched, not through links either."""
+    target = root / path
+    if ".." in Path(path).parts or Path(path).is_absolute():
+        raise ScaffoldError(f"{path}: outside the project", 1)
+    real = target.parent.resolve()
+    if not real.is_relative_to(root.resolve()):
+        raise ScaffoldError(f"{path}: its directory is a link that leads out of the project; nothing was changed", 1)
+    if target.is_dir():
+        raise ScaffoldError(f"{path} is a directory, and a file of that name is to be written; nothing was changed", 1)
+    for parent in target.relative_to(root).parents:
+        if (root / parent).is_file():
+            raise ScaffoldError(f"{parent.as_posix()} is a file, and is to be a directory; nothing was changed", 1)
+
+
+def _missing(folder: Path) -> list[Path]:
+    """The directories that would have to be made, outermost first."""
+    found: list[Path] = []
+    while not folder.exists():
+        found.append(folder)
+        folder = folder.parent
+    return found[::-1]
+
+
+def _relative(root: Path, folder: Path) -> str:
+    return folder.relative_to(root).as_posix()
+
+
+def _remove_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        pass  # not empty, or not there: either is fine
+
+
+def _remove_empty_parents(root: Path, path: Path) -> None:
+    """Directories that held nothing but what was removed; Python's own caches do not count."""
+    for folder in path.parents:
+        if folder == root or not folder.is_dir():
+            break
+        if [entry.name for entry in folder.iterdir()] == ["__pycache__"]:
+            shutil.rmtree(folder / "__pycache__", ignore_errors=True)
+        _remove_empty(folder)
+        if folder.exists():
+            break

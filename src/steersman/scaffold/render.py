@@ -1,0 +1,229 @@
+"""Templates and a `Project` to files: the same text, byte for byte, for the same project and the same templates.
+
+Copier renders each set of templates into a directory of its own, which is read back; what comes out of all sets is
+formatted by ruff, so that a project is born the way its own linter wants it, however long its names are. Nothing is
+written outside temporary directories.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import keyword
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from steersman.models.resource import guess_plural
+from steersman.scaffold.errors import ScaffoldError
+from steersman.scaffold.names import module_name, version_order
+from steersman.scaffold.project import Project, Resource, dump
+from steersman.scaffold.wishes import controller_module, declared
+from steersman.version import __version__
+
+__all__ = ["TEMPLATES", "Files", "render"]
+
+TEMPLATES: Final = Path(__file__).parent / "templates"
+Files = Mapping[str, str]
+"""Text by path, relative to the project and with `/`."""
+
+
+def render(project: Project, templates: Path = TEMPLATES) -> dict[str, str]:
+    """Every file that follows from the project, `PROJECT` included, sorted by path. Raises `ScaffoldError`."""
+    files: dict[str, str] = {}
+    for kind, answers in _sets(project):
+        for path, text in _render(templates, kind, json.dumps(answers, sort_keys=True)).items():
+            files[path] = text
+    files = _formatted(files, project.package)
+    files["PROJECT"] = dump(project)
+    return dict(sorted(files.items()))
+
+
+def _sets(project: Project) -> Iterator[tuple[str, dict[str, Any]]]:
+    facts = _facts(project)
+    yield "project", facts
+    for package in _packages(project):
+        yield "package", {**facts, **package}
+    for resource in project.resources:
+        answers = {**facts, **_resource(project, resource)}
+        if resource.api:
+            yield "api", answers
+        for name in resource.controllers:
+            yield "controller", {**answers, **_controller(resource, name)}
+        if resource.webhooks.defaulting or resource.webhooks.validation:
+            yield "webhook", answers
+        if resource.webhooks.conversion:
+            yield "conversion", answers
+
+
+def _facts(project: Project) -> dict[str, Any]:
+    """What every template may use."""
+    own = [r for r in project.resources if r.api]
+    return {
+        "project_name": project.name,
+        "package": project.package,
+        "domain": project.domain,
+        "steersman": __version__,
+        "namespaced_operator": project.namespaced,
+        "description": project.description or f"The operator {project.name}.",
+        "license": project.license,
+        "owner": project.owner,
+        "controllers": sorted(controller_module(r, c) for r in project.resources for c in r.controllers),
+        "webhooks": sorted(
+            [_webhook_module(r) for r in project.resources if r.webhooks.defaulting or r.webhooks.validation]
+            + [_conversion_module(r) for r in project.resources if r.webhooks.conversion]
+        ),
+        "has_webhooks": any(r.webhooks for r in project.resources),
+        "kinds": [
+            {"kind": r.kind, "group": r.qualified_group, "version": r.version, "plural": r.plural} for r in own
+        ],
+        "manifest_options": ["--watch-namespace", f"{project.name}-system"] if project.namespaced else [],
+        "python": "3.11",
+    }
+
+
+def _packages(project: Project) -> list[dict[str, Any]]:
+    """The packages below `api`, and what each exports."""
+    found: dict[str, tuple[set[str], dict[str, str]]] = {"api": (set(), {})}
+    for r in project.resources:
+        if r.api:
+            words = r.path.split(".")[1:]
+            for depth in range(1, len(words) - 1):
+                found.setdefault(".".join(words[:depth]), (set(), {}))[0].add(words[depth])
+            found.setdefault(".".join(words[:-1]), (set(), {}))[1][r.kind] = r.path
+    return [
+        {
+            "package_name": name,
+            "package_path": name.replace(".", "/"),
+            "packages": sorted(packages),
+            "exported": [{"kind": kind, "module": module} for kind, module in sorted(kinds.items())],
+            "names": sorted([*packages, *kinds]),
+        }
+        for name, (packages, kinds) in sorted(found.items())
+    ]
+
+
+def _resource(project: Project, resource: Resource) -> dict[str, Any]:
+    """What the templates of one resource may use besides."""
+    kind = resource.kind
+    versions = [
+        r for r in project.resources if r.api and (r.qualified_group, r.kind) == (resource.qualified_group, kind)
+    ]
+    types_parent, _, types_name = resource.path.rpartition(".")
+    return {
+        "kind": kind,
+        "article": "An" if kind[0] in "AEIO" else "A",
+        "variable": kind.lower(),
+        "variable_safe": _variable(kind),
+        "group": resource.qualified_group,
+        "version": resource.version,
+        "api_version": "/".join(part for part in (resource.qualified_group, resource.version) if part),
+        "plural": resource.plural,
+        "odd_plural": resource.plural != guess_plural(kind),
+        "namespaced": resource.namespaced,
+        "own": resource.api,
+        "storage": resource.storage,
+        "module": types_parent if resource.api else resource.path,
+        "types_parent": types_parent,
+        "types_name": types_name,
+        "types_dir": types_parent.replace(".", "/"),
+        "stem": resource.stem,
+        "sample": f"{module_name(resource.group) + '_' if resource.group else ''}{resource.version}_{kind.lower()}",
+        "sample_name": f"{kind.lower()}-sample",
+        "webhook_module": _webhook_module(resource),
+        "conversion_module": _conversion_module(resource),
+        "defaulting": resource.webhooks.defaulting,
+        "validation": resource.webhooks.validation,
+        "spokes": [
+            {"version": r.version, "types_parent": r.path.rpartition(".")[0], "types_name": types_name}
+            for r in sorted(versions, key=lambda r: version_order(r.version))
+            if r.version in resource.webhooks.spoke
+        ],
+    }
+
+
+def _controller(resource: Resource, name: str) -> dict[str, Any]:
+    """What the templates of one controller may use besides."""
+    return {
+        "declared": declared(resource, name),
+        "name_argument": name,
+        # One controller of a kind reports; the others would take its fields away from it.
+        "reports": resource.api and name == resource.controllers[0],
+        "controller_module": controller_module(resource, name),
+    }
+
+
+def _variable(kind: str) -> str:
+    """What an object is called in a function."""
+    word = kind.lower()
+    taken = {"ctx", "old", "operator", "problems", "default", "validate", "reconcile", "ready_when"}
+    return f"{word}_" if keyword.iskeyword(word) or word in taken or hasattr(builtins, word) else word
+
+
+def _webhook_module(resource: Resource) -> str:
+    return f"{resource.stem}_{resource.version}_webhook"
+
+
+def _conversion_module(resource: Resource) -> str:
+    return f"{resource.stem}_conversion"
+
+
+@lru_cache(maxsize=512)
+def _render(templates: Path, kind: str, answers: str) -> Mapping[str, str]:
+    try:
+        from copier import run_copy
+    except ImportError:
+        raise ScaffoldError(
+            "templates are rendered by copier, which is not installed: pip install 'steersman[dev]'", 1
+        ) from None
+    with tempfile.TemporaryDirectory(prefix="steersman-scaffold-") as directory:
+        run_copy(
+            str(templates / kind), directory, data=json.loads(answers), defaults=True, quiet=True, overwrite=True
+        )
+        return read_tree(Path(directory))
+
+
+def read_tree(directory: Path) -> dict[str, str]:
+    """The text of every file below a directory."""
+    return {
+        path.relative_to(directory).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+def _formatted(files: dict[str, str], package: str) -> dict[str, str]:
+    """As ruff wants it; only what it has not seen before costs anything."""
+    python = tuple(sorted((path, text) for path, text in files.items() if path.endswith(".py")))
+    return {**files, **_ruffed(python, files["pyproject.toml"], package)}
+
+
+@lru_cache(maxsize=64)
+def _ruffed(python: tuple[tuple[str, str], ...], pyproject: str, package: str) -> Mapping[str, str]:
+    try:
+        from ruff import find_ruff_bin  # pyright: ignore[reportMissingTypeStubs]
+
+        ruff = find_ruff_bin()
+    except (ImportError, FileNotFoundError):
+        raise ScaffoldError(
+            "what templates yield is formatted by ruff, which is not installed: pip install 'steersman[dev]'", 1
+        ) from None
+    with tempfile.TemporaryDirectory(prefix="steersman-scaffold-") as directory:
+        root = Path(directory)
+        (root / "pyproject.toml").write_text(pyproject, encoding="utf-8")
+        for path, text in python:
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text, encoding="utf-8")
+        for words in (["check", "--select", "I", "--fix"], ["format"]):
+            done = subprocess.run(  # noqa: S603 - our own arguments, no shell
+                [ruff, *words, "--no-cache", "--quiet", "."],
+                cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            if done.returncode:
+                print(done.stdout, done.stderr, file=sys.stderr)  # noqa: T201 - a template is broken: say where
+                raise ScaffoldError("the templates of this version yield what is not Python", 1)
+        return {path: (root / path).read_text(encoding="utf-8") for path, _ in python}
