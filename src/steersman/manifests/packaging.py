@@ -1,0 +1,134 @@
+"""What is asked of a package: image, replicas, where it runs and works, what belongs to it. One frozen value.
+
+Everything that is written (a kustomize tree, one file, a chart, a bundle) is made of it and of the operator.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from steersman.manifests.errors import ManifestError
+from steersman.operator.operator import Operator
+
+__all__ = ["CERTIFICATES", "METRICS_PORT", "PROBE_PORT", "WEBHOOK_PORT", "Package", "labels", "metadata", "selector"]
+
+PROBE_PORT: Final = 8081
+METRICS_PORT: Final = 8443
+WEBHOOK_PORT: Final = 9443
+CERTIFICATES: Final = "/run/steersman/webhook-certificates"
+"""Where cert-manager's Secret is mounted."""
+
+_SEMVER: Final = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
+)
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_IMAGE: Final = re.compile(
+    r"(?P<repository>[a-zA-Z0-9]([-a-zA-Z0-9._:/]*[a-zA-Z0-9])?)(:(?P<tag>\w[\w.-]{0,127}))?(@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+
+
+def _resources() -> dict[str, Any]:
+    # An idle operator takes about 60 MB, measured; no CPU limit, since a throttled leader loses its lease.
+    return {"limits": {"memory": "256Mi"}, "requests": {"cpu": "10m", "memory": "96Mi"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """How an operator is shipped; raises `ManifestError` for values that no cluster would take."""
+
+    operator: Operator
+    target: str
+    """`module:attribute`, what `steersman run` is given in the container."""
+    image: str = ""
+    """`<name>:<version>` by default."""
+    version: str = "0.1.0"
+    """Of the package, in the manner of semver.org."""
+    namespace: str = ""
+    """Where it runs; `<name>-system` by default."""
+    namespaces: tuple[str, ...] = ()
+    """Where it works; everywhere when empty."""
+    replicas: int = 1
+    certificates: Literal["self-managed", "cert-manager"] = "self-managed"
+    """Who makes the webhooks' certificates."""
+    metrics: bool = True
+    """Serve metrics over TLS, to those who may read them."""
+    monitoring: bool = False
+    """Add a ServiceMonitor and alerts to what is installed; their files are written in any case."""
+    network_policies: bool = False
+    """Add NetworkPolicies to what is installed; their files are written in any case."""
+    resources: dict[str, Any] = field(default_factory=_resources)
+    max_description: int | None = None
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        problems: list[str] = []
+        if not self.target:
+            problems.append("the operator's module is not known: name it as MODULE:OPERATOR")
+        if _SEMVER.fullmatch(self.version) is None:
+            problems.append(f"version {self.version!r}: write three numbers, as in 1.2.0 (semver.org)")
+        if self.image and _IMAGE.fullmatch(self.image) is None:
+            problems.append(f"image {self.image!r} is not the name of an image, such as registry.example.com/app:1.0")
+        for namespace in (self.namespace, *self.namespaces):
+            if namespace and _LABEL.fullmatch(namespace) is None:
+                problems.append(
+                    f"namespace {namespace!r}: lower-case letters, digits and '-', at most 63, a letter or digit at both ends"
+                )
+        if self.replicas < 0:
+            problems.append(f"replicas={self.replicas}: not negative")
+        if problems:
+            raise ManifestError(problems)
+
+    @property
+    def name(self) -> str:
+        return self.operator.name
+
+    @property
+    def home(self) -> str:
+        return self.namespace or f"{self.name}-system"
+
+    @property
+    def reference(self) -> str:
+        """The image, with a tag or digest."""
+        image = self.image or f"{self.name}:{self.version.replace('+', '_')}"
+        return image if "@" in image or ":" in image.rpartition("/")[2] else f"{image}:latest"
+
+    @property
+    def repository(self) -> str:
+        """The image without tag and digest."""
+        name = self.reference.partition("@")[0]
+        head, _, last = name.rpartition("/")
+        return (f"{head}/" if head else "") + last.partition(":")[0]
+
+    @property
+    def serves_webhooks(self) -> bool:
+        return bool(self.operator.webhooks)
+
+    @property
+    def cert_manager(self) -> bool:
+        return self.serves_webhooks and self.certificates == "cert-manager"
+
+    @property
+    def metrics_service(self) -> str:
+        return f"{self.name}-metrics"
+
+    @property
+    def webhook_service(self) -> str:
+        return f"{self.name}-webhook"
+
+
+def labels(package: Package) -> dict[str, str]:
+    return {"app.kubernetes.io/managed-by": "steersman", "app.kubernetes.io/name": package.name}
+
+
+def selector(package: Package) -> dict[str, str]:
+    """What the operator's Pods are selected by; it may never change for a Deployment."""
+    return {"app.kubernetes.io/component": "manager", "app.kubernetes.io/name": package.name}
+
+
+def metadata(package: Package, name: str, *, namespaced: bool = True) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": name, "labels": labels(package)}
+    if namespaced:
+        found["namespace"] = package.home
+    return found

@@ -1,0 +1,115 @@
+"""What makes the API server ask an operator's webhooks: configurations, their Service, and cert-manager's documents.
+
+With self-managed certificates the operator writes the CA into the configurations itself; with cert-manager an
+annotation asks its injector to.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from steersman.manifests.deployment import metrics_secret
+from steersman.manifests.packaging import Package, labels, metadata, selector
+from steersman.manifests.shapes import Tree, When
+from steersman.webhook.configuration import ClientConfig, configurations
+
+__all__ = [
+    "INJECT",
+    "certificate_documents",
+    "injected",
+    "metrics_certificate",
+    "webhook_configurations",
+    "webhook_service",
+]
+
+INJECT: Final = "cert-manager.io/inject-ca-from"
+_API: Final = "cert-manager.io/v1"
+
+
+def injected(package: Package, document: dict[str, Any]) -> Tree:
+    """The document with the annotation by which cert-manager gives it the CA, where that is wanted."""
+    source = {INJECT: f"{package.home}/{package.name}-webhook"}
+    found: dict[str, Any] = dict(document["metadata"])
+    given: dict[str, Any] = found.get("annotations") or {}
+    if given and package.cert_manager:
+        found["annotations"] = {**given, **source}
+    elif not given:
+        found["annotations"] = When(".Values.certManager.enabled", package.cert_manager, source)
+    return {**document, "metadata": found}
+
+
+def webhook_configurations(package: Package) -> list[Tree]:
+    """Mutating and validating configurations for the webhooks of admission; none without any."""
+    made = configurations(
+        package.operator.webhook_rules,
+        name=package.name,
+        client_config=ClientConfig(service=(package.home, package.webhook_service, 443)),
+        labels=labels(package),
+    )
+    return [injected(package, one) for one in (_narrowed(package, made))]
+
+
+def _narrowed(package: Package, made: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """An operator of some namespaces is asked about those alone: where it does not work it must not refuse either."""
+    if not package.namespaces:
+        return made
+    inside = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": sorted(set(package.namespaces))}
+    for document in made:
+        for webhook in document["webhooks"]:
+            given = dict(webhook.get("namespaceSelector") or {})
+            given["matchExpressions"] = [*(given.get("matchExpressions") or ()), inside]
+            webhook["namespaceSelector"] = given
+    return made
+
+
+def webhook_service(package: Package) -> Tree:
+    """Not-ready Pods are published, too: while caches fill, the API server may need a conversion from us."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(package, package.webhook_service),
+        "spec": {
+            "ports": [{"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": "webhook"}],
+            "publishNotReadyAddresses": True,
+            "selector": selector(package),
+        },
+    }
+
+
+def certificate_documents(package: Package) -> list[Tree]:
+    """cert-manager's Issuer, and its Certificate for the webhooks."""
+    found = [_issuer(package)]
+    if package.serves_webhooks:
+        found.append(
+            _certificate(package, f"{package.name}-webhook", f"{package.name}-webhook-cert", package.webhook_service)
+        )
+    return found
+
+
+def metrics_certificate(package: Package) -> Tree:
+    """cert-manager's Certificate for the metrics, which a ServiceMonitor verifies."""
+    return _certificate(package, f"{package.name}-metrics", metrics_secret(package), package.metrics_service)
+
+
+def _issuer(package: Package) -> Tree:
+    return {
+        "apiVersion": _API,
+        "kind": "Issuer",
+        "metadata": metadata(package, f"{package.name}-selfsigned"),
+        "spec": {"selfSigned": {}},
+    }
+
+
+def _certificate(package: Package, name: str, secret: str, service: str) -> Tree:
+    host = f"{service}.{package.home}.svc"
+    return {
+        "apiVersion": _API,
+        "kind": "Certificate",
+        "metadata": metadata(package, name),
+        "spec": {
+            "dnsNames": [host, f"{host}.cluster.local"],
+            "issuerRef": {"kind": "Issuer", "name": f"{package.name}-selfsigned"},
+            "privateKey": {"algorithm": "ECDSA", "rotationPolicy": "Always", "size": 256},
+            "secretName": secret,
+        },
+    }
