@@ -110,6 +110,7 @@ def dev(
         "leader_elect": False,
         "metrics_bind_address": "0",
         "health_probe_bind_address": "0",
+        "webhook_bind_address": "127.0.0.1:0",
         "shutdown_grace": 5.0,
     }
     # Not what the user asks for by a variable: flags would beat it.

@@ -200,9 +200,12 @@ def _decoded(status: int, content: bytes) -> Any:
     raise CallError(_status_text(status, content))
 
 
+_REVIEWS: Final = {("admission.k8s.io", "AdmissionReview"), ("apiextensions.k8s.io", "ConversionReview")}
+
+
 def _known(answer: Object) -> Object:
     version, kind = answer.get("apiVersion") or "", answer.get("kind") or ""
-    if kind and version and (kind != "AdmissionReview" or not version.startswith("admission.k8s.io/")):
+    if kind and version and (version.partition("/")[0], kind) not in _REVIEWS:
         scheme = "pkg/runtime/scheme.go:111"
         raise CallError(f'no kind "{kind}" is registered for version "{version}" in scheme "{scheme}"')
     return answer
