@@ -17,3 +17,11 @@ def world(cluster):
 def running(world, operator):
     """The operator, with just the permissions it declares."""
     return operator("configmonitor:operator")
+
+
+def pytest_collection_modifyitems(config, items):
+    """What takes minutes runs when it is asked for."""
+    if "chaos" not in (config.getoption("-m") or ""):
+        for item in items:
+            if item.get_closest_marker("chaos"):
+                item.add_marker(pytest.mark.skip(reason="takes minutes: pytest -m chaos"))
