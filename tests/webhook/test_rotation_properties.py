@@ -156,6 +156,26 @@ class Rotation(RuleBasedStateMachine):
             self.it_takes_a_step(which)
             self.time_passes(minutes=3)
 
+    @rule(which=st.integers(0, 9), others=st.integers(0, 9), looks=st.integers(6, 9))
+    def it_reads_and_sleeps_while_another_rotates(self, which, others, looks):
+        self.it_reads_the_configurations(which)
+        self.it_reads_the_secret(which)
+        self.asked = True
+        self.it_works_undisturbed(others, looks)
+        for _ in self.world.bundles:
+            self.it_injects_into_the_next_configuration(which)
+        self.it_takes_a_step(which)
+
+    @rule(which=st.integers(0, 9), hours=st.sampled_from([3, 4]), looks=st.integers(1, 5))
+    def one_whose_clock_is_ahead_takes_over(self, which, hours, looks):
+        self.replicas[which % len(self.replicas)] = Replica(clock=timedelta(hours=hours))
+        for _ in range(looks):
+            self.it_reads_the_configurations(which)
+            self.it_reads_the_secret(which)
+            for _ in self.world.bundles:
+                self.it_injects_into_the_next_configuration(which)
+            self.it_takes_a_step(which)
+
     # What must hold.
 
     @precondition(lambda self: hasattr(self, "world"))
@@ -232,5 +252,5 @@ class Rotation(RuleBasedStateMachine):
 
 TestRotation = Rotation.TestCase
 TestRotation.settings = settings(
-    max_examples=150, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=80, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
 )
