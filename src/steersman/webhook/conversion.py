@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -83,14 +82,15 @@ class Converters:
         """Answer one request; raises nothing but cancellation."""
         started = perf_counter()
         code = 500
-        with _counted():
-            try:
-                response = await self._answer(request)
-                code = response.status
-                return response
-            finally:
-                LATENCY.labels(PATH).observe(perf_counter() - started)
-                REQUESTS.labels(PATH, str(code)).inc()
+        IN_FLIGHT.labels(PATH).inc()
+        try:
+            response = await self._answer(request)
+            code = response.status
+            return response
+        finally:
+            IN_FLIGHT.labels(PATH).dec()
+            LATENCY.labels(PATH).observe(perf_counter() - started)
+            REQUESTS.labels(PATH, str(code)).inc()
 
     async def _answer(self, request: WebhookRequest) -> WebhookResponse:
         try:
@@ -119,7 +119,7 @@ class Converters:
             except (Refusal, ConversionError, DecodeError, msgspec.DecodeError) as problem:
                 log.warning("an object cannot be converted", problem=str(problem), **_facts(uid, head, desired))
                 return _failed(uid, f"{head} cannot be converted to {desired}: {problem}")
-            except Exception as problem:  # noqa: BLE001 - H3: told without details, logged with them
+            except Exception as problem:
                 PANICS.labels(PATH).inc()
                 error = str(problem) or type(problem).__name__
                 log.error("a conversion failed", error=error, exc_info=problem, **_facts(uid, head, desired))
@@ -176,12 +176,6 @@ def _facts(uid: str, head: _Head, desired: str) -> dict[str, Any]:
         "source": head.api_version,
         "target": desired,
     }
-
-
-def _counted() -> AbstractContextManager[Any]:
-    gauge: Any = IN_FLIGHT.labels(PATH)
-    track = getattr(gauge, "track_inprogress", None)
-    return nullcontext() if track is None else track()
 
 
 def _seconds(query: str) -> float:

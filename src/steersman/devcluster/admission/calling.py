@@ -11,11 +11,12 @@ import asyncio
 import base64
 import binascii
 import errno
+import io
 import ipaddress
 import json
 import ssl
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from steersman.devcluster.auth.reading import part, parts, strings
@@ -98,7 +99,8 @@ class WebhookCaller:
                 asyncio.timeout(timeout),
                 self._sessions().post(
                     sent,
-                    data=json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(),
+                    # As a stream: of long bytes aiohttp complains that they would hold the loop.
+                    data=io.BytesIO(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()),
                     headers=headers,
                     ssl=context,
                     server_hostname=host or urlsplit(url).hostname,
