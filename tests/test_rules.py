@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-NOT_BUILT_YET = {f"H{n}" for n in range(1, 6)}
-"""The webhook server is not part of this version; its rules are written down, and promised by nothing yet."""
 
 
 def promised() -> list[str]:
     text = (ROOT / "docs" / "semantics.md").read_text()
-    return [rule for rule in re.findall(r"^([A-Z]\d{1,2}) +", text, re.MULTILINE) if rule not in NOT_BUILT_YET]
+    return re.findall(r"^([A-Z]\d{1,2}) +", text, re.MULTILINE)
 
 
 @cache
@@ -29,7 +27,7 @@ def named_in_tests() -> set[str]:
 
 
 def test_the_rules_are_found():
-    assert len(promised()) == 40
+    assert len(promised()) == 45
 
 
 @pytest.mark.parametrize("rule", promised())

@@ -36,7 +36,7 @@ from steersman.webhook.registration import Registration
 from steersman.webhook.review import Review, failure
 from steersman.webhook.serving import DirectoryCertificates, LocalCertificates, ServingCertificates
 
-__all__ = ["Webhooks"]
+__all__ = ["Webhooks", "handshake"]
 
 log = get_logger("webhook")
 
@@ -123,7 +123,7 @@ class Webhooks:
         if self._server is None:
             return "the webhook server does not listen yet"
         host, port = self._server.address
-        return _handshake(host if host not in ("0.0.0.0", "::", "") else "localhost", port)  # noqa: S104 - compared
+        return handshake(host if host not in ("0.0.0.0", "::", "") else "localhost", port)  # noqa: S104 - compared
 
     # Parts.
 
@@ -263,7 +263,8 @@ def _shown(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _handshake(host: str, port: int) -> str | None:
+def handshake(host: str, port: int) -> str | None:
+    """What keeps a TLS connection from being accepted there; `None` where one is. Blocks for a moment."""
     import socket
 
     # Whether somebody speaks TLS there; who that is, the API server verifies.

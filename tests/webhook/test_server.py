@@ -1,0 +1,201 @@
+"""A webhook server and its clients: large bodies, clients that go, handlers that stay, and when it counts as ready."""
+
+import asyncio
+import json
+import ssl
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from steersman.operator.webhooks import Webhooks, handshake
+from steersman.webhook.http import Limits, WebhookResponse, WebhookServer
+from steersman.webhook.serving import LocalCertificates
+
+HOSTS = ("localhost", "127.0.0.1")
+
+
+def refuse(code, text):
+    return json.dumps({"kind": "Status", "code": code, "message": text}).encode()
+
+
+async def echo(request):
+    return WebhookResponse(
+        200, json.dumps({"path": request.path, "query": request.query, "size": len(request.body)}).encode()
+    )
+
+
+class Client:
+    """One connection, spoken over by hand."""
+
+    def __init__(self, reader, writer):
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, data):
+        self.writer.write(data)
+
+    def post(self, path="/echo", body=b"{}", **headers):
+        told = {"Content-Type": "application/json", "Content-Length": len(body), "Host": "h", **headers}
+        lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in told.items())
+        self.send(f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode() + body)
+
+    async def answer(self):
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
+        fields = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if line)
+        body = await self.reader.readexactly(int(fields.get("content-length", 0)))
+        return int(head[9:12]), json.loads(body) if body else None, fields
+
+    async def ended(self):
+        """Whether the server has closed the connection, and said nothing more."""
+        return await self.reader.read() == b""
+
+    @property
+    def certificate(self):
+        return self.writer.get_extra_info("ssl_object").getpeercert()
+
+    async def close(self):
+        self.writer.close()
+        with suppress(OSError, ssl.SSLError):
+            await self.writer.wait_closed()
+
+
+class World:
+    """A server and its clients."""
+
+    def __init__(self, server, certificates, ca):
+        self.server = server
+        self.certificates = certificates
+        self.ca = ca
+        self.clients = []
+
+    async def connect(self):
+        context = ssl.create_default_context(cadata=self.ca.decode())
+        client = Client(*await asyncio.open_connection(*self.server.address, ssl=context, server_hostname="localhost"))
+        self.clients.append(client)
+        return client
+
+
+@asynccontextmanager
+async def serving(routes=None, limits=None, certificates=None, ca=None):
+    local = LocalCertificates("test", HOSTS) if certificates is None else certificates
+    server = WebhookServer(routes or {"/echo": echo}, local, refuse=refuse, limits=limits)
+    await server.start("127.0.0.1", 0)
+    world = World(server, local, ca or local.ca_bundle)
+    try:
+        async with asyncio.timeout(15):
+            yield world
+    finally:
+        for client in world.clients:
+            await client.close()
+        await server.close(1.0)
+
+
+async def test_requests_of_one_connection_are_answered_one_after_the_other():
+    """H1: over TLS, and only over TLS."""
+    async with serving() as world:
+        client = await world.connect()
+        for size in (2, 100_000, 0):
+            client.post("/echo?timeout=10s", b"x" * size)
+            code, body, _ = await client.answer()
+            assert (code, body) == (200, {"path": "/echo", "query": "timeout=10s", "size": size})
+
+
+async def test_a_body_in_chunks_is_read_whole():
+    async with serving() as world:
+        client = await world.connect()
+        client.send(b"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n")
+        client.send(b"Transfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n3\r\nefg\r\n0\r\n\r\n")
+        assert (await client.answer())[1]["size"] == 7
+
+
+async def test_a_three_megabyte_object_in_two_versions_passes():
+    """H3: the largest update there is."""
+    async with serving() as world:
+        client = await world.connect()
+        client.post(body=b"x" * 7_000_000)
+        assert (await client.answer())[1]["size"] == 7_000_000
+
+
+@pytest.mark.parametrize("announced", [True, False])
+async def test_what_is_larger_is_a_413_and_the_end(announced):
+    """H3: bad input is told in a Status, whether its size was said before or not."""
+    async with serving(limits=Limits(body=1000)) as world:
+        client = await world.connect()
+        if announced:
+            client.send(b"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n")
+        else:
+            client.send(b"POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+            client.send(b"3e9\r\n" + b"x" * 1001 + b"\r\n")
+        code, body, fields = await client.answer()
+        assert (code, body["message"]) == (413, "the body of a request may have 1000 bytes")
+        assert fields["connection"] == "close"
+        assert await client.ended()
+
+
+async def test_a_handler_that_does_not_end_does_not_keep_the_server_from_closing():
+    begun = asyncio.Event()
+
+    async def stuck(_request):
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with serving({"/echo": stuck}) as world:
+        client = await world.connect()
+        client.post()
+        await begun.wait()
+        await world.server.close(0.05)
+        with pytest.raises((asyncio.IncompleteReadError, OSError)):
+            await client.answer()
+
+
+async def test_a_client_that_goes_before_its_answer_harms_nobody():
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow(request):
+        if request.body == b"slow":
+            begun.set()
+            await may_end.wait()
+        return WebhookResponse(200, b"{}")
+
+    async with serving({"/echo": slow}) as world:
+        gone, stays = await world.connect(), await world.connect()
+        gone.post(body=b"slow")
+        await begun.wait()
+        gone.writer.transport.abort()
+        may_end.set()
+        stays.post()
+        assert (await stays.answer())[0] == 200
+
+
+async def test_a_route_that_raises_is_a_500_without_details():
+    """H3: even what the reviews' own code gets wrong."""
+
+    async def broken(_request):
+        raise RuntimeError("secret")
+
+    async with serving({"/echo": broken}) as world:
+        client = await world.connect()
+        client.post()
+        code, body, _ = await client.answer()
+        assert code == 500
+        assert "secret" not in json.dumps(body)
+
+
+async def test_ready_means_that_tls_is_accepted_there():
+    """H2: a real handshake says so, not a flag; a server that is gone is unready again."""
+    async with serving() as world:
+        address = world.server.address
+        assert await asyncio.to_thread(handshake, *address) is None
+        await world.server.close(0.1)
+        problem = await asyncio.to_thread(handshake, *address)
+        assert problem is not None
+        assert "accepts no TLS connection" in problem
+    listening = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)  # somebody, but no TLS
+    async with listening:
+        port = listening.sockets[0].getsockname()[1]
+        assert await asyncio.to_thread(handshake, "127.0.0.1", port) is not None
+
+
+async def test_an_operator_that_does_not_listen_yet_is_not_ready():
+    """H2: before the server has started."""
+    assert Webhooks.unready(type("W", (), {"_server": None})()) == "the webhook server does not listen yet"
