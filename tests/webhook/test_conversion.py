@@ -1,209 +1,292 @@
-"""Conversions: the way between versions, what becomes of metadata, and what is said when one fails."""
+"""Conversions as the API server asks for them: through hubs, without loss, and with a clear word when it fails."""
 
 import json
 
 import pytest
-from structlog.testing import capture_logs
 
-from steersman import Model, Resource, replace
-from steersman.client import ApiError, Client
-from steersman.models import dynamic, view_of
-from steersman.operator import Operator
-from steersman.webhook.conversion import Conversion, ConversionFailed, Converters
+from steersman import Model, Resource, dynamic
+from steersman.models import view_of
+from steersman.webhook import Denied
+from steersman.webhook.conversion import Conversion, Converters, missing
 from steersman.webhook.http import WebhookRequest
 
-GROUP = "conv.steersman.dev"
+GROUP = "conversion.example.com"
 
 
-class OneSpec(Model):
-    host_port: str = ""
+class SpecA(Model):
+    address: str
+    """host:port"""
+    tags: tuple[str, ...] = ()
 
 
-class OldPump(Resource, group=GROUP, version="v1alpha1", kind="Pump", storage=False):
-    """A pump, as it was."""
-
-    spec: OneSpec = OneSpec()
-
-
-class HubSpec(Model):
-    host: str = ""
-    port: int = 0
+class SpecHub(Model):
+    host: str
+    port: int
+    tags: tuple[str, ...] = ()
 
 
-class Pump(Resource, group=GROUP, version="v1"):
-    """A pump."""
-
-    spec: HubSpec = HubSpec()
+class SpecB(Model):
+    endpoint: "Endpoint"
 
 
-class NewSpec(Model):
-    address: HubSpec = HubSpec()
-    note: str | None = None
+class Endpoint(Model):
+    host: str
+    port: int
 
 
-class NewPump(Resource, group=GROUP, version="v2", kind="Pump", storage=False):
-    """A pump, as it will be."""
-
-    spec: NewSpec = NewSpec()
+class StatusHub(Model):
+    ready: int = 0
 
 
-def old_to_hub(old):
-    host, _, port = old.spec.host_port.partition(":")
-    return Pump(metadata=old.metadata, spec=HubSpec(host=host, port=int(port)))
+class ServerA(Resource, group=GROUP, version="v1alpha1", kind="Server", storage=False):
+    spec: SpecA
 
 
-def hub_to_old(hub):
-    return OldPump(metadata=hub.metadata, spec=OneSpec(host_port=f"{hub.spec.host}:{hub.spec.port}"))
+class ServerHub(Resource, group=GROUP, version="v1", kind="Server"):
+    spec: SpecHub
+    status: StatusHub = StatusHub()
 
 
-def hub_to_new(hub):
-    note = hub.metadata.annotations.get("note")
-    return NewPump(metadata=hub.metadata, spec=NewSpec(address=hub.spec, note=note))
+class ServerB(Resource, group=GROUP, version="v1beta1", kind="Server", storage=False):
+    spec: SpecB
 
 
-def new_to_hub(new):
-    notes = {"note": new.spec.note} if new.spec.note is not None else {}
-    kept = {name: value for name, value in new.metadata.annotations.items() if name != "note"}
-    return Pump(metadata=replace(new.metadata, annotations={**kept, **notes}), spec=new.spec.address)
+def a_to_hub(obj):
+    host, _, port = obj.spec.address.rpartition(":")
+    return ServerHub(metadata=obj.metadata, spec=SpecHub(host=host, port=int(port), tags=obj.spec.tags))
 
 
-def step(source, target, function):
+def hub_to_a(obj):
+    return ServerA(spec=SpecA(address=f"{obj.spec.host}:{obj.spec.port}", tags=obj.spec.tags))
+
+
+def b_to_hub(obj):
+    return ServerHub(metadata=obj.metadata, spec=SpecHub(host=obj.spec.endpoint.host, port=obj.spec.endpoint.port))
+
+
+def hub_to_b(obj):
+    return ServerB(metadata=obj.metadata, spec=SpecB(endpoint=Endpoint(host=obj.spec.host, port=obj.spec.port)))
+
+
+def conversion(source, target, function):
     async def call(obj, _):
         return function(obj)
 
-    return Conversion(view_of(source), view_of(target), call, "app.py:1: convert")
+    return Conversion(view_of(source), view_of(target), call, f"app.py:1: {getattr(function, '__name__', 'f')}")
 
 
-@pytest.fixture
-def converters():
-    return Converters(
-        [
-            step(OldPump, Pump, old_to_hub),
-            step(Pump, OldPump, hub_to_old),
-            step(Pump, NewPump, hub_to_new),
-            step(NewPump, Pump, new_to_hub),
-        ]
-    )
+ALL = [
+    conversion(ServerA, ServerHub, a_to_hub),
+    conversion(ServerHub, ServerA, hub_to_a),
+    conversion(ServerB, ServerHub, b_to_hub),
+    conversion(ServerHub, ServerB, hub_to_b),
+]
 
 
-def pump(version="v1alpha1", spec=None, **metadata):
+def server(version, name="one", **parts):
     return {
         "apiVersion": f"{GROUP}/{version}",
-        "kind": "Pump",
-        "metadata": {"name": "p", "namespace": "prod", "uid": "u", "resourceVersion": "7", **metadata},
-        "spec": {"hostPort": "db:3306"} if spec is None else spec,
+        "kind": "Server",
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        **parts,
     }
 
 
-async def ask(converters, *objects, to="v2", **changes):
-    request = {"uid": "42", "desiredAPIVersion": f"{GROUP}/{to}", "objects": list(objects)}
-    body = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request, **changes}
-    answer = await converters.handle(WebhookRequest("POST", "/convert", "", {}, json.dumps(body).encode()))
+async def ask(body, conversions=ALL, query="timeout=30s"):
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    answer = await Converters(conversions).handle(WebhookRequest("POST", "/convert", query, {}, data))
     return answer.status, json.loads(answer.body)
 
 
-async def test_versions_that_nothing_joins_are_reached_through_the_hub(converters):
-    code, answer = await ask(converters, pump(), pump("v1", {"host": "a", "port": 1}), pump("v2", {"address": {}}))
+def review(desired, *objects, uid="c0ffee"):
+    request = {"uid": uid, "desiredAPIVersion": f"{GROUP}/{desired}", "objects": list(objects)}
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
+
+
+async def converted(desired, *objects, conversions=ALL):
+    code, answer = await ask(review(desired, *objects), conversions)
     assert code == 200
-    assert answer["response"]["uid"] == "42"
-    assert answer["response"]["result"] == {"status": "Success"}
-    first, second, third = answer["response"]["convertedObjects"]
-    assert first["apiVersion"] == f"{GROUP}/v2"
-    assert first["spec"] == {"address": {"host": "db", "port": 3306}}
-    assert second["spec"] == {"address": {"host": "a", "port": 1}}
-    assert third == pump("v2", {"address": {}})
+    response = answer["response"]
+    assert response["uid"] == "c0ffee"
+    assert response["result"] == {"status": "Success"}, response["result"]
+    return response["convertedObjects"]
 
 
-async def test_metadata_is_carried_over_as_it_came(converters):
-    """H5: also what no class knows; labels and annotations alone are the function's to change."""
-    fields = {"managedFields": [{"manager": "x"}], "futureField": {"a": 1}, "labels": {"l": "1"}, "finalizers": ["f/x"]}
-    _, answer = await ask(converters, pump("v2", {"address": {}, "note": "hi"}, **fields), to="v1")
-    metadata = answer["response"]["convertedObjects"][0]["metadata"]
-    assert metadata == {
-        "name": "p", "namespace": "prod", "uid": "u", "resourceVersion": "7", **fields, "annotations": {"note": "hi"},
-    }  # fmt: skip
+async def failure(desired, *objects, conversions=ALL):
+    code, answer = await ask(review(desired, *objects), conversions)
+    assert code == 200
+    assert answer["response"]["result"]["status"] == "Failure"
+    assert answer["response"]["convertedObjects"] == []
+    return answer["response"]["result"]["message"]
 
 
-@pytest.mark.parametrize("via", ["v1", "v2"])
-async def test_an_object_comes_back_as_it_was(converters, via):
-    """H5"""
-    there = await converters.convert(json.dumps(pump()).encode(), f"{GROUP}/{via}")
-    assert json.loads(await converters.convert(there, f"{GROUP}/v1alpha1")) == pump()
+async def test_objects_are_converted_in_their_order():
+    objects = [server("v1alpha1", f"s{n}", spec={"address": f"h{n}:80"}) for n in range(100)]
+    made = await converted("v1", *objects)
+    assert [o["spec"]["host"] for o in made] == [f"h{n}" for n in range(100)]
+    assert {o["apiVersion"] for o in made} == {f"{GROUP}/v1"}
+
+
+async def test_one_spoke_becomes_another_through_the_hub():
+    (made,) = await converted("v1beta1", server("v1alpha1", spec={"address": "db:5432"}))
+    assert made == server("v1beta1", spec={"endpoint": {"host": "db", "port": 5432}})
+
+
+async def test_an_object_of_the_desired_version_comes_back_as_it_is():
+    original = server("v1", spec={"host": "a", "port": 1, "x": [None]})
+    assert await converted("v1", original) == [original]
+
+
+async def test_metadata_is_kept_with_what_no_class_knows():
+    original = server("v1alpha1", spec={"address": "a:1"})
+    original["metadata"] |= {
+        "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:address": {}}}}],
+        "creationTimestamp": "2024-01-01T00:00:00Z",
+        "unheardOf": {"a": None},
+    }
+    (made,) = await converted("v1", original)
+    assert made["metadata"] == original["metadata"]
+
+
+async def test_a_function_that_says_nothing_of_metadata_keeps_it():
+    original = server("v1", spec={"host": "a", "port": 1})
+    original["metadata"]["labels"] = {"app": "web"}
+    (made,) = await converted("v1alpha1", original)
+    assert made["metadata"] == original["metadata"]
+
+
+async def test_labels_and_annotations_may_change_and_nothing_else_of_the_metadata():
+    from steersman import replace
+
+    def annotate(obj):
+        return replace(hub_to_a(obj), metadata=replace(obj.metadata, annotations={"old": "x"}, labels={}))
+
+    original = server("v1", spec={"host": "a", "port": 1})
+    original["metadata"] |= {"labels": {"app": "web"}, "managedFields": [{"manager": "m"}]}
+    (made,) = await converted("v1alpha1", original, conversions=[conversion(ServerHub, ServerA, annotate)])
+    del original["metadata"]["labels"]
+    assert made["metadata"] == {**original["metadata"], "annotations": {"old": "x"}}
+
+
+async def test_a_conversion_must_not_rename_an_object():
+    from steersman import replace
+
+    def rename(obj):
+        return replace(hub_to_a(obj), metadata=replace(obj.metadata, name="other"))
+
+    message = await failure(
+        "v1alpha1", server("v1", spec={"host": "a", "port": 1}), conversions=[conversion(ServerHub, ServerA, rename)]
+    )
+    assert message.startswith("Server default/one cannot be converted")
+    assert "metadata.name" in message
+
+
+async def test_unknown_fields_survive_at_their_place():
+    original = server("v1alpha1", spec={"address": "a:1", "new": {"x": 0}, "flag": False}, other=[1])
+    (made,) = await converted("v1", original)
+    assert made["spec"] == {"host": "a", "port": 1, "new": {"x": 0}, "flag": False}
+    assert made["other"] == [1]
+
+
+async def test_no_status_is_invented():
+    (made,) = await converted("v1", server("v1alpha1", spec={"address": "a:1"}))
+    assert "status" not in made
+
+
+async def test_one_object_that_fails_fails_the_review_and_is_named():
+    good = server("v1alpha1", spec={"address": "a:1"})
+    bad = server("v1alpha1", "bad", spec={"address": 7})
+    message = await failure("v1", good, bad)
+    assert message.startswith(f"Server default/bad cannot be converted to {GROUP}/v1: $.spec.address: ")
+
+
+async def test_a_crash_is_told_without_its_details():
+    def crash(_):
+        raise RuntimeError("password is hunter2")
+
+    message = await failure(
+        "v1", server("v1alpha1", spec={"address": "a:1"}), conversions=[conversion(ServerA, ServerHub, crash)]
+    )
+    assert "hunter2" not in message
+    assert message == (
+        f"the conversion of Server default/one from {GROUP}/v1alpha1 to {GROUP}/v1 failed; the operator's log says why"
+    )
+
+
+async def test_a_refusal_reaches_the_client():
+    def refuse(_):
+        raise Denied("ports above 65535 have no older form")
+
+    message = await failure(
+        "v1alpha1", server("v1", spec={"host": "a", "port": 1}), conversions=[conversion(ServerHub, ServerA, refuse)]
+    )
+    assert message.endswith("ports above 65535 have no older form")
+
+
+async def test_a_function_that_returns_something_else_is_named():
+    message = await failure(
+        "v1alpha1",
+        server("v1", spec={"host": "a", "port": 1}),
+        conversions=[conversion(ServerHub, ServerA, lambda _: None)],
+    )
+    assert "returned a NoneType, not a ServerA" in message
+
+
+async def test_versions_that_no_way_leads_to_are_refused():
+    assert "no conversions lead from" in await failure("v2", server("v1", spec={"host": "a", "port": 1}))
+    other = {**server("v1"), "kind": "Client"}
+    assert "converts no such kind" in await failure("v1beta1", other)
 
 
 @pytest.mark.parametrize(
-    ("obj", "to", "words"),
+    ("body", "says"),
     [
-        (pump(spec={"hostPort": "db"}), "v1", "Pump prod/p: the conversion to conv.steersman.dev/v1 failed"),
-        (pump(spec={"hostPort": 3}), "v1", "does not fit conv.steersman.dev/v1alpha1"),
-        (pump("v7"), "v1", "no conversion leads from v7 to v1"),
-        (pump(), "v9", "no conversion leads from v1alpha1 to v9"),
-        ({**pump(), "kind": "Valve"}, "v1", "no conversion is declared for Valve.conv.steersman.dev"),
-        ({**pump(), "apiVersion": "other.dev/v1"}, "v1", "are not of one group"),
-        ("nonsense", "v1", "is no object"),
+        (b"", "no ConversionReview"),
+        (b"\xff", "no ConversionReview"),
+        (b"[]", "no ConversionReview"),
+        (b"{}", "expected apiextensions.k8s.io/v1, ConversionReview"),
+        ({**review("v1"), "apiVersion": "apiextensions.k8s.io/v1beta1"}, "v1beta1"),
+        ({k: v for k, v in review("v1").items() if k != "request"}, "has no request"),
+        (review("v1", uid=""), "request.uid is empty"),
     ],
 )
-async def test_what_cannot_be_converted_is_told_and_nothing_of_the_review_is_converted(converters, obj, to, words):
-    with capture_logs() as lines:
-        code, answer = await ask(converters, pump(), obj, to=to)
-    response = answer["response"]
-    assert (code, response["result"]["status"], response["convertedObjects"]) == (200, "Failure", [])
-    assert words in response["result"]["message"]
-    assert "3306" not in response["result"]["message"]
-    assert any(line.get("request") == "42" for line in lines)
+async def test_what_is_no_review_is_a_400(body, says):
+    code, answer = await ask(body)
+    assert code == 400
+    assert answer["kind"] == "Status"
+    assert says in answer["message"]
 
 
-async def test_a_function_may_say_itself_why_it_cannot(converters):
-    def refuse(_):
-        raise ConversionFailed("spec.hostPort has no port")
-
-    converters = Converters([step(OldPump, Pump, refuse)])
-    _, answer = await ask(converters, pump(), to="v1")
-    assert answer["response"]["result"]["message"] == "Pump prod/p: spec.hostPort has no port"
+async def test_an_object_that_is_none_fails_clearly():
+    for obj in ("text", 1, None, [], {}):
+        assert "cannot be converted" in await failure("v1", obj)
 
 
-@pytest.mark.parametrize("changes", [{"kind": "AdmissionReview"}, {"apiVersion": "v1"}, {"request": None}])
-async def test_what_is_no_conversion_review_is_a_400(converters, changes):
-    code, status = await ask(converters, pump(), **changes)
-    assert (code, status["reason"]) == (400, "BadRequest")
+async def test_a_slow_conversion_ends_before_the_api_server_gives_up():
+    import asyncio
+
+    async def hang(_obj, _):
+        await asyncio.Event().wait()
+
+    slow = Conversion(view_of(ServerA), view_of(ServerHub), hang, "app.py:1: hang")
+    code, answer = await ask(review("v1", server("v1alpha1", spec={"address": "a:1"})), [slow], "timeout=0.05s")
+    assert code == 200
+    assert "did not finish within" in answer["response"]["result"]["message"]
 
 
-def operator_of_pumps():
-    operator = Operator("pumps")
-    operator.converts(OldPump, Pump)(_typed(old_to_hub, OldPump))
-    operator.converts(Pump, OldPump)(_typed(hub_to_old, Pump))
-    operator.converts(Pump, NewPump)(_typed(hub_to_new, Pump))
-    operator.converts(NewPump, Pump)(_typed(new_to_hub, NewPump))
-    return operator
+async def test_dynamic_views_are_converted_too():
+    old, new = dynamic(f"{GROUP}/v1alpha1", "Thing"), dynamic(f"{GROUP}/v1", "Thing")
+
+    async def call(obj, _):
+        from steersman import Dynamic
+
+        return Dynamic({**obj.__to_wire__(), "apiVersion": f"{GROUP}/v1"})
+
+    original = {**server("v1alpha1", spec={"a": 1}), "kind": "Thing"}
+    (made,) = await converted("v1", original, conversions=[Conversion(old, new, call, "")])
+    assert made == {**original, "apiVersion": f"{GROUP}/v1"}
 
 
-def _typed(function, _kind):
-    def convert(obj):
-        return function(obj)
-
-    return convert
-
-
-async def test_an_api_server_serves_every_version_of_what_it_stores(cluster, operator):
-    """H5: through the API server, with the operator outside of the cluster."""
-    operator(operator_of_pumps())
-    versions = {v: dynamic(f"{GROUP}/{v}", "Pump") for v in ("v1alpha1", "v1", "v2")}
-    async with Client(cluster.config) as client:
-        space = cluster.namespace
-        made = pump("v2", {"address": {"host": "db", "port": 1}, "note": "n"}, namespace=space)
-        made["metadata"] = {"name": "p", "namespace": space}
-        await client.create(made)
-        old = await client.get(versions["v1alpha1"], "p", space)
-        assert old["spec"] == {"hostPort": "db:1"}
-        assert (await client.get(versions["v2"], "p", space))["spec"] == made["spec"]
-        listed = await client.list(versions["v1"], space)
-        assert [o["spec"] for o in listed.items] == [{"host": "db", "port": 1}]
-        with pytest.raises(ApiError, match=r"Pump .*bad: the conversion to conv.steersman.dev/v1 failed"):
-            await client.create({**pump(spec={"hostPort": "nothing"}), "metadata": {"name": "bad", "namespace": space}})
-        assert len((await client.list(versions["v1"], space)).items) == 1
-
-
-@pytest.mark.realcluster
-async def test_the_real_api_server_serves_every_version_of_what_it_stores(cluster, operator):
-    """H5"""
-    await test_an_api_server_serves_every_version_of_what_it_stores(cluster, operator)
+def test_directions_that_are_missing_are_named():
+    assert missing(ALL) == []
+    assert missing(ALL[:3]) == ["Server: v1alpha1 → v1beta1", "Server: v1 → v1beta1"]
