@@ -1,7 +1,8 @@
 """The Common Expression Language as the API server speaks it: rules of custom resources, match conditions.
 
 Google's parser reads the text; types, functions and texts of errors are Kubernetes'. Never runs unchecked code: every
-expression is compiled against the types of its variables first. Costs are not estimated, and budgets not enforced.
+expression is compiled against the types of its variables first. Costs are estimated before it runs
+(`Program.cost`), and not counted while it does.
 """
 
 from steersman.devcluster.cel.program import CompileError, Program, compile, evaluate  # noqa: A004

@@ -51,6 +51,7 @@ _CONSTANTS: Sequence[tuple[type, Type]] = (
     (bool, BOOL), (UInt, UINT), (int, INT), (float, DOUBLE), (str, STRING), (bytes, BYTES),
 )  # fmt: skip
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+_OPTIONAL_FIELD = Overload((ANY, STRING), ANY, member=False)
 _NAMESPACES = frozenset({"sets", "strings", "lists", "optional", "format", "ip", "math", "cel"})
 
 
@@ -62,6 +63,8 @@ class Checked:
     types: dict[int, Type] = field(default_factory=dict[int, Type])
     qualified: dict[int, str] = field(default_factory=dict[int, str])
     """Calls whose receiver is a namespace (`sets.contains`) and not a value."""
+    overloads: dict[int, tuple[Overload, ...]] = field(default_factory=dict[int, tuple[Overload, ...]])
+    """The signatures that each call may mean; several, where an argument is dynamic."""
     used: set[str] = field(default_factory=set[str])
     errors: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
 
@@ -150,6 +153,7 @@ class _Checker:
             self.visit(name)
             inner = operand.params[0] if operand.kind == "optional" else operand
             chosen = self._field(node, inner, str(name.value)) if isinstance(name, Const) else ANY
+            self.found.overloads[node.id] = (_OPTIONAL_FIELD,)
             return chosen if chosen.kind == "optional" else optional_of(chosen)
         name, target = node.function, node.target
         if isinstance(target, Ident) and target.name not in self.scope and target.name in _NAMESPACES:
@@ -168,10 +172,13 @@ class _Checker:
 
     def _resolve(self, node: Call, name: str, given: list[Type], *, member: bool) -> Type:
         results: list[Type] = []
+        taken: list[Overload] = []
         for overload in self.functions[name]:
             result = _apply(overload, given, member)
             if result is not None:
                 results.append(result)
+                taken.append(overload)
+        self.found.overloads[node.id] = tuple(taken)
         if not results:
             shown = f"{given[0]}.{parameters(given[1:])}" if member else parameters(given)
             return self.fail(node, f"found no matching overload for '{name}' applied to '{shown}'")

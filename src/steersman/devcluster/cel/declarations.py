@@ -198,7 +198,7 @@ url.getEscapedPath() -> string
 url.getQuery() -> map(string, list(string))
 quantity(string) -> quantity
 isQuantity(string) -> bool
-quantity.sign() -> int
+sign(quantity) -> int
 quantity.isInteger() -> bool
 quantity.asInteger() -> int
 quantity.asApproximateFloat() -> double

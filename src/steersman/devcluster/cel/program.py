@@ -7,7 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from steersman.devcluster.cel.checker import check
+from steersman.devcluster.cel.cost import estimate
 from steersman.devcluster.cel.evaluator import evaluator
+from steersman.devcluster.cel.sizes import Decl
 from steersman.devcluster.cel.syntax import SyntaxFault, parse
 from steersman.devcluster.cel.types import ANY, Type
 from steersman.devcluster.cel.values import CelError
@@ -36,7 +38,12 @@ class Program:
             raise CompileError(checked.report)
         self.result = checked.result
         self.uses = frozenset(checked.used)
+        self._checked = checked
         self._run = evaluator(checked, raw)
+
+    def cost(self, sizes: Decl) -> int:
+        """What it costs at worst, in the API server's units, over variables that are as large as `sizes` says."""
+        return estimate(self._checked, sizes)
 
     def evaluate(self, bindings: Mapping[str, Any]) -> Any:
         """The value; raises CelError with CEL's text. Variables hold decoded JSON or CEL values."""

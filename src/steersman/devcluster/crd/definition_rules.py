@@ -129,7 +129,9 @@ def _spec(  # noqa: C901 - the API server's checks, one after the other
         found += _texts(formats.dns1035_label, at / "name", cast(str, version.get("name") or ""))
         found += _deprecation(version, at / "deprecationWarning")
         status = dig(common.get("subresources") or version.get("subresources") or {}, "status") is not None
-        found += _parts(version, at, status=status, schema=common.get("schema") or version.get("schema"), before=before)
+        schema = common.get("schema") or version.get("schema")
+        unchanged = _unchanged(version, common, before)
+        found += _parts(version, at, status=status, schema=schema, before=before, unchanged=unchanged)
     found += _uniqueness(versions)
     if versions:
         found += _texts(formats.dns1035_label, _SPEC / "version", cast(str, versions[0].get("name") or ""))
@@ -142,7 +144,9 @@ def _spec(  # noqa: C901 - the API server's checks, one after the other
         dig(version, "subresources", "status") is not None
         for version in cast("list[Object]", spec.get("versions") or [])
     )
-    found += _parts(common, _SPEC, status=any_status, schema=common.get("schema"), before=before)
+    first = versions[0] if versions else {}
+    unchanged = _unchanged(first, common, before)
+    found += _parts(common, _SPEC, status=any_status, schema=common.get("schema"), before=before, unchanged=unchanged)
     found += _conversion(cast(Object, spec.get("conversion") or {}), invalid_bundle=invalid_bundle)
     return found
 
@@ -200,13 +204,27 @@ def _deprecation(version: Object, path: Path) -> list[FieldError]:
     return [field_invalid(path, text, message) for message in found]
 
 
-def _parts(part: Object, path: Path, *, status: bool, schema: Any, before: Object | None) -> list[FieldError]:
+def _unchanged(version: Object, common: Object, before: Object | None) -> bool:
+    """Whether a version has the schema that it had before."""
+    if before is None:
+        return False
+    old_common, old = _internal(before)
+    same = next((each for each in old if each.get("name") == version.get("name")), None)
+    if same is None:
+        return False
+    return (common.get("schema") or version.get("schema")) == (old_common.get("schema") or same.get("schema"))
+
+
+def _parts(
+    part: Object, path: Path, *, status: bool, schema: Any, before: Object | None, unchanged: bool
+) -> list[FieldError]:
     """Schema, sub-resources, columns and selectable fields, of a version or of all."""
     found: list[FieldError] = []
     top = path == _SPEC
     defined = dig(part, "schema", "openAPIV3Schema")
     if isinstance(defined, Mapping):
-        found += schema_errors(cast(Schema, defined), path / ("validation" if top else "schema"), status=status)
+        at = path / ("validation" if top else "schema")
+        found += schema_errors(cast(Schema, defined), at, status=status, unchanged=unchanged)
     found += _subresources(cast(Object, part.get("subresources") or {}), path / "subresources")
     for index, column in enumerate(cast("list[Object]", part.get("additionalPrinterColumns") or [])):
         found += _column(column, (path / "additionalPrinterColumns").at(index))

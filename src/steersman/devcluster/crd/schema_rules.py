@@ -1,20 +1,22 @@
 """What the schema of a definition must be, beyond structural: supported keywords, list types, rules, defaults.
 
-Follows `ValidateCustomResourceDefinitionOpenAPISchema`. Rules are compiled only where the schema is good at and below
-their node. Costs of rules are not estimated: what the API server refuses as too expensive is taken here.
+Follows `ValidateCustomResourceDefinitionOpenAPISchema`. Rules are compiled, and their cost is estimated, only where the
+schema is good at and below their node; what is wrong with them is told after what is wrong with the schema.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from steersman.devcluster.cel.gotext import go_value
+from steersman.devcluster.cel.sizes import sizes_of
 from steersman.devcluster.cel.types import from_schema
 from steersman.devcluster.crd.checking import Schema, compile_check, same
 from steersman.devcluster.crd.correlation import ABSENT
+from steersman.devcluster.crd.costs import Budget, repeated
 from steersman.devcluster.crd.embedded import compile_embedded
 from steersman.devcluster.crd.explaining import explain
 from steersman.devcluster.crd.internal_form import shown_rule, shown_schema
@@ -66,10 +68,18 @@ class _Where:
     rules: bool = True
     """Whether rules are compiled here; not below allOf and the like."""
     root: bool = False
+    times: int | None = 1
+    """How often the node can occur in one object; `None` where nothing bounds it."""
+    budget: Budget = field(default_factory=Budget)
+    of_rules: list[FieldError] = field(default_factory=list[FieldError])
+    """What is wrong with rules, of all nodes."""
 
 
-def schema_errors(schema: Schema, path: Path, *, status: bool) -> list[FieldError]:
-    """All that is wrong with an `openAPIV3Schema`; `status` says whether the version has a status sub-resource."""
+def schema_errors(schema: Schema, path: Path, *, status: bool, unchanged: bool = False) -> list[FieldError]:
+    """All that is wrong with an `openAPIV3Schema`; `status` says whether the version has a status sub-resource.
+
+    In an `unchanged` schema a single rule may cost what it likes, as long as all together do not.
+    """
     found: list[FieldError] = []
     at = path / "openAPIV3Schema"
     if status:
@@ -79,8 +89,9 @@ def schema_errors(schema: Schema, path: Path, *, status: bool) -> list[FieldErro
     known = not _unsupported(schema)
     wrong = (structural_errors(at, schema) or _defaults(schema, at, root=True)) if known else []
     found += wrong
-    found += _node(schema, at, _Where(rules=known and not wrong, root=True))
-    return found
+    where = _Where(rules=known and not wrong, root=True, budget=Budget(unchanged))
+    found += _node(schema, at, where)
+    return found + where.of_rules + where.budget.overdrawn(at)
 
 
 def _root_fields(schema: Schema, path: Path) -> list[FieldError]:
@@ -124,7 +135,7 @@ def _node(schema: Schema, path: Path, where: _Where) -> list[FieldError]:
     found += _extensions(schema, path)
     found += _rule_fields(schema, path)
     if not found and where.rules:
-        found += _rules(schema, path, where)
+        where.of_rules.extend(_rules(schema, path, where))
     return found
 
 
@@ -152,6 +163,7 @@ def _children(  # noqa: C901 - each kind of child in turn
     schema: Schema, path: Path, where: _Where, *, root: bool
 ) -> list[FieldError]:
     found: list[FieldError] = []
+    where = replace(where, times=repeated(schema, where.times))
     properties, more = _properties(schema), schema.get("additionalProperties")
     if more is not None:
         if properties and more is not True:
@@ -324,17 +336,20 @@ def _rules(schema: Schema, path: Path, where: _Where) -> list[FieldError]:
     rules = _all_rules(schema)
     if not rules:
         return found
-    kind = from_schema(schema, root=where.root)
+    kind, sizes = from_schema(schema, root=where.root), sizes_of(schema, root=where.root)
+    if kind is None or sizes is None:
+        text = "internal error: failed to retrieve type information for x-kubernetes-validations"
+        return [FieldError(ErrorType.INTERNAL, path / "x-kubernetes-validations", detail=text)]
     for index, rule in enumerate(rules):
         at = (path / "x-kubernetes-validations").at(index)
-        if kind is None:
-            text = "internal error: failed to retrieve type information for x-kubernetes-validations"
-            return [FieldError(ErrorType.INTERNAL, path / "x-kubernetes-validations", detail=text)]
         try:
             compiled = Rule(rule, kind, cast(str, schema.get("type") or ""))
         except RuleFault as error:
             found.append(FieldError(ErrorType.INVALID, at / error.part, None, str(error), shown_rule(rule)))
             continue
+        found += where.budget.rule(at / "rule", compiled.program.cost(sizes), where.times, sizes)
+        if compiled.expression is not None:
+            found += where.budget.message(at / "messageExpression", compiled.expression.cost(sizes))
         if compiled.transition:
             if where.uncorrelated is not None:
                 text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {where.uncorrelated}"

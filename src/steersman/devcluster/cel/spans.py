@@ -1,0 +1,47 @@
+"""Numbers that do not overflow: what is more than 64 bits is as much as there can be."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+__all__ = ["MOST", "UNKNOWN", "Span", "fixed", "plus", "scaled", "times"]
+
+MOST: Final = 2**64 - 1
+
+
+class Span(NamedTuple):
+    """A size between two bounds."""
+
+    least: int
+    most: int
+
+    def union(self, other: Span) -> Span:
+        return Span(min(self.least, other.least), max(self.most, other.most))
+
+    def add(self, other: Span) -> Span:
+        return Span(plus(self.least, other.least), plus(self.most, other.most))
+
+    def multiply(self, other: Span) -> Span:
+        return Span(times(self.least, other.least), times(self.most, other.most))
+
+
+UNKNOWN: Final = Span(0, MOST)
+
+
+def fixed(size: int) -> Span:
+    return Span(size, size)
+
+
+def plus(left: int, right: int) -> int:
+    return min(left + right, MOST)
+
+
+def times(left: int, right: int) -> int:
+    return min(left * right, MOST)
+
+
+def scaled(size: int, factor: float) -> int:
+    """`size * factor` as a float, rounded up."""
+    product = float(size) * factor
+    return MOST if product >= 2.0**64 else math.ceil(product)
