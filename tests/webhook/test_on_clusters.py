@@ -332,7 +332,6 @@ def test_match_conditions_and_operations_limit_what_is_asked(server, cluster, op
     assert seen == ["red"]
 
 
-@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
 def test_a_large_object_passes(server, cluster, operator):
     """H3: a ConfigMap of the most that a server stores, twice in one request, is no reason to refuse."""
     large = Operator("large")

@@ -134,9 +134,12 @@ def configurations(
 def _webhook(rule: WebhookRule, prefix: str, client_config: ClientConfig) -> dict[str, Any]:
     info, options = rule.view.info, rule.options
     resources = [f"{info.plural}/{s}" if s else info.plural for s in options.subresources or ("",)]
+    # A name has three segments at least, and is the only one of its configuration.
+    domain = info.group if "." in info.group else f"{info.group or 'core'}.k8s.io"
     suffix = f"-{info.version}" + "".join(f"-{s}" for s in options.subresources if s)
+    suffix += rule.path.removeprefix(path_of(rule.purpose, info, options.subresources))
     webhook: dict[str, Any] = {
-        "name": f"{prefix}{info.kind.lower()}{suffix}.{info.group or 'core.k8s.io'}",
+        "name": f"{prefix}{info.kind.lower()}{suffix}.{domain}",
         "admissionReviewVersions": ["v1"],
         "clientConfig": client_config.at(rule.path),
         "failurePolicy": options.failure_policy,
