@@ -51,8 +51,7 @@ async def test_an_orphaned_dependent_stays(lab):
     await collector_has_seen(lab, owner)
     await lab.delete(ConfigMap, "owner", propagation="Orphan")
     await gone(lab, ConfigMap, "owner")
-    child = await lab.get(Secret, "child")
-    assert not child.metadata.owner_references
+    await lab.until(Secret, "child", lambda s: not s.metadata.owner_references)
 
 
 async def test_a_foreground_deletion_waits_for_dependents_that_block_it(lab):
