@@ -100,6 +100,15 @@ def test_a_deprecated_version_says_so():
     assert "**Deprecated:** use v2." in reference(crds([broad.V1, broad.V2]))
 
 
+def test_missing_docstrings_are_told_with_file_and_line(command, tmp_path):
+    code, _, err = command("documented:operator", "--strict")
+    assert code == 1
+    line = next(i for i, text in enumerate(APP.split("\n"), 1) if "pages: tuple" in text)
+    assert f"{tmp_path}/documented.py:{line}: SiteSpec.pages: the field has no docstring" in err
+    assert "SiteSpec.colour" not in err
+    assert "Page.path" not in err
+
+
 def test_the_file_is_kept_up_to_date(command, tmp_path):
     assert command("documented:operator", "-o", "docs/api.md")[1] == "docs/api.md: created\n"
     assert command("documented:operator", "-o", "docs/api.md", "--check")[:2] == (0, "docs/api.md is up to date\n")

@@ -186,6 +186,21 @@ def test_metadata_is_not_redefined() -> None:
     assert "metadata is ObjectMeta in every kind" in refusal(Own)
 
 
+def test_reserved_fields_are_refused() -> None:
+    class Odd(Resource, group="reserved.example.com", version="v1"):
+        kind: int = 3  # type: ignore[assignment]
+        spec: Item = Item()
+
+    assert "Odd.kind: kind is every object's own" in refusal(Odd)
+
+
+def test_kubernetes_own_groups_are_refused() -> None:
+    class Mine(Resource, group="apps.k8s.io", version="v1"):
+        spec: Item = Item()
+
+    assert "group='apps.k8s.io' is Kubernetes' own" in refusal(Mine)
+
+
 class Held(Model):
     key: str
     text: Annotated[str, Immutable] | None = None

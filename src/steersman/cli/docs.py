@@ -24,13 +24,14 @@ def docs(
         Path | None, typer.Option("--output-file", "-o", help="The file to write; stdout if left out.")
     ] = None,
     title: Annotated[str, typer.Option("--title", help="The heading of the page.")] = "API reference",
+    strict: Annotated[bool, typer.Option("--strict", help="Fail when a kind or field has no docstring.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when the file differs.")] = False,
 ) -> None:
     """Write an API reference as Markdown: every field with its type, default, constraints and description.
 
     `steersman docs helloapp:operator -o docs/api.md`. Descriptions are the docstrings of classes and attributes.
     """
-    text = _from_crds(crd, title) if crd and target is None else _from_operator(target, title, bool(crd))
+    text = _from_crds(crd, title) if crd and target is None else _from_operator(target, title, bool(crd), strict)
     if check and output is None:
         raise LoadError("--check compares with a file: name it with -o")
     if output is None:
@@ -64,9 +65,9 @@ def _from_crds(paths: list[Path], title: str) -> str:
         raise LoadError(f"a CRD is not complete: {problem}") from None
 
 
-def _from_operator(target: str | None, title: str, both: bool) -> str:
+def _from_operator(target: str | None, title: str, both: bool, strict: bool) -> str:
     from steersman.manifests import ManifestError, classes_of, crds
-    from steersman.manifests.reference import foreign_types, reference
+    from steersman.manifests.reference import foreign_types, reference, undescribed
 
     if target is None or both:
         raise LoadError("name an operator, or CRDs with --crd; one of them")
@@ -75,6 +76,9 @@ def _from_operator(target: str | None, title: str, both: bool) -> str:
     if not classes:
         raise LoadError(f"{target} reconciles no kind of its own; there is nothing to document", 1)
     try:
-        return reference(crds(classes), foreign_types(classes), title=title)
+        made = crds(classes)
+        if strict and (missing := undescribed(classes)):
+            raise LoadError("\nerror: ".join(missing), 1)
+        return reference(made, foreign_types(classes), title=title)
     except ManifestError as wrong:
         raise LoadError("\nerror: ".join(wrong.problems), 1) from None

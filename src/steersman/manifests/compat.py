@@ -132,9 +132,7 @@ def _version(old: Schema, new: Schema, changes: _Changes) -> None:
         changes.add("note", "", "is deprecated; clients are warned")
     before, after = cast(Schema, old.get("subresources") or {}), cast(Schema, new.get("subresources") or {})
     if "status" in before and "status" not in after:
-        changes.add(
-            "breaking", "subresources.status", "is gone; requests for it fail, and spec writes status, too"
-        )
+        changes.add("breaking", "subresources.status", "is gone; requests for it fail, and spec writes status, too")
     if "status" in after and "status" not in before:
         changes.add("breaking", "subresources.status", "is new; writes of the whole object leave status as it was")
     scales = cast(Schema, before.get("scale") or {}), cast(Schema, after.get("scale") or {})

@@ -29,6 +29,8 @@ MAX_BYTES: Final = 262_144
 """The size that `kubectl apply` can keep in its annotation; a larger CRD cannot be applied by it."""
 _LIMITS: Final = (None, 512, 256, 128, 64, 0)
 _MAX_SELECTABLE: Final = 8
+_PROTECTED: Final = (".k8s.io", ".kubernetes.io")
+"""The API server takes CRDs of these groups with an approval of Kubernetes' API review alone."""
 _COLUMN_TYPES: Final = ("integer", "number", "string", "boolean", "date")
 _COLUMN_FORMATS: Final = ("", "int32", "int64", "float", "double", "byte", "date", "date-time", "password")
 _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
@@ -161,6 +163,8 @@ def _check_versions(classes: Sequence[type[Resource]], problems: Problems) -> No
                 )
         if not info.group:
             problems.add(origin_of(cls), "group= is missing: the core group is Kubernetes' own")
+        elif f".{info.group}".endswith(_PROTECTED):
+            problems.add(origin_of(cls), f"group={info.group!r} is Kubernetes' own; use a domain of yours")
         if info.deprecated is not None and len(info.deprecated) > 256:
             problems.add(origin_of(cls), "deprecated= has more than 256 characters")
 

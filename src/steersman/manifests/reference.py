@@ -15,7 +15,7 @@ from steersman.manifests.node import Node
 from steersman.manifests.types import SchemaBuilder
 from steersman.models import Resource
 
-__all__ = ["foreign_types", "reference"]
+__all__ = ["foreign_types", "reference", "undescribed"]
 
 Schema = Mapping[str, Any]
 Foreign = Mapping[tuple[str, str], Mapping[str, str]]
@@ -35,6 +35,24 @@ def foreign_types(classes: Iterable[type[Resource]]) -> dict[tuple[str, str], di
             if owner := _owner(node):
                 places[_joined(path)] = owner
     return found
+
+
+def undescribed(classes: Iterable[type[Resource]]) -> list[str]:
+    """Kinds and fields without a docstring, with file and line; Kubernetes' own types have theirs elsewhere."""
+    found: dict[str, None] = {}
+    for cls in classes:
+        for path, node in SchemaBuilder().resource(cls).walk():
+            told = node.keywords.get("description") or node.described_by_type
+            if told or path[-1:] in (("[]",), ("{}",)) or _is_ours(node) or (len(path) == 1 and path[0] != "spec"):
+                continue
+            what = "the class" if not path else "the field"
+            found[f"{node.origin}: {what} has no docstring, and so no description"] = None
+    return list(found)
+
+
+def _is_ours(node: Node) -> bool:
+    file = node.origin.file.replace("\\", "/")
+    return "/steersman/k8s/" in file or "/steersman/models/" in file
 
 
 def _owner(node: Node) -> str:

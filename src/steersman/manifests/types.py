@@ -23,6 +23,7 @@ from steersman.manifests.errors import Origin, Problems
 from steersman.manifests.fields import Field, doc_of, fields_of_type, has_fields, is_builtin, origin_of
 from steersman.manifests.node import Node, copy_of
 from steersman.manifests.rules import add_class_rules, add_immutables, check_cost
+from steersman.manifests.source import source_of
 from steersman.manifests.unions import tagged_union
 from steersman.models import Duration, Dynamic, MicroTime, ObjectMeta, Quantity, Resource
 from steersman.models.markers import Flag
@@ -83,6 +84,8 @@ class SchemaBuilder:
         root.properties["metadata"] = Node({"type": "object"}, origin)
         for field in self._fields(kind, origin):
             if field.wire in ("apiVersion", "kind"):
+                if _declares(kind, field.name):
+                    self.problems.add(field.origin, f"{field.wire} is every object's own, and comes from the class")
                 continue
             if field.wire == "metadata":
                 if get_args(field.hint) or field.hint is not ObjectMeta:
@@ -267,6 +270,12 @@ class SchemaBuilder:
             return Node(dict(_ANYTHING), origin)
         node.keywords["x-kubernetes-embedded-resource"] = True
         return node
+
+
+def _declares(kind: type[Resource], name: str) -> bool:
+    """Whether the body of a user's class declares a field; the metaclass declares these for all."""
+    ours = (cls for cls in kind.__mro__ if not cls.__module__.startswith("steersman."))
+    return any(name in source_of(cls).fields for cls in ours)
 
 
 def _pruned_metadata(origin: Origin) -> Node:
