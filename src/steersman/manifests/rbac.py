@@ -23,7 +23,7 @@ from steersman.k8s.rbac_v1 import PolicyRule
 from steersman.models import ResourceInfo, View, view_of
 from steersman.operator.operator import Operator
 
-__all__ = ["EVENT_RULES", "LEASE_RULES", "METRICS_RULES", "merged", "rules_for"]
+__all__ = ["EVENT_RULES", "LEASE_RULES", "METRICS_RULES", "certificate_rules", "injection_rules", "merged", "rules_for"]
 
 _READ: Final = ("get", "list", "watch")
 _WRITE: Final = ("create", "delete", "patch")
@@ -44,6 +44,33 @@ METRICS_RULES: Final = (
     _rule("authorization.k8s.io", "subjectaccessreviews", ("create",)),
 )
 """Asking the API server who may read the metrics, when they are served securely."""
+
+
+def certificate_rules(secret: str, *, prepared: bool = False) -> list[PolicyRule]:
+    """What looking after the webhooks' certificates needs in the operator's namespace: one Secret, and a Lease.
+
+    Both have the name `secret`. Creating cannot be limited to a name; a Secret that is `prepared` empty needs none.
+    """
+    rules = [
+        _rule("", "secrets", ("get", "patch"), (secret,)),
+        _rule("coordination.k8s.io", "leases", ("create",)),
+        _rule("coordination.k8s.io", "leases", ("get", "patch"), (secret,)),
+    ]
+    if not prepared:
+        rules.append(_rule("", "secrets", ("create",)))
+    return merged(rules)
+
+
+def injection_rules(
+    *, mutating: Iterable[str] = (), validating: Iterable[str] = (), crds: Iterable[str] = ()
+) -> list[PolicyRule]:
+    """What writing the CA bundle needs, in the whole cluster: to read and patch just these configurations and CRDs."""
+    wanted = (
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", tuple(mutating)),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations", tuple(validating)),
+        ("apiextensions.k8s.io", "customresourcedefinitions", tuple(crds)),
+    )
+    return merged(_rule(group, plural, ("get", "patch"), names) for group, plural, names in wanted if names)
 
 
 def rules_for(operator: Operator, *, namespace_selector: bool = False) -> list[PolicyRule]:
