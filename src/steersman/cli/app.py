@@ -13,15 +13,21 @@ import typer
 
 import steersman
 from steersman.cli.cluster import app as cluster
+from steersman.cli.create import app as create
+from steersman.cli.delete import app as delete
 from steersman.cli.dev import dev as dev_command
 from steersman.cli.diff import diff as diff_command
 from steersman.cli.docs import docs as docs_command
 from steersman.cli.doctor import doctor as doctor_command
+from steersman.cli.edit import edit as edit_command
 from steersman.cli.errors import explain
+from steersman.cli.init import init as init_command
 from steersman.cli.manifests import manifests as manifests_command
 from steersman.cli.models import models as models_command
 from steersman.cli.rbac import rbac as rbac_command
 from steersman.cli.run import run as run_command
+from steersman.cli.scaffolding import kubebuilder_flags
+from steersman.cli.update import update as update_command
 
 __all__ = ["app", "run"]
 
@@ -33,6 +39,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="markdown",
 )
+app.add_typer(create)
+app.add_typer(delete)
 app.add_typer(cluster)
 
 
@@ -46,6 +54,9 @@ def root() -> None:
     """
 
 
+app.command("init")(init_command)
+app.command("edit")(edit_command)
+app.command("update")(update_command)
 app.command("run")(run_command)
 app.command("dev")(dev_command)
 app.command("manifests")(manifests_command)
@@ -85,6 +96,7 @@ def _mount_assets() -> None:
 def run(arguments: list[str] | None = None) -> None:
     """Parse and run; raises `SystemExit`."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    words = kubebuilder_flags(words)
     debug = "--debug" in words
     if debug and words[0] != "run":
         words.remove("--debug")  # an option of the whole program; `run` lists it among its own

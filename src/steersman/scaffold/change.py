@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -37,42 +38,47 @@ def change(
         _check(root, path)
     made_root = _missing(root)
     stage = root / PRIVATE / _STAGE
-    journal = root / PRIVATE / _JOURNAL
     try:
-        stage.mkdir(parents=True, exist_ok=True)
-        for number, (path, text) in enumerate(sorted(write.items())):
-            new = stage / f"new-{number}"
-            new.write_text(text, encoding="utf-8", newline="")
-            old = root / path
-            mode = old.stat().st_mode & 0o777 if old.exists() else 0o755 if path in executable else None
-            if mode is not None:
-                new.chmod(mode)
-        touched = [*sorted(write), *sorted(remove)]
-        before = {path: f"old-{n}" for n, path in enumerate(touched) if (root / path).exists()}
-        folders = [_relative(root, f) for path in write for f in _missing((root / path).parent)]
-        for path, name in before.items():
-            shutil.copy2(root / path, stage / name)
-        _write_journal(journal, {"touched": touched, "before": before, "folders": sorted({*folders}, key=len)})
+        _prepare(root, stage, write, remove, executable)
         for number, path in enumerate(sorted(write)):
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             rename(stage / f"new-{number}", root / path)
         for path in sorted(remove):
             (root / path).unlink(missing_ok=True)
-        journal.unlink()  # from here on it is done
+        (root / PRIVATE / _JOURNAL).unlink()  # from here on it is done
     except BaseException as stopped:
         _undo(root)
         for folder in reversed(made_root):
             _remove_empty(folder / PRIVATE)
             _remove_empty(folder)
         if isinstance(stopped, OSError):
-            raise ScaffoldError(
-                f"{stopped.filename or root}: {stopped.strerror}; nothing was changed", 1
-            ) from None
+            raise ScaffoldError(f"{stopped.filename or root}: {stopped.strerror}; nothing was changed", 1) from None
         raise
     shutil.rmtree(stage, ignore_errors=True)
     for path in remove:
         _remove_empty_parents(root, root / path)
     _remove_empty(root / PRIVATE)
+
+
+def _prepare(
+    root: Path, stage: Path, write: Mapping[str, str], remove: Collection[str], executable: Collection[str]
+) -> None:
+    """New texts and copies of what they replace stand in `stage`, and the journal says so."""
+    stage.mkdir(parents=True, exist_ok=True)
+    for number, (path, text) in enumerate(sorted(write.items())):
+        new, old = stage / f"new-{number}", root / path
+        new.write_text(text, encoding="utf-8", newline="")
+        if old.exists():
+            new.chmod(old.stat().st_mode & 0o777)
+        elif path in executable:
+            new.chmod(0o755)
+    touched = [*sorted(write), *sorted(remove)]
+    before = {path: f"old-{number}" for number, path in enumerate(touched) if (root / path).exists()}
+    for path, name in before.items():
+        shutil.copy2(root / path, stage / name)
+    folders = {_relative(root, folder) for path in write for folder in _missing((root / path).parent)}
+    noted = {"touched": touched, "before": before, "folders": sorted(folders, key=len)}
+    _write_journal(root / PRIVATE / _JOURNAL, noted)
 
 
 def recover(root: Path) -> bool:
@@ -136,10 +142,8 @@ def _relative(root: Path, folder: Path) -> str:
 
 
 def _remove_empty(folder: Path) -> None:
-    try:
+    with suppress(OSError):  # not empty, or not there: either is fine
         folder.rmdir()
-    except OSError:
-        pass  # not empty, or not there: either is fine
 
 
 def _remove_empty_parents(root: Path, path: Path) -> None:

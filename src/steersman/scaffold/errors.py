@@ -1,4 +1,4 @@
-"""What is wrong with a wish, or with the project it was made in: a message for the terminal, and nothing was changed."""
+"""What is wrong with a wish, or with the project it was made in: a message for people, and nothing was changed."""
 
 from __future__ import annotations
 

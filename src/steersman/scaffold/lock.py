@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from importlib.metadata import PackageNotFoundError, distribution
 
+from steersman.scaffold.errors import ScaffoldError
+
 __all__ = ["lock"]
 
-_REQUIREMENT = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)")
 _HEADER = """\
 # What the image is built from: the versions that were installed when the project was made. `make lock` makes it anew,
 # with the hash of every file; it is yours, and `steersman update` leaves it alone.
@@ -20,6 +21,10 @@ _HEADER = """\
 
 def lock(root: str = "steersman") -> str:
     """The text of `requirements.lock`."""
+    try:
+        from packaging.requirements import Requirement  # comes with copier
+    except ImportError:
+        raise ScaffoldError("packaging is not installed: pip install 'steersman[dev]'", 1) from None
     found: dict[str, str] = {}
     wanted = [root]
     while wanted:
@@ -31,9 +36,8 @@ def lock(root: str = "steersman") -> str:
         except PackageNotFoundError:
             continue  # for another platform
         found[name] = installed.version
-        for requirement in installed.requires or ():
-            _, _, marker = requirement.partition(";")
-            matched = _REQUIREMENT.match(requirement)
-            if matched and "extra ==" not in marker:
-                wanted.append(matched[1])
+        for text in installed.requires or ():
+            requirement = Requirement(text)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                wanted.append(requirement.name)
     return _HEADER + "".join(f"{name}=={version}\n" for name, version in sorted(found.items()))

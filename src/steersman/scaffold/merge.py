@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -22,17 +22,17 @@ OWNED: Final = frozenset({"requirements.lock"})
 """Written when a project is made, and its owner's from then on."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Plan:
     """What is to be written and removed, and what stands in the way; paths are relative to the project."""
 
-    write: Mapping[str, str]
-    remove: tuple[str, ...] = ()
-    merged: tuple[str, ...] = ()
+    write: dict[str, str]
+    remove: list[str]
+    merged: list[str]
     """Those of `write` that hold changes of both sides."""
-    conflicts: Mapping[str, str] = field(default_factory=dict[str, str])
+    conflicts: dict[str, str]
     """Why a file cannot be done as wished, by path."""
-    kept: tuple[str, ...] = ()
+    kept: list[str]
     """Generated files that their owner has deleted: they stay away."""
 
 
@@ -50,44 +50,39 @@ def plan(
     With `force` a conflict is decided for what is generated; with `markers` it is left to the owner, as git does.
     Files of `rewrite` are written anew whatever stands in them.
     """
-    write: dict[str, str] = {}
-    remove: list[str] = []
-    merged: list[str] = []
-    kept: list[str] = []
-    conflicts: dict[str, str] = {}
+    made = Plan({}, [], [], {}, [])
     for path in sorted({*base, *new}):
         before, now, mine = base.get(path), new.get(path), read(path)
         if now == mine or (path in OWNED and before is not None and mine is not None):
             continue
         if now is None:
             if mine == before or force:
-                remove.append(path)
+                made.remove.append(path)
             else:
-                conflicts[path] = "was changed since it was generated, and would be deleted"
-        elif mine is None:
-            if before is None or path in rewrite or path == "PROJECT":
-                write[path] = now
-            else:
-                kept.append(path)
+                made.conflicts[path] = "was changed since it was generated, and would be deleted"
         elif mine == before or path in rewrite or path == "PROJECT":
-            write[path] = now
+            made.write[path] = now
+        elif mine is None:
+            made.kept.append(path)
         elif before is None:
             if force:
-                write[path] = now
+                made.write[path] = now
             else:
-                conflicts[path] = "is there already, and was not generated"
+                made.conflicts[path] = "is there already, and was not generated"
         elif before != now:
-            text, clean = merge_text(before, mine, now)
-            if clean or markers:
-                write[path] = text
-                merged.append(path)
-                if not clean:
-                    conflicts[path] = "was changed on both sides in the same place: look for <<<<<<<"
-            elif force:
-                write[path] = now
-            else:
-                conflicts[path] = "was changed on both sides in the same place"
-    return Plan(write, tuple(remove), tuple(merged), conflicts, tuple(kept))
+            _merge(made, path, (before, mine, now), force=force, markers=markers)
+    return made
+
+
+def _merge(made: Plan, path: str, sides: tuple[str, str, str], *, force: bool, markers: bool) -> None:
+    text, clean = merge_text(*sides)
+    if clean or markers:
+        made.write[path] = text
+        made.merged.append(path)
+    elif force:
+        made.write[path] = sides[2]
+    if not clean and (markers or not force):
+        made.conflicts[path] = "was changed on both sides in the same place"
 
 
 def merge_text(base: str, mine: str, new: str) -> tuple[str, bool]:

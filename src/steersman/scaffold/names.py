@@ -1,6 +1,6 @@
 """Which names a project, a group, a version and a kind may have, and what follows from them.
 
-A name becomes a DNS label for the API server, a class and a module for Python, and a file; it has to do for all of them.
+A name becomes a DNS label for the API server, a class and a module for Python, and a file; it has to do for all.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ def _project(data: Mapping[str, Any]) -> Project:
 
 
 def _resource(data: Mapping[str, Any]) -> Resource:
-    hooks = data.get("webhooks") or {}
+    hooks: Mapping[str, Any] = data.get("webhooks") or {}
     api = data.get("api")
     names = tuple(str(one.get("name", "")) for one in data.get("controllers") or ())
     return Resource(

@@ -36,8 +36,7 @@ def render(project: Project, templates: Path = TEMPLATES) -> dict[str, str]:
     """Every file that follows from the project, `PROJECT` included, sorted by path. Raises `ScaffoldError`."""
     files: dict[str, str] = {}
     for kind, answers in _sets(project):
-        for path, text in _render(templates, kind, json.dumps(answers, sort_keys=True)).items():
-            files[path] = text
+        files.update(_render(templates, kind, json.dumps(answers, sort_keys=True)))
     files = _formatted(files, project.package)
     files["PROJECT"] = dump(project)
     return dict(sorted(files.items()))
@@ -78,9 +77,7 @@ def _facts(project: Project) -> dict[str, Any]:
             + [_conversion_module(r) for r in project.resources if r.webhooks.conversion]
         ),
         "has_webhooks": any(r.webhooks for r in project.resources),
-        "kinds": [
-            {"kind": r.kind, "group": r.qualified_group, "version": r.version, "plural": r.plural} for r in own
-        ],
+        "kinds": [{"kind": r.kind, "group": r.qualified_group, "version": r.version, "plural": r.plural} for r in own],
         "manifest_options": ["--watch-namespace", f"{project.name}-system"] if project.namespaced else [],
         "python": "3.11",
     }
@@ -127,7 +124,7 @@ def _resource(project: Project, resource: Resource) -> dict[str, Any]:
         "namespaced": resource.namespaced,
         "own": resource.api,
         "storage": resource.storage,
-        "module": types_parent if resource.api else resource.path,
+        "module": resource.path,
         "types_parent": types_parent,
         "types_name": types_name,
         "types_dir": types_parent.replace(".", "/"),
@@ -181,9 +178,7 @@ def _render(templates: Path, kind: str, answers: str) -> Mapping[str, str]:
             "templates are rendered by copier, which is not installed: pip install 'steersman[dev]'", 1
         ) from None
     with tempfile.TemporaryDirectory(prefix="steersman-scaffold-") as directory:
-        run_copy(
-            str(templates / kind), directory, data=json.loads(answers), defaults=True, quiet=True, overwrite=True
-        )
+        run_copy(str(templates / kind), directory, data=json.loads(answers), defaults=True, quiet=True, overwrite=True)
         return read_tree(Path(directory))
 
 

@@ -100,9 +100,12 @@ def create_api(project: Project, wish: ApiWish) -> Project:
             )
     else:
         resource = _new(project, wish, group)
-    for option, wanted, has in (("plural", wish.plural, resource.plural), ("namespaced", wish.namespaced, resource.namespaced)):
-        if wanted is not None and wanted != has:
-            raise ScaffoldError(f"--{option}: {resource.kind} has {has!r} already, and that is the same in all versions")
+    had = {"plural": resource.plural, "namespaced": resource.namespaced}
+    for option, wanted in (("plural", wish.plural), ("namespaced", wish.namespaced)):
+        if wanted is not None and wanted != had[option]:
+            raise ScaffoldError(
+                f"--{option}: {resource.kind} has {had[option]!r} already, which is the same in all its versions"
+            )
     if _wants_controller(project, wish, resource):
         resource = _with_controller(project, resource, wish)
     return project.with_resource(resource)
@@ -115,9 +118,9 @@ def _own_group(project: Project, group: str) -> str:
 def _wants_controller(project: Project, wish: ApiWish, resource: Resource) -> bool:
     if wish.controller is not None:
         return wish.controller
-    if resource.controllers:
-        return False  # --force on one that is there
-    return wish.resource is False or not any(r.controllers for r in _versions(project, resource))
+    if wish.resource is False:
+        return True
+    return not resource.controllers and not any(r.controllers for r in _versions(project, resource))
 
 
 def _versions(project: Project, resource: Resource) -> list[Resource]:
@@ -201,9 +204,7 @@ def _with_controller(project: Project, resource: Resource, wish: ApiWish) -> Res
     if name:
         check_project_name(name)
         check_module(module_name(name), f"controller name {name!r}")
-    taken = {
-        declared(r, c): r for r in project.resources for c in r.controllers if r.key != resource.key or c != name
-    }
+    taken = {declared(r, c): r for r in project.resources for c in r.controllers if r.key != resource.key or c != name}
     if name in resource.controllers:
         if wish.force:
             return resource
@@ -289,7 +290,7 @@ def _spokes(project: Project, resource: Resource, wish: WebhookWish) -> tuple[st
     if not resource.api:
         raise ScaffoldError(f"{resource} is not of this project: only its owner can convert between its versions")
     if not wish.spoke:
-        raise ScaffoldError(f"--conversion makes {resource.version} the hub: say with --spoke which versions meet there")
+        raise ScaffoldError(f"--conversion makes {resource.version} the hub: --spoke VERSION says what meets there")
     others = {r.version: r for r in _versions(project, resource) if r.api}
     for version in wish.spoke:
         if version == resource.version:

@@ -157,9 +157,9 @@ def _carry_out(root: Path, project: Project, done: Plan, new: dict[str, str], *,
         created=tuple(path for path in shown if path not in existed),
         changed=tuple(path for path in shown if path in existed),
         removed=tuple(sorted(remove)),
-        merged=done.merged,
+        merged=tuple(done.merged),
         conflicts=tuple(sorted(done.conflicts)),
-        kept=done.kept,
+        kept=tuple(done.kept),
         notes=tuple(notes),
     )
 

@@ -1,0 +1,110 @@
+"""`steersman create api` and `create webhook`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steersman.cli.scaffolding import (
+    Directory,
+    Domain,
+    Force,
+    Group,
+    Kind,
+    Output,
+    Path_,
+    Version,
+    carry_out,
+    external,
+    of_resource,
+    telling,
+)
+
+__all__ = ["app"]
+
+app = typer.Typer(name="create", help="Add a kind, a controller or a webhook to a project.", no_args_is_help=True)
+
+
+@app.command("api")
+def api(
+    group: Group,
+    version: Version,
+    kind: Kind,
+    plural: Annotated[str | None, typer.Option("--plural", help="The plural, if it is not the usual one.")] = None,
+    namespaced: Annotated[
+        bool | None, typer.Option("--namespaced/--no-namespaced", help="Whether its objects are in namespaces.")
+    ] = None,
+    resource: Annotated[
+        bool | None,
+        typer.Option("--resource/--no-resource", help="Whether to make the type, or it is there."),
+    ] = None,
+    controller: Annotated[
+        bool | None, typer.Option("--controller/--no-controller", help="Whether to make a controller.")
+    ] = None,
+    controller_name: Annotated[str, typer.Option("--controller-name", help="For a second controller of a kind.")] = "",
+    external_api_path: Path_ = "",
+    external_api_domain: Domain = "",
+    force: Force = False,
+    directory: Directory = Path(),
+    output: Output = "text",
+) -> None:
+    """Add a version of a kind, with its controller, sample and tests.
+
+    A second version of a kind gets no controller of its own. With --no-resource the controller is for a kind that is
+    there: of this project, of Kubernetes (`--group apps --version v1 --kind Deployment`), or of somebody else.
+    """
+    with telling():
+        from steersman.scaffold import ApiWish, bring_in_line, create_api, open_project
+
+        root = directory.resolve()
+        wish = ApiWish(
+            group, version, kind, plural, namespaced, resource, controller, controller_name,
+            external(external_api_path, external_api_domain), force,
+        )  # fmt: skip
+        before = open_project(root)
+        project = create_api(before, wish)
+        mine = next((r for r in project.resources if r.key not in {b.key for b in before.resources}), None)
+        if mine is None and force:
+            mine = project.find(f"{group}.{project.domain}" if group else project.domain, version, kind)
+        outcome = bring_in_line(root, project, rewrite=lambda path: force and of_resource(project, mine, path))
+    hints = [f"Edit {mine.path.replace('.', '/')}.py, then `make manifests`"] if mine and mine.api else []
+    carry_out(outcome, output, *hints)
+
+
+@app.command("webhook")
+def webhook(
+    group: Group,
+    version: Version,
+    kind: Kind,
+    defaulting: Annotated[bool, typer.Option("--defaulting", help="A webhook that fills in defaults.")] = False,
+    programmatic_validation: Annotated[
+        bool, typer.Option("--programmatic-validation", help="A webhook that refuses what is wrong.")
+    ] = False,
+    conversion: Annotated[
+        bool, typer.Option("--conversion", help="Convert between this version, the hub, and others.")
+    ] = False,
+    spoke: Annotated[
+        list[str] | None, typer.Option("--spoke", help="A version that meets others at the hub; may be repeated.")
+    ] = None,
+    external_api_path: Path_ = "",
+    external_api_domain: Domain = "",
+    force: Force = False,
+    directory: Directory = Path(),
+    output: Output = "text",
+) -> None:
+    """Add webhooks to a kind: of this project, of Kubernetes (`--group core --version v1 --kind Pod`), or of others."""
+    with telling():
+        from steersman.scaffold import WebhookWish, bring_in_line, create_webhook, open_project
+
+        root = directory.resolve()
+        wish = WebhookWish(
+            group, version, kind, defaulting, programmatic_validation, conversion,
+            tuple(word for one in spoke or () for word in one.split(",")),
+            external(external_api_path, external_api_domain), force,
+        )  # fmt: skip
+        project = create_webhook(open_project(root), wish)
+        outcome = bring_in_line(root, project, rewrite=lambda path: force and f"_{version}_webhook" in path)
+    hints = [f"Edit {path}" for path in outcome.created if path.endswith(("_webhook.py", "_conversion.py"))]
+    carry_out(outcome, output, *[hint for hint in hints if "/webhooks/" in hint])

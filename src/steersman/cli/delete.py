@@ -1,0 +1,69 @@
+"""`steersman delete api` and `delete webhook`: what undoes `create`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steersman.cli.scaffolding import Directory, Domain, Group, Kind, Output, Version, carry_out, external, telling
+
+__all__ = ["app"]
+
+app = typer.Typer(name="delete", help="Take a kind or a webhook out of a project.", no_args_is_help=True)
+
+_Force = Annotated[
+    bool, typer.Option("--force", "--yes", "-y", help="Delete what was changed since it was generated, too.")
+]
+
+
+@app.command("api")
+def api(
+    group: Group,
+    version: Version,
+    kind: Kind,
+    external_api_domain: Domain = "",
+    force: _Force = False,
+    directory: Directory = Path(),
+    output: Output = "text",
+) -> None:
+    """Take a version of a kind away, with its controllers, webhooks, sample and tests.
+
+    Files that were changed since they were generated are deleted with --force alone. The CRD in a cluster stays.
+    """
+    with telling():
+        from steersman.scaffold import bring_in_line, delete_api, open_project
+
+        root = directory.resolve()
+        project = delete_api(open_project(root), group, version, kind, external("", external_api_domain))
+        outcome = bring_in_line(root, project, force=force)
+    carry_out(outcome, output)
+
+
+@app.command("webhook")
+def webhook(
+    group: Group,
+    version: Version,
+    kind: Kind,
+    defaulting: Annotated[bool, typer.Option("--defaulting", help="The one that fills in defaults.")] = False,
+    programmatic_validation: Annotated[
+        bool, typer.Option("--programmatic-validation", help="The one that refuses what is wrong.")
+    ] = False,
+    conversion: Annotated[bool, typer.Option("--conversion", help="Conversion between versions.")] = False,
+    external_api_domain: Domain = "",
+    force: _Force = False,
+    directory: Directory = Path(),
+    output: Output = "text",
+) -> None:
+    """Take webhooks of a kind away: those that are named, or all of them."""
+    with telling():
+        from steersman.scaffold import WebhookWish, bring_in_line, delete_webhook, open_project
+
+        root = directory.resolve()
+        wish = WebhookWish(
+            group, version, kind, defaulting, programmatic_validation, conversion,
+            external=external("", external_api_domain),
+        )  # fmt: skip
+        outcome = bring_in_line(root, delete_webhook(open_project(root), wish), force=force)
+    carry_out(outcome, output)

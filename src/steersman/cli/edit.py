@@ -1,0 +1,43 @@
+"""`steersman edit`: what concerns a project as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steersman.cli.scaffolding import Directory, Force, Output, carry_out, telling
+
+__all__ = ["edit"]
+
+
+def edit(
+    multigroup: Annotated[
+        bool | None, typer.Option("--multigroup/--no-multigroup", help="Let it have kinds of several groups.")
+    ] = None,
+    namespaced: Annotated[
+        bool | None, typer.Option("--namespaced/--no-namespaced", help="Let it work in its own namespace alone.")
+    ] = None,
+    description: Annotated[str | None, typer.Option("--description", help="What it is for, in a line.")] = None,
+    license: Annotated[str | None, typer.Option("--license", help="An SPDX expression, such as Apache-2.0.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Who it belongs to.")] = None,
+    force: Force = False,
+    directory: Directory = Path(),
+    output: Output = "text",
+) -> None:
+    """Change what concerns the project as a whole.
+
+    Kinds that are there stay in their files when a project becomes multi-group; new ones get a directory a group.
+    """
+    with telling():
+        from steersman.scaffold import bring_in_line, open_project
+        from steersman.scaffold import edit as edited
+
+        root = directory.resolve()
+        project = edited(
+            open_project(root), multigroup=multigroup, namespaced=namespaced, description=description, license=license,
+            owner=owner,
+        )  # fmt: skip
+        outcome = bring_in_line(root, project, force=force)
+    carry_out(outcome, output)

@@ -1,0 +1,111 @@
+"""What `init`, `create`, `edit`, `delete` and `update` have in common: the project here, errors, and what was done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from steersman.cli.loading import LoadError
+
+if TYPE_CHECKING:
+    from steersman.scaffold import External, Outcome, Project, Resource
+
+_PAIRS = {"controller", "multigroup", "namespaced", "resource"}
+_FLAGS = {"conversion", "defaulting", "force", "programmatic-validation"}
+
+__all__ = [
+    "Directory",
+    "Domain",
+    "Force",
+    "Group",
+    "Kind",
+    "Output",
+    "Path_",
+    "Version",
+    "carry_out",
+    "external",
+    "kubebuilder_flags",
+    "of_resource",
+    "telling",
+]
+
+Group = Annotated[str, typer.Option("--group", help="The API group without the domain; `core` for Kubernetes' own.")]
+Version = Annotated[str, typer.Option("--version", help="The API version, such as v1 or v1beta1.")]
+Kind = Annotated[str, typer.Option("--kind", help="The kind, in Pascal case.")]
+Force = Annotated[bool, typer.Option("--force", help="Let what is generated win over what was changed by hand.")]
+Directory = Annotated[Path, typer.Option("--directory", "-C", help="The project's directory.")]
+Output = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print what was done.")]
+Path_ = Annotated[str, typer.Option("--external-api-path", help="The module with the class of somebody else's kind.")]
+Domain = Annotated[str, typer.Option("--external-api-domain", help="The domain of somebody else's kind.")]
+
+
+def external(path: str, domain: str) -> External:
+    from steersman.scaffold import External
+
+    return External(path, domain)
+
+
+def kubebuilder_flags(words: list[str]) -> list[str]:
+    """`--resource=false` and the like, as published tutorials write them, in the way our options are read."""
+    if words[:1] not in (["init"], ["create"], ["edit"], ["delete"]):
+        return words
+    return [one for word in words for one in _flag(word)]
+
+
+def _flag(word: str) -> list[str]:
+    option, _, value = word.partition("=")
+    name = option.removeprefix("--")
+    if value not in ("true", "false") or not option.startswith("--") or name not in _PAIRS | _FLAGS:
+        return [word]
+    if value == "true":
+        return [option]
+    return [f"--no-{name}"] if name in _PAIRS else []
+
+
+@contextmanager
+def telling() -> Generator[None]:
+    """Turns what the scaffold room raises into what the terminal shows."""
+    from steersman.scaffold import ScaffoldError
+
+    try:
+        yield
+    except ScaffoldError as wrong:
+        raise LoadError(str(wrong), wrong.code) from None
+    except PermissionError as denied:
+        raise LoadError(f"{denied.filename}: {denied.strerror}; nothing was changed", 1) from None
+
+
+def of_resource(project: Project, resource: Resource | None, path: str) -> bool:
+    """Whether a file is of one resource alone: what --force writes anew, and the rest is merged."""
+    from steersman.scaffold.owners import files_of
+
+    return resource is not None and path in files_of(project, resource)
+
+
+def carry_out(outcome: Outcome, output: str, *hints: str) -> None:
+    """Print what was done; fails when the user has to settle something."""
+    if output == "json":
+        words = ("created", "changed", "removed", "merged", "conflicts", "kept", "notes")
+        typer.echo(json.dumps({word: list(getattr(outcome, word)) for word in words}))
+    else:
+        for word in ("created", "changed", "removed"):
+            for path in getattr(outcome, word):
+                how = "conflict" if path in outcome.conflicts else "merged" if path in outcome.merged else word
+                typer.echo(f"{how:>9} {path}")
+        for path in outcome.kept:
+            typer.echo(f"{'left':>9} {path}: you have deleted it")
+        for note in outcome.notes:
+            typer.echo(f"note: {note}", err=True)
+        if not (outcome.created or outcome.changed or outcome.removed):
+            typer.echo("nothing to do")
+        elif not outcome.conflicts:
+            for hint in hints:
+                typer.echo(hint)
+    if outcome.conflicts:
+        typer.echo("error: settle what stands between <<<<<<< and >>>>>>> in the files marked conflict", err=True)
+        raise typer.Exit(1)
