@@ -52,10 +52,23 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 def test_files_are_written_once_and_a_second_run_changes_nothing(command: Command, tmp_path: Path) -> None:
     code, out, _ = command("cfgapp:operator", "--output", "json")
     assert code == 0
-    assert json.loads(out)["new"] == ["crd/cfg.example.com_cfgthings.yaml", "rbac/role.yaml", "rbac/user_roles.yaml"]
+    assert json.loads(out)["new"] == [
+        "config/crd/cfg.example.com_cfgthings.yaml",
+        "config/crd/kustomization.yaml",
+        "config/default/kustomization.yaml",
+        "config/manager/kustomization.yaml",
+        "config/manager/manager.yaml",
+        "config/network-policy/kustomization.yaml",
+        "config/network-policy/policies.yaml",
+        "config/prometheus/kustomization.yaml",
+        "config/prometheus/monitoring.yaml",
+        "config/rbac/kustomization.yaml",
+        "config/rbac/role.yaml",
+        "config/rbac/user_roles.yaml",
+    ]
     before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in (tmp_path / "config").rglob("*.yaml")}
 
-    assert command("cfgapp:operator")[:2] == (0, "3 files in config are up to date\n")
+    assert command("cfgapp:operator")[:2] == (0, "12 files in config are up to date\n")
     assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in (tmp_path / "config").rglob("*.yaml")} == before
 
 

@@ -1,73 +1,132 @@
-"""`steersman manifests`: CRDs and RBAC of an operator, written to files or compared with them."""
+"""`steersman manifests`: all that ships an operator, written to files or compared with them."""
 
 from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from steersman.cli import packages
 from steersman.cli.judge import judge
-from steersman.cli.loading import LoadError, load_operator
+from steersman.cli.loading import LoadError
 
 if TYPE_CHECKING:
-    from steersman.manifests import Changes
+    from steersman.manifests import Changes, Package
 
 __all__ = ["manifests"]
 
 
 def manifests(
-    target: Annotated[str, typer.Argument(metavar="MODULE:OPERATOR", help="The operator, as in helloapp:operator.")],
+    target: packages.Target,
     output: Annotated[Path, typer.Option("--output-dir", "-o", help="The directory to write to.")] = Path("config"),
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when files differ.")] = False,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Where the operator runs; NAME-system if left out.")
+    install: Annotated[
+        Path | None, typer.Option("--install", help="Write all that is installed into this one file, too.")
     ] = None,
-    watch_namespace: Annotated[
-        list[str] | None,
-        typer.Option("--watch-namespace", help="Where the operator works, if not everywhere; may be repeated."),
+    helm: Annotated[Path | None, typer.Option("--helm", help="Write a Helm chart to this directory, too.")] = None,
+    dashboard: Annotated[
+        Path | None, typer.Option("--dashboard", help="Write a dashboard for Grafana to this file, too.")
     ] = None,
-    secure_metrics: Annotated[
-        bool, typer.Option("--secure-metrics", help="Add the roles that securely served metrics need.")
-    ] = False,
+    image: packages.Image = None,
+    version: packages.Version = None,
+    namespace: packages.Namespace = None,
+    watch_namespace: packages.WatchNamespace = None,
+    replicas: packages.Replicas = 1,
+    certificates: packages.Certificates = "self-managed",
+    metrics: packages.Metrics = True,
+    monitoring: packages.Monitoring = False,
+    network_policies: packages.NetworkPolicies = False,
     max_description: Annotated[
         int | None, typer.Option("--max-description", min=0, help="Cut descriptions to so many characters.")
     ] = None,
-    format: Annotated[Literal["text", "json"], typer.Option("--output", help="How to print what was done.")] = "text",
+    format: packages.Format = "text",
 ) -> None:
-    """Write the CRDs and the RBAC of an operator below config/, or check that they are up to date.
+    """Write what ships an operator below config/ (kustomize), or check that it is up to date.
 
-    Files that somebody else wrote are left alone; those that are not made any more are removed.
+    Files that somebody else wrote are left alone; those that are not made any more are removed. A file whose first
+    line is taken away is yours (but for CRDs and roles).
     """
-    from steersman.manifests import ManifestError, compare, config_files, write  # `steersman run` does without
+    from steersman.manifests import ManifestError  # `steersman run` does without
 
-    operator = load_operator(target)
+    package = packages.package_for(
+        target,
+        image=image,
+        version=version,
+        namespace=namespace,
+        watch_namespace=watch_namespace,
+        replicas=replicas,
+        certificates=certificates,
+        metrics=metrics,
+        monitoring=monitoring,
+        network_policies=network_policies,
+        max_description=max_description,
+    )
     try:
-        files = config_files(
-            operator,
-            namespace=namespace,
-            namespaces=tuple(watch_namespace or ()),
-            secure_metrics=secure_metrics,
-            max_description=max_description,
-            check=judge(),
-        )
+        outputs = _outputs(package, output, install, helm, dashboard)
     except ManifestError as wrong:
         raise LoadError("\nerror: ".join(wrong.problems), 1) from None
-    try:
-        changes = compare(files, output) if check else write(files, output)
-    except OSError as problem:
-        raise LoadError(f"{problem.filename or output}: {problem.strerror}", 1) from None
+    finish(outputs, check=check, format=format)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Files that belong below one directory, and the folders in it where others of ours are out of date."""
+
+    directory: Path
+    files: Mapping[str, str]
+    folders: tuple[str, ...] = ()
+
+
+def _outputs(
+    package: Package, config: Path, install: Path | None, helm: Path | None, dashboard: Path | None
+) -> list[Output]:
+    from steersman.manifests.helm import CHART_FOLDERS, chart_files
+    from steersman.manifests.install import install_file
+    from steersman.manifests.monitoring import dashboard as dashboard_of
+    from steersman.manifests.tree import CONFIG_FOLDERS, package_files
+
+    found = [Output(config, package_files(package, check=judge()), CONFIG_FOLDERS)]
+    if install is not None:
+        found.append(Output(install.parent, {install.name: install_file(package)}))
+    if helm is not None:
+        found.append(Output(helm, chart_files(package), CHART_FOLDERS))
+    if dashboard is not None:
+        found.append(Output(dashboard.parent, {dashboard.name: dashboard_of(package)}))
+    return found
+
+
+def finish(outputs: list[Output], *, check: bool, format: str) -> None:
+    """Write or compare, tell, and exit with 1 when a check finds differences."""
+    from steersman.manifests import compare, write
+
+    done: list[tuple[Output, Changes]] = []
+    for output in outputs:
+        try:
+            changes = (compare if check else write)(output.files, output.directory, output.folders)
+        except OSError as problem:
+            raise LoadError(f"{problem.filename or output.directory}: {problem.strerror}", 1) from None
+        done.append((output, changes))
     if format == "json":
-        typer.echo(json.dumps({"new": changes.new, "changed": changes.changed, "gone": changes.gone}))
+        told = {
+            word: [str(output.directory / path) for output, changes in done for path in getattr(changes, word)]
+            for word in ("new", "changed", "gone", "kept")
+        }
+        typer.echo(json.dumps(told))
     else:
-        _tell(changes, files, output, check)
-    if check and changes:
+        for output, changes in done:
+            _tell(changes, output.files, output.directory, check)
+    if check and any(changes for _, changes in done):
+        if format == "text":
+            typer.echo("Run it without --check to update them.", err=True)
         raise typer.Exit(1)
 
 
-def _tell(changes: Changes, files: dict[str, str], output: Path, check: bool) -> None:
+def _tell(changes: Changes, files: Mapping[str, str], output: Path, check: bool) -> None:
     words = ("is missing", "differs", "is not made any more") if check else ("created", "changed", "removed")
     for word, paths in zip(words, (changes.new, changes.changed, changes.gone), strict=True):
         for path in paths:
@@ -75,7 +134,8 @@ def _tell(changes: Changes, files: dict[str, str], output: Path, check: bool) ->
             if check and path in changes.changed:
                 old = (output / path).read_text(encoding="utf-8", errors="replace")
                 typer.echo("\n".join(difflib.unified_diff(old.splitlines(), files[path].splitlines(), lineterm="")))
+    for path in changes.kept:
+        typer.echo(f"{output / path}: kept, it is yours")
     if not changes:
-        typer.echo(f"{len(files)} files in {output} are up to date")
-    elif check:
-        typer.echo("Run it without --check to update them.", err=True)
+        many = f"{len(files)} files" if len(files) > 1 else next(iter(files), "nothing")
+        typer.echo(f"{many} in {output} {'are' if len(files) > 1 else 'is'} up to date")

@@ -128,29 +128,53 @@ def _alert(name: str, expression: str, after: str, severity: str, summary: str, 
     }
 
 
+def _sum(metric: str, by: str, combine: str = "sum") -> str:
+    return f"{combine} by ({by}) ({metric}{{%s}})"
+
+
+def _rate(metric: str, by: str) -> str:
+    return f"sum by ({by}) (rate({metric}{{%s}}[$__rate_interval]))"
+
+
+def _slow(metric: str, by: str) -> str:
+    return f"histogram_quantile(0.99, sum by ({by}, le) (rate({metric}_bucket{{%s}}[$__rate_interval])))"
+
+
+_BUSY: Final = (
+    _sum("controller_runtime_active_workers", "controller")
+    + " / "
+    + _sum("controller_runtime_max_concurrent_reconciles", "controller")
+)
+_BY: Final = "{{controller}}"
 _PANELS: Final = (
-    ("Reconciles per second", "sum by (controller, result) (rate(controller_runtime_reconcile_total{%s}[$__rate_interval]))", "{{controller}} {{result}}", "ops"),
-    ("Time of a reconcile (99 %)", "histogram_quantile(0.99, sum by (controller, le) (rate(controller_runtime_reconcile_time_seconds_bucket{%s}[$__rate_interval])))", "{{controller}}", "s"),
-    ("Keys that wait", "sum by (controller) (workqueue_depth{%s})", "{{controller}}", "short"),
-    ("Wait for a worker (99 %)", "histogram_quantile(0.99, sum by (controller, le) (rate(workqueue_queue_duration_seconds_bucket{%s}[$__rate_interval])))", "{{controller}}", "s"),
-    ("Workers that are busy", "sum by (controller) (controller_runtime_active_workers{%s}) / sum by (controller) (controller_runtime_max_concurrent_reconciles{%s})", "{{controller}}", "percentunit"),
-    ("Requests to the API server", "sum by (method, code) (rate(rest_client_requests_total{%s}[$__rate_interval]))", "{{method}} {{code}}", "reqps"),
-    ("Time of a request (99 %)", "histogram_quantile(0.99, sum by (verb, le) (rate(rest_client_request_duration_seconds_bucket{%s}[$__rate_interval])))", "{{verb}}", "s"),
-    ("Leaders", "sum by (pod) (leader_election_master_status{%s})", "{{pod}}", "short"),
-    ("Objects in the caches", "sum by (pod) (steersman_informer_objects{%s})", "{{pod}}", "short"),
-    ("Age of events when they arrive", "max by (pod) (steersman_informer_lag_seconds{%s})", "{{pod}}", "s"),
-)  # fmt: skip
+    (
+        "Reconciles",
+        _rate("controller_runtime_reconcile_total", "controller, result"),
+        "{{controller}} {{result}}",
+        "ops",
+    ),
+    ("Time of a reconcile (99 %)", _slow("controller_runtime_reconcile_time_seconds", "controller"), _BY, "s"),
+    ("Keys that wait", _sum("workqueue_depth", "controller"), _BY, "short"),
+    ("Wait for a worker (99 %)", _slow("workqueue_queue_duration_seconds", "controller"), _BY, "s"),
+    ("Workers that are busy", _BUSY, _BY, "percentunit"),
+    ("Requests to the API server", _rate("rest_client_requests_total", "method, code"), "{{method}} {{code}}", "reqps"),
+    ("Time of a request (99 %)", _slow("rest_client_request_duration_seconds", "verb"), "{{verb}}", "s"),
+    ("Leaders", _sum("leader_election_master_status", "pod"), "{{pod}}", "short"),
+    ("Objects in the caches", _sum("steersman_informer_objects", "pod"), "{{pod}}", "short"),
+    ("Silence of watches", _sum("steersman_informer_lag_seconds", "pod", "max"), "{{pod}}", "s"),
+)
+_ADMISSION: Final = "controller_runtime_webhook"
 _WEBHOOK_PANELS: Final = (
-    ("Admission requests", "sum by (webhook, code) (rate(controller_runtime_webhook_requests_total{%s}[$__rate_interval]))", "{{webhook}} {{code}}", "reqps"),
-    ("Time of an admission (99 %)", "histogram_quantile(0.99, sum by (webhook, le) (rate(controller_runtime_webhook_latency_seconds_bucket{%s}[$__rate_interval])))", "{{webhook}}", "s"),
-)  # fmt: skip
+    ("Admission requests", _rate(f"{_ADMISSION}_requests_total", "webhook, code"), "{{webhook}} {{code}}", "reqps"),
+    ("Time of an admission (99 %)", _slow(f"{_ADMISSION}_latency_seconds", "webhook"), "{{webhook}}", "s"),
+)
 
 
 def dashboard(package: Package) -> str:
     """A dashboard as JSON, to be imported into Grafana 10 or later; its data source and namespace are variables."""
     wanted = _PANELS + (_WEBHOOK_PANELS if package.serves_webhooks else ())
     where = f'job="{package.metrics_service}",namespace="$namespace"'
-    panels = [
+    panels: list[Any] = [
         {
             "id": number + 1,
             "title": title,
@@ -172,7 +196,7 @@ def dashboard(package: Package) -> str:
             "current": {"text": package.home, "value": package.home},
         },
     ]
-    found = {
+    found: dict[str, Any] = {
         "title": f"{package.name} operator",
         "uid": f"steersman-{package.name}"[:40],
         "tags": ["kubernetes", "operator", "steersman"],

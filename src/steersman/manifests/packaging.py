@@ -70,11 +70,11 @@ class Package:
             problems.append(f"version {self.version!r}: write three numbers, as in 1.2.0 (semver.org)")
         if self.image and _IMAGE.fullmatch(self.image) is None:
             problems.append(f"image {self.image!r} is not the name of an image, such as registry.example.com/app:1.0")
-        for namespace in (self.namespace, *self.namespaces):
-            if namespace and _LABEL.fullmatch(namespace) is None:
-                problems.append(
-                    f"namespace {namespace!r}: lower-case letters, digits and '-', at most 63, a letter or digit at both ends"
-                )
+        problems += [
+            f"namespace {name!r}: lower-case letters, digits and '-', at most 63, a letter or digit at both ends"
+            for name in (self.namespace, *self.namespaces)
+            if name and _LABEL.fullmatch(name) is None
+        ]
         if self.replicas < 0:
             problems.append(f"replicas={self.replicas}: not negative")
         if problems:
@@ -119,6 +119,7 @@ class Package:
 
 
 def labels(package: Package) -> dict[str, str]:
+    """The recommended labels that every document of the package has."""
     return {"app.kubernetes.io/managed-by": "steersman", "app.kubernetes.io/name": package.name}
 
 
@@ -128,6 +129,7 @@ def selector(package: Package) -> dict[str, str]:
 
 
 def metadata(package: Package, name: str, *, namespaced: bool = True) -> dict[str, Any]:
+    """Name, labels, and the namespace that the operator runs in."""
     found: dict[str, Any] = {"name": name, "labels": labels(package)}
     if namespaced:
         found["namespace"] = package.home

@@ -81,8 +81,9 @@ def _items(items: Sequence[Any]) -> Iterable[Any]:
         match item:
             case When(holds=False):
                 continue
-            case When(value=list() as inner):
-                yield from _items(cast("list[Any]", inner))
+            case When():
+                value: Any = item.value
+                yield from _items(cast("list[Any]", value if isinstance(value, list) else [value]))
             case Each():
                 yield from (item.pattern.replace("{}", one) for one in item.default)
             case _:
@@ -109,7 +110,7 @@ class _Tokens:
 def templated(documents: Tree | Sequence[Tree]) -> str:
     """The YAML of one tree or several as the text of a Helm template; braces in their own texts are escaped."""
     tokens = _Tokens()
-    many = cast("list[Any]", list(documents) if isinstance(documents, (list, tuple)) else [documents])
+    many = cast("Sequence[Any]", documents if isinstance(documents, list | tuple) else [documents])
     text = to_yaml([cast("Mapping[str, Any]", _marked(one, tokens)) for one in many])
     text = re.sub(r"\{\{.*?\}\}|\{\{|\}\}", lambda m: "{{ " + _quoted(m[0]) + " }}", text)
     lines = list(_unfolded(text.split("\n"), tokens))
@@ -148,8 +149,8 @@ def _marked_items(items: Sequence[Any], tokens: _Tokens) -> Iterable[Any]:
         match item:
             case When():
                 yield tokens.new("{{- if " + item.condition + " }}")
-                inner: Any = item.value if isinstance(item.value, list) else [item.value]
-                yield from _marked_items(inner, tokens)
+                value: Any = item.value
+                yield from _marked_items(cast("list[Any]", value if isinstance(value, list) else [value]), tokens)
                 yield tokens.new("{{- end }}")
             case Each():
                 yield tokens.new("{{- range " + item.path + " }}")
@@ -196,5 +197,3 @@ def _end_of(lines: Sequence[str], start: int, indent: int) -> int:
             return end
         end += 1
     return end
-
-

@@ -1,28 +1,42 @@
 """The files of `config/`: which manifest stands in which, and whether a directory already holds just these.
 
 A file that is written has a first line saying so; files of ours that are not made any more are removed, all others
-are left alone. Files are replaced as a whole, so that nobody reads a half-written one.
+are left alone. A file but for CRDs and roles that stands there without that line is somebody's own, and is kept. Files
+are replaced as a whole, so that nobody reads a half-written one.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from steersman.manifests.crd import Check, Conversion, definitions
 from steersman.manifests.kinds import classes_of
+from steersman.manifests.kustomize import kustomize_files
+from steersman.manifests.packaging import Package
 from steersman.manifests.roles import rbac, user_roles
 from steersman.manifests.yaml import to_yaml
 from steersman.operator.operator import Operator
 
-__all__ = ["HEADER", "Changes", "compare", "config_files", "crds", "write"]
+__all__ = ["CONFIG_FOLDERS", "HEADER", "Changes", "compare", "config_files", "crds", "package_files", "write"]
 
 HEADER: Final = "# Made by `steersman manifests`. Change the operator, not this file.\n"
-_FOLDERS: Final = ("crd", "rbac")
+CONFIG_FOLDERS: Final = (
+    "crd",
+    "rbac",
+    "manager",
+    "webhook",
+    "certmanager",
+    "network-policy",
+    "prometheus",
+    "default",
+)
+_OURS_ALONE: Final = ("crd", "rbac")
+"""Folders whose files are never somebody's own, but for kustomizations: what they say follows from the operator."""
 
 
 def crds(source: Any, *, max_description: int | None = None, check: Check | None = None) -> list[dict[str, Any]]:
@@ -68,6 +82,11 @@ def config_files(
     return {path: HEADER + text for path, text in sorted(files.items())}
 
 
+def package_files(package: Package, *, check: Check | None = None) -> dict[str, str]:
+    """All files below `config/`: those of `config_files`, and what runs the operator. Raises `ManifestError`."""
+    return {path: HEADER + text for path, text in kustomize_files(package, check=check).items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
     """What writing would do to a directory; paths are below it."""
@@ -75,28 +94,39 @@ class Changes:
     new: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    """Files that differ and are somebody's own; no change."""
 
     def __bool__(self) -> bool:
         return bool(self.new or self.changed or self.gone)
 
 
-def compare(files: Mapping[str, str], directory: Path) -> Changes:
-    """How `files` differ from what is in `directory`. Raises `OSError` for files that cannot be read."""
+def compare(files: Mapping[str, str], directory: Path, folders: Sequence[str] = CONFIG_FOLDERS) -> Changes:
+    """How `files` differ from what is in `directory`; in `folders` of it, files of ours may be gone.
+
+    Raises `OSError` for files that cannot be read.
+    """
     new: list[str] = []
     changed: list[str] = []
+    kept: list[str] = []
     for path, text in files.items():
         target = directory / path
         if not target.exists():
             new.append(path)
         elif target.read_bytes() != text.encode():
-            changed.append(path)
+            (kept if _may_be_owned(path, text) and not _is_ours(target) else changed).append(path)
     gone = [
         str(file.relative_to(directory).as_posix())
-        for folder in _FOLDERS
+        for folder in folders
         for file in sorted((directory / folder).glob("*.yaml"))
         if file.relative_to(directory).as_posix() not in files and _is_ours(file)
     ]
-    return Changes(tuple(new), tuple(changed), tuple(gone))
+    return Changes(tuple(new), tuple(changed), tuple(gone), tuple(kept))
+
+
+def _may_be_owned(path: str, text: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    return text.startswith(HEADER) and (folder not in _OURS_ALONE or name == "kustomization.yaml")
 
 
 def _is_ours(file: Path) -> bool:
@@ -104,9 +134,9 @@ def _is_ours(file: Path) -> bool:
         return stream.read(len(HEADER.encode())) == HEADER.encode()
 
 
-def write(files: Mapping[str, str], directory: Path) -> Changes:
+def write(files: Mapping[str, str], directory: Path, folders: Sequence[str] = CONFIG_FOLDERS) -> Changes:
     """Write what differs and remove what is gone; returns what was done. Raises `OSError`."""
-    changes = compare(files, directory)
+    changes = compare(files, directory, folders)
     for path in (*changes.new, *changes.changed):
         _replace(directory / path, files[path].encode())
     for path in changes.gone:

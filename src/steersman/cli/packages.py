@@ -1,0 +1,94 @@
+"""What the commands that ship an operator have in common: their options, and the package that they describe.
+
+The version, and a description, are the project's own where a pyproject.toml says them.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+
+from steersman.cli.loading import LoadError, load_operator
+
+if TYPE_CHECKING:
+    from steersman.manifests import Package
+
+__all__ = [
+    "Certificates",
+    "Format",
+    "Image",
+    "Metrics",
+    "Monitoring",
+    "Namespace",
+    "NetworkPolicies",
+    "Replicas",
+    "Target",
+    "Version",
+    "WatchNamespace",
+    "package_for",
+    "project",
+]
+
+Target = Annotated[str, typer.Argument(metavar="MODULE:OPERATOR", help="The operator, as in helloapp:operator.")]
+Image = Annotated[str | None, typer.Option("--image", help="The operator's image; NAME:VERSION if left out.")]
+Version = Annotated[str | None, typer.Option("--version", help="Of the package; the project's own if left out.")]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Where the operator runs; NAME-system if left out.")
+]
+WatchNamespace = Annotated[
+    list[str] | None,
+    typer.Option("--watch-namespace", help="Where the operator works, if not everywhere; may be repeated."),
+]
+Replicas = Annotated[int, typer.Option("--replicas", min=0, help="How many Pods; one of them leads.")]
+Certificates = Annotated[
+    Literal["self-managed", "cert-manager"],
+    typer.Option("--certificates", help="Who makes the certificates of webhooks."),
+]
+Metrics = Annotated[bool, typer.Option("--metrics/--no-metrics", help="Serve metrics, over TLS.")]
+Monitoring = Annotated[
+    bool, typer.Option("--monitoring", help="Install the ServiceMonitor and the alerts (Prometheus operator).")
+]
+NetworkPolicies = Annotated[bool, typer.Option("--network-policies", help="Install the NetworkPolicies.")]
+Format = Annotated[Literal["text", "json"], typer.Option("--output", help="How to print what was done.")]
+
+
+def package_for(
+    target: str,
+    *,
+    image: str | None = None,
+    version: str | None = None,
+    namespace: str | None = None,
+    watch_namespace: list[str] | None = None,
+    **more: Any,
+) -> Package:
+    """Load the operator and describe its package. Raises `LoadError`."""
+    from steersman.manifests import ManifestError, Package
+
+    operator = load_operator(target)
+    facts = project(Path.cwd())
+    try:
+        return Package(
+            operator,
+            target if ":" in target else f"{target}:operator",
+            image=image or "",
+            version=version or str(facts.get("version") or "0.1.0"),
+            description=str(facts.get("description") or ""),
+            namespace=namespace or "",
+            namespaces=tuple(dict.fromkeys(watch_namespace or ())),
+            **more,
+        )
+    except ManifestError as wrong:
+        raise LoadError("\nerror: ".join(wrong.problems)) from None
+
+
+def project(directory: Path) -> dict[str, Any]:
+    """The `[project]` table of the pyproject.toml there; empty without one that can be read."""
+    try:
+        document = tomllib.loads((directory / "pyproject.toml").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return {}
+    table = document.get("project")
+    return cast("dict[str, Any]", table) if isinstance(table, dict) else {}

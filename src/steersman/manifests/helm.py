@@ -1,0 +1,189 @@
+"""A Helm chart of an operator: the documents of the kustomize tree, with what its users may set as values.
+
+With the defaults it yields what `config/default` does, but for the Namespace, which is the release's own. CRDs are
+templates and so follow upgrades; they stay when the release goes, unless `crds.keep` is false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from steersman.manifests.crd import Check
+from steersman.manifests.packaging import Package
+from steersman.manifests.parts import Parts, parts_of
+from steersman.manifests.shapes import HOME, Each, Tree, When, templated
+from steersman.manifests.tree import HEADER
+from steersman.manifests.values import schema_text, values_text
+from steersman.manifests.yaml import to_yaml
+
+__all__ = ["CHART_FOLDERS", "chart_files"]
+
+CHART_FOLDERS: Final = ("templates", "templates/crds")
+_WATCHED: Final = "steersman-watched-namespace"
+"""Stands for each namespace that the operator works in."""
+
+_HELPERS: Final = """\
+{{/* The image, by digest where one is given. */}}
+{{- define "image" -}}
+{{- if .Values.image.digest -}}
+{{ printf "%s@%s" .Values.image.repository .Values.image.digest }}
+{{- else -}}
+{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) }}
+{{- end -}}
+{{- end -}}
+"""
+_NOTES: Final = """\
+{{ .Chart.Name }} {{ .Chart.AppVersion }} runs in {{ .Release.Namespace }}.
+
+  kubectl -n {{ .Release.Namespace }} rollout status deployment/%(name)s
+  kubectl -n {{ .Release.Namespace }} logs -f deployment/%(name)s
+"""
+
+
+def chart_files(package: Package, *, check: Check | None = None) -> dict[str, str]:
+    """The text of every file by its path below the chart's directory. Raises `ManifestError`."""
+    # The largest set of documents: what is not in the defaults is guarded by a condition.
+    widest = replace(package, namespace=HOME, namespaces=(), metrics=True, certificates="cert-manager")
+    parts = parts_of(widest, check=check)
+    files: dict[str, str] = {
+        "Chart.yaml": HEADER + to_yaml(_chart(package)),
+        "values.yaml": HEADER + values_text(package),
+        "values.schema.json": schema_text(package),
+        ".helmignore": ".*\n*.tgz\n",
+        "templates/_helpers.tpl": _HELPERS,
+        "templates/NOTES.txt": _NOTES % {"name": package.name},
+    }
+    for crd in parts.crds:
+        spec = crd["spec"]
+        files[f"templates/crds/{spec['group']}_{spec['names']['plural']}.yaml"] = HEADER + _if(
+            ".Values.crds.enabled", templated(_kept(crd))
+        )
+    files["templates/rbac.yaml"] = HEADER + _rbac(package)
+    if parts.user_roles:
+        files["templates/user_roles.yaml"] = HEADER + _if(
+            ".Values.userRoles.enabled", templated(list(parts.user_roles))
+        )
+    files |= _manager(parts)
+    if parts.webhook:
+        service, *configurations = parts.webhook
+        narrowed = [_narrowed(one) for one in configurations]
+        files["templates/webhooks.yaml"] = HEADER + templated([service, *narrowed])
+    issuer, *certificates = parts.certmanager
+    monitored = [one for one in parts.monitoring if one["kind"] == "Certificate"]
+    text = _if(".Values.certManager.enabled", templated([issuer, *certificates]))
+    if not package.serves_webhooks:
+        text = _if("and .Values.certManager.enabled .Values.monitoring.enabled", templated([issuer]))
+    also = _if("and .Values.certManager.enabled .Values.monitoring.enabled", templated(monitored))
+    files["templates/certificates.yaml"] = HEADER + text + "---\n" + also
+    rest = [one for one in parts.monitoring if one["kind"] != "Certificate"]
+    files["templates/monitoring.yaml"] = HEADER + _if(".Values.monitoring.enabled", templated(rest))
+    files["templates/network_policies.yaml"] = HEADER + _if(
+        ".Values.networkPolicies.enabled", templated([_guarded(one) for one in parts.network])
+    )
+    return dict(sorted(files.items()))
+
+
+def _chart(package: Package) -> dict[str, Any]:
+    return {
+        "apiVersion": "v2",
+        "name": package.name,
+        "description": package.description or f"The operator {package.name}.",
+        "type": "application",
+        "version": package.version,
+        "appVersion": _tag(package),
+        "kubeVersion": ">=1.29.0-0",
+        "annotations": {"artifacthub.io/operator": "true"},
+    }
+
+
+def _tag(package: Package) -> str:
+    """The tag of the image, which the chart falls back to."""
+    _, _, tag = package.reference.partition("@")[0].removeprefix(package.repository).partition(":")
+    return tag or package.version
+
+
+def _if(condition: str, text: str) -> str:
+    return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
+
+
+def _kept(crd: Tree) -> Tree:
+    """The CRD, with Helm's own annotation that lets it outlive the release."""
+    found: dict[str, Any] = dict(crd["metadata"])
+    annotations: dict[str, Any] = {"helm.sh/resource-policy": When(".Values.crds.keep", True, "keep")}
+    condition = ".Values.crds.keep"
+    match found.get("annotations"):
+        case When() as given:
+            annotations |= {key: When(given.condition, given.holds, value) for key, value in given.value.items()}
+            condition = f"or {condition} {given.condition}"
+        case given:
+            annotations |= cast("dict[str, Any]", given or {})
+    found["annotations"] = When(condition, True, annotations)
+    return {**crd, "metadata": found}
+
+
+def _manager(parts: Parts) -> dict[str, str]:
+    deployment, budget, service = parts.manager
+    return {
+        "templates/deployment.yaml": HEADER + templated(deployment),
+        "templates/pod_disruption_budget.yaml": HEADER + _if(".Values.podDisruptionBudget.enabled", templated(budget)),
+        "templates/metrics_service.yaml": HEADER + _if(".Values.metrics.enabled", templated(service)),
+    }
+
+
+def _guarded(policy: dict[str, Any]) -> Tree:
+    """The policy for metrics lets nobody in when there are none."""
+    if not policy["metadata"]["name"].endswith("-metrics"):
+        return policy
+    spec = dict(policy["spec"])
+    spec["ingress"] = When(".Values.metrics.enabled", True, spec["ingress"])
+    return {**policy, "spec": spec}
+
+
+def _narrowed(configuration: dict[str, Any]) -> Tree:
+    webhooks: list[Any] = []
+    for webhook in configuration["webhooks"]:
+        inside = {
+            "key": "kubernetes.io/metadata.name",
+            "operator": "In",
+            "values": [Each(".Values.watchNamespaces", "{}")],
+        }
+        selector: dict[str, Any] = dict(webhook.get("namespaceSelector") or {})
+        expressions: Any = list(selector.get("matchExpressions") or ())
+        if expressions or selector:
+            selector["matchExpressions"] = [*expressions, When(".Values.watchNamespaces", False, [inside])]
+            if not expressions:
+                selector["matchExpressions"] = When(".Values.watchNamespaces", False, [inside])
+            webhooks.append({**webhook, "namespaceSelector": selector})
+        else:
+            narrow = When(".Values.watchNamespaces", False, {"matchExpressions": [inside]})
+            webhooks.append({**webhook, "namespaceSelector": narrow})
+    return {**configuration, "webhooks": webhooks}
+
+
+def _rbac(package: Package) -> str:
+    """Roles for all namespaces, or one for each; what belongs to metrics only with them."""
+
+    def of(namespaces: tuple[str, ...], metrics: bool) -> list[dict[str, Any]]:
+        # Through the parts, so that whatever else they grant is in the chart, too.
+        asked = replace(package, namespace=HOME, namespaces=namespaces, metrics=metrics)
+        return [one for one in parts_of(asked).rbac if one["kind"] != "Namespace"]
+
+    wide, narrow = of((), False), of((_WATCHED,), False)
+    metrics = [one for one in of((), True) if one not in wide]
+    always = [one for one in wide if one in narrow]
+    everywhere = [one for one in wide if one not in narrow]
+    watched = [one for one in narrow if one not in wide and one["metadata"].get("namespace") == _WATCHED]
+    also = [one for one in narrow if one not in wide and one not in watched]
+    text = templated(always) + "---\n"
+    text += "{{- if .Values.watchNamespaces }}\n"
+    if also:
+        text += templated(also) + "---\n"
+    text += "{{- range .Values.watchNamespaces }}\n" + _several(watched).replace(_WATCHED, "{{ . }}") + "{{- end }}\n"
+    text += "{{- else }}\n" + templated(everywhere) + "{{- end }}\n"
+    return text + _if(".Values.metrics.enabled", "---\n" + templated(metrics))
+
+
+def _several(documents: Sequence[dict[str, Any]]) -> str:
+    return "".join("---\n" + templated(one) for one in cast("Iterable[Any]", documents))

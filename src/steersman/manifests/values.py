@@ -1,0 +1,107 @@
+"""The values of a Helm chart: their defaults, what they mean, and the schema that Helm holds a user's values to."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import Any, Final
+
+from steersman.manifests.packaging import Package
+from steersman.manifests.yaml import to_yaml
+
+__all__ = ["schema_text", "values_text"]
+
+_MEANING: Final = {
+    "image": "The operator's image; the tag is the chart's appVersion if left empty, a digest beats it.",
+    "imagePullSecrets": "Names of Secrets with credentials for the registry: [{name: …}].",
+    "replicas": "One of them leads, the others stand by; webhooks are served by all.",
+    "watchNamespaces": "Where the operator works; everywhere when empty. Its permissions are narrowed to these.",
+    "resources": "An idle operator takes about 60 MB, and more with the objects that it caches. There is no limit on "
+    "CPU, since a throttled leader may lose its lease.",
+    "metrics": "Metrics are served over TLS, to those who may get the path /metrics.",
+    "monitoring": "A ServiceMonitor and alerts for the Prometheus operator. The certificate of the metrics is in the "
+    "Secret {name}-metrics-cert, of cert-manager's making if certManager is enabled, of yours if not.",
+    "certManager": "Let cert-manager make the certificates; without it the operator makes its webhooks' itself.",
+    "networkPolicies": "Close all ports but those of metrics (for namespaces labelled metrics: enabled) and webhooks.",
+    "podDisruptionBudget": "Evict one replica at a time.",
+    "crds": "Install the CRDs with the chart, and keep them (and so all their objects) when it is uninstalled.",
+    "userRoles": "Roles for the users of the operator's kinds, aggregated into admin, edit and view.",
+    "extraArgs": "More arguments of `steersman run`.",
+    "env": "More environment variables of the container: [{name: …, value: …}].",
+    "nodeSelector": "", "tolerations": "", "affinity": "",
+}  # fmt: skip
+
+
+def _values(package: Package) -> dict[str, Any]:
+    digest = package.reference.partition("@")[2]
+    tag = package.reference.partition("@")[0].removeprefix(package.repository).removeprefix(":")
+    image = {"repository": package.repository, "tag": tag, "digest": digest, "pullPolicy": "IfNotPresent"}
+    return {
+        "image": image,
+        "imagePullSecrets": [],
+        "replicas": package.replicas,
+        "watchNamespaces": list(package.namespaces),
+        "resources": package.resources,
+        "metrics": {"enabled": package.metrics},
+        "monitoring": {"enabled": package.monitoring},
+        "certManager": {"enabled": package.certificates == "cert-manager"},
+        "networkPolicies": {"enabled": package.network_policies},
+        "podDisruptionBudget": {"enabled": True},
+        "crds": {"enabled": True, "keep": True},
+        "userRoles": {"enabled": True},
+        "extraArgs": [],
+        "env": [],
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "tolerations": [],
+        "affinity": {},
+    }
+
+
+def values_text(package: Package) -> str:
+    """values.yaml, with a comment for each value."""
+    lines: list[str] = []
+    for key, value in _values(package).items():
+        meaning = _MEANING[key].replace("{name}", package.name)
+        lines += [f"# {line}" for line in textwrap.wrap(meaning, 100)]
+        lines.append(to_yaml({key: value}))
+    return "\n".join(line.rstrip("\n") for line in lines) + "\n"
+
+
+def schema_text(package: Package) -> str:
+    """values.schema.json; unknown values are refused, so that a typing error is not silently ignored."""
+    text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string", "minLength": 1}}
+    switch = _object({"enabled": {"type": "boolean"}})
+    properties: dict[str, Any] = {
+        "image": _object(
+            {
+                "repository": {"type": "string", "minLength": 1},
+                "tag": {"type": "string", "pattern": r"^(\w[\w.-]{0,127})?$"},
+                "digest": {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
+                "pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
+            }
+        ),
+        "imagePullSecrets": {"type": "array", "items": _object({"name": text})},
+        "replicas": {"type": "integer", "minimum": 0},
+        "watchNamespaces": {
+            **texts,
+            "uniqueItems": True,
+            "items": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"},
+        },
+        "resources": {"type": "object"},
+        **dict.fromkeys(
+            ("metrics", "monitoring", "certManager", "networkPolicies", "podDisruptionBudget", "userRoles"), switch
+        ),
+        "crds": _object({"enabled": {"type": "boolean"}, "keep": {"type": "boolean"}}),
+        "extraArgs": texts,
+        "env": {"type": "array", "items": {"type": "object", "required": ["name"]}},
+        "nodeSelector": {"type": "object", "additionalProperties": text},
+        "tolerations": {"type": "array", "items": {"type": "object"}},
+        "affinity": {"type": "object"},
+        "global": {"type": "object"},
+    }
+    schema = {"$schema": "http://json-schema.org/draft-07/schema#", "title": f"Values of {package.name}"}
+    return json.dumps({**schema, **_object(properties)}, indent=2) + "\n"
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "additionalProperties": False}
