@@ -1,0 +1,65 @@
+"""What a container means where it says nothing: the API server's own defaults, written down when a SidecarSet is.
+
+So two SidecarSets that mean the same have the same content, and what is injected is what was shown. Idempotent.
+"""
+
+from __future__ import annotations
+
+from sidecarset.api import SidecarSet
+from steersman import replace
+from steersman.k8s import Container, HTTPGetAction, Lifecycle, LifecycleHandler, Probe
+
+
+def defaulted(sidecars: SidecarSet) -> SidecarSet:
+    """The SidecarSet with every default of its containers in place."""
+    containers = tuple(map(with_defaults, sidecars.spec.containers))
+    return replace(sidecars, spec=replace(sidecars.spec, containers=containers))
+
+
+def with_defaults(container: Container) -> Container:
+    """The container as the API server would store it in a Pod."""
+    return replace(
+        container,
+        image_pull_policy=container.image_pull_policy or pull_policy(container.image or ""),
+        termination_message_path=container.termination_message_path or "/dev/termination-log",
+        termination_message_policy=container.termination_message_policy or "File",
+        ports=tuple(replace(port, protocol=port.protocol or "TCP") for port in container.ports),
+        liveness_probe=_probe(container.liveness_probe),
+        readiness_probe=_probe(container.readiness_probe),
+        startup_probe=_probe(container.startup_probe),
+        lifecycle=_lifecycle(container.lifecycle),
+    )
+
+
+def pull_policy(image: str) -> str:
+    """`Always` for what `latest`, or no tag at all, may come to mean; else `IfNotPresent`."""
+    name, _, digest = image.partition("@")
+    head, colon, tag = name.rpartition(":")
+    if colon and head and "/" not in tag:
+        return "Always" if tag == "latest" else "IfNotPresent"
+    return "IfNotPresent" if digest or not name else "Always"
+
+
+def _probe(probe: Probe | None) -> Probe | None:
+    if probe is None:
+        return None
+    return replace(
+        probe,
+        timeout_seconds=probe.timeout_seconds or 1,
+        period_seconds=probe.period_seconds or 10,
+        success_threshold=probe.success_threshold or 1,
+        failure_threshold=probe.failure_threshold or 3,
+        http_get=_http(probe.http_get),
+    )
+
+
+def _http(action: HTTPGetAction | None) -> HTTPGetAction | None:
+    return action and replace(action, path=action.path or "/", scheme=action.scheme or "HTTP")
+
+
+def _lifecycle(lifecycle: Lifecycle | None) -> Lifecycle | None:
+    return lifecycle and replace(lifecycle, post_start=_hook(lifecycle.post_start), pre_stop=_hook(lifecycle.pre_stop))
+
+
+def _hook(hook: LifecycleHandler | None) -> LifecycleHandler | None:
+    return hook and replace(hook, http_get=_http(hook.http_get))

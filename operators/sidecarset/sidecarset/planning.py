@@ -1,0 +1,197 @@
+"""What is to be done about the Pods of a SidecarSet now, and what there is to tell: pure functions of what is seen.
+
+An image can be changed in a Pod that runs; whatever else changes waits until the Pod is created anew. Each image that
+is changed restarts a container, so that `maxUnavailable` and `partition` bound how many at a time, and how many at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from sidecarset.api import SidecarSet, SidecarSetSpec, SidecarSetStatus, UpdateStrategy
+from sidecarset.injecting import ANNOTATION, Record, is_sidecar, record_of, records, written
+from steersman import Condition, IntOrString, JsonPatch, replace
+from steersman.k8s import Pod
+from steersman.models import scaled_value
+
+__all__ = ["Plan", "State", "patch_for", "plan", "status_of"]
+
+
+class State(Enum):
+    """How a Pod stands to the current generation."""
+
+    CURRENT = "has it"
+    SAME = "has the same containers by another generation"
+    IMAGES = "differs in images only"
+    RECREATE = "must be created anew"
+
+
+class Seen(NamedTuple):
+    pod: Pod
+    state: State
+    available: bool
+    """Ready, and no change of an image under way."""
+    ready: bool
+
+
+class Plan(NamedTuple):
+    """Pods to write now, and what there is to tell."""
+
+    restamp: tuple[Pod, ...]
+    """These only have to say the current generation."""
+    update: tuple[Pod, ...]
+    """These get new images."""
+    status: SidecarSetStatus
+
+
+def active(pod: Pod) -> bool:
+    """Whether a Pod counts: it has not finished, and is not being deleted."""
+    finished = pod.status is not None and pod.status.phase in ("Succeeded", "Failed")
+    return not finished and pod.metadata.deletion_timestamp is None
+
+
+def ready(pod: Pod) -> bool:
+    """Running and Ready."""
+    status = pod.status
+    return (
+        status is not None
+        and status.phase == "Running"
+        and any(c.type == "Ready" and c.status == "True" for c in status.conditions)
+    )
+
+
+def changing(pod: Pod, found: Iterable[Record]) -> bool:
+    """Whether the kubelet has yet to take note of a new image.
+
+    Kubelets that do not say which generation of a Pod they have seen are believed by what they say of readiness.
+    """
+    status = pod.status
+    if status is None or status.observed_generation is None:
+        return False
+    if status.observed_generation < (pod.metadata.generation or 0):
+        return True
+    replaced = {name: image for record in found for name, image in record.images.items()}
+    wanted = {c.name: c.image for c in pod.spec.containers} if pod.spec is not None else {}
+    return any(
+        _plain(each.image) == _plain(replaced[each.name]) != _plain(wanted.get(each.name) or "")
+        for each in status.container_statuses
+        if each.name in replaced
+    )
+
+
+def _plain(image: str) -> str:
+    """An image as it was written: runtimes report `docker.io/library/busybox:1.36` for `busybox:1.36`."""
+    short = image.removeprefix("docker.io/").removeprefix("library/")
+    return short if ":" in short.rpartition("/")[2] or "@" in short else f"{short}:latest"
+
+
+def look(sidecars: SidecarSet, pods: Iterable[Pod]) -> tuple[Seen, ...]:
+    """The active Pods among those that match, by namespace and name."""
+    now = record_of(sidecars)
+    seen: list[Seen] = []
+    for pod in sorted(filter(active, pods), key=lambda pod: (pod.metadata.namespace, pod.metadata.name)):
+        found = records(pod)
+        is_ready = ready(pod)
+        state = _state(pod, sidecars.spec, found.get(sidecars.metadata.name), now)
+        seen.append(Seen(pod, state, is_ready and not changing(pod, found.values()), is_ready))
+    return tuple(seen)
+
+
+def _state(pod: Pod, spec: SidecarSetSpec, record: Record | None, now: Record) -> State:
+    if record is None:
+        return State.RECREATE
+    if record.hash == now.hash:  # a SidecarSet that was made anew begins at generation 1 again
+        return State.CURRENT if record.generation == now.generation else State.SAME
+    if record.shape != now.shape or pod.spec is None:
+        return State.RECREATE
+    there = {c.name for c in pod.spec.containers if is_sidecar(c)}
+    return State.IMAGES if all(c.name in there for c in spec.containers) else State.RECREATE
+
+
+def plan(sidecars: SidecarSet, pods: Iterable[Pod]) -> Plan:
+    """What to do now. At no time do more than `maxUnavailable` Pods become unavailable by it, nor fewer than
+    `partition` keep what they have, whatever happens to other Pods meanwhile."""
+    seen = look(sidecars, pods)
+    strategy = sidecars.spec.update_strategy
+    if strategy.type == "NotUpdate":
+        return Plan((), (), status_of(sidecars, seen))
+    restamp = tuple(each.pod for each in seen if each.state is State.SAME)
+    return Plan(restamp, _to_update(seen, strategy), status_of(sidecars, seen))
+
+
+def _to_update(seen: Sequence[Seen], strategy: UpdateStrategy) -> tuple[Pod, ...]:
+    total = len(seen)
+    old = sum(each.state in (State.IMAGES, State.RECREATE) for each in seen)
+    may_change = old - share(strategy.partition, total)
+    may_break = share(strategy.max_unavailable, total) - sum(not each.available for each in seen)
+    found: list[Pod] = []
+    # Those that are unavailable anyway come first: a new image may be what they need, and breaks nothing.
+    for each in sorted(seen, key=lambda each: each.available):
+        if each.state is not State.IMAGES or may_change <= 0:
+            continue
+        if each.available:
+            if may_break <= 0:
+                continue
+            may_break -= 1
+        may_change -= 1
+        found.append(each.pod)
+    return tuple(found)
+
+
+def share(value: IntOrString, total: int) -> int:
+    """A number of Pods, or a share of them rounded up; never negative, and 0 for what cannot be read."""
+    try:
+        return max(0, scaled_value(value, total, round_up=True))
+    except ValueError:
+        return 0
+
+
+def patch_for(sidecars: SidecarSet, pod: Pod) -> JsonPatch:
+    """The change of a Pod to the current images and generation; refused if the Pod is another one by then."""
+    assert pod.spec is not None
+    found = records(pod)
+    images = {c.name: c.image for c in sidecars.spec.containers}
+    patch = JsonPatch().test("/metadata/uid", pod.metadata.uid)
+    before: dict[str, str] = {}
+    for index, container in enumerate(pod.spec.containers):
+        image = images.get(container.name)
+        if image is None or image == container.image or not is_sidecar(container):
+            continue
+        before[container.name] = container.image or ""
+        patch = patch.test(f"/spec/containers/{index}/name", container.name)
+        patch = patch.replace(f"/spec/containers/{index}/image", image)
+    found[sidecars.metadata.name] = replace(record_of(sidecars), images=before)
+    at = "/metadata/annotations/" + ANNOTATION.replace("/", "~1")
+    return patch.test(at, pod.metadata.annotations[ANNOTATION]).replace(at, written(found))
+
+
+def status_of(sidecars: SidecarSet, seen: Sequence[Seen]) -> SidecarSetStatus:
+    """Counts, and the condition that says what is waited for."""
+    counts = {state: sum(each.state is state for each in seen) for state in State}
+    return SidecarSetStatus(
+        observed_generation=sidecars.metadata.generation,
+        matched_pods=len(seen),
+        updated_pods=counts[State.CURRENT],
+        ready_pods=sum(each.ready for each in seen),
+        waiting_pods=counts[State.RECREATE],
+        conditions=(_updated(sidecars.spec.update_strategy, len(seen), counts),),
+    )
+
+
+def _updated(strategy: UpdateStrategy, total: int, counts: dict[State, int]) -> Condition:
+    old, waiting = counts[State.SAME] + counts[State.IMAGES], counts[State.RECREATE]
+    if not old and not waiting:
+        return Condition(
+            type="Updated", status="True", reason="UpToDate", message=f"all of {total} Pods are up to date"
+        )
+    if strategy.type == "NotUpdate":
+        message = f"{old + waiting} of {total} Pods are left as they are: updateStrategy is NotUpdate"
+        return Condition(type="Updated", status="False", reason="NotUpdate", message=message)
+    parts = [f"{waiting} of {total} Pods get the current containers when they are created anew"] if waiting else []
+    if counts[State.IMAGES]:
+        kept = share(strategy.partition, total)
+        parts.append(f"{counts[State.IMAGES]} have older images" + (f", partition keeps {kept}" if kept else ""))
+    reason = "WaitingForRecreation" if waiting and not counts[State.IMAGES] else "RollingUpdate"
+    return Condition(type="Updated", status="False", reason=reason, message="; ".join(parts) or "generations are noted")

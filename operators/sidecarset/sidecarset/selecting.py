@@ -1,0 +1,79 @@
+"""Which Pods a SidecarSet means, and whether two of them can mean the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import groupby
+
+from sidecarset.api import SidecarSet
+from steersman import FieldError, LabelSelector, Selector
+from steersman.k8s import Pod
+from steersman.models.selectors import EVERYTHING, NOTHING, Requirement, SelectorError, from_label_selector, requirement
+
+__all__ = ["can_overlap", "errors_of", "matches", "selector_of"]
+
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+@lru_cache(maxsize=4096)
+def selector_of(selector: LabelSelector) -> Selector:
+    """What a selector means; an empty one, which is refused, and one that cannot be read match nothing."""
+    try:
+        found = from_label_selector(selector)
+    except SelectorError:
+        return NOTHING
+    return NOTHING if found == EVERYTHING else found
+
+
+def matches(sidecars: SidecarSet, pod: Pod) -> bool:
+    """Whether the selector matches the Pod's labels."""
+    return selector_of(sidecars.spec.selector).matches(pod.metadata.labels)
+
+
+def can_overlap(one: LabelSelector, other: LabelSelector) -> bool:
+    """Whether a Pod can have labels that both match. Exact: each label is free of the others."""
+    rules = sorted({*selector_of(one).requirements, *selector_of(other).requirements})
+    by_label = groupby(rules, key=lambda rule: rule.key)
+    return NOTHING not in (selector_of(one), selector_of(other)) and all(
+        _satisfiable(list(of_label)) for _, of_label in by_label
+    )
+
+
+def _satisfiable(rules: list[Requirement]) -> bool:
+    """Whether one label can meet all of these: by being absent, by a listed value, or by one nobody thought of."""
+    if all(rule.matches({}) for rule in rules):
+        return True
+    key = rules[0].key
+    listed = {value for rule in rules for value in rule.values}
+    return any(all(rule.matches({key: value}) for rule in rules) for value in (*listed, _other(listed)))
+
+
+def _other(listed: set[str]) -> str:
+    """A value that is none of these."""
+    return f"x{max(map(len, listed), default=0)}".ljust(max(map(len, listed), default=0) + 1, "x")
+
+
+def errors_of(selector: LabelSelector, path: str) -> Iterator[FieldError]:
+    """What is wrong with a selector; one that matches everything is, too."""
+    if not selector.match_labels and not selector.match_expressions:
+        yield FieldError.required(path, "a SidecarSet must say which Pods it is for: an empty selector matches all")
+    for key, value in selector.match_labels.items():
+        try:
+            requirement(key, "In", (value,))
+        except SelectorError as problem:
+            yield FieldError.invalid(f"{path}.matchLabels", key, str(problem))
+    for index, rule in enumerate(selector.match_expressions):
+        at = f"{path}.matchExpressions[{index}]"
+        if rule.operator not in _OPERATORS:
+            yield FieldError.invalid(f"{at}.operator", rule.operator, "not a valid selector operator")
+        elif rule.operator in ("In", "NotIn") and not rule.values:
+            yield FieldError.required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+        elif rule.operator in ("Exists", "DoesNotExist") and rule.values:
+            detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield FieldError.forbidden(f"{at}.values", detail)
+        else:
+            try:
+                requirement(rule.key, rule.operator, rule.values)
+            except SelectorError as problem:
+                yield FieldError.invalid(f"{at}.key", rule.key, str(problem))
