@@ -24,7 +24,9 @@ from steersman import (
     replace,
 )
 from steersman.client import ApiError
-from steersman.k8s import ConfigMap, Container, Pod
+from steersman.k8s import ConfigMap, Container, Deployment, Pod
+from steersman.k8s.autoscaling_v1 import Scale
+from steersman.k8s.policy_v1 import Eviction
 from steersman.operator.settings import SettingsError
 from steersman.testing.controlplane_http import CallError
 
@@ -312,6 +314,47 @@ def test_deletions_are_validated_too(server, cluster, operator):
         cluster.call("DELETE", f"{path}/kept")
     assert caught.value.status == 409
     cluster.patch("configmap", "kept", {"data": {"keep": "no"}})
+
+
+def test_requests_of_a_sub_resource_bring_its_own_kind(server, cluster, operator):
+    """H3: a Scale, an Eviction, and options of a connection, each as the handler's annotation says."""
+    guard = Operator("guard")
+
+    @guard.validates(kind=Deployment, on="update", options=WebhookOptions(subresources=("scale",)))
+    async def small(new: Scale, old: Scale | None) -> None:
+        if new.spec.replicas > 5:
+            raise Denied(f"from {old.spec.replicas} to {new.spec.replicas} is too far")
+
+    @guard.mutates(Deployment, on="update", options=WebhookOptions(subresources=("scale",)), name="round")
+    async def even(new: Scale) -> Scale:
+        return replace(new, spec=replace(new.spec, replicas=new.spec.replicas // 2 * 2))
+
+    @guard.validates(kind=Pod, on="create", options=WebhookOptions(subresources=("eviction",)))
+    async def stay(new: Eviction) -> None:
+        raise Denied(f"{new.metadata.name} stays", code=429, reason="TooManyRequests")
+
+    @guard.validates(kind=Pod, on="connect", options=WebhookOptions(subresources=("exec",)))
+    async def out(new: Dynamic) -> None:
+        raise Denied(f"no {new['command'][0]} here")
+
+    labels = {"app": "web"}
+    container = {"name": "web", "image": "web:1"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    cluster.apply({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec})
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    cluster.apply(pod)
+    operator(guard)
+    assert cluster.scale("deployment", "web", 3)["spec"]["replicas"] == 2
+    with pytest.raises(CallError, match="from 2 to 8 is too far"):
+        cluster.scale("deployment", "web", 8)
+    path = f"/api/v1/namespaces/{cluster.namespace}/pods/p"
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+    with pytest.raises(CallError, match="p stays") as stays:
+        cluster.call("POST", f"{path}/eviction", eviction)
+    assert stays.value.status == 429
+    with pytest.raises(CallError, match="no sh here"):
+        cluster.call("POST", f"{path}/exec?command=sh&stdout=true")
 
 
 def test_match_conditions_and_operations_limit_what_is_asked(server, cluster, operator):

@@ -175,6 +175,8 @@ class WebhookDeclaration:
     rule: WebhookRule | None = None
     to: View[Any] | None = None
     reads: tuple[View[Any], ...] = ()
+    sees: View[Any] | None = None
+    """What the function is given, where that is not `kind`: sub-resources have kinds of their own."""
 
     @property
     def place(self) -> Place:

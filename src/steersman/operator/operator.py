@@ -26,7 +26,7 @@ from steersman.operator.declarations import (
     Watch,
     WebhookDeclaration,
 )
-from steersman.operator.signatures import handler_of, kind_of, views_of, webhook_handler
+from steersman.operator.signatures import handler_of, kind_of, reviewed, views_of, webhook_handler
 from steersman.webhook.admission import Purpose
 from steersman.webhook.configuration import WebhookOptions, WebhookRule, path_of
 
@@ -318,6 +318,9 @@ class Operator:
         It refuses by raising `Invalid` with a `FieldError` for each field, or `Denied`; it may return warnings, which
         the client is shown. `old` is `None` for creates; for deletes the first argument is the object that goes. Rules
         that the schema or CEL can say belong there, where they cost no request.
+
+        Requests of a sub-resource (in `options`) bring its own kind of object: `kind=Deployment` with `scale` brings a
+        `Scale`, as the annotation says, and `kind=Pod` with `eviction` an `Eviction`.
         """
         declare = self._admission("validates", kind, on, reads, name, options)
         return declare if function is None else declare(function)
@@ -379,7 +382,7 @@ class Operator:
         def declare(function: F) -> F:
             handler, takes = webhook_handler(function, purpose)
             place = handler.place
-            view = views_of([kind], purpose, place)[0] if purpose == "mutates" else kind_of(handler, kind)
+            view, seen = reviewed(handler, kind, purpose, options.subresources)
             if unknown := [word for word in operations if word not in _OPERATIONS]:
                 raise place.error(f"on={unknown[0]!r}: operations are {', '.join(sorted(_OPERATIONS))}")
             if not operations:
@@ -396,7 +399,7 @@ class Operator:
                     raise place.error(f"{path} is already declared at {before.place}; give this one a name=")
             rule = WebhookRule(purpose, view, operations, path, options)
             read = views_of(reads, "reads", place)
-            self._webhooks.append(WebhookDeclaration(purpose, view, handler, takes, rule, None, read))
+            self._webhooks.append(WebhookDeclaration(purpose, view, handler, takes, rule, None, read, seen))
             return function
 
         return declare

@@ -9,13 +9,13 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, cast
 
 from steersman.models import Dynamic, PartialObjectMetadata, Resource, View, view_of
 from steersman.operator.declarations import Handler, Place
 
-__all__ = ["handler_of", "kind_of", "place_of", "views_of", "webhook_handler"]
+__all__ = ["handler_of", "kind_of", "place_of", "reviewed", "views_of", "webhook_handler"]
 
 Shape = Literal["object", "context", "free"]
 """`(obj, ctx)` or `(obj)`; `(ctx)` or `()`; anything."""
@@ -82,7 +82,7 @@ def webhook_handler(
     wanted = [p for p in parameters if p.default is p.empty]
     hints = _annotations(function, place)
     takes: list[Literal["object", "old", "admission"]] = ["object"]
-    takes += ["admission" if hints.get(p.name) is Admission else "old" for p in wanted[1:]]
+    takes.extend("admission" if hints.get(p.name) is Admission else "old" for p in wanted[1:])
     allowed: dict[str, Any] = {
         "converts": (("object",),),
         "validates": (("object",), ("object", "old"), ("object", "admission"), ("object", "old", "admission")),
@@ -117,6 +117,24 @@ def kind_of(handler: Handler, kind: Any = None) -> View[Any]:
         shown = getattr(cast(Any, annotation), "__name__", repr(cast(Any, annotation)))
         raise handler.place.error(f"the first parameter is annotated {shown}, which is not a Resource class")
     return _view(annotation, handler.place)
+
+
+def reviewed(handler: Handler, kind: Any, purpose: str, subresources: Sequence[str]) -> tuple[View[Any], View[Any]]:
+    """The kind whose requests are reviewed, and the view in which the function sees what they bring.
+
+    They differ for sub-resources alone, whose requests may bring another kind: then the annotation says which.
+    """
+    if purpose == "mutates":
+        kind = views_of([kind], purpose, handler.place)[0]
+    if kind is None or not subresources or "" in subresources:
+        view = kind_of(handler, kind)
+        return view, view
+    view = _view(kind, handler.place)
+    parameters = list(inspect.signature(handler.call).parameters.values())
+    annotation = _annotations(handler.call, handler.place).get(parameters[0].name)
+    if annotation in (Dynamic, PartialObjectMetadata):
+        return view, View(view.info, annotation, "dynamic" if annotation is Dynamic else "metadata")
+    return view, view if annotation is None else _view(annotation, handler.place)
 
 
 def views_of(kinds: Any, what: str, place: Place) -> tuple[View[Any], ...]:

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Final, cast
-from urllib.parse import urlsplit
 
 from steersman.cache import Cache, Informer
 from steersman.client import Client, ClientError, Forbidden
@@ -27,6 +26,7 @@ from steersman.operator.runtime import Runtime
 from steersman.operator.server import BindError
 from steersman.operator.settings import Settings, SettingsError, parse_address
 from steersman.operator.tracing import Tracing
+from steersman.operator.webhook_certificates import certificates_for
 from steersman.telemetry.log import get_logger
 from steersman.webhook.admission import Admission, AdmissionRoute, Call, Hook
 from steersman.webhook.http import Route, WebhookServer
@@ -34,7 +34,7 @@ from steersman.webhook.proving import PATH as PROBE
 from steersman.webhook.proving import Proof, answer
 from steersman.webhook.registration import Registration
 from steersman.webhook.review import Review, failure
-from steersman.webhook.serving import DirectoryCertificates, LocalCertificates, ServingCertificates
+from steersman.webhook.serving import LocalCertificates, ServingCertificates
 
 __all__ = ["Webhooks", "handshake"]
 
@@ -92,7 +92,9 @@ class Webhooks:
         if address is None:
             log.warning("webhooks are declared, and not served: --webhook-bind-address is 0")
             return
-        certificates = self._certificates = await self._make_certificates()
+        certificates = self._certificates = await certificates_for(
+            self._operator, self._settings, self._config, self._system
+        )
         server = WebhookServer(self._routes(), certificates, refuse=_refusal)
         try:
             await server.start(address.host, address.port)
@@ -126,22 +128,6 @@ class Webhooks:
         return handshake(host if host not in ("0.0.0.0", "::", "") else "localhost", port)  # noqa: S104 - compared
 
     # Parts.
-
-    async def _make_certificates(self) -> ServingCertificates:
-        settings = self._settings
-        if settings.webhook_cert_dir:
-            try:
-                return DirectoryCertificates(settings.webhook_cert_dir)
-            except (OSError, ValueError) as problem:
-                raise SettingsError(
-                    f"--webhook-cert-dir {settings.webhook_cert_dir}: tls.crt and tls.key cannot be used: {problem}"
-                ) from None
-        if settings.webhook_mode == "cluster":
-            raise SettingsError("--webhook-mode cluster: certificates from a Secret are not built yet")
-        host = urlsplit(settings.webhook_url).hostname if settings.webhook_url else ""
-        bound = parse_address(settings.webhook_bind_address)
-        names = [n for n in (host, bound.host if bound else "", "localhost", "127.0.0.1", "::1") if n]
-        return LocalCertificates(self._operator.name, dict.fromkeys(names))
 
     async def _register(self, certificates: LocalCertificates, host: str, port: int) -> None:
         settings = self._settings
@@ -197,8 +183,8 @@ class Webhooks:
         if declared.reads:
             reach = self._runtime.reach(declared.reads, f"the webhook {rule.path}")
             reads = _Reads(self._cache, reach, declared.reads)
-        name = rule.path.removeprefix("/")
-        return Hook(name, rule.purpose, rule.path, rule.view, self._call(declared), str(declared.place), reads)
+        name, view = rule.path.removeprefix("/"), declared.sees or rule.view
+        return Hook(name, rule.purpose, rule.path, view, self._call(declared), str(declared.place), reads)
 
     def _call(self, declared: WebhookDeclaration) -> Call:
         function, takes = declared.handler.call, declared.takes
