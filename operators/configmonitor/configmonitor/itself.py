@@ -1,13 +1,14 @@
 """Which Pod the operator runs in, so that no ConfigMonitor has it restart itself.
 
-The Downward API tells: `POD_NAME`, and `POD_NAMESPACE` or, in the ambassador layout, `res_namespace`. Outside a cluster
-there is nothing to guard.
+The Downward API tells: `POD_NAME`, and `POD_NAMESPACE` or, in the ambassador layout, `res_namespace`. Where it is not
+asked, the host name and the ServiceAccount's files do. Outside a cluster there is nothing to guard.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from configmonitor.api import ConfigMonitor
@@ -17,6 +18,8 @@ from steersman.k8s import Pod
 
 __all__ = ["Itself", "itself", "selects_the_operator"]
 
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
 
 class Itself(NamedTuple):
     """The operator's own Pod."""
@@ -25,10 +28,14 @@ class Itself(NamedTuple):
     namespace: str
 
 
-def itself(environ: Mapping[str, str] = os.environ) -> Itself | None:
+def itself(environ: Mapping[str, str] = os.environ, namespace_file: Path = NAMESPACE_FILE) -> Itself | None:
     """The operator's own Pod; `None` when it runs outside a cluster."""
-    name = environ.get("POD_NAME", "")
     namespace = environ.get("POD_NAMESPACE") or environ.get("res_namespace", "")
+    name = environ.get("POD_NAME", "")
+    if "KUBERNETES_SERVICE_HOST" in environ:
+        name = name or environ.get("HOSTNAME", "")
+        if not namespace and namespace_file.is_file():
+            namespace = namespace_file.read_text().strip()
     return Itself(name, namespace) if name and namespace else None
 
 

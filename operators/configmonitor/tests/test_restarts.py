@@ -220,3 +220,19 @@ def test_pods_of_every_owner_restart(world, running, kind):
     world.watching("web")
     world.change("settings", colour="red")
     world.replaced(before)
+
+
+def test_restarts_and_changes_are_counted(world, running, web):
+    from steersman.telemetry.metrics import REGISTRY
+
+    def counted():
+        changes = REGISTRY.get_sample_value("configmonitor_changes_total", {"kind": "ConfigMap"}) or 0
+        return changes, REGISTRY.get_sample_value("configmonitor_restarts_total", {"how": "evict"}) or 0
+
+    world.apply(monitor("web"))
+    world.watching("web")
+    changes, restarts = counted()
+    world.change("settings", colour="red")
+    world.replaced(web)
+    running.wait_idle()
+    assert counted() == (changes + 1, restarts + 2)
