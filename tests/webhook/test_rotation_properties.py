@@ -130,7 +130,7 @@ class Rotation(RuleBasedStateMachine):
     @rule(which=st.integers(0, 9))
     def it_takes_a_step(self, which):
         replica = self._pick(which)
-        if replica.read is None or replica.injected < len(self.world.bundles) and replica.read[1] is not None:
+        if replica.read is None or (replica.injected < len(self.world.bundles) and replica.read[1] is not None):
             return
         (version, held), replica.read = replica.read, None
         configurations, replica.configurations = replica.configurations, None

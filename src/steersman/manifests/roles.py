@@ -11,7 +11,14 @@ from typing import Any, Final
 
 from steersman.k8s.rbac_v1 import PolicyRule
 from steersman.manifests.kinds import classes_of
-from steersman.manifests.rbac import LEASE_RULES, METRICS_RULES, merged, rules_for
+from steersman.manifests.rbac import (
+    LEASE_RULES,
+    METRICS_RULES,
+    certificate_rules,
+    injection_rules,
+    merged,
+    rules_for,
+)
 from steersman.models import Resource, ResourceInfo, replace, to_dict, view_of
 from steersman.operator.operator import Operator
 
@@ -33,10 +40,12 @@ def rbac(
     namespaces: Sequence[str] = (),
     namespace_selector: bool = False,
     secure_metrics: bool = False,
+    webhook_certificates: bool = False,
 ) -> list[dict[str, Any]]:
     """Namespace, ServiceAccount, roles and bindings of an operator, in the order of their dependencies.
 
     `namespace` is where it runs, `<name>-system` by default; `namespaces` are those it works in, all when empty.
+    `webhook_certificates` is for replicas that make the webhooks' certificates themselves.
     """
     home = namespace or f"{operator.name}-system"
     rules = rules_for(operator, namespace_selector=namespace_selector)
@@ -54,6 +63,10 @@ def rbac(
     else:
         out += _granted(operator, operator.name, rules, account, None)
     out += _granted(operator, f"{operator.name}-leader-election", LEASE_RULES, account, home)
+    if webhook_certificates and operator.webhooks:
+        name = f"{operator.name}-webhook-certificates"
+        out += _granted(operator, name, certificate_rules(f"{operator.name}-webhook-cert"), account, home)
+        out += _granted(operator, name, _injection(operator), account, None)
     if secure_metrics:
         out += _granted(operator, f"{operator.name}-metrics-auth", METRICS_RULES, account, None)
         reader = PolicyRule(non_resource_urls=("/metrics",), verbs=("get",))
@@ -76,6 +89,15 @@ def user_roles(source: Operator | Iterable[type[Resource]], *, aggregate: bool =
                 role["metadata"]["labels"] = {f"rbac.authorization.k8s.io/aggregate-to-{target}": "true"}
             out.append(role)
     return sorted(out, key=lambda role: str(role["metadata"]["name"]))
+
+
+def _injection(operator: Operator) -> list[PolicyRule]:
+    kinds = {rule.mutating for rule in operator.webhook_rules}
+    return injection_rules(
+        mutating=[f"{operator.name}-mutating"] if True in kinds else (),
+        validating=[f"{operator.name}-validating"] if False in kinds else (),
+        crds={w.kind.info.crd_name for w in operator.webhooks if w.purpose == "converts"},
+    )
 
 
 def _user_rules(info: ResourceInfo, verbs: tuple[str, ...]) -> list[PolicyRule]:

@@ -78,6 +78,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The URL under which the API server reaches a local run; `https://127.0.0.1:<port>` by default."""
     webhook_cert_dir: str | None = None
     """Directory with `tls.crt` and `tls.key`, as cert-manager's Secrets are mounted; read again when they change."""
+    webhook_cert_life: float = 90 * 24 * 3600.0
+    """How long a certificate that the replicas make themselves is valid; it is renewed at two thirds of that."""
+    webhook_cert_settle: float = 120.0
+    """How long API servers and replicas may take to learn of a new authority before it signs."""
     liveness_stall: float = 10.0
     """/healthz fails when the event loop has not moved for so long."""
 
@@ -105,7 +109,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise SettingsError("impersonate-groups: groups can only be impersonated together with a user (--as)")
         if self.workers is not None and self.workers < 1:
             raise SettingsError(f"workers={self.workers}: at least 1")
-        for name in ("sync_timeout", "shutdown_grace", "liveness_stall"):
+        for name in ("sync_timeout", "shutdown_grace", "liveness_stall", "webhook_cert_life", "webhook_cert_settle"):
             if getattr(self, name) < 0:
                 raise SettingsError(f"{_flag(name)}={getattr(self, name):g}: seconds, not negative")
         self._check_addresses()

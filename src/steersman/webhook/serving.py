@@ -10,7 +10,7 @@ import os
 import ssl
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -43,7 +43,7 @@ def context_of(pair: KeyPair) -> ssl.SSLContext:
 
 
 @contextmanager
-def _as_file(data: bytes) -> Iterator[str]:
+def _as_file(data: bytes) -> Generator[str]:
     """A path to `data`, for OpenSSL, which reads files only; in memory on Linux, where a Pod may not write anywhere."""
     if sys.platform == "linux":
         number = os.memfd_create("steersman", os.MFD_CLOEXEC)

@@ -1,0 +1,79 @@
+"""Where a replica's webhooks have their certificate from: a Secret, a directory, or made for one run.
+
+What the Secret and the configurations are called is settled here and in the manifests alike.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+from urllib.parse import urlsplit
+
+from steersman.client import Client
+from steersman.client.config import Config
+from steersman.operator.operator import Operator
+from steersman.operator.settings import Settings, SettingsError, parse_address
+from steersman.webhook.certsettings import CertificateSettings
+from steersman.webhook.injection import Targets
+from steersman.webhook.rotation import Terms
+from steersman.webhook.serving import DirectoryCertificates, LocalCertificates, ServingCertificates
+
+__all__ = ["certificates_for"]
+
+_MOST_LOOKS: Final = 4
+"""Looks at the Secret within one settling time."""
+_SLOWEST: Final = 30.0
+
+
+async def certificates_for(
+    operator: Operator, settings: Settings, config: Config, client: Client
+) -> ServingCertificates:
+    """The certificates to serve with, ready to be shown. Raises `SettingsError`, which says what to change.
+
+    `client` writes on every replica, leading or not.
+    """
+    if settings.webhook_cert_dir:
+        try:
+            return DirectoryCertificates(settings.webhook_cert_dir)
+        except (OSError, ValueError) as problem:
+            raise SettingsError(
+                f"--webhook-cert-dir {settings.webhook_cert_dir}: tls.crt and tls.key cannot be used: {problem}"
+            ) from None
+    if settings.webhook_mode == "cluster":
+        return await _self_managed(operator, settings, config, client)
+    host = urlsplit(settings.webhook_url).hostname if settings.webhook_url else ""
+    bound = parse_address(settings.webhook_bind_address)
+    names = [n for n in (host, bound.host if bound else "", "localhost", "127.0.0.1", "::1") if n]
+    return LocalCertificates(operator.name, dict.fromkeys(names))
+
+
+async def _self_managed(operator: Operator, settings: Settings, config: Config, client: Client) -> ServingCertificates:
+    from steersman.webhook.certificates import CertificateError, SelfManaged
+
+    settle = settings.webhook_cert_settle
+    try:
+        wanted = CertificateSettings(
+            operator=operator.name,
+            namespace=settings.lease_namespace or config.namespace,
+            terms=Terms(settle=timedelta(seconds=settle), serving_life=timedelta(seconds=settings.webhook_cert_life)),
+            poll=min(_SLOWEST, settle / _MOST_LOOKS),
+        )
+    except ValueError as problem:
+        raise SettingsError(f"webhook-cert-settle={settle:g}, webhook-cert-life: {problem}") from None
+    rules = operator.webhook_rules
+    targets = Targets(
+        (wanted.namespace, wanted.service_name),
+        mutating=(f"{operator.name}-mutating",) if any(r.mutating for r in rules) else (),
+        validating=(f"{operator.name}-validating",) if any(not r.mutating for r in rules) else (),
+        crds=tuple(sorted({w.kind.info.crd_name for w in operator.webhooks if w.purpose == "converts"})),
+    )
+    made = SelfManaged(client, wanted, targets)
+    try:
+        await made.start()
+    except CertificateError as problem:
+        await made.close()
+        raise SettingsError(f"--webhook-mode cluster: {problem}") from None
+    except BaseException:
+        await made.close()
+        raise
+    return made
