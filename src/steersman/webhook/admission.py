@@ -337,7 +337,8 @@ def _warnings(hook: Hook, returned: Any) -> Iterable[str]:
         items = cast("list[Any]", returned)
         if all(isinstance(item, str) for item in items):
             return [item[:256] for item in items]
-    raise _Nonsense(f"it returned a {type(returned).__name__}; a validation returns nothing, or warnings as texts")
+    kind = type(cast("Any", returned)).__name__
+    raise _Nonsense(f"it returned a {kind}; a validation returns nothing, or warnings as texts")
 
 
 def _fixed(before: dict[str, Any], after: dict[str, Any]) -> str:
