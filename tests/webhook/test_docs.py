@@ -1,0 +1,36 @@
+"""What docs/webhooks.md shows does what it says there."""
+
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "webhooks.md"
+
+
+@pytest.fixture
+def page(monkeypatch):
+    """The page's examples, one after the other, in a module that can be imported."""
+    module = types.ModuleType("cellar")
+    monkeypatch.setitem(sys.modules, "cellar", module)
+    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        exec(compile(block, str(PAGE), "exec"), module.__dict__)
+    return module
+
+
+def test_the_examples_of_the_page_work(page, cluster, operator):
+    page.test_a_cask_keeps_its_wood(cluster, operator)
+
+
+def test_the_page_names_the_limits_that_hold():
+    from steersman.operator.webhooks import _THREADS
+    from steersman.webhook.admission import MARGIN, MOST
+    from steersman.webhook.http import Limits
+
+    text = " ".join(PAGE.read_text().split())
+    assert f"a thread of a pool of {_THREADS}" in text
+    assert f"more than {MOST} requests at a time" in text
+    assert f"larger than {Limits().body >> 20} MiB" in text
+    assert f"longer than {100 * (1 - MARGIN):.0f} %" in text
