@@ -15,6 +15,8 @@ import steersman
 from steersman.cli.cluster import app as cluster
 from steersman.cli.create import app as create
 from steersman.cli.delete import app as delete
+from steersman.cli.deploy import deploy as deploy_command
+from steersman.cli.deploy import undeploy as undeploy_command
 from steersman.cli.dev import dev as dev_command
 from steersman.cli.diff import diff as diff_command
 from steersman.cli.docs import docs as docs_command
@@ -22,6 +24,8 @@ from steersman.cli.doctor import doctor as doctor_command
 from steersman.cli.edit import edit as edit_command
 from steersman.cli.errors import explain
 from steersman.cli.init import init as init_command
+from steersman.cli.install import install as install_command
+from steersman.cli.install import uninstall as uninstall_command
 from steersman.cli.manifests import manifests as manifests_command
 from steersman.cli.models import models as models_command
 from steersman.cli.rbac import rbac as rbac_command
@@ -60,6 +64,10 @@ app.command("update")(update_command)
 app.command("run")(run_command)
 app.command("dev")(dev_command)
 app.command("manifests")(manifests_command)
+app.command("install")(install_command)
+app.command("uninstall")(uninstall_command)
+app.command("deploy")(deploy_command)
+app.command("undeploy")(undeploy_command)
 app.command("rbac")(rbac_command)
 app.command("models")(models_command)
 app.command("diff")(diff_command)

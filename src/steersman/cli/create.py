@@ -18,7 +18,6 @@ from steersman.cli.scaffolding import (
     Version,
     carry_out,
     external,
-    of_resource,
     telling,
 )
 
@@ -56,7 +55,7 @@ def api(
     there: of this project, of Kubernetes (`--group apps --version v1 --kind Deployment`), or of somebody else.
     """
     with telling():
-        from steersman.scaffold import ApiWish, bring_in_line, create_api, open_project
+        from steersman.scaffold import ApiWish, bring_in_line, create_api, files_between, open_project
 
         root = directory.resolve()
         wish = ApiWish(
@@ -65,10 +64,10 @@ def api(
         )  # fmt: skip
         before = open_project(root)
         project = create_api(before, wish)
-        mine = next((r for r in project.resources if r.key not in {b.key for b in before.resources}), None)
-        if mine is None and force:
-            mine = project.find(f"{group}.{project.domain}" if group else project.domain, version, kind)
-        outcome = bring_in_line(root, project, rewrite=lambda path: force and of_resource(project, mine, path))
+        named = [r for r in project.resources if (r.group, r.version, r.kind) == (group, version, kind) and r.api]
+        own = files_between(project.without_resource(named[0]), project) if named and force else frozenset[str]()
+        outcome = bring_in_line(root, project, rewrite=own)
+    mine = named[0] if named and before.find(*named[0].key) is None else None
     hints = [f"Edit {mine.path.replace('.', '/')}.py, then `make manifests`"] if mine and mine.api else []
     carry_out(outcome, output, *hints)
 
@@ -96,7 +95,14 @@ def webhook(
 ) -> None:
     """Add webhooks to a kind: of this project, of Kubernetes (`--group core --version v1 --kind Pod`), or of others."""
     with telling():
-        from steersman.scaffold import WebhookWish, bring_in_line, create_webhook, open_project
+        from steersman.scaffold import (
+            WebhookWish,
+            bring_in_line,
+            create_webhook,
+            delete_webhook,
+            files_between,
+            open_project,
+        )
 
         root = directory.resolve()
         wish = WebhookWish(
@@ -105,6 +111,7 @@ def webhook(
             external(external_api_path, external_api_domain), force,
         )  # fmt: skip
         project = create_webhook(open_project(root), wish)
-        outcome = bring_in_line(root, project, rewrite=lambda path: force and f"_{version}_webhook" in path)
-    hints = [f"Edit {path}" for path in outcome.created if path.endswith(("_webhook.py", "_conversion.py"))]
-    carry_out(outcome, output, *[hint for hint in hints if "/webhooks/" in hint])
+        own = files_between(delete_webhook(project, wish), project) if force else frozenset[str]()
+        outcome = bring_in_line(root, project, rewrite=own)
+    edit = [path for path in outcome.created if "/webhooks/" in path and not path.endswith("__init__.py")]
+    carry_out(outcome, output, *(f"Edit {path}" for path in edit))

@@ -13,7 +13,7 @@ import typer
 from steersman.cli.loading import LoadError
 
 if TYPE_CHECKING:
-    from steersman.scaffold import External, Outcome, Project, Resource
+    from steersman.scaffold import External, Outcome
 
 _PAIRS = {"controller", "multigroup", "namespaced", "resource"}
 _FLAGS = {"conversion", "defaulting", "force", "programmatic-validation"}
@@ -30,7 +30,6 @@ __all__ = [
     "carry_out",
     "external",
     "kubebuilder_flags",
-    "of_resource",
     "telling",
 ]
 
@@ -78,13 +77,6 @@ def telling() -> Generator[None]:
         raise LoadError(str(wrong), wrong.code) from None
     except PermissionError as denied:
         raise LoadError(f"{denied.filename}: {denied.strerror}; nothing was changed", 1) from None
-
-
-def of_resource(project: Project, resource: Resource | None, path: str) -> bool:
-    """Whether a file is of one resource alone: what --force writes anew, and the rest is merged."""
-    from steersman.scaffold.owners import files_of
-
-    return resource is not None and path in files_of(project, resource)
 
 
 def carry_out(outcome: Outcome, output: str, *hints: str) -> None:

@@ -6,7 +6,7 @@ follows together with what its owner has written. Only development needs this ro
 
 from steersman.scaffold.errors import ScaffoldError
 from steersman.scaffold.project import Project, Resource, Webhooks
-from steersman.scaffold.render import render
+from steersman.scaffold.render import files_between, render
 from steersman.scaffold.wishes import (
     ApiWish,
     External,
@@ -34,6 +34,7 @@ __all__ = [
     "delete_api",
     "delete_webhook",
     "edit",
+    "files_between",
     "initialise",
     "open_project",
     "render",

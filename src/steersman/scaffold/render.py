@@ -20,16 +20,14 @@ from typing import Any, Final
 
 from steersman.models.resource import guess_plural
 from steersman.scaffold.errors import ScaffoldError
-from steersman.scaffold.names import module_name, version_order
+from steersman.scaffold.names import module_name
 from steersman.scaffold.project import Project, Resource, dump
 from steersman.scaffold.wishes import controller_module, declared
 from steersman.version import __version__
 
-__all__ = ["TEMPLATES", "Files", "render"]
+__all__ = ["TEMPLATES", "files_between", "read_tree", "render"]
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
-Files = Mapping[str, str]
-"""Text by path, relative to the project and with `/`."""
 
 
 def render(project: Project, templates: Path = TEMPLATES) -> dict[str, str]:
@@ -42,21 +40,29 @@ def render(project: Project, templates: Path = TEMPLATES) -> dict[str, str]:
     return dict(sorted(files.items()))
 
 
+def files_between(without: Project, project: Project) -> frozenset[str]:
+    """The paths of files that are generated for the one and not for the other."""
+    return frozenset(render(project).keys() - render(without).keys())
+
+
 def _sets(project: Project) -> Iterator[tuple[str, dict[str, Any]]]:
     facts = _facts(project)
     yield "project", facts
     for package in _packages(project):
         yield "package", {**facts, **package}
     for resource in project.resources:
-        answers = {**facts, **_resource(project, resource)}
+        answers = {**facts, **_resource(resource)}
         if resource.api:
             yield "api", answers
         for name in resource.controllers:
             yield "controller", {**answers, **_controller(resource, name)}
-        if resource.webhooks.defaulting or resource.webhooks.validation:
-            yield "webhook", answers
-        if resource.webhooks.conversion:
-            yield "conversion", answers
+        if resource.webhooks.defaulting:
+            yield "defaulting", answers
+        if resource.webhooks.validation:
+            yield "validation", answers
+        for version in resource.webhooks.spoke:
+            if spoke := project.find(resource.qualified_group, version, resource.kind):
+                yield "conversion", {**answers, **_conversion(resource, spoke)}
 
 
 def _facts(project: Project) -> dict[str, Any]:
@@ -72,11 +78,7 @@ def _facts(project: Project) -> dict[str, Any]:
         "license": project.license,
         "owner": project.owner,
         "controllers": sorted(controller_module(r, c) for r in project.resources for c in r.controllers),
-        "webhooks": sorted(
-            [_webhook_module(r) for r in project.resources if r.webhooks.defaulting or r.webhooks.validation]
-            + [_conversion_module(r) for r in project.resources if r.webhooks.conversion]
-        ),
-        "has_webhooks": any(r.webhooks for r in project.resources),
+        "webhooks": sorted(module for r in project.resources for module in _webhook_modules(r)),
         "kinds": [{"kind": r.kind, "group": r.qualified_group, "version": r.version, "plural": r.plural} for r in own],
         "manifest_options": ["--watch-namespace", f"{project.name}-system"] if project.namespaced else [],
         "python": "3.11",
@@ -104,15 +106,13 @@ def _packages(project: Project) -> list[dict[str, Any]]:
     ]
 
 
-def _resource(project: Project, resource: Resource) -> dict[str, Any]:
+def _resource(resource: Resource) -> dict[str, Any]:
     """What the templates of one resource may use besides."""
     kind = resource.kind
-    versions = [
-        r for r in project.resources if r.api and (r.qualified_group, r.kind) == (resource.qualified_group, kind)
-    ]
     types_parent, _, types_name = resource.path.rpartition(".")
     return {
         "kind": kind,
+        "article_lower": "an" if kind[0] in "AEIO" else "a",
         "article": "An" if kind[0] in "AEIO" else "A",
         "variable": kind.lower(),
         "variable_safe": _variable(kind),
@@ -131,15 +131,8 @@ def _resource(project: Project, resource: Resource) -> dict[str, Any]:
         "stem": resource.stem,
         "sample": f"{module_name(resource.group) + '_' if resource.group else ''}{resource.version}_{kind.lower()}",
         "sample_name": f"{kind.lower()}-sample",
-        "webhook_module": _webhook_module(resource),
-        "conversion_module": _conversion_module(resource),
-        "defaulting": resource.webhooks.defaulting,
-        "validation": resource.webhooks.validation,
-        "spokes": [
-            {"version": r.version, "types_parent": r.path.rpartition(".")[0], "types_name": types_name}
-            for r in sorted(versions, key=lambda r: version_order(r.version))
-            if r.version in resource.webhooks.spoke
-        ],
+        "defaulting_module": f"{resource.stem}_{resource.version}_defaulting",
+        "validation_module": f"{resource.stem}_{resource.version}_validation",
     }
 
 
@@ -161,12 +154,28 @@ def _variable(kind: str) -> str:
     return f"{word}_" if keyword.iskeyword(word) or word in taken or hasattr(builtins, word) else word
 
 
-def _webhook_module(resource: Resource) -> str:
-    return f"{resource.stem}_{resource.version}_webhook"
+def _conversion(hub: Resource, spoke: Resource) -> dict[str, Any]:
+    """What the templates of the conversion between a hub and one spoke may use besides."""
+    parent, _, name = spoke.path.rpartition(".")
+    return {
+        "spoke": spoke.version,
+        "spoke_parent": parent,
+        "spoke_name": name,
+        "conversion_module": _conversion_module(hub, spoke.version),
+    }
 
 
-def _conversion_module(resource: Resource) -> str:
-    return f"{resource.stem}_conversion"
+def _conversion_module(hub: Resource, spoke: str) -> str:
+    return f"{hub.stem}_{spoke}_conversion"
+
+
+def _webhook_modules(resource: Resource) -> Iterator[str]:
+    if resource.webhooks.defaulting:
+        yield f"{resource.stem}_{resource.version}_defaulting"
+    if resource.webhooks.validation:
+        yield f"{resource.stem}_{resource.version}_validation"
+    for spoke in resource.webhooks.spoke:
+        yield _conversion_module(resource, spoke)
 
 
 @lru_cache(maxsize=512)

@@ -139,7 +139,7 @@ def _new(project: Project, wish: ApiWish, group: str) -> Resource:
             f"this project has the group {others[0]!r}: `steersman edit --multigroup` lets it have others, too"
         )
     same = [r for r in own if r.qualified_group == group and r.kind == wish.kind]
-    plural = wish.plural or (same[0].plural if same else guess_plural(wish.kind))
+    plural = same[0].plural if same else wish.plural or guess_plural(wish.kind)
     check_plural(plural)
     for other in own:
         if other.qualified_group != group or other.kind == wish.kind:
@@ -209,7 +209,8 @@ def _with_controller(project: Project, resource: Resource, wish: ApiWish) -> Res
         if wish.force:
             return resource
         raise ScaffoldError(f"{resource} has that controller already; --controller-name NAME adds another")
-    if not name and resource.kind.lower() in taken and resource.group:
+    namesake = taken.get(resource.kind.lower())
+    if not name and namesake is not None and namesake.kind == resource.kind and resource.group:
         name = f"{module_name(resource.group).replace('_', '-')}-{resource.kind.lower()}"
     mine = replace(resource, controllers=(*resource.controllers, name))
     if (other := taken.get(declared(mine, name))) is not None:

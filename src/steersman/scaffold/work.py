@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -80,22 +79,22 @@ def bring_in_line(
     *,
     force: bool = False,
     markers: bool = False,
-    rewrite: Callable[[str], bool] = lambda _: False,
+    rewrite: frozenset[str] = frozenset(),
     templates: Path = TEMPLATES,
     manifests: bool = True,
 ) -> Outcome:
     """Make the files of a directory those of `project`; what their owner has changed stays changed.
 
     Where both have changed the same lines nothing is written, unless `force` (what is generated wins) or `markers`
-    (both stay, for the owner to decide). Raises `ScaffoldError`; the directory is as it was then.
+    (both stay, for the owner to decide). Files of `rewrite` are made anew whatever stands in them. Raises
+    `ScaffoldError`; the directory is as it was then.
     """
     before = open_project(root)
     new = render(project, templates)
     base = read_base(root)
     if base is None:
         base = {path: text for path, text in render(before, templates).items() if path != "PROJECT"}
-    rewritten = frozenset(path for path in new if rewrite(path))
-    done = plan(base, new, lambda path: _read(root, path), force=force, markers=markers, rewrite=rewritten)
+    done = plan(base, new, lambda path: _read(root, path), force=force, markers=markers, rewrite=rewrite)
     if done.conflicts and not markers:
         told = "".join(f"\n  {path} {why}" for path, why in sorted(done.conflicts.items()))
         raise ScaffoldError(f"nothing was changed, because{told}\n--force does it all the same", 1)
