@@ -1,0 +1,359 @@
+"""Documents applied as one set: server-side apply, and pruning of what an older version of the set left behind.
+
+The set is an ApplySet as kubectl knows them (KEP-3659): a ConfigMap is its parent, every member has its label. The
+parent is told what will be there before anything is applied, so that a run that was cut short leaves nothing that the
+next one would not find. CustomResourceDefinitions and Namespaces are never pruned: too much would go with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, cast
+from urllib.parse import quote
+
+from steersman.client import Client
+from steersman.client.errors import ApiError, NotFound
+from steersman.version import __version__
+
+__all__ = [
+    "FIELD_MANAGER",
+    "Action",
+    "ApplySet",
+    "Done",
+    "Reference",
+    "comparable",
+    "reference_of",
+    "refusal",
+    "set_id",
+]
+
+FIELD_MANAGER: Final = "steersman"
+_PART_OF: Final = "applyset.kubernetes.io/part-of"
+_ID: Final = "applyset.kubernetes.io/id"
+_KINDS: Final = "applyset.kubernetes.io/contains-group-kinds"
+_NAMESPACES: Final = "applyset.kubernetes.io/additional-namespaces"
+_TOOL: Final = "applyset.kubernetes.io/tooling"
+_APPLY: Final = "application/apply-patch+yaml"
+_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
+_NEVER_PRUNED: Final = ("CustomResourceDefinition", "Namespace")
+_ESTABLISHED_WITHIN: Final = 30.0
+_GONE_WITHIN: Final = 60.0
+
+Action = Literal["created", "configured", "unchanged", "pruned", "deleted", "left", "unchecked"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Reference:
+    """An object, without its version: that may differ between two releases."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        what = f"{self.kind.lower()}.{self.group}" if self.group else self.kind.lower()
+        return f"{what}/{self.name}" + (f" in {self.namespace}" if self.namespace else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of one object, or would become of it."""
+
+    reference: Reference
+    action: Action
+    before: dict[str, Any] | None = field(default=None, repr=False)
+    after: dict[str, Any] | None = field(default=None, repr=False)
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    path: str
+    plural: str
+    namespaced: bool
+
+
+def reference_of(document: Mapping[str, Any]) -> Reference:
+    """What a document refers to."""
+    group = str(document["apiVersion"]).rpartition("/")[0]
+    found = document["metadata"]
+    return Reference(group, str(document["kind"]), str(found.get("namespace") or ""), str(found["name"]))
+
+
+def set_id(name: str, namespace: str) -> str:
+    """The set's identity: that of its parent, as KEP-3659 derives it."""
+    digest = hashlib.sha256(f"{name}.{namespace}.ConfigMap.".encode()).digest()
+    return f"applyset-{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}-v1"
+
+
+class ApplySet:
+    """The set of an operator, whose parent is the ConfigMap `name` in `namespace`."""
+
+    def __init__(
+        self, client: Client, name: str, namespace: str, *, dry_run: bool = False, force: bool = False
+    ) -> None:
+        self._raw = client.raw
+        self._client = client
+        self.name = name
+        self.namespace = namespace
+        self.id = set_id(name, namespace)
+        self._dry_run = dry_run
+        self._query = (("fieldManager", FIELD_MANAGER), ("force", "true" if force else "false"))
+        self._dry = (("dryRun", "All"),) if dry_run else ()
+        self._kinds: dict[str, dict[str, _Kind]] = {}
+        self._new_namespaces: set[str] = set()
+
+    async def apply(self, documents: Sequence[Mapping[str, Any]]) -> AsyncGenerator[Done]:
+        """Apply in the order given, then prune. Raises the first `ApiError`; what is done by then stays done.
+
+        CustomResourceDefinitions are waited for until they are served. The Namespace of the set may be a document.
+        """
+        wanted = [reference_of(document) for document in documents]
+        before = await self._contained()
+        told = False
+        established: list[str] = []
+        for document in documents:
+            kind = document["kind"]
+            if kind not in ("Namespace", "CustomResourceDefinition"):
+                if not told:
+                    await self._tell(before | {(r.group, r.kind) for r in wanted}, wanted)
+                    told = True
+                for name in established:
+                    await self._established(name)
+                established.clear()
+            yield await self._one(document)
+            if kind == "CustomResourceDefinition" and not self._dry_run:
+                established.append(document["metadata"]["name"])
+        for name in established:
+            await self._established(name)
+        async for done in self._prune(before, set(wanted)):
+            yield done
+        await self._tell({(r.group, r.kind) for r in wanted}, wanted)
+
+    async def apply_loosely(self, documents: Sequence[Mapping[str, Any]]) -> AsyncGenerator[Done]:
+        """Apply without a parent: nothing is labelled, nothing pruned. CustomResourceDefinitions are waited for."""
+        for document in documents:
+            yield await self._one(document, labelled=False)
+        for document in documents:
+            if document["kind"] == "CustomResourceDefinition" and not self._dry_run:
+                await self._established(document["metadata"]["name"])
+
+    async def members(self, kinds: Iterable[tuple[str, str]] | None = None) -> list[Reference]:
+        """Every object with the set's label, of the kinds that the parent tells of; sorted."""
+        found: list[Reference] = []
+        for group, kind in sorted(kinds if kinds is not None else await self._contained()):
+            where = await self._any_version(group, kind)
+            if where is None:
+                continue
+            query = (("labelSelector", f"{_PART_OF}={self.id}"),)
+            try:
+                answer = await self._raw.request("GET", f"{where.path}/{where.plural}", query=query, accept=_METADATA)
+            except NotFound:
+                continue
+            for item in json.loads(answer.body)["items"]:
+                meta = item["metadata"]
+                found.append(Reference(group, kind, meta.get("namespace", ""), meta["name"]))
+        return sorted(found)
+
+    async def delete(self, references: Iterable[Reference], action: Action = "deleted") -> AsyncGenerator[Done]:
+        """Delete in the order given, and wait for those that something else must finish (CRDs)."""
+        for reference in references:
+            path = await self._path(reference)
+            if path is None:
+                continue
+            try:
+                options = {"propagationPolicy": "Background"}
+                body = json.dumps({**options, **({"dryRun": ["All"]} if self._dry_run else {})}).encode()
+                await self._raw.request("DELETE", path, body=body)
+                if reference.kind == "CustomResourceDefinition" and not self._dry_run:
+                    await self._gone(path)
+            except NotFound:
+                continue
+            yield Done(reference, action)
+
+    async def forget(self) -> None:
+        """Remove the parent."""
+        async for _ in self.delete([Reference("", "ConfigMap", self.namespace, self.name)]):
+            pass
+
+    async def _one(self, document: Mapping[str, Any], *, labelled: bool = True) -> Done:
+        reference = reference_of(document)
+        body = self._labelled(document) if labelled else dict(document)
+        path = await self._path(reference, str(document["apiVersion"]))
+        if path is None:
+            return self._unknown(reference, document)
+        before = await self._read(path)
+        if before is not None and reference.kind == "Namespace" and not self._is_member(before):
+            return Done(reference, "unchanged", before, before, "it was there before, and will stay")
+        if self._dry_run and reference.namespace in self._new_namespaces:
+            return Done(reference, "unchecked", None, body, "its namespace is not there yet")
+        answer = await self._raw.request(
+            "PATCH", path, query=(*self._query, *self._dry), body=json.dumps(body).encode(), content_type=_APPLY
+        )
+        after: dict[str, Any] = json.loads(answer.body)
+        if before is None:
+            if reference.kind == "Namespace":
+                self._new_namespaces.add(reference.name)
+            return Done(reference, "created", None, after)
+        same = comparable(before) == comparable(after)
+        return Done(reference, "unchanged" if same else "configured", before, after)
+
+    def _is_member(self, live: dict[str, Any]) -> bool:
+        labels: dict[str, str] = live["metadata"].get("labels") or {}
+        return labels.get(_PART_OF) == self.id
+
+    def _unknown(self, reference: Reference, document: Mapping[str, Any]) -> Done:
+        if self._dry_run:
+            return Done(reference, "unchecked", None, dict(document), "its kind is not served yet")
+        what = f"{document['apiVersion']}, {reference.kind}"
+        raise LookupError(f"{reference}: the cluster does not know the kind {what}; install what brings it first")
+
+    def _labelled(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        metadata = dict(document["metadata"])
+        metadata["labels"] = {**(metadata.get("labels") or {}), _PART_OF: self.id}
+        return {**document, "metadata": metadata}
+
+    async def _prune(self, before: set[tuple[str, str]], wanted: set[Reference]) -> AsyncGenerator[Done]:
+        stale = [r for r in await self.members(before) if r not in wanted] if before else []
+        for reference in stale:
+            if reference.kind in _NEVER_PRUNED:
+                yield Done(reference, "left", note="it is not part of this version; delete it by hand if it may go")
+        async for done in self.delete([r for r in stale if r.kind not in _NEVER_PRUNED], "pruned"):
+            yield done
+
+    async def _contained(self) -> set[tuple[str, str]]:
+        """Groups and kinds that the parent tells of. Raises `LookupError` for a parent of another tool."""
+        parent = await self._read(self._parent_path)
+        if parent is None:
+            return set()
+        metadata: dict[str, Any] = parent["metadata"]
+        annotations: dict[str, str] = metadata.get("annotations") or {}
+        labels: dict[str, str] = metadata.get("labels") or {}
+        tool = annotations.get(_TOOL, "")
+        if labels.get(_ID) != self.id or not tool.startswith("steersman/"):
+            raise LookupError(
+                f"configmap/{self.name} in {self.namespace} is in the way: it is not of this tool's making"
+            )
+        found: set[tuple[str, str]] = set()
+        for one in annotations.get(_KINDS, "").split(","):
+            kind, _, group = one.partition(".")
+            if kind:
+                found.add((group, kind))
+        return found
+
+    @property
+    def _parent_path(self) -> str:
+        return f"/api/v1/namespaces/{quote(self.namespace, safe='')}/configmaps/{quote(self.name, safe='')}"
+
+    async def _tell(self, kinds: Iterable[tuple[str, str]], wanted: Iterable[Reference]) -> None:
+        if self._dry_run:
+            return
+        namespaces = sorted({r.namespace for r in wanted} - {"", self.namespace})
+        annotations = {
+            _TOOL: f"steersman/{__version__}",
+            _KINDS: ",".join(sorted(f"{kind}.{group}" if group else kind for group, kind in kinds)),
+            _NAMESPACES: ",".join(namespaces),
+        }
+        parent = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": self.name,
+                "namespace": self.namespace,
+                "labels": {_ID: self.id},
+                "annotations": annotations,
+            },
+        }
+        query = (*self._query[:1], ("force", "true"))
+        body = json.dumps(parent).encode()
+        await self._raw.request("PATCH", self._parent_path, query=query, body=body, content_type=_APPLY)
+
+    async def _read(self, path: str) -> dict[str, Any] | None:
+        try:
+            return cast("dict[str, Any]", json.loads((await self._raw.request("GET", path)).body))
+        except NotFound:
+            return None
+
+    async def _path(self, reference: Reference, api_version: str = "") -> str | None:
+        kind = (
+            (await self._served(api_version)).get(reference.kind)
+            if api_version
+            else await self._any_version(reference.group, reference.kind)
+        )
+        if kind is None:
+            return None
+        where = f"/namespaces/{quote(reference.namespace, safe='')}" if kind.namespaced else ""
+        return f"{kind.path}{where}/{kind.plural}/{quote(reference.name, safe='')}"
+
+    async def _any_version(self, group: str, kind: str) -> _Kind | None:
+        if not group:
+            return (await self._served("v1")).get(kind)
+        try:
+            answer = json.loads((await self._raw.request("GET", f"/apis/{quote(group, safe='')}")).body)
+        except NotFound:
+            return None
+        for version in answer["versions"]:
+            found = (await self._served(version["groupVersion"])).get(kind)
+            if found is not None:
+                return found
+        return None
+
+    async def _served(self, api_version: str) -> dict[str, _Kind]:
+        known = self._kinds.get(api_version)
+        if known:
+            return known
+        try:
+            resources = await self._client.discover(api_version)
+        except NotFound:
+            return {}
+        path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+        known = {r.kind: _Kind(path, r.name, r.namespaced) for r in resources if "/" not in r.name}
+        self._kinds[api_version] = known
+        return known
+
+    async def _established(self, name: str) -> None:
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{quote(name, safe='')}"
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _ESTABLISHED_WITHIN
+        while True:
+            status: dict[str, Any] = (await self._read(path) or {}).get("status") or {}
+            conditions: list[dict[str, str]] = status.get("conditions") or []
+            if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
+                return
+            refused = [c for c in conditions if c["type"] == "NamesAccepted" and c["status"] == "False"]
+            if refused:
+                raise LookupError(f"customresourcedefinition/{name} is not served: {refused[0].get('message')}")
+            if loop.time() > deadline:
+                raise LookupError(f"customresourcedefinition/{name} is not served after {_ESTABLISHED_WITHIN:g} s")
+            await asyncio.sleep(0.05)
+
+    async def _gone(self, path: str) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _GONE_WITHIN
+        while True:
+            found = await self._read(path)
+            if found is None:
+                return
+            if loop.time() > deadline:
+                raise LookupError(
+                    f"{path.rpartition('/')[2]} does not go away: its objects have finalizers that nobody carries out"
+                )
+            await asyncio.sleep(0.1)
+
+
+def comparable(body: dict[str, Any]) -> dict[str, Any]:
+    """What of an object a person compares: not its status, nor what the server counts."""
+    hidden = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
+    metadata = {key: value for key, value in body["metadata"].items() if key not in hidden}
+    return {**{key: value for key, value in body.items() if key != "status"}, "metadata": metadata}
+
+
+def refusal(problem: ApiError) -> str:
+    """The server's own words."""
+    return problem.status.message or str(problem)

@@ -1,0 +1,134 @@
+"""`steersman deploy` and `undeploy`: all that an operator needs, into a cluster and out of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from steersman.cli import deploying as d
+from steersman.cli import packages
+from steersman.cli.applyset import ApplySet, Reference
+from steersman.cli.install import refuse_when_used
+from steersman.cli.judge import judge
+from steersman.cli.loading import LoadError
+from steersman.cli.rollout import rolled_out
+
+if TYPE_CHECKING:
+    from steersman.client import Client
+
+__all__ = ["deploy", "undeploy"]
+
+
+def deploy(
+    target: packages.Target,
+    kubeconfig: d.Kubeconfig = None,
+    context: d.Context = None,
+    image: packages.Image = None,
+    version: packages.Version = None,
+    namespace: packages.Namespace = None,
+    watch_namespace: packages.WatchNamespace = None,
+    replicas: packages.Replicas = 1,
+    certificates: packages.Certificates = "self-managed",
+    metrics: packages.Metrics = True,
+    monitoring: packages.Monitoring = False,
+    network_policies: packages.NetworkPolicies = False,
+    dry_run: d.DryRun = "none",
+    diff: d.Diff = False,
+    force: d.Force = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the Deployment is available.")] = True,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait.")] = 180.0,
+    format: packages.Format = "text",
+) -> None:
+    """Apply everything that `steersman manifests` writes, prune what an older version left, and wait.
+
+    Ctrl-C leaves what has been applied; the next run carries on.
+    """
+    from steersman.manifests import ManifestError, everything
+
+    package = packages.package_for(
+        target,
+        image=image,
+        version=version,
+        namespace=namespace,
+        watch_namespace=watch_namespace,
+        replicas=replicas,
+        certificates=certificates,
+        metrics=metrics,
+        monitoring=monitoring,
+        network_policies=network_policies,
+    )
+    try:
+        documents = everything(package, check=judge())
+    except ManifestError as wrong:
+        raise LoadError("\nerror: ".join(wrong.problems), 1) from None
+    dry = dry_run == "server" or diff
+    teller = d.Teller(format=format, dry_run=dry, diff=diff)
+
+    async def work(client: Client) -> None:
+        applied = ApplySet(client, f"{package.name}-package", package.home, dry_run=dry, force=force)
+        await teller.all_of(applied.apply(documents))
+        if wait and not dry:
+            await rolled_out(client, package.name, package.home, timeout, teller.words)
+
+    try:
+        d.on_cluster(kubeconfig, context, work)
+    finally:
+        teller.end()
+    if diff and teller.differs:
+        raise typer.Exit(1)
+
+
+_FIRST = ("CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Deployment")
+
+
+def undeploy(
+    target: packages.Target,
+    kubeconfig: d.Kubeconfig = None,
+    context: d.Context = None,
+    namespace: packages.Namespace = None,
+    keep_crds: Annotated[
+        bool, typer.Option("--keep-crds", help="Leave the definitions, and so all objects of the operator's kinds.")
+    ] = False,
+    dry_run: d.DryRun = "none",
+    yes: d.Yes = False,
+    format: packages.Format = "text",
+) -> None:
+    """Delete what `steersman deploy` has applied, of whatever version; its namespace goes last.
+
+    While there are objects of the operator's kinds, `--yes` (they go, too) or `--keep-crds` is needed.
+    """
+    package = packages.package_for(target, namespace=namespace)
+    dry = dry_run == "server"
+    teller = d.Teller(format=format, dry_run=dry)
+
+    async def work(client: Client) -> None:
+        applied = ApplySet(client, f"{package.name}-package", package.home, dry_run=dry)
+        members = await applied.members()
+        if not members:
+            teller.words(f"{package.name} is not deployed in {package.home}")
+            return
+        kept = ("CustomResourceDefinition",) if keep_crds else ()
+        definitions = [r for r in members if r.kind == "CustomResourceDefinition" and r.kind not in kept]
+        await refuse_when_used(client, [_shape(r) for r in definitions], yes=yes or dry)
+        going = sorted((r for r in members if r.kind not in kept), key=_rank)
+        namespaces = [r for r in going if r.kind == "Namespace"]
+        await teller.all_of(applied.delete(r for r in going if r.kind != "Namespace"))
+        if not dry:
+            await applied.forget()
+        await teller.all_of(applied.delete(namespaces))
+
+    try:
+        d.on_cluster(kubeconfig, context, work)
+    finally:
+        teller.end()
+
+
+def _rank(reference: Reference) -> tuple[int, Reference]:
+    """Definitions first, while the operator is there to carry out finalizers; permissions after those who need them."""
+    return (_FIRST.index(reference.kind) if reference.kind in _FIRST else len(_FIRST)), reference
+
+
+def _shape(reference: Reference) -> dict[str, Any]:
+    plural, _, group = reference.name.partition(".")
+    return {"metadata": {"name": reference.name}, "spec": {"group": group, "names": {"plural": plural}}}

@@ -1,0 +1,123 @@
+"""What `install`, `deploy` and their opposites have in common: the cluster, what is told, differences, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Annotated, Any, Literal, TypeVar
+
+import typer
+
+from steersman.cli.applyset import Done, comparable, refusal
+from steersman.cli.loading import LoadError
+from steersman.cli.rollout import RolloutError
+from steersman.client import Client
+from steersman.client.config import load_config
+from steersman.client.errors import ApiError
+
+__all__ = ["Context", "Diff", "DryRun", "Force", "Kubeconfig", "Teller", "Yes", "objects_of", "on_cluster"]
+
+T = TypeVar("T")
+Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", help="Kubeconfig file.")]
+Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig.")]
+DryRun = Annotated[
+    Literal["none", "server"], typer.Option("--dry-run", help="server: let the API server check it, and keep nothing.")
+]
+Diff = Annotated[bool, typer.Option("--diff", help="Show what would change, and change nothing; exit code 1 if any.")]
+Force = Annotated[bool, typer.Option("--force-conflicts", help="Take over fields that others manage.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Delete objects of the operator's kinds with their definitions.")
+]
+
+
+def on_cluster(kubeconfig: str | None, context: str | None, work: Callable[[Client], Awaitable[T]]) -> T:
+    """Run `work` with a client; refusals and what is in the way become errors for the terminal."""
+
+    async def run() -> T:
+        config = load_config(kubeconfig, context)
+        async with Client(config, on_warning=lambda text, _: typer.echo(f"warning: {text}", err=True)) as client:
+            return await work(client)
+
+    try:
+        return asyncio.run(run())
+    except ApiError as problem:
+        raise LoadError(refusal(problem), 1) from None
+    except (LookupError, RolloutError) as problem:
+        raise LoadError(str(problem.args[0]), 1) from None
+
+
+class Teller:
+    """Prints what is done, or collects it for JSON."""
+
+    def __init__(self, *, format: str, dry_run: bool = False, diff: bool = False) -> None:
+        self.format = format
+        self.differs = False
+        self._suffix = " (dry run)" if dry_run and not diff else ""
+        self._diff = diff
+        self._told: list[dict[str, Any]] = []
+
+    async def all_of(self, steps: AsyncGenerator[Done]) -> None:
+        """Tell of each step as it is done."""
+        async for done in steps:
+            self.one(done)
+
+    def one(self, done: Done) -> None:
+        """Tell of one object."""
+        self.differs |= done.action != "unchanged"
+        if self.format == "json":
+            r = done.reference
+            told = {"group": r.group, "kind": r.kind, "namespace": r.namespace, "name": r.name, "result": done.action}
+            self._told.append(told | ({"note": done.note} if done.note else {}))
+        elif self._diff:
+            self._difference(done)
+        else:
+            note = f": {done.note}" if done.note else ""
+            typer.echo(f"{done.reference} {done.action}{self._suffix}{note}")
+
+    def words(self, text: str) -> None:
+        """Progress, for people."""
+        if self.format != "json":
+            typer.echo(text)
+
+    def end(self) -> None:
+        """Print what was collected."""
+        if self.format == "json":
+            typer.echo(json.dumps(self._told, indent=2))
+
+    def _difference(self, done: Done) -> None:
+        from steersman.manifests import to_yaml
+
+        if done.action == "unchanged":
+            return
+        if done.action in ("pruned", "deleted", "left"):
+            typer.echo(f"{done.reference} would be {done.action}")
+            return
+        old, new = (
+            [] if body is None else to_yaml(comparable(body)).splitlines() for body in (done.before, done.after)
+        )
+        name = str(done.reference)
+        lines = difflib.unified_diff(old, new, f"live/{name}", f"new/{name}", lineterm="")
+        typer.echo("\n".join(lines))
+
+
+async def objects_of(client: Client, crds: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """How many objects a cluster has of each definition that it knows; more than 500 are not counted further."""
+    found: dict[str, int] = {}
+    for crd in crds:
+        spec, name = crd["spec"], crd["metadata"]["name"]
+        try:
+            path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
+            live = json.loads((await client.raw.request("GET", path)).body)
+            version = next(v["name"] for v in live["spec"]["versions"] if v["served"])
+            path = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
+            answer = json.loads((await client.raw.request("GET", path, query=(("limit", "500"),))).body)
+        except (ApiError, StopIteration) as problem:
+            if isinstance(problem, ApiError) and problem.code not in (404, 410):
+                raise
+            continue
+        count = len(answer["items"]) + int(answer["metadata"].get("remainingItemCount") or 0)
+        if count:
+            found[name] = count
+    return found

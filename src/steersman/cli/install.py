@@ -1,0 +1,93 @@
+"""`steersman install` and `uninstall`: the CustomResourceDefinitions of an operator, into a cluster and out of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from steersman.cli import deploying as d
+from steersman.cli import packages
+from steersman.cli.applyset import ApplySet, reference_of
+from steersman.cli.judge import judge
+from steersman.cli.loading import LoadError, load_operator
+
+if TYPE_CHECKING:
+    from steersman.client import Client
+
+__all__ = ["install", "uninstall"]
+
+
+def install(
+    target: packages.Target,
+    kubeconfig: d.Kubeconfig = None,
+    context: d.Context = None,
+    dry_run: d.DryRun = "none",
+    diff: d.Diff = False,
+    force: d.Force = False,
+    format: packages.Format = "text",
+) -> None:
+    """Apply the CustomResourceDefinitions of an operator, and wait until they are served.
+
+    For runs outside of the cluster (`steersman run`): a conversion webhook is left to that run.
+    """
+    definitions = _definitions(target)
+    dry = dry_run == "server" or diff
+    teller = d.Teller(format=format, dry_run=dry, diff=diff)
+
+    async def work(client: Client) -> None:
+        applied = ApplySet(client, "", "", dry_run=dry, force=force)
+        await teller.all_of(applied.apply_loosely(definitions))
+
+    d.on_cluster(kubeconfig, context, work)
+    teller.end()
+    if diff and teller.differs:
+        raise typer.Exit(1)
+
+
+def uninstall(
+    target: packages.Target,
+    kubeconfig: d.Kubeconfig = None,
+    context: d.Context = None,
+    dry_run: d.DryRun = "none",
+    yes: d.Yes = False,
+    format: packages.Format = "text",
+) -> None:
+    """Delete the CustomResourceDefinitions of an operator; all objects of its kinds go with them.
+
+    While there are any, `--yes` is needed. Objects with finalizers only go while the operator runs.
+    """
+    definitions = _definitions(target)
+    teller = d.Teller(format=format, dry_run=dry_run == "server")
+
+    async def work(client: Client) -> None:
+        await refuse_when_used(client, definitions, yes=yes or dry_run == "server")
+        applied = ApplySet(client, "", "", dry_run=dry_run == "server")
+        await teller.all_of(applied.delete([reference_of(crd) for crd in definitions]))
+
+    d.on_cluster(kubeconfig, context, work)
+    teller.end()
+
+
+async def refuse_when_used(client: Client, definitions: list[dict[str, Any]], *, yes: bool) -> None:
+    """Raise `LookupError` when objects would go with their definitions and that was not asked for."""
+    used = await d.objects_of(client, definitions)
+    for name, count in used.items():
+        typer.echo(f"warning: {count} {'object' if count == 1 else 'objects'} of {name} will be deleted", err=True)
+    if used and not yes:
+        raise LookupError("nothing was deleted: add --yes to delete these objects with their definitions")
+
+
+def _definitions(target: str) -> list[dict[str, Any]]:
+    from steersman.manifests import ManifestError, crds
+
+    operator = load_operator(target)
+    try:
+        found = crds(operator, check=judge())
+    except ManifestError as wrong:
+        raise LoadError("\nerror: ".join(wrong.problems), 1) from None
+    if not found:
+        raise LoadError(f"{target} has no kinds of its own: there is nothing to install", 1)
+    for crd in found:
+        crd["spec"].pop("conversion", None)
+    return found
