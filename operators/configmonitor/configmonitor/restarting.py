@@ -26,6 +26,14 @@ AT_ONCE = 16
 LATER = 5.0
 """Seconds until a refused eviction is tried again, unless the API server says more."""
 
+REMEMBERED = 10_000
+"""Pods that have been sent off lately."""
+
+_asked: dict[str, asyncio.Future[_Refused | None]] = {}
+_gone: dict[str, None] = {}
+"""Pods by uid, so that two ConfigMonitors do not both ask for one to go. Only saves requests: a second one for the same
+uid would do nothing."""
+
 Owner = Deployment | StatefulSet | DaemonSet
 _ROLLING: Mapping[str, type[Owner]] = {kind.__name__: kind for kind in (Deployment, StatefulSet, DaemonSet)}
 
@@ -74,7 +82,22 @@ async def carry_out(ctx: Context, monitor: ConfigMonitor, restart: Restart) -> O
 
 
 async def _end(ctx: Context, monitor: ConfigMonitor, pod: Pod) -> _Refused | None:
-    """Have one Pod go, or say why not."""
+    """Have one Pod go, or say why not. Two ConfigMonitors that want the same Pod to go ask once for it."""
+    uid = pod.metadata.uid or ""
+    if uid in _gone:
+        return None
+    asked = _asked.get(uid)
+    if asked is None:
+        asked = _asked[uid] = asyncio.ensure_future(_ask(ctx, monitor, pod))
+        asked.add_done_callback(lambda _: _asked.pop(uid, None))
+    try:
+        return await asyncio.shield(asked)
+    except asyncio.CancelledError:
+        asked.cancel()
+        raise
+
+
+async def _ask(ctx: Context, monitor: ConfigMonitor, pod: Pod) -> _Refused | None:
     force = monitor.spec.force
     name = pod.metadata.name
     this = Preconditions(uid=pod.metadata.uid)
@@ -95,6 +118,9 @@ async def _end(ctx: Context, monitor: ConfigMonitor, pod: Pod) -> _Refused | Non
     except ApiError as problem:
         metrics.REFUSED.inc()
         return _Refused(pod, problem.status.message or problem.reason, max(problem.retry_after or 0.0, LATER))
+    _gone[pod.metadata.uid or ""] = None
+    if len(_gone) > REMEMBERED:
+        del _gone[next(iter(_gone))]
     metrics.RESTARTED.labels("delete" if force else "evict").inc()
     how = "deleted" if force else "evicted"
     ctx.event("ConfigChanged", f"{monitor.status.source} has changed: {how}", action="Restart", about=pod)

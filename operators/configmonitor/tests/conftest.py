@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from steersman.testing.controlplane_cluster import UnsupportedError
+
 from .world import CRD, World
 
 
@@ -17,6 +19,15 @@ def world(cluster):
 def running(world, operator):
     """The operator, with just the permissions it declares."""
     return operator("configmonitor:operator")
+
+
+@pytest.fixture
+def faults(cluster):
+    """What goes wrong here; not every cluster can be told to."""
+    try:
+        return cluster.faults
+    except UnsupportedError as reason:
+        pytest.skip(str(reason))
 
 
 def pytest_collection_modifyitems(config, items):
