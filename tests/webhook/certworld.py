@@ -34,6 +34,7 @@ class World:
         self.client = client
         self.namespace = namespace
         self.name = f"op-{namespace}"
+        self.service = "web"
         self.offset = timedelta(0)
         self.running = []
         self.made = []
@@ -42,12 +43,12 @@ class World:
         return datetime.now(UTC) + self.offset
 
     def settings(self, **more):
-        given = {"terms": QUICK, "poll": 0.1, "service": "web", **more}
+        given = {"terms": QUICK, "poll": 0.1, "service": self.service, **more}
         return CertificateSettings(operator=self.name, namespace=self.namespace, **given)
 
     def targets(self, **more):
         given = {"mutating": (f"{self.name}-m",), "validating": (f"{self.name}-v",), "crds": (), **more}
-        return Targets((self.namespace, "web"), **given)
+        return Targets((self.namespace, self.service), **given)
 
     def replica(self, identity="", *, targets=None, client=None, **settings):
         made = SelfManaged(
@@ -62,13 +63,13 @@ class World:
         return replicas
 
     async def secret(self):
-        return await self.client.get(SECRET, "web-cert", self.namespace)
+        return await self.client.get(SECRET, f"{self.service}-cert", self.namespace)
 
     async def keys(self):
         return keys_of((await self.secret()).body)
 
     async def patch_secret(self, body):
-        await self.client.patch(SECRET, "web-cert", MergePatch(body), namespace=self.namespace)
+        await self.client.patch(SECRET, f"{self.service}-cert", MergePatch(body), namespace=self.namespace)
 
     def entry(self, name="a", service="web", bundle=b""):
         config = {"service": {"namespace": self.namespace, "name": service, "path": "/x"}}

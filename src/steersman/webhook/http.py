@@ -12,7 +12,7 @@ import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import httptools
 import msgspec
@@ -22,6 +22,9 @@ from steersman.telemetry.log import get_logger
 __all__ = ["Certificates", "Limits", "Route", "WebhookRequest", "WebhookResponse", "WebhookServer"]
 
 log = get_logger("webhook")
+
+_LINGER: Final = 0.5
+"""Seconds for which an idle connection outlives the wish to close it."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -99,13 +102,16 @@ class WebhookServer:
         *,
         refuse: Callable[[int, str], bytes],
         limits: Limits | None = None,
+        client_ca: bytes | None = None,
     ) -> None:
+        """`client_ca` (PEM) is who signs the certificates of callers; without it anybody may call."""
         self.routes = routes
         self.refuse = refuse
         """Makes the body of an answer to what is no proper request, of its code and a sentence."""
         self.limits = limits or Limits()
-        self.closing = False
+        self.leaving = self.closing = False
         self._certificates = certificates
+        self._client_ca = client_ca
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
         self._address: tuple[str, int] | None = None
@@ -117,10 +123,18 @@ class WebhookServer:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         current = self._certificates.context
         current()  # what is wrong with it is said at once
+        authority = None if self._client_ca is None else self._client_ca.decode()
+        demanding: ssl.SSLContext | None = None
 
         def choose(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
-            connection.context = current()
+            nonlocal demanding
+            chosen = current()
+            if authority is not None and chosen is not demanding:
+                demanding = _demand(chosen, authority)
+            connection.context = chosen
 
+        if authority is not None:
+            _demand(context, authority)
         context.sni_callback = choose
         self._server = await loop.create_server(lambda: _Connection(self), host, port, ssl=context, backlog=256)
         bound = self._server.sockets[0].getsockname()
@@ -133,15 +147,25 @@ class WebhookServer:
         return self._address
 
     async def close(self, grace: float = 5.0) -> None:
-        """Take no new connections; requests that are being answered have `grace` seconds to finish."""
+        """Take no new connections; requests that are being answered have `grace` seconds to finish.
+
+        Before that, for a moment, everybody is answered and told to come no more: a request on its way to an idle
+        connection, or a handshake half done, would be lost otherwise, and refused where the failure policy is Fail.
+        """
+        if self._server is None:
+            return
+        linger = min(_LINGER, grace / 2)
+        self.leaving = True
+        for connection in list(self._connections):
+            connection.leave(linger)
+        await asyncio.sleep(linger)
         self.closing = True
-        if self._server is not None:
-            self._server.close()
+        self._server.close()
         for connection in list(self._connections):
             connection.leave()
         busy = [c.done for c in self._connections]
         if busy:
-            await asyncio.wait(busy, timeout=grace)
+            await asyncio.wait(busy, timeout=grace - linger)
         for connection in list(self._connections):
             connection.abort()
 
@@ -187,7 +211,7 @@ class _Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._since = self._loop.time()
-        self._begun = self._busy = self._broken = self._leaving = False
+        self._begun = self._busy = self._broken = self._leaving = self._gone = False
         self._drained: asyncio.Future[None] | None = None
         self.done: asyncio.Future[None] = self._loop.create_future()
         self._begin()
@@ -206,6 +230,7 @@ class _Connection(asyncio.Protocol):
             self._set_done()
             transport.abort()
             return
+        self._leaving = self._server.leaving
         self._task = self._loop.create_task(self._serve(), name="webhook connection")
         self._watch()
 
@@ -289,7 +314,7 @@ class _Connection(asyncio.Protocol):
         server = self._server
         while True:
             while not self._requests:
-                if self._leaving:
+                if self._gone and not self._begun:
                     self._close()
                     return
                 self._waiter = self._loop.create_future()
@@ -330,9 +355,16 @@ class _Connection(asyncio.Protocol):
         last = b"\r\n" if keep else b"Connection: close\r\n\r\n"
         transport.write(b"%s%sContent-Length: %d\r\n%s%s" % (head, after, len(response.body), last, response.body))
 
-    def leave(self) -> None:
-        """Finish what is being answered, and go."""
+    def leave(self, linger: float = 0.0) -> None:
+        """Finish what is being answered, and go; so does a request that begins within `linger` seconds."""
         self._leaving = True
+        if linger > 0:
+            self._loop.call_later(linger, self._go)
+        else:
+            self._go()
+
+    def _go(self) -> None:
+        self._gone = True
         self._wake()
 
     def abort(self) -> None:
@@ -393,6 +425,13 @@ class _Connection(asyncio.Protocol):
     def _set_done(self) -> None:
         if not self.done.done():
             self.done.set_result(None)
+
+
+def _demand(context: ssl.SSLContext, authority: str) -> ssl.SSLContext:
+    """Have clients show a certificate of that authority (PEM). Raises `ssl.SSLError` for what is none."""
+    context.load_verify_locations(cadata=authority)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
 
 
 _HEADS: dict[int, bytes] = {}
