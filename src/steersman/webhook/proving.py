@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from steersman.client import ApiError, Client
@@ -18,7 +19,7 @@ from steersman.webhook.errors import Denied
 from steersman.webhook.http import WebhookRequest, WebhookResponse
 from steersman.webhook.review import MalformedReview, failure, read_review, refused
 
-__all__ = ["PATH", "Proof", "answer", "probe", "prove", "unproved"]
+__all__ = ["PATH", "Proof", "answer", "forgotten", "probe", "prove", "unproved"]
 
 PATH: Final = "/probe"
 LABEL: Final = "steersman.dev/webhook-probe"
@@ -80,23 +81,38 @@ async def prove(client: Client, namespace: str, values: Iterable[str], within: f
     return True
 
 
+async def forgotten(client: Client, namespace: str, values: Iterable[str], within: float = 2.0) -> None:
+    """Wait until the API server no longer asks us, so that a server can go without dropping a request."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within):
+            for value in values:
+                while True:
+                    if _WORDS not in await _said(client, namespace, value):
+                        break
+                    await asyncio.sleep(_WAIT)
+
+
 async def _asked(client: Client, namespace: str, value: str) -> bool:
     failed = 0
-    body: Mapping[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "steersman-webhook-probe", "namespace": namespace, "labels": {LABEL: value}},
-    }
     while True:
-        try:
-            await client.create(Dynamic(body), kind=_MAP, dry_run=True)
-        except ApiError as problem:
-            said = problem.status.message
-            if _WORDS in said:
-                return True
-            if _FAILED not in said:
-                return False  # it would not let us make one, whoever asks
+        said = await _said(client, namespace, value)
+        if _WORDS in said:
+            return True
+        if said and _FAILED not in said:
+            return False  # it would not let us make one, whoever asks
+        if said:
             failed += 1
             if failed == _OFTEN:
-                raise Proof(said) from None
+                raise Proof(said)
         await asyncio.sleep(_WAIT)
+
+
+async def _said(client: Client, namespace: str, value: str) -> str:
+    """What the API server has against a ConfigMap of that label; empty when nothing."""
+    metadata = {"name": "steersman-webhook-probe", "namespace": namespace, "labels": {LABEL: value}}
+    body: Mapping[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    try:
+        await client.create(Dynamic(body), kind=_MAP, dry_run=True)
+    except ApiError as problem:
+        return problem.status.message or str(problem)
+    return ""

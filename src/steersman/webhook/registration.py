@@ -22,7 +22,7 @@ from steersman.models import Dynamic, JsonPatch, ResourceInfo, View, dynamic, pa
 from steersman.telemetry.log import get_logger
 from steersman.webhook.configuration import API_VERSION, ClientConfig, WebhookRule, configurations
 from steersman.webhook.proving import LABEL as PROBE
-from steersman.webhook.proving import probe, prove, unproved
+from steersman.webhook.proving import forgotten, probe, prove, unproved
 
 __all__ = ["HOST", "LABEL", "Registration", "narrowed"]
 
@@ -88,6 +88,7 @@ class Registration:
         self._name = f"{operator.name}-local-{self._digest}"
         self._added: list[tuple[View[Dynamic], str, str]] = []
         self._conversions: dict[str, Any] = {}
+        self._proved_in = ""
 
     @property
     def documents(self) -> list[dict[str, Any]]:
@@ -125,10 +126,15 @@ class Registration:
 
         `namespace` is one in which ConfigMaps may be made, as a dry run.
         """
-        return await prove(self._client, namespace, [_value(document) for document in self.documents])
+        proved = await prove(self._client, namespace, [_value(document) for document in self.documents])
+        self._proved_in = namespace if proved else ""
+        return proved
 
     async def remove(self) -> None:
-        """Take back what `add` did and nobody has replaced since."""
+        """Take back what `add` did and nobody has replaced since; returns when nobody is sent here any more.
+
+        What may still come is for the server to answer, so it closes after this.
+        """
         problem: ApiError | None = None
         while self._added:
             view, name, uid = self._added.pop()
@@ -145,6 +151,9 @@ class Registration:
         self._conversions.clear()
         if problem is not None:
             raise problem
+        if self._proved_in:
+            await forgotten(self._client, self._proved_in, [_value(document) for document in self.documents])
+            self._proved_in = ""
 
     # What killed runs have left.
 
