@@ -7,11 +7,14 @@ called by the client and know nothing of it.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from steersman.models import Key, ResourceInfo
 
-__all__ = ["WriteGate", "WriteObserver", "WriteOutcome"]
+__all__ = ["READS", "WriteGate", "WriteObserver", "WriteOutcome"]
+
+READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""The HTTP methods that change nothing; everything else is a write."""
 
 
 class WriteGate(Protocol):

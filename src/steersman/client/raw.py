@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from steersman.client.config import Config
 from steersman.client.errors import ApiError, ClientError, ResponseError, TransportError, UpgradeRefused, api_error
-from steersman.client.hooks import WriteGate
+from steersman.client.hooks import READS, WriteGate
 from steersman.client.metrics import HostMetrics
 from steersman.client.retry import RetryPolicy, is_idempotent, retry_delay
 from steersman.client.slots import Slots
@@ -29,7 +29,6 @@ __all__ = ["JSON", "Raw"]
 
 JSON = "application/json"
 
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LONGEST_ERROR = 1 << 20
 
 _log = get_logger("client")
@@ -117,7 +116,7 @@ class Raw:
         while True:
             credentials = await self._config.auth.headers()
             headers = self._headers_for(credentials, accept, content_type if body is not None else "")
-            if method not in _READS and self.gate is not None:
+            if method not in READS and self.gate is not None:
                 waiting = self.gate.check(method, path)
                 if waiting is not None:
                     await waiting
@@ -178,7 +177,7 @@ class Raw:
         while True:
             credentials = await self._config.auth.headers()
             headers = self._headers_for(credentials, accept, content_type if body is not None else "")
-            if method not in _READS and self.gate is not None:
+            if method not in READS and self.gate is not None:
                 await self._pass_gate(method, path)
             started = time()
             counted = False

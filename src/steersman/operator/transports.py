@@ -8,20 +8,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 
+from steersman.client.hooks import READS
 from steersman.client.transport import Query, RequestHeaders, Response, StreamResponse, Transport, WebSocket
 from steersman.operator.leader import LeaseGate
 from steersman.operator.tracing import Tracing
 
 __all__ = ["DryRunTransport", "GatedTransport", "TracedTransport", "WrappedTransport"]
 
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
-
 
 class WrappedTransport:
-    """Passes everything on; the base of those below."""
+    """Passes everything on, after `_before` has had its say; the base of those below."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
+
+    def _before(self, method: str, path: str, query: Query, timeout: float) -> tuple[Query, float]:
+        """What to ask instead, and within which time; raises for what may not be asked."""
+        return query, timeout
 
     async def request(
         self,
@@ -33,6 +36,7 @@ class WrappedTransport:
         body: bytes | None = None,
         timeout: float,
     ) -> Response:
+        query, timeout = self._before(method, path, query, timeout)
         return await self._inner.request(method, path, query=query, headers=headers, body=body, timeout=timeout)
 
     def stream(
@@ -46,6 +50,7 @@ class WrappedTransport:
         connect_timeout: float,
         idle_timeout: float,
     ) -> AbstractAsyncContextManager[StreamResponse]:
+        query, connect_timeout = self._before(method, path, query, connect_timeout)
         return self._inner.stream(
             method,
             path,
@@ -59,6 +64,8 @@ class WrappedTransport:
     async def websocket(
         self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
     ) -> WebSocket:
+        # Exec and port-forward change the world, by whatever method they are asked for.
+        query, timeout = self._before("POST", path, query, timeout)
         return await self._inner.websocket(path, query=query, headers=headers, protocols=protocols, timeout=timeout)
 
     async def close(self) -> None:
@@ -72,66 +79,18 @@ class GatedTransport(WrappedTransport):
         super().__init__(inner)
         self._gate = gate
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query = (),
-        headers: RequestHeaders = (),
-        body: bytes | None = None,
-        timeout: float,
-    ) -> Response:
-        if method not in _READS:
-            self._gate.check(method, path)
-            timeout = min(timeout, self._gate.remaining())
-        return await self._inner.request(method, path, query=query, headers=headers, body=body, timeout=timeout)
-
-    def stream(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query = (),
-        headers: RequestHeaders = (),
-        body: bytes | None = None,
-        connect_timeout: float,
-        idle_timeout: float,
-    ) -> AbstractAsyncContextManager[StreamResponse]:
-        if method not in _READS:
-            self._gate.check(method, path)
-        return super().stream(
-            method,
-            path,
-            query=query,
-            headers=headers,
-            body=body,
-            connect_timeout=connect_timeout,
-            idle_timeout=idle_timeout,
-        )
-
-    async def websocket(
-        self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
-    ) -> WebSocket:
-        self._gate.check("POST", path)
-        return await super().websocket(path, query=query, headers=headers, protocols=protocols, timeout=timeout)
+    def _before(self, method: str, path: str, query: Query, timeout: float) -> tuple[Query, float]:
+        if method in READS:
+            return query, timeout
+        self._gate.check(method, path)
+        return query, min(timeout, self._gate.remaining())
 
 
 class DryRunTransport(WrappedTransport):
     """Adds `dryRun=All` to whatever is not a read; the API server checks and admits it, and keeps nothing."""
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query = (),
-        headers: RequestHeaders = (),
-        body: bytes | None = None,
-        timeout: float,
-    ) -> Response:
-        query = query if method in _READS else _dry(query)
-        return await self._inner.request(method, path, query=query, headers=headers, body=body, timeout=timeout)
+    def _before(self, method: str, path: str, query: Query, timeout: float) -> tuple[Query, float]:
+        return query if method in READS else _dry(query), timeout
 
     async def websocket(
         self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
