@@ -27,13 +27,14 @@ class SidecarSetSpec(Model):
 class SidecarSetStatus(Model):
     observed_generation: int = 0
     """The generation of the spec that this status describes."""
-    matched_pods: int = 0
+    # None is what was never counted, so that a count of 0 is written, and shown in the columns.
+    matched_pods: int | None = None
     """Pods that the selector matches, and that neither have finished nor are being deleted."""
-    updated_pods: int = 0
+    updated_pods: int | None = None
     """Matched Pods that have the containers of the current generation."""
-    ready_pods: int = 0
+    ready_pods: int | None = None
     """Matched Pods that run and are ready."""
-    waiting_pods: int = 0
+    waiting_pods: int | None = None
     """Matched Pods that only get the current containers when they are created anew."""
     conditions: Conditions = ()
     """`Updated` is True when every matched Pod has the current containers; its message says what is waited for."""

@@ -69,9 +69,9 @@ def _container(container: Object, at: str) -> Iterator[FieldError]:
     yield from _mounts(container, at)
     yield from _resources(container.get("resources") or {}, f"{at}.resources")
     yield from _security(container.get("securityContext") or {}, f"{at}.securityContext")
+    lifecycle: Object = container.get("lifecycle") or {}
     for name in ("postStart", "preStop"):
-        hook = (container.get("lifecycle") or {}).get(name)
-        if hook is not None:
+        if (hook := lifecycle.get(name)) is not None:
             yield from _action(hook, f"{at}.lifecycle.{name}")
     for name in _PROBES:
         if (probe := container.get(name)) is not None:
@@ -269,7 +269,8 @@ def _security(context: Object, at: str) -> Iterator[FieldError]:
         if context.get("privileged"):
             text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
             yield FieldError.forbidden(at, text)
-        if "CAP_SYS_ADMIN" in ((context.get("capabilities") or {}).get("add") or ()):
+        capabilities: Object = context.get("capabilities") or {}
+        if "CAP_SYS_ADMIN" in (capabilities.get("add") or ()):
             text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
             yield FieldError.forbidden(at, text)
     for field in ("seccompProfile", "appArmorProfile"):

@@ -83,8 +83,10 @@ async def reconcile(sidecars: SidecarSet, ctx: Context) -> Result:
             return await _patch(sidecars, pod, ctx)
 
     written = await asyncio.gather(*map(write, (*doing.restamp, *doing.update)))
-    if doing.update:
-        ctx.event("ImagesUpdated", f"new images for {len(doing.update)} Pods", action="Update")
+    for pod, done in zip(doing.update, written[len(doing.restamp) :], strict=True):
+        if done:
+            why = f"new images of SidecarSet {sidecars.metadata.name}, generation {sidecars.metadata.generation}"
+            ctx.event("SidecarsUpdated", why, action="Update", about=pod)
     # What was written comes back as events of Pods; only what was refused would be forgotten.
     return Result(status=doing.status, requeue_after=None if all(written) else LATER)
 

@@ -99,7 +99,7 @@ def injected(pod: Pod, sets: Iterable[SidecarSet], namespace: str) -> Pod:
 
     A container whose name the Pod has already is not added, so that injecting twice adds nothing.
     """
-    if pod.spec is None or not wants_sidecars(pod, namespace):
+    if not wants_sidecars(pod, namespace):
         return pod
     known = records(pod)
     names = {container.name for container in (*pod.spec.containers, *pod.spec.init_containers)}

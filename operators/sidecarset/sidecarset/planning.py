@@ -48,17 +48,14 @@ class Plan(NamedTuple):
 
 def active(pod: Pod) -> bool:
     """Whether a Pod counts: it has not finished, and is not being deleted."""
-    finished = pod.status is not None and pod.status.phase in ("Succeeded", "Failed")
+    finished = pod.status.phase in ("Succeeded", "Failed")
     return not finished and pod.metadata.deletion_timestamp is None
 
 
 def ready(pod: Pod) -> bool:
     """Running and Ready."""
-    status = pod.status
-    return (
-        status is not None
-        and status.phase == "Running"
-        and any(c.type == "Ready" and c.status == "True" for c in status.conditions)
+    return pod.status.phase == "Running" and any(
+        c.type == "Ready" and c.status == "True" for c in pod.status.conditions
     )
 
 
@@ -68,12 +65,12 @@ def changing(pod: Pod, found: Iterable[Record]) -> bool:
     Kubelets that do not say which generation of a Pod they have seen are believed by what they say of readiness.
     """
     status = pod.status
-    if status is None or status.observed_generation is None:
+    if status.observed_generation is None:
         return False
     if status.observed_generation < (pod.metadata.generation or 0):
         return True
     replaced = {name: image for record in found for name, image in record.images.items()}
-    wanted = {c.name: c.image for c in pod.spec.containers} if pod.spec is not None else {}
+    wanted = {c.name: c.image for c in pod.spec.containers}
     return any(
         _plain(each.image) == _plain(replaced[each.name]) != _plain(wanted.get(each.name) or "")
         for each in status.container_statuses
@@ -104,7 +101,7 @@ def _state(pod: Pod, spec: SidecarSetSpec, record: Record | None, now: Record) -
         return State.RECREATE
     if record.hash == now.hash:  # a SidecarSet that was made anew begins at generation 1 again
         return State.CURRENT if record.generation == now.generation else State.SAME
-    if record.shape != now.shape or pod.spec is None:
+    if record.shape != now.shape:
         return State.RECREATE
     there = {c.name for c in pod.spec.containers if is_sidecar(c)}
     return State.IMAGES if all(c.name in there for c in spec.containers) else State.RECREATE
@@ -150,7 +147,6 @@ def share(value: IntOrString, total: int) -> int:
 
 def patch_for(sidecars: SidecarSet, pod: Pod) -> JsonPatch:
     """The change of a Pod to the current images and generation; refused if the Pod is another one by then."""
-    assert pod.spec is not None
     found = records(pod)
     images = {c.name: c.image for c in sidecars.spec.containers}
     patch = JsonPatch().test("/metadata/uid", pod.metadata.uid)
