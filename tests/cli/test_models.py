@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.manifests import broad, golden_types
 
 from steersman.cli.app import run
+from steersman.cli.model_shapes import known_shapes
 from steersman.manifests import crds
 from steersman.models import Quantity, from_dict, to_dict
 from steersman.models.codegen import files_from_crds
@@ -164,7 +165,7 @@ def test_kinds_and_fields_may_be_named_like_python_s_own_things():
         },
     }
     files = files_from_crds([definition("Model", v1=schema), definition("ModelSpec", v1=schema)], package="odd")
-    model = loaded(files, "db_v1", "odd")["Model_"]
+    model = loaded(files, "db_v1", "odd")["ModelKind"]
     assert model.__resource__.kind == "Model"
     read = from_dict(model, {"spec": {"class": "a", "model": {"any": "b"}, "2fast": "c", "list": ["d", None]}})
     assert to_dict(read)["spec"] == {"class": "a", "model": {"any": "b"}, "2fast": "c", "list": ["d", None]}
@@ -178,10 +179,32 @@ def test_quantities_of_our_own_schemas_are_quantities_again():
     assert read.spec.size == Quantity("1Gi")
 
 
+def test_kubernetes_own_types_are_not_made_again():
+    from steersman.k8s import EnvVar
+
+    files = files_from_crds(crds([golden_types.CronJob, golden_types.Wide]), package="shaped", shapes=known_shapes())
+    assert "from steersman.k8s.core_v1 import" in files["wide_v1.py"]
+    assert sum(map(len, files.values())) < 40_000
+    wide = loaded(files, "wide_v1", "shaped")["Wide"]
+    read = from_dict(wide, {"spec": {"step": 5, "word": "a", "fixed": "x", "env": [{"name": "A", "value": "b"}]}})
+    assert read.spec.env == (EnvVar(name="A", value="b"),)
+    cron = loaded(files, "batch_v1", "shaped")["CronJob"]
+    pod = {"containers": [{"name": "a", "image": "b"}]}
+    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": pod}}}}
+    assert from_dict(cron, {"spec": spec}).spec.job_template.spec.template.spec.containers[0].image == "b"
+
+
+def test_a_lone_equals_sign_is_a_text(command, tmp_path):
+    made = yaml.safe_dump(definition())
+    (tmp_path / "crd.yaml").write_text(made + "    x: =\n")
+    assert command("crd.yaml", "--package", "equals")[0] == 0
+
+
 def test_what_is_generated_passes_strict_type_checks_and_the_linter(tmp_path):
     package = tmp_path / "checked"
     package.mkdir()
-    for name, text in files_from_crds([*crds([broad.Broad]), *crds(golden_types.KINDS)], package="checked").items():
+    every = [*crds([broad.Broad]), *crds(golden_types.KINDS)]
+    for name, text in files_from_crds(every, package="checked", shapes=known_shapes()).items():
         (package / name).write_text(text)
     settings_file = tmp_path / "pyrightconfig.json"
     settings_file.write_text(

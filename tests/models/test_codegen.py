@@ -215,5 +215,5 @@ def test_wire_names_become_python_names(wire: str, name: str):
 def test_names_that_renaming_cannot_reach_are_told_apart():
     assert wire_by_rename("ready_replicas") == "readyReplicas"
     assert wire_by_rename(python_name("clusterIP")) != "clusterIP"
-    assert class_name("Exception") == "Exception_"
-    assert class_name("HelloApp", "spec", "pod-template") == "HelloAppSpecPodtemplate"
+    assert class_name("Exception") == "ExceptionKind"
+    assert class_name("HelloApp", "spec", "pod-template") == "HelloAppSpecPodTemplate"

@@ -60,7 +60,15 @@ def crds_in(text: str, source: str) -> list[dict[str, Any]]:
 
 
 def _loader() -> Any:
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    made: Any = type("_Loader", (base,), {})
+    # YAML 1.1 gives a lone `=` a meaning of its own that nobody uses; in CRDs it is an operator.
+    made.add_constructor("tag:yaml.org,2002:value", _plain)
+    return made
+
+
+def _plain(loader: Any, node: Any) -> Any:
+    return loader.construct_scalar(node)
 
 
 def crds_of_cluster(

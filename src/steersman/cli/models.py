@@ -46,6 +46,7 @@ def models(
     (`steersman models --group cert-manager.io --package acme.certmanager`). The classes read what a server sends, so
     they check types and not bounds. They belong to no manifests of yours: `external=True`.
     """
+    from steersman.cli.model_shapes import known_shapes
     from steersman.models.codegen import CodegenError, files_from_crds
 
     _check_use(package, bool(sources or crd or group))
@@ -53,7 +54,7 @@ def models(
     if not found:
         raise LoadError(f"there is no CustomResourceDefinition in {', '.join(sources or group or ())}", 1)
     try:
-        files = files_from_crds(found, package=package)
+        files = files_from_crds(found, package=package, shapes=known_shapes())
     except CodegenError as wrong:
         raise LoadError(str(wrong), 1) from None
     directory = output or Path(*package.split("."))

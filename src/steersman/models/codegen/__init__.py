@@ -7,7 +7,7 @@ text, the same bytes every time. It reads and writes no files and imports nothin
 from steersman.models.codegen.builder import Builder, CodegenError
 from steersman.models.codegen.crd import files_from_crds, modules_from_crds
 from steersman.models.codegen.facts import facts_of, render_facts
-from steersman.models.codegen.ir import ClassDef, FieldDef, ModuleDef, ResourceDef
+from steersman.models.codegen.ir import ClassDef, FieldDef, ModuleDef, Ref, ResourceDef
 from steersman.models.codegen.openapi import modules_from_openapi
 from steersman.models.codegen.render import render_index, render_module, render_stub
 
@@ -17,6 +17,7 @@ __all__ = [
     "CodegenError",
     "FieldDef",
     "ModuleDef",
+    "Ref",
     "ResourceDef",
     "facts_of",
     "files_from_crds",

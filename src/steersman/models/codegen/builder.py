@@ -43,7 +43,8 @@ class Builder:
     """Collects classes from schemas.
 
     `well_known` maps schema names to existing types: a dotted path, or a bare annotation such as `Any`. `home` tells
-    the module of every other named schema, or `None` for one that is not to be generated.
+    the module of every other named schema, or `None` for one that is not to be generated. `shapes` are existing
+    types that nested objects are recognised as, by the names of their fields.
     """
 
     def __init__(
@@ -53,11 +54,13 @@ class Builder:
         well_known: Mapping[str, str],
         homes: Mapping[str, Ref],
         hidden: Mapping[str, tuple[str, ...]] | None = None,
+        shapes: Mapping[Ref, frozenset[str]] | None = None,
     ) -> None:
         self.schemas = schemas
         self.well_known = well_known
         self.homes = homes
         self.hidden = hidden or {}
+        self.shapes = shapes or {}
         self.modules: dict[str, ModuleDef] = {}
         self._reserved: set[Ref] = set()
 
@@ -143,19 +146,31 @@ class Builder:
             return f"Mapping[str, {self._item(cls, wire, cast(Schema, values))}]", None
         if not schema.get("properties") or schema.get("x-kubernetes-embedded-resource"):
             return self._use(cls, "typing.Any"), None
+        if (known := self._shape(cls.ref.module, schema)) is not None:
+            cls.uses.add(known)
+            return known.name, None
         nested = Ref(cls.ref.module, self._free(cls.ref.module, class_name(cls.ref.name, wire)))
         self.define(nested, schema)
         cls.uses.add(nested)
         return nested.name, nested
+
+    def _shape(self, module: str, schema: Schema) -> Ref | None:
+        """The known type with these fields: all of them are its, and most of its are here, since types grow."""
+        names = frozenset(schema["properties"])
+        for ref, fields in self.shapes.items():
+            if names <= fields and 4 * len(names) >= 3 * len(fields) and Ref(module, ref.name) not in self._reserved:
+                return ref
+        return None
 
     def _item(self, cls: ClassDef, wire: str, schema: Schema) -> str:
         item, _ = self._type(cls, wire, schema)
         return f"{item} | None" if schema.get("nullable") and item != "Any" else item
 
     def _free(self, module: str, name: str) -> str:
-        while name in self.modules[module].classes or Ref(module, name) in self._reserved:
-            name += "_"
-        return name
+        free, number = name, 2
+        while free in self.modules[module].classes or Ref(module, free) in self._reserved:
+            free, number = f"{name}{number}", number + 1
+        return free
 
     def _named(self, cls: ClassDef, target: str) -> tuple[str, Ref | None]:
         if (known := self.well_known.get(target)) is not None:

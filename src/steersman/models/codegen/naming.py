@@ -37,7 +37,7 @@ def wire_by_rename(name: str) -> str:
 
 def class_name(*parts: str) -> str:
     """A class name from wire names: `class_name("HelloApp", "spec")` is `HelloAppSpec`."""
-    name = "".join(part[:1].upper() + part[1:] for part in (re.sub(r"\W", "", p) for p in parts))
+    name = "".join(part[:1].upper() + part[1:] for part in (w for p in parts for w in re.split(r"[\W_]+", p)))
     if name[:1].isdigit():
         name = f"N{name}"
-    return f"{name}_" if keyword.iskeyword(name) or name in _TAKEN else name
+    return f"{name}Kind" if keyword.iskeyword(name) or name in _TAKEN else name

@@ -233,7 +233,7 @@ def render_package(modules: Sequence[ModuleDef], header: str = HEADER) -> str:
             prefix = "" if len(groups) == 1 else "".join(w.title() for w in path.rpartition(".")[2].split("_"))
             imports[f"{prefix}{name}"] = f"from {path} import {name} as {prefix}{name}"
     lines = [header, '"""Models of custom resources."""', ""]
-    lines += sorted(imports.values(), key=lambda line: line.rpartition(" as ")[0])
+    lines += sorted(imports.values(), key=lambda line: (line.split()[1], line.split()[3].lower()))
     return "\n".join([*lines, ""])
 
 
