@@ -20,6 +20,7 @@ from steersman.client.config import ClientCertificate, Config
 from steersman.client.config.tls import ssl_context
 from steersman.client.errors import ConnectError, ConnectionLost, TransportError, TransportTimeout, UpgradeRefused
 from steersman.client.transport.base import Query, RequestHeaders, Response, StreamResponse, WebSocket, target
+from steersman.client.transport.explaining import explained
 from steersman.client.transport.idle import IdleWatchdog
 
 __all__ = ["AiohttpTransport"]
@@ -287,20 +288,11 @@ def _translate(problem: Exception, what: str, timeout: float) -> TransportError:
     if isinstance(
         problem, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.ClientProxyConnectionError
     ):
-        return ConnectError(f"{what}: cannot connect: {_explain(problem)}")
+        return ConnectError(f"{what}: cannot connect: {explained(problem)}")
     if isinstance(problem, aiohttp.ClientHttpProxyError):
         return ConnectError(f"{what}: the proxy refused with status {problem.status}")
     if isinstance(problem, TimeoutError):
         return TransportTimeout(f"{what}: no answer within {timeout:g} s")
     if isinstance(problem, RuntimeError):
         return TransportError(f"{what}: the client is closed")
-    return ConnectionLost(f"{what}: the connection broke: {_explain(problem)}")
-
-
-def _explain(problem: Exception) -> str:
-    text = str(problem) or type(problem).__name__
-    if "certificate verify failed" in text.lower():
-        text += ". The server's certificate is not signed by a CA that is trusted: check certificate-authority-data"
-    elif "refused" in text.lower() or "connect call failed" in text.lower():
-        text += ". Nobody listens there: is the API server running, and the server URL right?"
-    return text
+    return ConnectionLost(f"{what}: the connection broke: {explained(problem)}")

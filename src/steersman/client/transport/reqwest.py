@@ -37,6 +37,7 @@ from steersman.client.transport.base import (
     WebSocket,
     target,
 )
+from steersman.client.transport.explaining import explained
 from steersman.client.transport.idle import IdleWatchdog
 
 __all__ = ["PyreqwestTransport", "can_use_pyreqwest"]
@@ -301,18 +302,10 @@ def _translate(problem: PyreqwestError, what: str, timeout: float) -> TransportE
     said = [cause["message"] for cause in causes]
     reason = said[-1] if said else problem.message
     if any("(Connect)" in message for message in said):
-        return ConnectError(f"{what}: cannot connect: {_explain(said)}")
+        text = ": ".join(message for message in said if not message.startswith(("error sending", "client error")))
+        return ConnectError(f"{what}: cannot connect: {explained(text)}")
     if isinstance(problem, RequestTimeoutError):
         return TransportTimeout(f"{what}: no answer within {timeout:g} s")
     if isinstance(problem, ClientClosedError):
         return TransportError(f"{what}: the client is closed")
     return ConnectionLost(f"{what}: the connection broke: {reason}")
-
-
-def _explain(said: list[str]) -> str:
-    text = ": ".join(message for message in said if not message.startswith(("error sending", "client error")))
-    if "UnknownIssuer" in text or "invalid peer certificate" in text:
-        text += ". The server's certificate is not signed by a CA that is trusted: check certificate-authority-data"
-    elif "refused" in text:
-        text += ". Nobody listens there: is the API server running, and the server URL right?"
-    return text
