@@ -14,6 +14,7 @@ from steersman.operator import Settings
 from steersman.operator.run import Replica
 from steersman.operator.server import BindError
 from steersman.operator.settings import SettingsError
+from steersman.pki import Authority
 from steersman.testing.controlplane_http import CallError
 
 VALIDATING = "validatingwebhookconfigurations"
@@ -154,6 +155,26 @@ def test_who_may_not_register_webhooks_is_told_what_to_do(cluster):
     replica = Replica(refusing("poor"), load_config(kubeconfig), settings)
     with pytest.raises(SettingsError, match=r"webhooks cannot be registered: .*forbidden.*--webhook-bind-address=0"):
         asyncio.run(asyncio.wait_for(replica.run(asyncio.Event()), 20))
+
+
+def test_a_server_that_shows_no_certificate_where_one_is_demanded_is_told_at_the_start(cluster, operator, tmp_path):
+    """H1: callers are authenticated where a client CA is configured, and this API server has nothing to show."""
+    authority = tmp_path / "clients.pem"
+    authority.write_bytes(Authority.create("clients").cert_pem)
+    running = operator(refusing("strict"), settings={"webhook_client_ca": str(authority)}, wait=False)
+    with pytest.raises(SettingsError, match="the API server cannot ask the webhooks"):
+        running.wait_ready()
+    running.problem = None
+    assert configurations(cluster, "strict") == []
+
+
+def test_a_client_authority_that_is_none_is_refused(cluster, operator, tmp_path):
+    authority = tmp_path / "clients.pem"
+    authority.write_text("nothing of that sort")
+    running = operator(refusing("odd"), settings={"webhook_client_ca": str(authority)}, wait=False)
+    with pytest.raises(SettingsError, match=r"--webhook-client-ca .*clients\.pem: it has no certificates"):
+        running.wait_ready()
+    running.problem = None
 
 
 def test_readiness_waits_for_the_webhook_server(cluster, operator, unused_port):

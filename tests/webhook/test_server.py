@@ -3,11 +3,13 @@
 import asyncio
 import json
 import ssl
+import tempfile
 from contextlib import asynccontextmanager, suppress
 
 import pytest
 
 from steersman.operator.webhooks import Webhooks, handshake
+from steersman.pki import Authority
 from steersman.webhook.http import Limits, WebhookResponse, WebhookServer
 from steersman.webhook.serving import LocalCertificates
 
@@ -49,10 +51,6 @@ class Client:
         """Whether the server has closed the connection, and said nothing more."""
         return await self.reader.read() == b""
 
-    @property
-    def certificate(self):
-        return self.writer.get_extra_info("ssl_object").getpeercert()
-
     async def close(self):
         self.writer.close()
         with suppress(OSError, ssl.SSLError):
@@ -62,25 +60,24 @@ class Client:
 class World:
     """A server and its clients."""
 
-    def __init__(self, server, certificates, ca):
+    def __init__(self, server, ca):
         self.server = server
-        self.certificates = certificates
         self.ca = ca
         self.clients = []
 
-    async def connect(self):
-        context = ssl.create_default_context(cadata=self.ca.decode())
+    async def connect(self, context=None):
+        context = context or ssl.create_default_context(cadata=self.ca.decode())
         client = Client(*await asyncio.open_connection(*self.server.address, ssl=context, server_hostname="localhost"))
         self.clients.append(client)
         return client
 
 
 @asynccontextmanager
-async def serving(routes=None, limits=None, certificates=None, ca=None):
-    local = LocalCertificates("test", HOSTS) if certificates is None else certificates
-    server = WebhookServer(routes or {"/echo": echo}, local, refuse=refuse, limits=limits)
+async def serving(routes=None, limits=None, client_ca=None):
+    local = LocalCertificates("test", HOSTS)
+    server = WebhookServer(routes or {"/echo": echo}, local, refuse=refuse, limits=limits, client_ca=client_ca)
     await server.start("127.0.0.1", 0)
-    world = World(server, local, ca or local.ca_bundle)
+    world = World(server, local.ca_bundle)
     try:
         async with asyncio.timeout(15):
             yield world
@@ -199,3 +196,36 @@ async def test_ready_means_that_tls_is_accepted_there():
 async def test_an_operator_that_does_not_listen_yet_is_not_ready():
     """H2: before the server has started."""
     assert Webhooks.unready(type("W", (), {"_server": None})()) == "the webhook server does not listen yet"
+
+
+async def test_only_callers_of_the_clients_authority_are_answered():
+    """H1: where a client CA is configured, whoever shows no certificate of it gets no answer."""
+    clients, others = Authority.create("clients"), Authority.create("others")
+    seen = []
+
+    async def remember(request):
+        seen.append(request.client_certificate)
+        return WebhookResponse(200, b"{}")
+
+    def showing(authority):
+        context = ssl.create_default_context(cadata=world.ca.decode())
+        if authority is not None:
+            pair = authority.client("kube-apiserver")
+            with tempfile.NamedTemporaryFile() as file:
+                file.write(pair.cert_pem + pair.key_pem)
+                file.flush()
+                context.load_cert_chain(file.name)
+        return context
+
+    async with serving({"/echo": remember}, client_ca=clients.cert_pem) as world:
+        for _ in range(2):  # a session of TLS that is taken up again is verified no less
+            client = await world.connect(showing(clients))
+            client.post()
+            assert (await client.answer())[0] == 200
+        assert all(seen)
+        for authority in (None, others):
+            with pytest.raises((OSError, asyncio.IncompleteReadError)):  # noqa: PT012 - TLS 1.3 says so with the answer
+                stranger = await world.connect(showing(authority))
+                stranger.post()
+                await stranger.answer()
+        assert len(seen) == 2

@@ -153,6 +153,13 @@ def run(
             help="Directory with tls.crt and tls.key, read again when they change.", rich_help_panel=_WEBHOOKS
         ),
     ] = None,
+    webhook_client_ca: Annotated[
+        str | None,
+        typer.Option(
+            help="File with the CA of callers; whoever shows no certificate of it gets no answer.",
+            rich_help_panel=_WEBHOOKS,
+        ),
+    ] = None,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"] | None,
         typer.Option(help="What to log; info by default.", rich_help_panel=_LOGS),
@@ -224,6 +231,7 @@ def run(
         "webhook_mode": webhook_mode or ("cluster" if is_in_cluster(os.environ) else None),
         "webhook_url": webhook_url,
         "webhook_cert_dir": webhook_cert_dir,
+        "webhook_client_ca": webhook_client_ca,
         "log_level": "debug" if debug else log_level,
         "log_format": log_format,
         "tracing": tracing,

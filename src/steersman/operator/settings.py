@@ -78,6 +78,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The URL under which the API server reaches a local run; `https://127.0.0.1:<port>` by default."""
     webhook_cert_dir: str | None = None
     """Directory with `tls.crt` and `tls.key`, as cert-manager's Secrets are mounted; read again when they change."""
+    webhook_client_ca: str | None = None
+    """File with the certificates (PEM) of those who sign for callers; whoever shows none of theirs gets no answer."""
     webhook_cert_life: float = 90 * 24 * 3600.0
     """How long a certificate that the replicas make themselves is valid; it is renewed at two thirds of that."""
     webhook_cert_settle: float = 120.0

@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
+from pathlib import Path
 from typing import Any, Final, cast
 
 from steersman.cache import Cache, Informer
@@ -95,7 +96,8 @@ class Webhooks:
         certificates = self._certificates = await certificates_for(
             self._operator, self._settings, self._config, self._system
         )
-        server = WebhookServer(self._routes(), certificates, refuse=_refusal)
+        client_ca = _client_ca(self._settings.webhook_client_ca)
+        server = WebhookServer(self._routes(), certificates, refuse=_refusal, client_ca=client_ca)
         try:
             await server.start(address.host, address.port)
         except (OSError, OverflowError) as problem:
@@ -112,9 +114,9 @@ class Webhooks:
 
     async def close(self) -> None:
         """Let nobody ask us any more where that is ours to say, answer what has been asked, and stop."""
-        await self._unregister()
+        forgotten = await self._unregister()
         if self._server is not None:
-            await self._server.close(min(5.0, self._settings.shutdown_grace))
+            await self._server.close(min(5.0, self._settings.shutdown_grace), asked=not forgotten)
         if self._certificates is not None:
             await self._certificates.close()
         if self._pool is not None:
@@ -154,13 +156,16 @@ class Webhooks:
             raise SettingsError(f"the API server cannot ask the webhooks at {url}: {problem}. {_WAYS_OUT}") from None
         log.info("the API server asks the webhooks", url=url, proved=proved)
 
-    async def _unregister(self) -> None:
-        if self._registration is not None:
-            try:
-                await self._registration.remove()
-            except ClientError as problem:
-                log.warning("the webhook configurations of this run could not be removed", error=str(problem))
-            self._registration = None
+    async def _unregister(self) -> bool:
+        """Take back what this run has registered; whether it is certain that nobody asks any more."""
+        registration, self._registration = self._registration, None
+        if registration is None:
+            return False
+        try:
+            return await registration.remove()
+        except ClientError as problem:
+            log.warning("the webhook configurations of this run could not be removed", error=str(problem))
+            return False
 
     def _routes(self) -> dict[str, Route]:
         routes: dict[str, Route] = {PROBE: answer}
@@ -236,6 +241,18 @@ class _Reads:
 
     def _informers(self) -> Iterable[Informer]:
         return [i for i in self._cache.informers if i.info.gvk in self._kinds]
+
+
+def _client_ca(path: str | None) -> bytes | None:
+    """The file's certificates; raises `SettingsError` where there are none."""
+    if path is None:
+        return None
+    try:
+        data = Path(path).read_bytes()
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=data.decode("ascii"))
+    except (OSError, ValueError) as problem:
+        raise SettingsError(f"--webhook-client-ca {path}: it has no certificates: {problem}") from None
+    return data
 
 
 def _refusal(code: int, text: str) -> bytes:

@@ -146,15 +146,16 @@ class WebhookServer:
         assert self._address is not None, "start() comes first"
         return self._address
 
-    async def close(self, grace: float = 5.0) -> None:
+    async def close(self, grace: float = 5.0, *, asked: bool = True) -> None:
         """Take no new connections; requests that are being answered have `grace` seconds to finish.
 
         Before that, for a moment, everybody is answered and told to come no more: a request on its way to an idle
         connection, or a handshake half done, would be lost otherwise, and refused where the failure policy is Fail.
+        Who knows that nobody asks any more says so, and spares the moment.
         """
         if self._server is None:
             return
-        linger = min(_LINGER, grace / 2)
+        linger = min(_LINGER, grace / 2) if asked else 0.0
         self.leaving = True
         for connection in list(self._connections):
             connection.leave(linger)

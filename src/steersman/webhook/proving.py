@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from steersman.client import ApiError, Client
@@ -81,15 +80,23 @@ async def prove(client: Client, namespace: str, values: Iterable[str], within: f
     return True
 
 
-async def forgotten(client: Client, namespace: str, values: Iterable[str], within: float = 2.0) -> None:
-    """Wait until the API server no longer asks us, so that a server can go without dropping a request."""
-    with suppress(TimeoutError):
+async def forgotten(client: Client, namespace: str, values: Iterable[str], within: float = 2.0) -> bool:
+    """Wait until the API server no longer asks us, so that a server can go without dropping a request.
+
+    Returns false where that is not certain.
+    """
+    try:
         async with asyncio.timeout(within):
             for value in values:
                 while True:
-                    if _WORDS not in await _said(client, namespace, value):
+                    if not (said := await _said(client, namespace, value)):
                         break
+                    if _WORDS not in said:
+                        return False
                     await asyncio.sleep(_WAIT)
+    except TimeoutError:
+        return False
+    return True
 
 
 async def _asked(client: Client, namespace: str, value: str) -> bool:

@@ -130,10 +130,10 @@ class Registration:
         self._proved_in = namespace if proved else ""
         return proved
 
-    async def remove(self) -> None:
-        """Take back what `add` did and nobody has replaced since; returns when nobody is sent here any more.
+    async def remove(self) -> bool:
+        """Take back what `add` did and nobody has replaced since; whether it is certain that nobody asks us any more.
 
-        What may still come is for the server to answer, so it closes after this.
+        Where it is not, the server should answer for a moment longer what is on its way.
         """
         problem: ApiError | None = None
         while self._added:
@@ -151,9 +151,10 @@ class Registration:
         self._conversions.clear()
         if problem is not None:
             raise problem
-        if self._proved_in:
-            await forgotten(self._client, self._proved_in, [_value(document) for document in self.documents])
-            self._proved_in = ""
+        namespace, self._proved_in = self._proved_in, ""
+        if not namespace:
+            return False
+        return await forgotten(self._client, namespace, [_value(document) for document in self.documents])
 
     # What killed runs have left.
 
