@@ -141,9 +141,9 @@ async def test_rotation_under_load_fails_no_request(server, cluster):
             assert counted >= wanted
             assert endpoints.opened > 6
         finally:
-            await replicas.end()
-            await endpoints.close()
             await world.end()
+            await endpoints.close()
+            await replicas.end()
 
 
 async def register(world, operator, port):

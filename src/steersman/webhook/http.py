@@ -23,8 +23,8 @@ __all__ = ["Certificates", "Limits", "Route", "WebhookRequest", "WebhookResponse
 
 log = get_logger("webhook")
 
-_LINGER: Final = 0.5
-"""Seconds for which an idle connection outlives the wish to close it."""
+_LINGER: Final = 1.0
+"""Seconds for which newcomers are taken in after the wish to stop; and again, for which idle connections are kept."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -155,18 +155,19 @@ class WebhookServer:
         """
         if self._server is None:
             return
-        linger = min(_LINGER, grace / 2) if asked else 0.0
+        linger = min(_LINGER, grace / 3) if asked else 0.0
         self.leaving = True
         for connection in list(self._connections):
-            connection.leave(linger)
+            connection.leave(2 * linger)
         await asyncio.sleep(linger)
-        self.closing = True
         self._server.close()
+        await asyncio.sleep(linger)  # for those whom the kernel has taken in, and whose handshake is half done
+        self.closing = True
         for connection in list(self._connections):
             connection.leave()
         busy = [c.done for c in self._connections]
         if busy:
-            await asyncio.wait(busy, timeout=grace - linger)
+            await asyncio.wait(busy, timeout=max(0.0, grace - 2 * linger))
         for connection in list(self._connections):
             connection.abort()
 
