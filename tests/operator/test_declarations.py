@@ -139,12 +139,17 @@ def test_everything_else_is_collected(operator):  # noqa: C901 - a list of decla
     @operator.converts(Thing, ThingV2)
     def up(old: Thing) -> ThingV2: ...
 
+    refused(operator.check, "no conversion leads the way Thing: v2 → v1")
+
+    @operator.converts(ThingV2, Thing)
+    def down(new: ThingV2) -> Thing: ...
+
     operator.check()
     assert [f.name for f in operator.finalizers] == ["tests.steersman.dev/one", "tests.steersman.dev/two"]
     assert [(t.name, t.interval) for t in operator.timers] == [("tick", 30)]
     assert [h.when for h in operator.hooks] == ["startup", "shutdown"]
     assert operator.permissions[0].verbs == ("get", "create")
-    assert [w.purpose for w in operator.webhooks] == ["defaults", "validates", "mutates", "converts"]
+    assert [w.purpose for w in operator.webhooks] == ["defaults", "validates", "mutates", "converts", "converts"]
     assert [v.info.kind for v in operator.kinds()] == ["Thing", "ConfigMap"]
 
 

@@ -240,6 +240,13 @@ async def test_an_object_that_does_not_fit_its_class_is_refused_with_the_field(a
     assert response["status"]["details"]["causes"][0]["field"] == "spec.size"
 
 
+async def test_a_required_field_that_is_missing_is_told_as_the_api_server_tells_it(asked):
+    ask = asked(Pod, lambda p, _: None, "mutates")
+    response = await ask.decides(review(pod({"image": "app:1"})))
+    (cause,) = response["status"]["details"]["causes"]
+    assert cause == {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.containers[0].name"}
+
+
 async def test_a_crash_is_a_500_without_a_word_of_what_happened_and_logged_once(asked):
     """H3"""
 

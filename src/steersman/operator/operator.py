@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 from steersman.cache import IndexFunction
 from steersman.controller import Debounce
@@ -429,6 +429,13 @@ class Operator:
                 f"operator {self.name!r} has no controller, no timer and no webhook; declare one with"
                 " @operator.controller, in a module that is imported together with the operator"
             )
+        conversions = [w for w in self._webhooks if w.purpose == "converts"]
+        if conversions:
+            from steersman.webhook.conversion import Conversion, missing
+
+            found = missing([Conversion(w.kind, cast(Any, w.to), w.handler.call, str(w.place)) for w in conversions])
+            if found:  # objects that are stored in the one version could not be read in the other
+                raise conversions[0].place.error(f"no conversion leads the way {', '.join(found)}: declare it, too")
         reconciled = {c.kind.info.gvk for c in self.controllers}
         for f in self._finalizers:
             if f.kind.info.gvk not in reconciled:

@@ -8,6 +8,7 @@ logged once with the request's uid (H3). Nothing of an object is logged.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -321,10 +322,15 @@ class AdmissionRoute:
         return patch.encode() if patch else None
 
 
+_MISSING: Final = re.compile("Object missing required field `([^`]+)`")
+
+
 def _unreadable(hook: Hook, problem: DecodeError) -> Refusal:
     from steersman.webhook.errors import FieldError, Invalid
 
     field = problem.path.removeprefix("$").removeprefix(".")
+    if (missing := _MISSING.fullmatch(problem.message)) is not None:
+        return Invalid(FieldError.required(f"{field}.{missing[1]}" if field else missing[1]))
     return Invalid(FieldError(field, "FieldValueTypeInvalid", f"Invalid value: {problem.message}"))
 
 
