@@ -17,8 +17,9 @@ from steersman import Condition, Conditions, Context, Key, Operator, Result, Wat
 from steersman.k8s import ConfigMap, DaemonSet, Deployment, Pod, ReplicaSet, Secret, StatefulSet
 from steersman.models import key_of
 
-AT_ONCE = 0.001
-"""Seconds until the second pass."""
+SETTLE = 1.0
+"""Seconds between the two passes. Changes that are applied together are then all seen before the first Pod restarts,
+and a kubelet has heard of them before it starts a Pod anew."""
 LOOK_AGAIN = 60.0
 """Seconds until a selector that matches nothing is tried again."""
 
@@ -109,7 +110,7 @@ async def _begin(ctx: Context, monitor: ConfigMonitor, seen: Seen) -> Result:
         restart=restart,
         conditions=(*_kept(monitor, "Ready", "PodsSelected"), _restarting_now(restart.total)),
     )
-    return Result(status=status, requeue_after=AT_ONCE)
+    return Result(status=status, requeue_after=SETTLE)
 
 
 def _refuse(ctx: Context, monitor: ConfigMonitor) -> Result:

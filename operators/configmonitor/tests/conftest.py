@@ -9,6 +9,12 @@ from steersman.testing.controlplane_cluster import UnsupportedError
 from .world import CRD, World
 
 
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch):
+    """Operators in this process do not wait between looking and acting."""
+    monkeypatch.setattr("configmonitor.controller.SETTLE", 0.001)
+
+
 @pytest.fixture
 def world(cluster):
     cluster.apply(CRD)

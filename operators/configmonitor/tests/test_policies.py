@@ -20,7 +20,7 @@ def budget(**spec):
 
 
 @pytest.fixture(autouse=True)
-def _impatient(monkeypatch):
+def _tries_again_soon(monkeypatch):
     monkeypatch.setattr("configmonitor.restarting.LATER", 0.3)
 
 

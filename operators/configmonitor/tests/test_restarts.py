@@ -147,6 +147,18 @@ def test_a_pod_that_reads_several_config_maps_restarts_for_each(world, running, 
     assert len(world.evictions(running.user)) == 4
 
 
+def test_changes_that_are_made_together_are_one_restart(world, running, web, monkeypatch):
+    monkeypatch.setattr("configmonitor.controller.SETTLE", 1.0)
+    names = [f"part-{number}" for number in range(4)]
+    world.apply(*(config_map(name, a="1") for name in names), *(monitor(name, name) for name in names))
+    world.watching(*names)
+    world.apply(*(config_map(name, a="2") for name in names))
+    world.replaced(web)
+    for name in names:
+        eventually(lambda name=name: world.condition(name, "Restarting").get("reason") == "Done", what="all are done")
+    assert len(world.evictions(running.user)) == 2
+
+
 def test_a_secret_is_watched_and_its_hash_tells_nothing_quickly(world, running, web):
     world.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"}, "stringData": {"p": "one"}})
     world.apply(monitor("web", secret="password"))
