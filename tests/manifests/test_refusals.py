@@ -87,6 +87,11 @@ def refusal(*classes: type[Resource]) -> str:
         (Annotated[int, MinLength(1)], 1, "is for strings"),
         (Annotated[int, Atomic], 1, "Atomic is for"),
         (Annotated[int, Ge(5)], 1, "the default 1 is not allowed by its own type: less than 5"),
+        (
+            Annotated[tuple[int, ...], CEL("self.all(x, self.exists_one(y, x == y))", message="m")],
+            (),
+            "estimated rule cost exceeds budget by factor of more than 100x",
+        ),
         (bytes, b"", "no base64 to the API server"),
         (Annotated[Item, CEL("self.nothing == 1", message="m")], Item(), "undefined field 'nothing'"),
         (Annotated[Item, CEL("self.key ==")], Item(), "compilation failed"),

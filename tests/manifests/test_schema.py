@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
+from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
 import pydantic
@@ -17,6 +19,7 @@ from steersman.cli.judge import judge
 from steersman.k8s import Pod, PodTemplateSpec
 from steersman.manifests import MAX_BYTES, Conversion, classes_of, crds, definitions, schema_of, to_yaml
 from steersman.manifests.node import trimmed
+from steersman.manifests.source import ClassSource, FieldSource, source_of
 from steersman.models.markers import CEL, Ge, Immutable, MaxLength, Selectable
 
 T = TypeVar("T")
@@ -214,3 +217,19 @@ def test_words_of_cel_are_escaped_in_generated_rules() -> None:
 
     rules = [r["rule"] for r in spec_of(Words)["x-kubernetes-validations"]]
     assert rules == ["!has(oldSelf.__namespace__) || has(self.__namespace__)"]
+
+
+def test_classes_are_found_wherever_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "scattered.py").write_text(
+        "from dataclasses import dataclass\nfrom steersman import Model\n"
+        'class Outer(Model):\n    class Inner(Model):\n        a: int\n        "An a."\n    b: int = 1\n'
+        "def made():\n    class Local(Model):\n        c: int\n    return Local\n"
+        "try:\n    @dataclass\n    class Tried:\n        d: int\nexcept Exception:\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    scattered = importlib.import_module("scattered")
+    assert source_of(scattered.Outer).fields["b"].line == 7
+    assert source_of(scattered.Outer.Inner).fields["a"] == FieldSource(5, "An a.")
+    assert source_of(scattered.made()).line == 9
+    assert (source_of(scattered.Tried).line, source_of(scattered.Tried).fields["d"].line) == (13, 15)
+    assert source_of(type("Made", (), {})) == ClassSource()

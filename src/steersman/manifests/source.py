@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
+import linecache
+import sys
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -35,19 +36,48 @@ def source_of(cls: type) -> ClassSource:
     """The source of a class, or an empty answer where there is none."""
     try:
         file = inspect.getsourcefile(cls) or ""
-        lines, start = inspect.getsourcelines(cls)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError, ValueError):
+        linecache.checkcache(file)
+        text = "".join(linecache.getlines(file, getattr(sys.modules.get(cls.__module__), "__dict__", None)))
+    except (OSError, TypeError):
         return ClassSource()
-    body = tree.body[0] if tree.body else None
-    if not isinstance(body, ast.ClassDef) or body.name != cls.__name__:
-        return ClassSource()
-    found: dict[str, FieldSource] = {}
-    for position, statement in enumerate(body.body):
+    found = _classes_in(file, text).get(cls.__qualname__)
+    return ClassSource() if found is None else found
+
+
+@lru_cache(maxsize=64)
+def _classes_in(file: str, text: str) -> dict[str, ClassSource]:
+    """All classes of a file by qualified name; a large module is read once, not once for each of its classes."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return {}
+    found: dict[str, ClassSource] = {}
+    _collect(tree.body, file, "", found)
+    return found
+
+
+def _collect(body: list[ast.stmt], file: str, prefix: str, found: dict[str, ClassSource]) -> None:
+    for statement in body:
+        match statement:
+            case ast.ClassDef(name=name):
+                found.setdefault(f"{prefix}{name}", _class(statement, file))
+                _collect(statement.body, file, f"{prefix}{name}.", found)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                _collect(statement.body, file, f"{prefix}{name}.<locals>.", found)
+            case _:
+                for part in ("body", "orelse", "finalbody"):
+                    _collect(getattr(statement, part, []), file, prefix, found)
+                for inner in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+                    _collect(inner.body, file, prefix, found)
+
+
+def _class(node: ast.ClassDef, file: str) -> ClassSource:
+    fields: dict[str, FieldSource] = {}
+    for position, statement in enumerate(node.body):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            following = body.body[position + 1] if position + 1 < len(body.body) else None
-            found[statement.target.id] = FieldSource(start + statement.lineno - 1, _doc(following))
-    return ClassSource(file, start, found)
+            following = node.body[position + 1] if position + 1 < len(node.body) else None
+            fields[statement.target.id] = FieldSource(statement.lineno, _doc(following))
+    return ClassSource(file, min([node.lineno, *(each.lineno for each in node.decorator_list)]), fields)
 
 
 def _doc(statement: ast.stmt | None) -> str:
