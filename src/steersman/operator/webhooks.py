@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from steersman.cache import Cache, Informer
-from steersman.client import Client, ClientError, Forbidden
+from steersman.client import ApiError, Client, ClientError, Forbidden
 from steersman.client.config import Config
 from steersman.controller.blocking import run_blocking
 from steersman.models import Key, View
@@ -41,6 +41,9 @@ __all__ = ["Webhooks", "handshake"]
 
 log = get_logger("webhook")
 
+T = TypeVar("T")
+
+_LONGEST_WAIT: Final = 15.0
 _THREADS: Final = 16
 _PROBE: Final = 2.0
 """Seconds within which the server must accept a connection to count as ready (H2)."""
@@ -146,8 +149,9 @@ class Webhooks:
             namespace_selector=settings.namespace_selector or None,
         )
         try:
-            await registration.add()
-            proved = await registration.prove(settings.namespaces[0] if settings.namespaces else "default")
+            await self._patiently(registration.add)
+            namespace = settings.namespaces[0] if settings.namespaces else "default"
+            proved = await self._patiently(lambda: registration.prove(namespace))
         except Forbidden as problem:
             await self._unregister()
             raise SettingsError(f"webhooks cannot be registered: {problem}. {_WAYS_OUT}") from None
@@ -155,6 +159,19 @@ class Webhooks:
             await self._unregister()  # or what they are asked about would be refused
             raise SettingsError(f"the API server cannot ask the webhooks at {url}: {problem}. {_WAYS_OUT}") from None
         log.info("the API server asks the webhooks", url=url, proved=proved)
+
+    async def _patiently(self, act: Callable[[], Awaitable[T]]) -> T:
+        """Do it, again and again while the API server is away or overwhelmed."""
+        wait = 0.5
+        while True:
+            try:
+                return await act()
+            except ClientError as problem:
+                if isinstance(problem, ApiError) and problem.code < 500 and problem.code != 429:
+                    raise
+                log.warning("webhooks cannot be registered yet; trying on", error=str(problem))
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, _LONGEST_WAIT)
 
     async def _unregister(self) -> bool:
         """Take back what this run has registered; whether it is certain that nobody asks any more."""
