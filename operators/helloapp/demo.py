@@ -19,14 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from helloapp.api import HelloApp
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
-
 from steersman.client import Client
 from steersman.devcluster.loading import load
 from steersman.devcluster.manifests import read
@@ -34,6 +32,8 @@ from steersman.k8s import Deployment, Pod, ReplicaSet
 from steersman.models import MergePatch
 from steersman.telemetry.log import configure
 from steersman.testing.controlplane_cluster import Cluster
+
+from helloapp.api.v1.helloapp_types import HelloApp
 
 HERE = Path(__file__).resolve().parent
 NAME = "helloapp-sample"
@@ -279,7 +279,7 @@ def main() -> int:
     except KeyboardInterrupt:
         console.print("stopped")
         return 130
-    except Exception as problem:  # noqa: BLE001 - a demo ends with a sentence
+    except Exception as problem:
         console.print(f"[red]✘ HelloApp could not be shown:[/] {problem}", markup=True)
         return 1
     took = f"{time.monotonic() - started:.0f} s"

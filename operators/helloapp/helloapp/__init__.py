@@ -1,5 +1,6 @@
-"""HelloApp: the first operator everybody writes. `steersman run helloapp:operator` runs it."""
+"""A Deployment of so many replicas of an image for every HelloApp. `steersman run helloapp:operator` runs it."""
 
-from helloapp.controller import operator
+from helloapp import api, controllers, webhooks
+from helloapp.manager import operator
 
-__all__ = ["operator"]
+__all__ = ["api", "controllers", "operator", "webhooks"]

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from helloapp.api import HelloApp
-
 from steersman.client import Client, NotFound
 from steersman.client.config import load_config
 from steersman.devcluster.loading import load
 from steersman.devcluster.manifests import Manifest, parse, read
 from steersman.k8s import Deployment, Pod
 from steersman.models import MergePatch
+
+from helloapp.api.v1.helloapp_types import HelloApp
 
 T = TypeVar("T")
 

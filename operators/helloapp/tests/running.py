@@ -14,7 +14,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 CRD = PROJECT / "config" / "crd" / "apps.anupam.com_helloapps.yaml"
 RBAC = PROJECT / "config" / "rbac" / "role.yaml"
-SAMPLE = PROJECT / "config" / "samples" / "helloapp.yaml"
+SAMPLE = PROJECT / "config" / "samples" / "apps_v1_helloapp.yaml"
 
 
 def eventually(condition: Callable[[], object], *, what: str, within: float = 60.0, every: float = 0.1) -> None:

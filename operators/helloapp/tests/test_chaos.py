@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
-from helloapp.api import HelloApp, HelloAppSpec
-from helloapp.controller import deployment_for
-
 from steersman import ObjectMeta
 from steersman.k8s import Deployment, Lease, LeaseSpec
 from steersman.testing.controlplane import AuditPolicy, ControlPlane
 from steersman.testing.embedded import EmbeddedCluster
+
+from helloapp.api.v1.helloapp_types import HelloApp, HelloAppSpec
+from helloapp.controllers.helloapp_controller import deployment_for
 
 from .leadership import holder_of, writes_outside_leadership
 from .objects import Objects

@@ -4,10 +4,10 @@ import json
 
 import pytest
 import yaml
-from helloapp.api import HelloApp
-
 from steersman.k8s import Deployment
 from steersman.testing.controlplane_cluster import UnsupportedError
+
+from helloapp.api.v1.helloapp_types import HelloApp
 
 from .objects import Objects
 from .running import CRD, RBAC, SAMPLE, eventually, running
@@ -135,14 +135,14 @@ def test_once_settled_the_operator_writes_nothing_more(user, cluster, namespace,
 def test_it_works_with_no_more_than_the_roles_it_ships(user, cluster, tmp_path):
     """As its ServiceAccount, with leader election, and not one request refused."""
     user.apply(RBAC)
-    kubeconfig = cluster.service_account_kubeconfig("demo-operator", namespace="helloapp-system")
+    kubeconfig = cluster.service_account_kubeconfig("demo-operator", namespace="demo-operator-system")
     user.apply(SAMPLE)
-    with running(kubeconfig, tmp_path / "operator.log", "--lease-namespace=helloapp-system") as replica:
+    with running(kubeconfig, tmp_path / "operator.log", "--lease-namespace=demo-operator-system") as replica:
         eventually(lambda: user.settled(APP, 1), what="one replica")
         user.delete(Deployment, APP)
         eventually(lambda: user.settled(APP, 1), what="one replica again")
         assert replica.stop() == 0
-    who = "system:serviceaccount:helloapp-system:demo-operator"
+    who = "system:serviceaccount:demo-operator-system:demo-operator"
     refused = [f"{e.verb} {e.resource}/{e.subresource}" for e in cluster.audit_events(user=who) if e.code == 403]
     assert not refused
 

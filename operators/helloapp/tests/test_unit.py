@@ -1,10 +1,10 @@
 """What HelloApp asks for, as pure functions."""
 
 import pytest
-from helloapp.api import HelloApp, HelloAppSpec
-from helloapp.controller import deployment_for, labels_for
-
 from steersman.models import DecodeError, ObjectMeta, decode, encode, info_of
+
+from helloapp.api.v1.helloapp_types import HelloApp, HelloAppSpec
+from helloapp.controllers.helloapp_controller import deployment_for, labels_for
 
 
 def app(size=2):

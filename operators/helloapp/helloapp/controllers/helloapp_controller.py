@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from helloapp.api import HelloApp, HelloAppStatus
-from steersman import Context, LabelSelector, ObjectMeta, Operator, Watch, ready_when, to_label
+from steersman import Context, LabelSelector, ObjectMeta, Watch, ready_when, to_label
 from steersman.k8s import Container, Deployment, DeploymentSpec, Pod, PodSpec, PodTemplateSpec
+
+from helloapp.api.v1.helloapp_types import HelloApp, HelloAppStatus
+from helloapp.manager import operator
 
 APP = "apps.anupam.com/helloapp"
 """The label that names the HelloApp a Pod belongs to."""
-
-operator = Operator("demo-operator")
 
 
 def labels_for(app: HelloApp) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""The HelloApp kind: what its users write, and what the operator reports."""
+"""The kind HelloApp: what its users write, and what the operator reports. `make manifests` makes its CRD of it."""
 
 from typing import Annotated
 

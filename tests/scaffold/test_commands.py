@@ -1,0 +1,155 @@
+"""The commands as they are typed: the road of the published tutorials, and what a user reads when it does not go."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from steersman.cli.scaffolding import kubebuilder_flags
+from steersman.scaffold import bring_in_line, render
+from steersman.scaffold.base import read_base
+from steersman.scaffold.project import parse
+
+from .projects import api, made, tree, webhook
+
+HELLOAPP = Path(__file__).parents[2] / "operators" / "helloapp"
+
+
+@pytest.fixture
+def steersman(tmp_path):
+    """Runs a command in the project; exit code, and what was printed."""
+
+    def run(words, root=tmp_path / "hello-app", code=0):
+        root.mkdir(exist_ok=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "steersman", *words.split()], cwd=root, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+def test_the_road_yields_a_project_that_passes_its_own_lint_types_and_tests(steersman, tmp_path):
+    root = tmp_path / "hello-app"
+    steersman("init --domain anupam.com")
+    steersman("create api --group apps --version v1 --kind HelloApp --resource=true --controller=true")
+    project = parse((root / "PROJECT").read_text())
+    assert (project.name, project.package) == ("hello-app", "hello_app")
+    project = webhook(
+        api(project, "HelloApp", "v1beta1"),
+        "HelloApp",
+        defaulting=True,
+        validation=True,
+        conversion=True,
+        spoke=["v1beta1"],
+    )
+    bring_in_line(root, webhook(project, group="core", kind="Pod", defaulting=True))
+    for tool in (
+        ["ruff", "check", "."],
+        ["ruff", "format", "--check", "."],
+        ["pyright", "--pythonpath", sys.executable],
+        ["pytest", "-q", "-p", "no:cacheprovider", "--ignore=tests/e2e"],
+    ):
+        if tool[0] == "pyright" and find_spec("pyright") is None:
+            continue
+        done = subprocess.run(
+            [sys.executable, "-m", *tool], cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_delete_takes_the_manifests_along(steersman, tmp_path):
+    crd = tmp_path / "hello-app" / "config" / "crd" / "apps.anupam.com_helloapps.yaml"
+    steersman("init --domain anupam.com")
+    told = steersman("create api --group apps --version v1 --kind HelloApp --output json")
+    assert str(crd.relative_to(tmp_path / "hello-app")) in json.loads(told)["created"]
+    assert crd.exists()
+    assert "removed config/crd/" in steersman("delete api --group apps --version v1 --kind HelloApp -y")
+    assert not crd.exists()
+
+
+def test_code_that_cannot_be_imported_leaves_the_manifests_and_says_so(steersman, tmp_path):
+    root = made(tmp_path / "hello-app")
+    (root / "demo_operator" / "manager.py").write_text("import nonsense_that_is_not_there\n")
+    told = steersman("create api --group apps --version v1 --kind HelloApp")
+    assert "config/ was left as it is" in told
+    assert "nonsense_that_is_not_there" in told
+    assert (root / "demo_operator/api/v1/helloapp_types.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ("create api --group apps --version v1 --kind helloApp", 2, "Pascal case"),
+        ("create api --group apps --version v1", 2, "--kind"),
+        ("create webhook --group apps --version v1 --kind HelloApp --defaulting", 2, "create api"),
+        ("init --domain example.com", 2, "holds a project already"),
+        ("delete api --group apps --version v1 --kind HelloApp", 2, "it has none"),
+        ("update", 1, "git"),
+    ],
+)
+def test_what_cannot_be_done_is_told_and_changes_nothing(steersman, tmp_path, monkeypatch, words, code, told):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    root = made(tmp_path / "hello-app")
+    before = tree(root)
+    said = steersman(words, code=code)
+    assert told in said
+    assert "Traceback" not in said
+    assert tree(root) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("init --domain Example.com", "domain 'Example.com'"),
+        ("init --domain example.com --project-name my_app", "project name 'my_app'"),
+        ("init --domain example.com --project-name json", "would hide another module"),
+        ("init --domain example.com --package class", "not a lower-case Python name"),
+        ("create api --group apps --version v1 --kind HelloApp", "steersman init"),
+    ],
+)
+def test_a_bad_name_makes_no_project(steersman, tmp_path, words, told):
+    code = 1 if words.startswith("create") else 2
+    assert told in steersman(words, code=code)
+    assert list((tmp_path / "hello-app").iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_that_may_not_be_written_is_named(steersman, tmp_path):
+    root = made(tmp_path / "hello-app")
+    before = tree(root)
+    (root / "tests").chmod(0o500)
+    try:
+        assert "Permission denied" in steersman("create api --group apps --version v1 --kind HelloApp", code=1)
+    finally:
+        (root / "tests").chmod(0o700)
+    assert tree(root) == before
+
+
+def test_flags_are_read_as_published_tutorials_write_them():
+    words = ["create", "api", "--resource=false", "--controller=true", "--force=false", "--plural=true", "--kind=X"]
+    assert kubebuilder_flags(words) == ["create", "api", "--no-resource", "--controller", "--plural=true", "--kind=X"]
+    assert kubebuilder_flags(["run", "--force=false"]) == ["run", "--force=false"]
+
+
+def test_helloapp_is_what_the_road_yields_plus_its_logic():
+    """What differs from the templates is what its README names; all else is theirs, word for word."""
+    ours = {
+        "README.md",
+        "config/samples/apps_v1_helloapp.yaml",
+        "helloapp/api/v1/helloapp_types.py",
+        "helloapp/controllers/helloapp_controller.py",
+        "pyproject.toml",
+    }
+    project = parse((HELLOAPP / "PROJECT").read_text())
+    new = render(project)
+    changed = {path for path, text in new.items() if (HELLOAPP / path).read_text() != text}
+    assert changed <= ours
+    base = read_base(HELLOAPP)
+    assert base == {path: text for path, text in new.items() if path != "PROJECT"}
