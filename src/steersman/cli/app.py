@@ -12,6 +12,8 @@ from typing import Annotated, Literal
 import typer
 
 import steersman
+from steersman.cli.build import build as build_command
+from steersman.cli.bundle import app as bundle
 from steersman.cli.cluster import app as cluster
 from steersman.cli.create import app as create
 from steersman.cli.delete import app as delete
@@ -27,6 +29,7 @@ from steersman.cli.init import init as init_command
 from steersman.cli.install import install as install_command
 from steersman.cli.install import uninstall as uninstall_command
 from steersman.cli.manifests import manifests as manifests_command
+from steersman.cli.migrate_storage import migrate_storage as migrate_storage_command
 from steersman.cli.models import models as models_command
 from steersman.cli.rbac import rbac as rbac_command
 from steersman.cli.run import run as run_command
@@ -46,6 +49,7 @@ app = typer.Typer(
 app.add_typer(create)
 app.add_typer(delete)
 app.add_typer(cluster)
+app.add_typer(bundle)
 
 
 @app.callback()
@@ -68,8 +72,10 @@ app.command("install")(install_command)
 app.command("uninstall")(uninstall_command)
 app.command("deploy")(deploy_command)
 app.command("undeploy")(undeploy_command)
+app.command("build")(build_command)
 app.command("rbac")(rbac_command)
 app.command("models")(models_command)
+app.command("migrate-storage")(migrate_storage_command)
 app.command("diff")(diff_command)
 app.command("docs")(docs_command)
 app.command("doctor")(doctor_command)

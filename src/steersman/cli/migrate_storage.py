@@ -1,0 +1,311 @@
+"""`steersman migrate-storage`: has every object of a CRD stored in its storage version, and forgets the others.
+
+Each object is written once without a change, under the resourceVersion it was read with, so that the API server
+stores it anew and nobody's write is undone. What has been written meanwhile, or is gone, needs no rewriting. Only when
+all of them are, `status.storedVersions` is trimmed. Where it was is kept in a file, so that it can go on after a stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+
+from steersman.cli.loading import LoadError, load_operator
+
+if TYPE_CHECKING:
+    from steersman.client import Client
+    from steersman.models import Dynamic, PartialObjectMetadata, View
+
+__all__ = ["Migration", "migrate_storage"]
+
+PAGE = 500
+AT_ONCE = 8
+"""Requests under way at a time."""
+SHOWN = 10
+"""Objects that could not be written, of which no more are named."""
+
+
+@dataclass
+class Migration:
+    """What was done about one CRD."""
+
+    crd: str
+    storage_version: str
+    stored_versions: list[str]
+    """As they are in the end."""
+    objects: int = 0
+    """Objects that were looked at, those before a stop included."""
+    written: int = 0
+    failed: list[str] = field(default_factory=list[str])
+    trimmed: list[str] = field(default_factory=list[str])
+    """Versions that `status.storedVersions` no longer names; with a dry run, that it would not."""
+    dry_run: bool = False
+
+
+def migrate_storage(
+    targets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODULE:OPERATOR|CRD…", help="An operator, all of whose CRDs are meant, or names of CRDs."
+        ),
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Have the API server try every write, and store nothing.")
+    ] = False,
+    kubeconfig: Annotated[str | None, typer.Option(help="Kubeconfig file.")] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    page: Annotated[int, typer.Option(min=1, max=5000, help="Objects that are read at a time.")] = PAGE,
+    restart: Annotated[bool, typer.Option("--restart", help="Begin anew instead of going on after a stop.")] = False,
+    output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
+) -> None:
+    """Store every object in the storage version of its CRD, then drop older versions from `status.storedVersions`.
+
+    Do this before a version is removed from a CRD. Conversion webhooks must be running. It may be stopped and called
+    again, and goes on where it was. Exits with 1 when an object could not be written; nothing is trimmed then.
+    """
+    from steersman.client import Client
+    from steersman.client.config import load_config
+
+    names = _names(targets)
+    config = load_config(kubeconfig, context)
+
+    async def go() -> list[Migration]:
+        async with Client.from_config(config) as client:
+            states = _states() / hashlib.sha256(config.server.encode()).hexdigest()[:16]
+            with _progress(output) as show:
+                return [await migrate(client, name, page, dry_run, restart, states, show) for name in names]
+
+    found = asyncio.run(go())
+    if output == "json":
+        typer.echo(json.dumps([asdict(each) for each in found], indent=2))
+    else:
+        for each in found:
+            typer.echo(_told(each))
+    if any(each.failed for each in found):
+        raise typer.Exit(1)
+
+
+def _names(targets: Iterable[str]) -> list[str]:
+    names: list[str] = []
+    for target in targets:
+        if ":" in target:
+            from steersman.manifests.tree import crds
+
+            found = [str(crd["metadata"]["name"]) for crd in crds(load_operator(target))]
+            if not found:
+                raise LoadError(f"{target} has no CRDs")
+            names += found
+        elif "." in target:
+            names.append(target)
+        else:
+            raise LoadError(f"{target!r} is neither MODULE:OPERATOR nor the name of a CRD, such as widgets.example.com")
+    return list(dict.fromkeys(names))
+
+
+def _told(done: Migration) -> str:
+    would = "would be " if done.dry_run else ""
+    if done.failed:
+        more = len(done.failed) - SHOWN
+        lines = [f"{done.crd}: {len(done.failed)} of {done.objects} objects could not be written:"]
+        lines += [f"  {problem}" for problem in done.failed[:SHOWN]]
+        return "\n".join([*lines, *([f"  and {more} more"] if more > 0 else [])])
+    if not done.trimmed:
+        return f"{done.crd}: every object is stored as {done.storage_version} already"
+    gone = ", ".join(done.trimmed)
+    return (
+        f"{done.crd}: {done.objects} objects {would or 'are '}stored as {done.storage_version}; {gone} "
+        f"{would or 'is '}dropped from status.storedVersions"
+    )
+
+
+Show = Callable[[str, int, int], None]
+"""Told of a CRD, how many of its objects are done, and how many there are."""
+
+
+async def migrate(
+    client: Client, name: str, page: int, dry_run: bool, restart: bool, states: Path, show: Show
+) -> Migration:
+    """Migrate one CRD. Raises `LoadError` where there is none, or it changes meanwhile, and what the client raises."""
+    crd = await _crd(client, name)
+    storage = next(v["name"] for v in crd["spec"]["versions"] if v["storage"])
+    status: dict[str, Any] = crd.get("status") or {}
+    stored: list[str] = list(status.get("storedVersions") or ())
+    done = Migration(name, storage, stored, dry_run=dry_run)
+    if stored == [storage]:
+        return done
+    state = State(states / f"{name}.json", f"{crd['metadata']['uid']}/{storage}", keep=not dry_run)
+    token, done.objects = ("", 0) if restart else state.read()
+    await _rewrite(client, crd, storage, token, page, done, state, show)
+    if not done.failed:
+        done.trimmed = [version for version in stored if version != storage]
+        if not dry_run:
+            await _trim(client, crd, storage, stored)
+            done.stored_versions = [storage]
+        state.forget()
+    return done
+
+
+async def _crd(client: Client, name: str) -> dict[str, Any]:
+    from steersman.client.errors import NotFound
+    from steersman.models import dynamic
+
+    try:
+        found = await client.get(dynamic("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False), name)
+    except NotFound:
+        raise LoadError(f"the cluster has no CRD {name}", 1) from None
+    return cast("dict[str, Any]", found.body)
+
+
+async def _rewrite(
+    client: Client, crd: dict[str, Any], storage: str, token: str, page: int, done: Migration, state: State, show: Show
+) -> None:
+    from steersman.client.errors import Expired
+    from steersman.models import dynamic, metadata_of
+
+    spec = crd["spec"]
+    names = spec["names"]
+    served = next((v["name"] for v in spec["versions"] if v["name"] == storage and v["served"]), None)
+    version = served or next((v["name"] for v in spec["versions"] if v["served"]), None)
+    if version is None:
+        raise LoadError(f"{done.crd} serves no version, so that its objects cannot be read", 1)
+    api_version = f"{spec['group']}/{version}"
+    view = dynamic(api_version, names["kind"], plural=names["plural"], namespaced=spec["scope"] == "Namespaced")
+    turns = asyncio.Semaphore(AT_ONCE)
+    while True:
+        try:
+            found = await client.list(metadata_of(view), limit=page, continue_=token)
+        except Expired as expired:
+            # What is created meanwhile is stored as it should be, so a list that is not of one moment is as good.
+            token = expired.status.metadata.continue_
+            if not token:
+                done.objects = 0
+            continue
+        total = done.objects + len(found.items) + (found.remaining or 0)
+        problems = await asyncio.gather(*(_write(client, view, each, done.dry_run, turns) for each in found.items))
+        done.failed += [problem for problem in problems if problem]
+        done.objects += len(found.items)
+        done.written += sum(problem is None for problem in problems)
+        show(done.crd, done.objects, total)
+        token = found.continue_
+        if not token:
+            return
+        if not done.failed:
+            state.write(token, done.objects)
+
+
+async def _write(
+    client: Client, view: View[Dynamic], each: PartialObjectMetadata, dry_run: bool, turns: asyncio.Semaphore
+) -> str | None:
+    """Store one object as it is; `""` where that was not needed any more, a text where it could not be done."""
+    from steersman.client.errors import ApiError, Conflict, NotFound
+    from steersman.models import MergePatch, key_of
+
+    metadata = each.metadata
+    same = MergePatch({"metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version}})
+    async with turns:
+        try:
+            await client.patch(view, metadata.name, same, metadata.namespace or None, want="version", dry_run=dry_run)
+        except (Conflict, NotFound):
+            return ""
+        except ApiError as problem:
+            if problem.code in (401, 403):
+                raise
+            return f"{key_of(each)}: {problem}"
+    return None
+
+
+async def _trim(client: Client, crd: dict[str, Any], storage: str, stored: list[str]) -> None:
+    from steersman.client.errors import Conflict, Invalid
+    from steersman.models import JsonPatch, dynamic
+
+    view = dynamic("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
+    name = crd["metadata"]["name"]
+    for _ in range(5):
+        now = await _crd(client, name)
+        if next(v["name"] for v in now["spec"]["versions"] if v["storage"]) != storage:
+            raise LoadError(f"the storage version of {name} has changed meanwhile: begin again", 1)
+        patch = JsonPatch().test("/metadata/resourceVersion", now["metadata"]["resourceVersion"])
+        patch = patch.test("/status/storedVersions", stored).replace("/status/storedVersions", [storage])
+        try:
+            await client.patch(view, name, cast("Any", patch), subresource="status")
+        except (Conflict, Invalid):
+            if list(now["status"]["storedVersions"]) != stored:
+                raise LoadError(f"status.storedVersions of {name} has changed meanwhile: begin again", 1) from None
+        else:
+            return
+    raise LoadError(f"{name} changes all the time: its storedVersions could not be trimmed; try again", 1)
+
+
+class State:
+    """How far a migration has come, in a file of the user's; of another CRD or storage version it is not believed."""
+
+    def __init__(self, path: Path, identity: str, *, keep: bool) -> None:
+        self._path = path
+        self._identity = identity
+        self._keep = keep
+
+    def read(self) -> tuple[str, int]:
+        """The continue token to go on with, and how many objects are done."""
+        if not self._keep:
+            return "", 0
+        try:
+            held = json.loads(self._path.read_text(encoding="utf-8"))
+            if held["identity"] == self._identity:
+                return str(held["continue"]), int(held["objects"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return "", 0
+
+    def write(self, token: str, objects: int) -> None:
+        if self._keep:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            text = json.dumps({"identity": self._identity, "continue": token, "objects": objects})
+            new = self._path.with_suffix(".new")
+            new.write_text(text, encoding="utf-8")
+            new.replace(self._path)
+
+    def forget(self) -> None:
+        if self._keep:
+            self._path.unlink(missing_ok=True)
+
+
+def _states() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "steersman" / "migrations"
+
+
+class _progress:  # noqa: N801 - used as a function
+    """A progress bar on a terminal's stderr; nothing elsewhere."""
+
+    def __init__(self, output: str) -> None:
+        self._bar: Any = None
+        self._tasks: dict[str, Any] = {}
+        if output == "text" and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+
+    def __enter__(self) -> Show:
+        if self._bar is not None:
+            self._bar.start()
+        return self._show
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _show(self, name: str, done: int, total: int) -> None:
+        if self._bar is not None:
+            if name not in self._tasks:
+                self._tasks[name] = self._bar.add_task(name, total=total)
+            self._bar.update(self._tasks[name], completed=done, total=total)
