@@ -85,16 +85,16 @@ def _label(value: str, at: str) -> Iterator[FieldError]:
         yield FieldError.required(at)
         return
     if not _LABEL.fullmatch(value):
-        yield FieldError.invalid(at, value, _LABEL_TEXT)
+        yield FieldError.invalid(at, value, "must not contain dots" if _SUBDOMAIN.fullmatch(value) else _LABEL_TEXT)
     if len(value) > 63:
-        yield FieldError.invalid(at, value, "must be no more than 63 bytes")
+        yield FieldError.invalid(at, value, "must be no more than 63 characters")
 
 
 def _subdomain(value: str, at: str) -> Iterator[FieldError]:
     if not _SUBDOMAIN.fullmatch(value):
         yield FieldError.invalid(at, value, _SUBDOMAIN_TEXT)
     if len(value) > 253:
-        yield FieldError.invalid(at, value, "must be no more than 253 bytes")
+        yield FieldError.invalid(at, value, "must be no more than 253 characters")
 
 
 def _one_of(container: Object, name: str, supported: Sequence[str], at: str) -> Iterator[FieldError]:
@@ -125,7 +125,7 @@ def _ports(ports: Sequence[Object], path: str) -> Iterator[FieldError]:
 
 def _port_name(name: str) -> Iterator[str]:
     if len(name) > 15:
-        yield "must be no more than 15 bytes"
+        yield "must be no more than 15 characters"
     if not re.fullmatch("[-a-z0-9]+", name):
         yield "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
     if not re.search("[a-z]", name):
@@ -256,6 +256,7 @@ def _resources(resources: Object, at: str) -> Iterator[FieldError]:
 
 def _amount(name: str, amount: str, at: str) -> Iterator[FieldError]:
     if "/" not in name and name not in _RESOURCES and not name.startswith("hugepages-"):
+        yield FieldError.invalid(at, name, "must be a standard resource type or fully qualified")
         yield FieldError.invalid(at, name, "must be a standard resource for containers")
     if Quantity(amount) < Quantity("0"):
         yield FieldError.invalid(at, amount, "must be greater than or equal to 0")
