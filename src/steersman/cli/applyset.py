@@ -156,7 +156,7 @@ class ApplySet:
                 answer = await self._raw.request("GET", f"{where.path}/{where.plural}", query=query, accept=_METADATA)
             except NotFound:
                 continue
-            for item in json.loads(answer.body)["items"]:
+            for item in json.loads(answer.body)["items"] or ():
                 meta = item["metadata"]
                 found.append(Reference(group, kind, meta.get("namespace", ""), meta["name"]))
         return sorted(found)

@@ -117,7 +117,7 @@ async def objects_of(client: Client, crds: Sequence[dict[str, Any]]) -> dict[str
             if isinstance(problem, ApiError) and problem.code not in (404, 410):
                 raise
             continue
-        count = len(answer["items"]) + int(answer["metadata"].get("remainingItemCount") or 0)
+        count = len(answer["items"] or ()) + int(answer["metadata"].get("remainingItemCount") or 0)
         if count:
             found[name] = count
     return found

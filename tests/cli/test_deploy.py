@@ -1,0 +1,196 @@
+"""`steersman install`, `deploy` and their opposites, against a cluster: what is told, what is there, what is pruned."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steersman.cli.app import run
+from steersman.cli.applyset import set_id
+from steersman.testing.controlplane import ControlPlane
+from steersman.testing.embedded import EmbeddedCluster
+
+APP = (Path(__file__).parents[1] / "manifests/shipped_app.py").read_text()
+Command = Callable[..., tuple[Any, str, str]]
+PLAIN = "/api/v1/namespaces"
+WIDGETS = "/apis/pkg.example.com/v2/namespaces/default/widgets"
+CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.pkg.example.com"
+ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/widgets-metrics-auth"
+WIDGET = {
+    "apiVersion": "pkg.example.com/v2",
+    "kind": "Widget",
+    "metadata": {"name": "one"},
+    "spec": {"image": "x"},
+}
+
+
+@pytest.fixture(scope="module", params=["embedded", pytest.param("real", marks=pytest.mark.realcluster())])
+def world(request: pytest.FixtureRequest) -> Iterator[Any]:
+    with (EmbeddedCluster if request.param == "embedded" else ControlPlane).start() as started:
+        yield started
+
+
+@pytest.fixture
+def home(request: pytest.FixtureRequest) -> str:
+    """A namespace for each test: one that is going takes a while."""
+    return "t" + hashlib.sha256(request.node.name.encode()).hexdigest()[:12]
+
+
+@pytest.fixture
+def command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, world: Any, home: str
+) -> Iterator[Command]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "shipped.py").write_text(APP)
+    monkeypatch.delitem(sys.modules, "shipped", raising=False)
+
+    def call(verb: str, *words: str) -> tuple[Any, str, str]:
+        capsys.readouterr()
+        where = ("-n", home) if verb.endswith("deploy") else ()
+        with pytest.raises(SystemExit) as ended:
+            run([verb, "shipped:operator", "--kubeconfig", str(world.kubeconfig), *where, *words])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err
+        return ended.value.code or 0, out, err
+
+    yield call
+    call("undeploy", "--yes")
+    call("uninstall", "--yes")
+    sys.modules.pop("shipped", None)
+
+
+def there(world: Any, path: str) -> bool:
+    session = world.session()
+    try:
+        return bool(session.ready(path))
+    finally:
+        session.close()
+
+
+def create(world: Any, path: str, body: dict[str, Any]) -> None:
+    session = world.session()
+    try:
+        session.call("POST", path, body)
+    finally:
+        session.close()
+
+
+def test_definitions_come_and_go_and_their_objects_are_not_lost_by_mistake(
+    command: Command, world: Any, home: str
+) -> None:
+    code, out, _ = command("install", "--diff")
+    assert code == 1
+    assert "+  name: widgets.pkg.example.com" in out
+    assert command("install", "--dry-run=server")[1].count("created (dry run)") == 2
+    assert not there(world, CRD)
+
+    assert command("install")[1].count(" created") == 2
+    create(world, WIDGETS, WIDGET)
+    assert command("install")[1].count(" unchanged") == 2
+    assert command("install", "--diff")[:2] == (0, "")
+
+    code, out, err = command("uninstall")
+    assert (code, out) == (1, "")
+    assert "warning: 1 object of widgets.pkg.example.com will be deleted" in err
+    assert "add --yes" in err
+    assert there(world, CRD)
+    assert command("uninstall", "--yes")[1].count(" deleted") == 2
+    assert not there(world, CRD)
+
+
+def test_what_a_newer_version_has_not_is_pruned_and_a_second_run_changes_nothing(
+    command: Command, world: Any, home: str
+) -> None:
+    code, out, err = command("deploy", "--no-wait")
+    assert (code, err) == (0, "")
+    assert f"deployment.apps/widgets in {home} created" in out
+    assert there(world, ROLE)
+
+    code, out, _ = command("deploy", "--no-wait", "--no-metrics", "--diff")
+    assert code == 1
+    assert "-        - --metrics-secure" in out
+    assert "clusterrole.rbac.authorization.k8s.io/widgets-metrics-auth would be pruned" in out
+    assert there(world, ROLE)
+
+    out = command("deploy", "--no-wait", "--no-metrics")[1]
+    assert "clusterrole.rbac.authorization.k8s.io/widgets-metrics-auth pruned" in out
+    assert not there(world, ROLE)
+    told = json.loads(command("deploy", "--no-wait", "--no-metrics", "--output", "json")[1])
+    assert {one["result"] for one in told} == {"unchanged"}
+
+    out = command("undeploy")[1]
+    assert out.splitlines()[-1] == f"namespace/{home} deleted"
+    assert "is not deployed" in command("undeploy")[1]
+
+
+def test_a_namespace_that_was_there_before_stays(command: Command, world: Any, home: str) -> None:
+    create(world, PLAIN, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": home}})
+    assert "it was there before" in command("deploy", "--no-wait")[1]
+    assert f"namespace/{home}" not in command("undeploy")[1]
+    assert there(world, f"{PLAIN}/{home}")
+
+
+def test_a_configmap_of_somebody_else_is_not_taken_for_the_parent(command: Command, world: Any, home: str) -> None:
+    create(world, PLAIN, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": home}})
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "widgets-package"}}
+    create(world, f"{PLAIN}/{home}/configmaps", body)
+    code, _, err = command("deploy", "--no-wait")
+    assert code == 1
+    assert f"configmap/widgets-package in {home} is in the way" in err
+
+
+def test_a_kind_that_the_cluster_does_not_know_is_named(command: Command) -> None:
+    code, _, err = command("deploy", "--no-wait", "--monitoring")
+    assert code == 1
+    assert "the cluster does not know the kind monitoring.coreos.com/v1, ServiceMonitor" in err
+    # What was applied is known to the set all the same, and goes with it.
+    code, out, err = command("undeploy")
+    assert "deployment.apps/widgets" in out, err
+
+
+def test_objects_are_kept_with_their_definitions_or_go_when_asked_for(command: Command, world: Any, home: str) -> None:
+    command("install")
+    create(world, WIDGETS, WIDGET)
+    command("deploy", "--no-wait")
+    code, out, err = command("undeploy")
+    assert (code, out) == (1, "")
+    assert "1 object of widgets.pkg.example.com" in err
+    assert "customresourcedefinition" not in command("undeploy", "--keep-crds")[1]
+    assert there(world, f"{WIDGETS}/one")
+
+
+def test_a_deployment_that_does_not_come_up_is_told_with_its_reason() -> None:
+    from steersman.cli.rollout import _state  # pyright: ignore[reportPrivateUsage]
+
+    deployment: dict[str, Any] = {"metadata": {"generation": 2}, "spec": {"replicas": 2}}
+    assert _state(deployment) == ("not seen by its controller yet", False)
+    deployment["status"] = {"observedGeneration": 2, "updatedReplicas": 2, "replicas": 3}
+    assert _state(deployment) == ("1 old replicas are still there", False)
+    deployment["status"] = {"observedGeneration": 2, "updatedReplicas": 2, "replicas": 2, "availableReplicas": 2}
+    assert _state(deployment) == ("2 of 2 replicas are available", True)
+
+
+@pytest.mark.parametrize("world", ["embedded"], indirect=True)
+def test_deploy_waits_until_the_deployment_is_available(command: Command) -> None:
+    code, out, err = command("deploy", "--timeout", "20")
+    assert code == 0, err
+    assert out.splitlines()[-1] == "deployment widgets: 1 of 1 replicas are available"
+
+
+def test_the_identity_of_a_set_is_that_of_its_parent() -> None:
+    assert set_id("a", "b") != set_id("a", "c")
+    assert len(set_id("a", "b")) <= 63  # a label's value
+
+
+@pytest.mark.parametrize("words", [("--replicas", "-1"), ("--version", "x"), ("--image", "-")])
+def test_bad_words_are_refused_before_anything_is_applied(words: tuple[str, str], command: Command) -> None:
+    code, _, err = command("deploy", *words)
+    assert code == 2
+    assert "error" in err.lower() or "invalid" in err.lower()
