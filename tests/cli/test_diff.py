@@ -271,7 +271,14 @@ def nested(children: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return lists | maps
 
 
-SCHEMAS = st.recursive(BOUNDS | NUMBERS, nested, max_leaves=3)
+def records(children: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.fixed_dictionaries(
+        {"type": st.just("object"), "properties": st.dictionaries(st.sampled_from("xyz"), children, max_size=2)},
+        optional={"required": st.lists(st.sampled_from("xyz"), max_size=2, unique=True)},
+    )
+
+
+SCHEMAS = st.recursive(BOUNDS | NUMBERS, lambda children: nested(children) | records(children), max_leaves=3)
 VALUES = st.recursive(
     st.sampled_from(["", "a", "bb", "ccc", "dddd", -1, 0, 1, 2, 3, 4, 1.5, None]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=3),
@@ -279,9 +286,38 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-@given(SCHEMAS, SCHEMAS, st.lists(VALUES, min_size=1, max_size=20))
-def test_what_is_called_compatible_takes_every_value_that_was_fine(old, new, values):
+@st.composite
+def changed(draw: st.DrawFn, schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema like another one, with a keyword or two that differ, here or below."""
+    new = copy.deepcopy(schema)
+    below = [key for key in ("items", "additionalProperties") if key in new]
+    if new.get("properties") and draw(st.booleans()):
+        name = draw(st.sampled_from(sorted(new["properties"])))
+        new["properties"][name] = draw(changed(new["properties"][name]))
+        return new
+    if below and draw(st.booleans()):
+        new[below[0]] = draw(changed(new[below[0]]))
+        return new
+    other = draw(BOUNDS if new["type"] == "string" else NUMBERS)
+    for key in draw(st.lists(st.sampled_from(sorted({*new, *other} - {"type"}) or ["nullable"]), max_size=2)):
+        match draw(st.integers(0, 2)):
+            case 0:
+                new.pop(key, None) if key not in ("items", "additionalProperties", "properties") else None
+            case 1 if key in other and new["type"] in ("string", other["type"]):
+                new[key] = other[key]
+            case _ if isinstance(new.get(key), int) and not isinstance(new[key], bool):
+                new[key] = max(0, new[key] + draw(st.sampled_from([-1, 1]))) if key != "multipleOf" else new[key]
+            case _:
+                pass
+    if draw(st.booleans()) and new["type"] == "object" and new.get("required"):
+        new["required"] = new["required"][1:]
+    return new
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data(), SCHEMAS, st.lists(VALUES, min_size=1, max_size=20))
+def test_what_is_called_compatible_takes_every_value_that_was_fine(data, old, values):
+    new = data.draw(changed(old))
     assume(not any(change.severity == "breaking" for change in changes_between([crd({"v": old})], [crd({"v": new})])))
     before, after = compile_check(old), compile_check(new)
     for value in values:
