@@ -44,13 +44,18 @@ class Endpoints:
 
     async def forward(self, reader, writer):
         self.opened += 1
-        self.tasks.add(asyncio.current_task())
+        task = asyncio.current_task()
+        self.tasks.add(task)
+        ends = [writer]
         try:
             port = self.ports[next(self.turns) % len(self.ports)]
             there, here = await asyncio.open_connection("127.0.0.1", port)
+            ends.append(here)
             await asyncio.gather(self.copy(reader, here), self.copy(there, writer))
         finally:
-            self.tasks.discard(asyncio.current_task())
+            for end in ends:
+                end.close()
+            self.tasks.discard(task)
 
     async def copy(self, source, target):
         with suppress(OSError):
@@ -61,9 +66,11 @@ class Endpoints:
 
     async def close(self):
         self.server.close()
-        for task in list(self.tasks):
+        tasks = list(self.tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # in which the transports close
 
 
 def marking(name):
@@ -179,6 +186,7 @@ async def answered(client, namespace):
 
 async def under_load(client, namespace, wanted, disturbance):
     """Ask, sixteen at a time, at least `wanted` times and until the disturbance is over."""
+    pause = 0.1 if wanted < 5000 else 0.0  # a rotation takes its time, however few are wanted
     count, over = itertools.count(1), asyncio.create_task(disturbance(lambda: done))
     done = 0
 
@@ -188,6 +196,8 @@ async def under_load(client, namespace, wanted, disturbance):
             made = await client.create(configmap(namespace, f"m-{next(count)}"), dry_run=True)
             assert made.body["data"] == {"seen": "yes"}
             done += 1
+            if done > wanted // 2 and not over.done():
+                await asyncio.sleep(pause)
 
     try:
         async with asyncio.TaskGroup() as group:
