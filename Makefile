@@ -6,9 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-# Each operator is a project of its own, and so are its tests.
+# Each operator and example is a project of its own, and so are its tests.
 TEST = set -e; $(BIN)/python -m pytest -q -n 2 --dist loadfile; \
-	for project in operators/*/; do (cd "$$project" && "$(CURDIR)/$(BIN)/python" -m pytest -q); done
+	for project in operators/*/ examples/*/; do (cd "$$project" && "$(CURDIR)/$(BIN)/python" -m pytest -q); done
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-real lint types imports check format generate controlplane bench lock clean
