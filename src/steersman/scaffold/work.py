@@ -173,6 +173,8 @@ def _manifests(
             if (root / name).is_dir():
                 ignored = shutil.ignore_patterns("__pycache__")
                 shutil.copytree(root / name, stage / name, ignore=ignored, symlinks=True)
+        if (root / "pyproject.toml").is_file():
+            shutil.copy2(root / "pyproject.toml", stage)  # the version and the description of what is shipped
         for path in remove:
             (stage / path).unlink(missing_ok=True)
         for path, text in write.items():
