@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from steersman.devcluster.api.builtins import facts, groups
+from steersman.devcluster.api.health import HEALTH_PATHS, is_health, serve_health
 from steersman.devcluster.api.messages import Request, Response, encode, json_response
 from steersman.devcluster.api.negotiate import form_of
 from steersman.devcluster.api.openapi import OpenAPI
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["Documents"]
 
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-_CHECKS: Final = ("ping", "log", "etcd", "informer-sync", "poststarthook/start-apiextensions-controllers")
-_HEALTH: Final = ("/healthz", "/livez", "/readyz")
-_CHECKED: Final = tuple(f"{path}/" for path in _HEALTH)
 _ADDRESS: Final = {"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:6443"}
 
 
@@ -43,8 +41,8 @@ class Documents:
         path = request.path.rstrip("/") or "/"
         if not path.startswith("/"):
             return _missing()
-        if path in _HEALTH or path.startswith(_CHECKED):
-            return _healthy(path, request)
+        if is_health(path):
+            return serve_health(path, request)
         parts = path.split("/")[1:]
         whole_group = parts[0] == "apis" and len(parts) == 2
         if request.method != "GET" and not whole_group:
@@ -188,7 +186,7 @@ class Documents:
             if group:
                 paths.append(f"/apis/{group}")
                 paths += [f"/apis/{group}/{version}" for version in self._versions(group)]
-        return sorted({*paths, *_HEALTH, "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/version"})
+        return sorted({*paths, *HEALTH_PATHS, "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/version"})
 
 
 def _legacy(t: ResourceType) -> Object:
@@ -260,18 +258,6 @@ def _priority(version: str) -> tuple[Any, ...]:
 def _wants_aggregated(request: Request) -> bool:
     accept = (request.headers.get("Accept") or "").replace(" ", "")
     return "as=APIGroupDiscoveryList" in accept and "v=v2;" in f"{accept};".replace(",", ";")
-
-
-def _healthy(path: str, request: Request) -> Response:
-    base, _, check = path[1:].partition("/")
-    known: Iterable[str] = _CHECKS
-    if check and check not in known:
-        return _missing()
-    if "verbose" in request.params and not check:
-        lines = [f"[+]{name} ok" for name in known]
-        text = "\n".join([*lines, f"{base} check passed", ""])
-        return Response(200, text.encode(), "text/plain; charset=utf-8")
-    return Response(200, b"ok", "text/plain; charset=utf-8")
 
 
 def _missing() -> Response:
