@@ -118,7 +118,9 @@ def _rest(client: Any, operator: Operator | None, namespace: str | None, namespa
         mine = {cls.__resource__.crd_name for cls in classes}
         infos = [view.info for view in operator.kinds()]
         needed = [(i.api_version, i.plural) for i in infos if f"{i.plural}.{i.group}" not in mine]
-        found.append(checks.check_rights(client, grants(operator, namespace, namespaces, False)))
+        found.append(
+            checks.check_rights(client, grants(operator, namespace, namespaces, secure=False, certificates=False))
+        )
         found.append(checks.check_crds(client, wanted, sorted(set(needed))))
     return [*found, check_webhooks(client, datetime.now(UTC))]
 

@@ -43,6 +43,10 @@ def rbac(
     secure_metrics: Annotated[
         bool, typer.Option("--secure-metrics", help="Count the roles that securely served metrics need.")
     ] = False,
+    certificates: Annotated[
+        Literal["self-managed", "cert-manager"],
+        typer.Option("--certificates", help="Who makes the certificates of webhooks."),
+    ] = "self-managed",
     strict: Annotated[bool, typer.Option("--strict", help="Fail for permissions that were never used, too.")] = False,
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
 ) -> None:
@@ -56,15 +60,17 @@ def rbac(
     """
     operator = load_operator(target)
     where = tuple(watch_namespace or ())
+    mine = certificates == "self-managed"
     if not from_audit:
-        _list(grants(operator, namespace, where, secure_metrics), output)
+        _list(grants(operator, namespace, where, secure=secure_metrics, certificates=mine), output)
         return
     seen = _seen(from_audit, operator, tuple(user or ()), namespace)
     if not user:
         namespace = _home(seen, namespace)
     from steersman.manifests.audited import compare_use
 
-    found = compare_use(seen, grants(operator, namespace, where, secure_metrics))
+    given = grants(operator, namespace, where, secure=secure_metrics, certificates=mine)
+    found = compare_use(seen, given)
     if output == "json":
         typer.echo(json.dumps(as_json(found), indent=2))
     else:
@@ -73,13 +79,24 @@ def rbac(
         raise typer.Exit(1)
 
 
-def grants(operator: Operator, namespace: str | None, namespaces: tuple[str, ...], secure: bool) -> list[Grant]:
-    """What the generated roles allow the operator's ServiceAccount."""
+def grants(
+    operator: Operator, namespace: str | None, namespaces: tuple[str, ...], *, secure: bool, certificates: bool
+) -> list[Grant]:
+    """What the generated roles allow the operator's ServiceAccount.
+
+    `secure`: metrics are; `certificates`: it makes those of its webhooks itself.
+    """
     from steersman.manifests import rbac as objects
     from steersman.manifests.grants import grants_of
 
     home = namespace or f"{operator.name}-system"
-    made = objects(operator, namespace=home, namespaces=namespaces, secure_metrics=secure)
+    made = objects(
+        operator,
+        namespace=home,
+        namespaces=namespaces,
+        secure_metrics=secure,
+        webhook_certificates=certificates,
+    )
     return grants_of(made, (home, operator.name))
 
 
