@@ -67,7 +67,7 @@ REFUSED = [
     (sidecarset("bad", container("a"), container("a")), "spec.containers[1].name"),
     (sidecarset("bad", container("Not_A_Label")), "spec.containers[0].name"),
     (sidecarset("bad", {"name": "a"}), "spec.containers[0].image"),
-    (sidecarset("bad", {"image": "a"}), "spec.containers[0]"),
+    (sidecarset("bad", {"image": "a"}), "spec.containers[0].name"),
     (
         sidecarset("bad", container("a", ports=[{"containerPort": 70000}])),
         "spec.containers[0].ports[0].containerPort",

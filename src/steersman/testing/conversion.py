@@ -1,0 +1,249 @@
+"""Random objects of a kind, and tests that its conversions lose nothing on the way there and back.
+
+    test_conversions_lose_nothing = round_trips("myapp:operator")
+
+Objects are made from the types of a class: every field absent or present, within its bounds. Needs `hypothesis`, which
+shrinks what fails to the smallest object that does. Nothing here needs a cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+from msgspec import inspect as types
+
+from steersman.models import Duration, Quantity, Resource, View, from_dict, info_of
+from steersman.models.times import MicroTime
+from steersman.testing.running import operator_of
+from steersman.webhook.converting import Conversion, convert, missing, ways
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+__all__ = ["objects", "round_trip", "round_trips"]
+
+_TEXT: Final = "abcdefghijklmnopqrstuvwxyz0123456789-"
+_WORDS: Final = ("a", "b-1", "example.com/x")
+_INT: Final = 2**31 - 1
+
+
+def objects(kind: type[Resource], overrides: Mapping[str, SearchStrategy[Any]] | None = None) -> SearchStrategy[Any]:
+    """Objects of a class, with names, labels and annotations of their own.
+
+    `overrides` replaces what its types say of a field, by its path in the wire form: `{"spec.size": st.just(9)}`.
+    Patterns are obeyed; rules in CEL, and what else only the API server knows, are not.
+    """
+    from hypothesis import strategies as st
+
+    info = info_of(kind)
+    given = dict(overrides or {})
+    labels = st.dictionaries(st.sampled_from(_WORDS), st.sampled_from(["", "x", "y-2"]), max_size=2)
+    metadata = st.fixed_dictionaries(
+        {"name": st.text(_TEXT[:26], min_size=1, max_size=8)}, optional={"labels": labels, "annotations": labels}
+    )
+    parts: dict[str, SearchStrategy[Any]] = {
+        "apiVersion": st.just(info.api_version),
+        "kind": st.just(info.kind),
+        "metadata": metadata,
+    }
+    described = cast("types.StructType", types.type_info(kind))
+    optional: dict[str, SearchStrategy[Any]] = {}
+    for field in described.fields:
+        name = field.encode_name
+        if name in ("apiVersion", "kind", "metadata", "status"):
+            continue
+        target = parts if field.required or name == "spec" else optional
+        target[name] = given.get(name) or _of(field.type, name, given)
+    return st.fixed_dictionaries(parts, optional=optional).map(lambda plain: from_dict(kind, plain))
+
+
+def _of(described: types.Type, path: str, overrides: Mapping[str, SearchStrategy[Any]]) -> SearchStrategy[Any]:  # noqa: C901
+    """Wire forms of a type."""
+    from hypothesis import strategies as st
+
+    match described:
+        case types.Metadata():
+            return _of(described.type, path, overrides)
+        case types.BoolType():
+            return st.booleans()
+        case types.IntType():
+            low = described.ge if described.ge is not None else _next(described.gt, 1)
+            high = described.le if described.le is not None else _next(described.lt, -1)
+            step = described.multiple_of or 1
+            low, high = -_INT if low is None else low, _INT if high is None else high
+            return st.integers(-(-low // step), high // step).map(lambda n: n * step)
+        case types.FloatType():
+            return st.integers(-1000, 1000).map(lambda n: n / 8)
+        case types.StrType():
+            if described.pattern:
+                return st.from_regex(described.pattern).filter(_fits(described.min_length, described.max_length))
+            longest = min(described.max_length or 16, 16 + (described.min_length or 0))
+            return st.text(_TEXT, min_size=described.min_length or 0, max_size=longest)
+        case types.LiteralType():
+            return st.sampled_from(described.values)
+        case types.EnumType():
+            return st.sampled_from([each.value for each in described.cls])
+        case types.ListType() | types.VarTupleType() | types.SetType() | types.FrozenSetType():
+            item = _of(described.item_type, f"{path}[]", overrides)
+            low, high = described.min_length or 0, described.max_length
+            return st.lists(item, min_size=low, max_size=min(high if high is not None else low + 3, low + 3))
+        case types.DictType():
+            value = _of(described.value_type, f"{path}{{}}", overrides)
+            low = described.min_length or 0
+            return st.dictionaries(st.text(_TEXT[:26], min_size=1, max_size=6), value, min_size=low, max_size=low + 2)
+        case types.UnionType():
+            chosen = [t for t in described.types if not isinstance(t, types.NoneType)]
+            return st.one_of([_of(t, path, overrides) for t in chosen])
+        case types.StructType():
+            return _struct(described, path, overrides)
+        case types.DateTimeType():
+            return st.datetimes(min_value=_moment(1990), max_value=_moment(2030)).map(
+                lambda t: f"{t:%Y-%m-%dT%H:%M:%SZ}"
+            )
+        case types.BytesType():
+            return st.sampled_from(["", "YQ==", "/wA="])
+        case types.CustomType():
+            return _custom(described.cls)
+        case types.AnyType():
+            return st.sampled_from([{}, {"a": 1}, {"b": ["x", {"c": True}]}])
+        case _:
+            raise TypeError(f"{path}: no random values are known of {described}; give a strategy in overrides=")
+
+
+def _struct(
+    described: types.StructType, path: str, overrides: Mapping[str, SearchStrategy[Any]]
+) -> SearchStrategy[Any]:
+    from hypothesis import strategies as st
+
+    required: dict[str, SearchStrategy[Any]] = {}
+    optional: dict[str, SearchStrategy[Any]] = {}
+    for field in described.fields:
+        at = f"{path}.{field.encode_name}"
+        made = overrides.get(at)
+        if made is None:  # deferred, since types may contain themselves
+            made = st.deferred(lambda field=field, at=at: _of(field.type, at, overrides))
+        (required if field.required else optional)[field.encode_name] = made
+    return st.fixed_dictionaries(required, optional=optional)
+
+
+def _custom(cls: type) -> SearchStrategy[Any]:
+    from hypothesis import strategies as st
+
+    known: dict[type, tuple[Any, ...]] = {
+        Quantity: ("0", "1", "250m", "1Gi", "1500"),
+        Duration: ("0s", "1m30s", "100ms", "1h0m0s"),
+        MicroTime: ("2024-01-02T03:04:05.000006Z",),
+    }
+    if cls not in known:
+        raise TypeError(f"no random values are known of {cls.__name__}; give a strategy in overrides=")
+    return st.sampled_from(known[cls])
+
+
+def _next(bound: int | None, step: int) -> int | None:
+    return None if bound is None else bound + step
+
+
+def _fits(low: int | None, high: int | None) -> Callable[[str], bool]:
+    # `$` lets a line's end follow, for which no field is meant.
+    return lambda text: (low or 0) <= len(text) <= (high if high is not None else 1 << 20) and "\n" not in text
+
+
+def _moment(year: int) -> Any:
+    from datetime import datetime
+
+    return datetime(year, 1, 1)  # noqa: DTZ001 - hypothesis wants bounds without a zone
+
+
+def conversions_of(operator: Any) -> list[Conversion]:
+    """The conversions that an operator declares, callable without a cluster."""
+    found: list[Conversion] = []
+    for declared in operator_of(operator).webhooks:
+        if declared.purpose == "converts":
+            function = declared.handler.call
+
+            async def call(obj: Any, _: Any, function: Callable[[Any], Any] = function) -> Any:
+                returned = function(obj)
+                return await returned if inspect.isawaitable(returned) else returned
+
+            target = cast("View[Any]", declared.to)
+            found.append(Conversion(declared.kind, target, call, str(declared.place)))
+    return found
+
+
+def round_trip(operator: Any, obj: Any, through: type[Resource] | View[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An object converted to the version of `through`, and that converted back; both in their wire form.
+
+    Raises `LookupError` where no conversions lead there or back, and what the conversions raise.
+    """
+    known = ways(conversions_of(operator))
+    info, other = info_of(obj), info_of(through)
+    try:
+        there = known[info.kind, info.api_version, other.api_version]
+        back = known[info.kind, other.api_version, info.api_version]
+    except KeyError as problem:
+        raise LookupError(f"no conversions lead there: {problem}") from None
+
+    async def go() -> tuple[bytes, bytes]:
+        seen = await convert(msgspec.json.encode(_plain(obj)), there)
+        return seen, await convert(seen, back)
+
+    seen, again = asyncio.run(go())
+    return json.loads(seen), json.loads(again)
+
+
+def _plain(obj: Any) -> dict[str, Any]:
+    from steersman.models import to_dict
+
+    return to_dict(obj)
+
+
+def round_trips(
+    operator: Any,
+    *,
+    overrides: Mapping[type[Resource], Mapping[str, SearchStrategy[Any]]] | None = None,
+    examples: int = 50,
+    lossy: Iterable[tuple[str, str]] = (),
+) -> Callable[..., None]:
+    """A pytest test, one case for each version and each other: random objects come back as they were.
+
+    `operator` is an operator, a module that has one, or `"module:attribute"`. `lossy` names ways, such as
+    `("v1", "v1alpha1")`, on which loss is meant; `overrides` are those of `objects`, for each class. Raises
+    `ValueError` for an operator that converts nothing, or lacks a direction.
+    """
+    import pytest
+    from hypothesis import given, settings
+
+    found = conversions_of(operator)
+    if not found:
+        raise ValueError("this operator declares no conversions: use @operator.converts(Old, New)")
+    if gaps := missing(found):
+        raise ValueError(f"no conversions lead {'; '.join(gaps)}")
+    views = {(c.source.info.kind, c.source.info.version): c.source for c in found}
+    skipped = set(lossy)
+    cases = [
+        pytest.param(one, other, id=f"{kind}-{version}-{other_version}")
+        for (kind, version), one in views.items()
+        for (other_kind, other_version), other in views.items()
+        if kind == other_kind and version != other_version and (version, other_version) not in skipped
+        if one.form == "typed"
+    ]
+
+    @pytest.mark.parametrize(("source", "through"), cases)
+    def test(source: View[Any], through: View[Any]) -> None:
+        chosen = (overrides or {}).get(source.type)
+
+        @settings(max_examples=examples, deadline=None)
+        @given(objects(source.type, chosen))
+        def comes_back(obj: Any) -> None:
+            seen, again = round_trip(operator, obj, through)
+            before = _plain(obj)
+            assert again == before, f"as {through.info.version} it was {json.dumps(seen)}"
+
+        comes_back()
+
+    return test

@@ -1,0 +1,103 @@
+"""Tests made for users: conversions that lose something are found, with the smallest object that shows it."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import pytest
+from hypothesis import given, settings
+
+from steersman import (
+    Duration,
+    Ge,
+    IntOrString,
+    Le,
+    MaxLength,
+    MinItems,
+    Model,
+    Operator,
+    Pattern,
+    Quantity,
+    Resource,
+)
+from steersman.models import decode, encode
+from steersman.testing.conversion import objects, round_trip, round_trips
+
+GROUP = "round-trips.example.com"
+
+
+class Part(Model):
+    name: str
+    parts: "tuple[Part, ...]" = ()
+
+
+class Spec(Model):
+    size: Annotated[int, Ge(1), Le(5)] = 1
+    code: Annotated[str, Pattern("^[a-f]{2}$")] = "aa"
+    title: Annotated[str, MaxLength(3)] | None = None
+    mode: Literal["fast", "safe"] = "safe"
+    port: IntOrString = 80
+    memory: Quantity | None = None
+    wait: Duration | None = None
+    when: datetime | None = None
+    names: Annotated[tuple[str, ...], MinItems(1)] = ("x",)
+    parts: tuple[Part, ...] = ()
+
+
+class Old(Resource, group=GROUP, version="v1beta1", kind="Thing", storage=False):
+    spec: Spec = Spec()
+
+
+class New(Resource, group=GROUP, version="v1", kind="Thing"):
+    spec: Spec = Spec()
+
+
+def things(loses=False):
+    app = Operator("things")
+
+    @app.converts(Old, New)
+    def forth(obj: Old) -> New:
+        return New(metadata=obj.metadata, spec=obj.spec)
+
+    @app.converts(New, Old)
+    async def back(obj: New) -> Old:
+        return Old(metadata=obj.metadata, spec=Spec() if loses and obj.spec.size > 2 else obj.spec)
+
+    return app
+
+
+@given(objects(New))
+@settings(max_examples=50, deadline=None)
+def test_random_objects_keep_to_their_types(obj):
+    assert decode(New, encode(obj)) == obj
+    assert 1 <= obj.spec.size <= 5
+    assert len(obj.spec.names) >= 1
+
+
+test_conversions_lose_nothing = round_trips(things(), examples=20)
+
+
+def test_a_conversion_that_loses_something_is_found():
+    test = round_trips(things(loses=True), examples=100)
+    one, two = (case.values for case in test.pytestmark[0].args[1])
+    for source, through in (one, two):
+        with pytest.raises(AssertionError, match="it was"):
+            test(source, through)
+
+
+def test_an_object_is_shown_as_it_was_in_between():
+    seen, again = round_trip(things(), Old(spec=Spec(size=3)), New)
+    assert (seen["apiVersion"], seen["spec"]["size"]) == (f"{GROUP}/v1", 3)
+    assert again["apiVersion"] == f"{GROUP}/v1beta1"
+
+
+def test_operators_that_cannot_be_tested_are_refused():
+    with pytest.raises(ValueError, match="declares no conversions"):
+        round_trips(Operator("none"))
+    half = Operator("half")
+
+    @half.converts(Old, New)
+    def forth(obj: Old) -> New:
+        return New(spec=obj.spec)
+
+    with pytest.raises(ValueError, match="v1 → v1beta1"):
+        round_trips(half)
