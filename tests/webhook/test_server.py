@@ -229,3 +229,14 @@ async def test_only_callers_of_the_clients_authority_are_answered():
                 stranger.post()
                 await stranger.answer()
         assert len(seen) == 2
+
+
+async def test_a_client_that_does_not_finish_its_handshake_is_left():
+    """H3: such a one is no connection yet, and counts as none."""
+    async with serving(limits=Limits(handshake_seconds=0.1)) as world:
+        reader, writer = await asyncio.open_connection(*world.server.address)
+        assert await reader.read() == b""
+        writer.close()
+        client = await world.connect()
+        client.post()
+        assert (await client.answer())[0] == 200

@@ -25,6 +25,8 @@ log = get_logger("webhook")
 
 _LINGER: Final = 1.0
 """Seconds for which newcomers are taken in after the wish to stop; and again, for which idle connections are kept."""
+_SHUTDOWN: Final = 5.0
+"""Seconds for which a client may leave the end of TLS unanswered."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -33,6 +35,7 @@ class Limits(msgspec.Struct, frozen=True):
     body: int = 10 * 1024 * 1024
     """An object may have 3 MB, and an update brings two."""
     head: int = 64 * 1024
+    handshake_seconds: float = 10.0
     request_seconds: float = 30.0
     """From a request's first byte to its last."""
     idle_seconds: float = 180.0
@@ -136,7 +139,15 @@ class WebhookServer:
         if authority is not None:
             _demand(context, authority)
         context.sni_callback = choose
-        self._server = await loop.create_server(lambda: _Connection(self), host, port, ssl=context, backlog=256)
+        self._server = await loop.create_server(
+            lambda: _Connection(self),
+            host,
+            port,
+            ssl=context,
+            backlog=256,
+            ssl_handshake_timeout=self.limits.handshake_seconds,
+            ssl_shutdown_timeout=_SHUTDOWN,
+        )
         bound = self._server.sockets[0].getsockname()
         self._address = str(bound[0]), int(bound[1])
 
