@@ -1,5 +1,6 @@
 """The official Python client: typed objects, patches, watches, dynamic access, exec, logs and port forwards."""
 
+import gc
 import socket
 import time
 
@@ -21,6 +22,7 @@ def api(cluster):
     made = config.new_client_from_config(str(cluster.kubeconfig))
     yield made
     made.close()
+    gc.collect()
 
 
 def pod(name, image, *command):
@@ -155,7 +157,7 @@ def test_exec_logs_and_files_of_a_running_pod(api, namespace):
     core = client.CoreV1Api(api)
     core.create_namespaced_pod(namespace, pod("shell", "busybox", "-c", "echo up; sleep 3600"))
     running(core, namespace, "shell")
-    assert core.read_namespaced_pod_log("shell", namespace) == "up\n"
+    until(lambda: core.read_namespaced_pod_log("shell", namespace) == "up\n", "it has logged")
     attach = core.connect_get_namespaced_pod_exec
     options = {"stderr": True, "stdin": False, "stdout": True, "tty": False}
     said = stream(attach, "shell", namespace, command=["sh", "-c", "echo out; echo err >&2"], **options)

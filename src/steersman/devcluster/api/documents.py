@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from steersman.devcluster.api.builtins import facts, groups
@@ -186,7 +185,8 @@ class Documents:
             if group:
                 paths.append(f"/apis/{group}")
                 paths += [f"/apis/{group}/{version}" for version in self._versions(group)]
-        return sorted({*paths, *HEALTH_PATHS, "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/version"})
+        paths += ["/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/version"]
+        return sorted({*paths, *HEALTH_PATHS})
 
 
 def _legacy(t: ResourceType) -> Object:

@@ -162,7 +162,7 @@ class Rollout:
             self._progress("True", "FoundNewReplicaSet", f'Found new replica set "{self.new.metadata.name}"')
 
     async def _set_revision(self, revision: str) -> None:
-        """Note the revision on the Deployment, by its status: so that nobody takes it for a change of what is wanted."""
+        """Note the revision on the Deployment; a write of its status, so that it is no new generation."""
         if self.d.metadata.annotations.get(REVISION) != revision:
             patch = MergePatch({"metadata": {"uid": self.d.metadata.uid, "annotations": {REVISION: revision}}})
             self.d = await self.ctx.patch(self.d, patch, subresource="status")
