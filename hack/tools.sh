@@ -5,7 +5,7 @@
 # already is left alone; one that cannot be built is told, and its tests skip. Exit code 1 when any is missing.
 set -u
 target=${STEERSMAN_TOOLS:-$HOME/.cache/steersman/tools}
-wanted=${*:-kustomize helm operator-verify promtool opm}
+wanted=${*:-controller-gen kustomize helm operator-verify promtool opm}
 failed=""
 
 if ! command -v go >/dev/null 2>&1; then
@@ -16,6 +16,7 @@ mkdir -p "$target"
 
 pinned() { # the module, its version, and the program's path below it
     case $1 in
+    controller-gen) echo sigs.k8s.io/controller-tools v0.23.0 cmd/controller-gen ;;
     kustomize) echo sigs.k8s.io/kustomize/kustomize/v5 v5.8.1 . ;;
     helm) echo helm.sh/helm/v3 v3.22.0 cmd/helm ;;
     operator-verify) echo github.com/operator-framework/api v0.42.0 cmd/operator-verify ;;
@@ -46,7 +47,7 @@ for name in $wanted; do
     # shellcheck disable=SC2046
     set -- $(pinned "$name")
     if [ $# -ne 3 ]; then
-        echo "$name: there is no such tool; known are kustomize, helm, operator-verify, opm and promtool" >&2
+        echo "$name: there is no such tool; known are controller-gen, kustomize, helm, operator-verify, opm and promtool" >&2
         failed="$failed $name"
         continue
     fi

@@ -126,13 +126,13 @@ def test_yaml_quotes_what_parsers_disagree_on() -> None:
 
 # What was written by hand before there were generated files; descriptions are compared, too.
 def test_helloapp_s_manifests_are_what_was_written_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    from steersman.manifests import config_files
+    from steersman.manifests import Package, package_files
 
     monkeypatch.syspath_prepend(str(HELLOAPP))
     from helloapp import operator
 
     golden = Path(__file__).parent / "golden"
-    files = config_files(operator, namespace="helloapp-system")
+    files = package_files(Package(operator, "helloapp:operator"))
 
     crd = yaml.safe_load(files["crd/apps.anupam.com_helloapps.yaml"])
     assert _plain(crd) == _plain(yaml.safe_load((golden / "helloapps.yaml").read_text()))
@@ -143,6 +143,8 @@ def test_helloapp_s_manifests_are_what_was_written_by_hand(monkeypatch: pytest.M
     added = {  # what the operator's declarations allow beyond what it does today
         ("demo-operator", "apps", "deployments", "delete"),
         ("demo-operator", "apps.anupam.com", "helloapps/finalizers", "update"),
+        ("demo-operator-metrics-auth", "authentication.k8s.io", "tokenreviews", "create"),
+        ("demo-operator-metrics-auth", "authorization.k8s.io", "subjectaccessreviews", "create"),
     }
     assert made == written | added
 
@@ -165,8 +167,8 @@ def _grants(text: str) -> set[tuple[str, str, str, str]]:
             assert not rule.get("resourceNames")
             found |= {
                 (doc["metadata"]["name"], group, resource, verb)
-                for group in rule["apiGroups"]
-                for resource in rule["resources"]
+                for group in rule.get("apiGroups", ())
+                for resource in rule.get("resources", ())
                 for verb in rule["verbs"]
             }
     return found

@@ -10,10 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
+import yaml
+
 from steersman.manifests.crd import Check
 from steersman.manifests.packaging import Package
 from steersman.manifests.parts import Parts, parts_of
-from steersman.manifests.shapes import HOME, Each, Tree, When, templated
+from steersman.manifests.samples import examples
+from steersman.manifests.shapes import HOME, Each, Tree, When, resolved, templated
 from steersman.manifests.tree import HEADER
 from steersman.manifests.values import schema_text, values_text
 from steersman.manifests.yaml import to_yaml
@@ -94,8 +97,39 @@ def _chart(package: Package) -> dict[str, Any]:
         "version": package.version,
         "appVersion": _tag(package),
         "kubeVersion": ">=1.29.0-0",
-        "annotations": {"artifacthub.io/operator": "true"},
+        "annotations": _artifact_hub(package),
     }
+
+
+def _artifact_hub(package: Package) -> dict[str, str]:
+    """What Artifact Hub shows of the chart (artifacthub.io/docs/topics/annotations/helm)."""
+    plain = parts_of(replace(package, certificates="self-managed"))
+    crds = [resolved(tree)["spec"] for tree in plain.crds]
+    shown = [
+        {
+            "kind": spec["names"]["kind"],
+            "version": version["name"],
+            "name": f"{spec['names']['plural']}.{spec['group']}",
+            "displayName": spec["names"]["kind"],
+            "description": version["schema"]["openAPIV3Schema"].get("description") or f"A {spec['names']['kind']}.",
+        }
+        for spec in crds
+        for version in spec["versions"]
+        if version["served"]
+    ]
+    found = {
+        "artifacthub.io/images": _list([{"name": "manager", "image": package.reference}]),
+        "artifacthub.io/operator": "true",
+        "artifacthub.io/operatorCapabilities": "Basic Install",
+    }
+    if shown:
+        found["artifacthub.io/crds"] = _list(shown)
+        found["artifacthub.io/crdsExamples"] = _list(examples(plain, ()))
+    return found
+
+
+def _list(items: list[dict[str, Any]]) -> str:
+    return yaml.safe_dump(items, sort_keys=True, default_flow_style=False)
 
 
 def _tag(package: Package) -> str:
@@ -165,13 +199,15 @@ def _narrowed(configuration: dict[str, Any]) -> Tree:
 def _rbac(package: Package) -> str:
     """Roles for all namespaces, or one for each; what belongs to metrics only with them."""
 
-    def of(namespaces: tuple[str, ...], metrics: bool) -> list[dict[str, Any]]:
+    def of(namespaces: tuple[str, ...], metrics: bool, own_certificates: bool = False) -> list[dict[str, Any]]:
         # Through the parts, so that whatever else they grant is in the chart, too.
-        asked = replace(package, namespace=HOME, namespaces=namespaces, metrics=metrics)
+        certificates = "self-managed" if own_certificates else "cert-manager"
+        asked = replace(package, namespace=HOME, namespaces=namespaces, metrics=metrics, certificates=certificates)
         return [one for one in parts_of(asked).rbac if one["kind"] != "Namespace"]
 
     wide, narrow = of((), False), of((_WATCHED,), False)
     metrics = [one for one in of((), True) if one not in wide]
+    certificates = [one for one in of((), False, True) if one not in wide]
     always = [one for one in wide if one in narrow]
     everywhere = [one for one in wide if one not in narrow]
     watched = [one for one in narrow if one not in wide and one["metadata"].get("namespace") == _WATCHED]
@@ -182,6 +218,8 @@ def _rbac(package: Package) -> str:
         text += templated(also) + "---\n"
     text += "{{- range .Values.watchNamespaces }}\n" + _several(watched).replace(_WATCHED, "{{ . }}") + "{{- end }}\n"
     text += "{{- else }}\n" + templated(everywhere) + "{{- end }}\n"
+    if certificates:
+        text += _if("not .Values.certManager.enabled", "---\n" + templated(certificates))
     return text + _if(".Values.metrics.enabled", "---\n" + templated(metrics))
 
 

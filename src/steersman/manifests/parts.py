@@ -70,7 +70,13 @@ def parts_of(package: Package, *, check: Check | None = None) -> Parts:
     return Parts(
         crds=tuple(crds),
         rbac=tuple(
-            rbac(operator, namespace=package.home, namespaces=package.namespaces, secure_metrics=package.metrics)
+            rbac(
+                operator,
+                namespace=package.home,
+                namespaces=package.namespaces,
+                secure_metrics=package.metrics,
+                webhook_certificates=package.serves_webhooks and package.certificates == "self-managed",
+            )
         ),
         user_roles=tuple(user_roles(operator)) if made else (),
         manager=tuple(manager),

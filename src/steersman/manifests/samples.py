@@ -6,10 +6,13 @@ schema's type, enum, bounds and default; texts with a pattern may need an edit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
-__all__ = ["sample"]
+from steersman.manifests.parts import Parts
+from steersman.manifests.shapes import resolved
+
+__all__ = ["examples", "sample"]
 
 _FORMATS: Final = {
     "date-time": "2025-01-01T00:00:00Z",
@@ -40,6 +43,19 @@ def sample(crd: Mapping[str, Any], version: str) -> dict[str, Any]:
         ):
             found[name] = _value(value)
     return found
+
+
+def examples(parts: Parts, given: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One for every version that is served, sorted."""
+    written = {(one.get("apiVersion"), one.get("kind")): dict(one) for one in given}
+    found: list[dict[str, Any]] = []
+    for tree in parts.crds:
+        crd = resolved(tree)
+        for version in crd["spec"]["versions"]:
+            if version["served"]:
+                key = f"{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["kind"]
+                found.append(written.get(key) or sample(crd, version["name"]))
+    return sorted(found, key=lambda one: (one["kind"], one["apiVersion"]))
 
 
 def _value(schema: Mapping[str, Any]) -> Any:

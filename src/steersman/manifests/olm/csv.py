@@ -13,10 +13,10 @@ from typing import Any, Final, Literal
 
 from steersman.manifests.packaging import WEBHOOK_PORT, Package
 from steersman.manifests.parts import Parts, parts_of
-from steersman.manifests.samples import sample
+from steersman.manifests.samples import examples
 from steersman.manifests.shapes import resolved
 
-__all__ = ["CAPABILITIES", "Listing", "csv_name", "examples", "service_version"]
+__all__ = ["CAPABILITIES", "Listing", "csv_name", "service_version"]
 
 Capability = Literal["Basic Install", "Seamless Upgrades", "Full Lifecycle", "Deep Insights", "Auto Pilot"]
 CAPABILITIES: Final[tuple[Capability, ...]] = (
@@ -58,6 +58,7 @@ class Listing:
 
 
 def csv_name(package: Package) -> str:
+    """What the version is called in catalogs."""
     return f"{package.name}.v{package.version}"
 
 
@@ -66,6 +67,8 @@ def service_version(package: Package, listing: Listing, given: Iterable[Mapping[
     # In its own namespace, so that roles are apart for what is namespaced and what is not.
     there = replace(package, namespaces=(package.home,), certificates="self-managed", monitoring=False)
     parts = parts_of(there)
+    # OLM gives certificates to webhooks; what an operator that makes its own may do is left out.
+    parts = replace(parts, rbac=parts_of(replace(there, certificates="cert-manager")).rbac)
     converts = any(w.purpose == "converts" for w in package.operator.webhooks)
     annotations = {
         "alm-examples": json.dumps(examples(parts, given), indent=2, sort_keys=True),
@@ -112,19 +115,6 @@ def service_version(package: Package, listing: Listing, given: Iterable[Mapping[
         "metadata": {"annotations": annotations, "name": csv_name(package)},
         "spec": spec,
     }
-
-
-def examples(parts: Parts, given: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One for every version that is served, sorted."""
-    written = {(one.get("apiVersion"), one.get("kind")): dict(one) for one in given}
-    found: list[dict[str, Any]] = []
-    for tree in parts.crds:
-        crd = resolved(tree)
-        for version in crd["spec"]["versions"]:
-            if version["served"]:
-                key = f"{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["kind"]
-                found.append(written.get(key) or sample(crd, version["name"]))
-    return sorted(found, key=lambda one: (one["kind"], one["apiVersion"]))
 
 
 def _owned(parts: Parts) -> Iterable[dict[str, Any]]:

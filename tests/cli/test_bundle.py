@@ -1,0 +1,119 @@
+"""`steersman bundle` and `build`, as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steersman.cli.app import run
+from steersman.cli.build import Tool, commands
+
+APP = (Path(__file__).parents[1] / "manifests/shipped_app.py").read_text()
+PROJECT = (
+    '[project]\nname = "widgets"\nversion = "1.2.3"\nauthors = [{name = "Widget makers", email = "w@example.com"}]\n'
+)
+Command = Callable[..., tuple[Any, str, str]]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Command]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "shipped.py").write_text(APP)
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    monkeypatch.delitem(sys.modules, "shipped", raising=False)
+
+    def call(*words: str) -> tuple[Any, str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            run(list(words))
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err
+        return ended.value.code or 0, out, err
+
+    yield call
+    sys.modules.pop("shipped", None)
+
+
+def test_a_bundle_is_made_checked_and_up_to_date(command: Command) -> None:
+    code, out, err = command("bundle", "shipped:operator", "--catalog", "catalog")
+    assert code == 0, err
+    assert "bundle is a valid bundle" in out
+    assert "csv.Spec.Icon not specified" in err
+    assert command("bundle", "make", "shipped:operator", "--catalog", "catalog", "--check")[0] == 0
+    assert command("bundle", "shipped:operator", "--channels", "beta", "--check")[0] == 1
+    assert command("bundle", "validate")[0] == 0
+    assert command("bundle", "validate", "--strict")[0] == 1
+    assert [one["level"] for one in json.loads(command("bundle", "validate", "--output", "json")[1])] == ["Warning"]
+    assert "name: widgets.v1.2.3" in Path("bundle/manifests/widgets.clusterserviceversion.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("bundle", "validate", "nowhere"), "nowhere: not a bundle"),
+        (("bundle", "shipped:operator", "--channels", ","), "--channels: name at least one"),
+        (("bundle", "shipped:operator", "--default-channel", "x"), "not among the channels"),
+        (("bundle", "shipped:operator", "--related-image", "x"), "write NAME=IMAGE"),
+        (("bundle", "shipped:operator", "--icon", "x.bmp"), "SVG, PNG, JPEG or GIF"),
+        (("bundle", "nothing:operator"), "there is no module 'nothing'"),
+        (("build",), "there is no such file"),
+    ],
+)
+def test_what_is_asked_for_wrongly_is_said(words: tuple[str, ...], said: str, command: Command) -> None:
+    code, _, err = command(*words)
+    assert code in (1, 2)
+    assert said in err
+
+
+def test_nobody_publishes_a_bundle_without_a_name(command: Command) -> None:
+    Path("pyproject.toml").unlink()
+    assert "--provider" in command("bundle", "shipped:operator")[2]
+    assert command("bundle", "shipped:operator", "--provider", "Me")[0] == 0
+
+
+@pytest.mark.parametrize("tool", ["docker", "podman", "buildah"])
+def test_command_lines_are_those_of_each_tool(tool: Tool) -> None:
+    where = (Path("Dockerfile"), Path())
+    assert commands(tool, "r/x:1", *where, push=True) == [
+        [tool, "build", "--file", "Dockerfile", "--tag", "r/x:1", "."],
+        [tool, "push", "r/x:1"],
+    ]
+    both = ("linux/amd64", "linux/arm64")
+    made = commands(tool, "r/x:1", *where, platforms=both, arguments=("A=b",), push=True)
+    if tool == "docker":
+        words = ["docker", "buildx", "build", "--file", "Dockerfile", "--tag", "r/x:1"]
+        words += ["--platform", "linux/amd64,linux/arm64", "--build-arg", "A=b", "--push", "."]
+        assert made == [words]
+    else:
+        assert "--manifest" in made[0]
+        assert made[1] == [tool, "manifest", "push", "--all", "r/x:1", "docker://r/x:1"]
+
+
+def test_build_shows_its_command_line_and_fails_with_its_tool(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    line = "podman build --file Dockerfile --tag widgets:1.2.3 .\n"
+    assert command("build", "--tool", "podman", "--dry-run")[:2] == (0, line)
+    told = json.loads(command("build", "--tool", "buildah", "--dry-run", "--output", "json")[1])
+    assert told["image"] == "widgets:1.2.3"
+
+
+def test_build_runs_the_tool_and_hands_on_its_failure(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    fake = tmp_path / "bin" / "buildah"
+    fake.parent.mkdir()
+    fake.write_text('#!/bin/sh\necho "$@" > said\n[ "$1" = build ]\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:/usr/bin:/bin")
+    assert command("build", "--tool", "buildah")[0] == 0
+    assert (tmp_path / "said").read_text() == "build --file Dockerfile --tag widgets:1.2.3 .\n"
+    code, _, err = command("build", "--tool", "buildah", "--push")
+    assert code == 1
+    assert "buildah failed with exit code 1" in err
