@@ -4,6 +4,7 @@ Handlers are made for one test each, so that nothing that one of them remembers 
 """
 
 import asyncio
+import socket
 import threading
 import time
 
@@ -29,6 +30,8 @@ from steersman.k8s.autoscaling_v1 import Scale
 from steersman.k8s.policy_v1 import Eviction
 from steersman.operator.settings import SettingsError
 from steersman.testing.controlplane_http import CallError
+from steersman.webhook import ClientConfig
+from steersman.webhook import configurations as configurations_of
 
 both = pytest.mark.parametrize("server", ["embedded", pytest.param("real", marks=pytest.mark.realcluster)])
 pytestmark = both
@@ -294,6 +297,44 @@ def test_an_operator_that_is_down_stops_what_it_must_check_unless_told_otherwise
         create(cluster, MAPS, configmap("again"))
     finally:
         cluster.delete("validatingwebhookconfiguration", name)
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+def test_a_process_that_hangs_is_given_up_by_the_server_and_the_failure_policy_decides(server, cluster, policy):
+    """H3: as an operator is that has been stopped by a debugger: it is connected to, and says nothing."""
+    hung = Operator("hung")
+
+    @hung.validates(options=WebhookOptions(timeout=1, failure_policy=policy))
+    async def never(new: ConfigMap) -> None: ...
+
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": cluster.namespace}}
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        [document] = configurations_of(
+            hung.webhook_rules, name=f"hung-{cluster.namespace}", client_config=ClientConfig(url=url)
+        )
+        document["webhooks"][0]["namespaceSelector"] = selector
+        cluster.apply(document)
+        try:
+
+            def tried():
+                started = time.monotonic()
+                try:
+                    create(cluster, MAPS, configmap("tried"), "?dryRun=All")
+                except CallError as problem:
+                    return time.monotonic() - started, str(problem)
+                return time.monotonic() - started, ""
+
+            took, said = eventually(lambda: (found := tried())[0] > 0.9 and found, "the server asks")
+            assert took < 5
+            if policy == "Ignore":
+                assert said == ""
+            else:
+                assert "failed with 500" in said
+                assert 'failed calling webhook "vconfigmap-v1.core.k8s.io"' in said
+                assert "context deadline exceeded" in said
+        finally:
+            cluster.delete("validatingwebhookconfiguration", document["metadata"]["name"])
 
 
 def test_deletions_are_validated_too(server, cluster, operator):
