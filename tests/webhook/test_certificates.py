@@ -291,6 +291,40 @@ async def test_the_derived_rules_are_enough_for_a_rotation(world, cluster):
         await replica.close()
 
 
+async def test_who_may_not_inject_serves_signs_with_no_new_authority_and_says_so_once(world, cluster, capfd):
+    await world.configure()
+    path = await asyncio.to_thread(
+        cluster.service_account_kubeconfig,
+        "halfway",
+        namespace=world.namespace,
+        rules=plain(certificate_rules("web-cert")),
+    )
+    async with Client(load_config(path)) as client:
+        replica = world.replica(client=client)
+        await replica.start(20)
+        assert await handshake(replica.context(), replica.ca_bundle, f"web.{world.namespace}.svc")
+        await world.patch_secret({"metadata": {"annotations": {REQUEST: ""}}})
+        await soon(lambda: len(split(replica.ca_bundle)) == 2)
+        await asyncio.sleep(2 * QUICK.settle.total_seconds())  # real time is what it must not go by
+        assert (await world.keys()).successor is not None
+        await replica.close()
+    assert capfd.readouterr().out.count("could not be injected") == 1
+
+
+async def test_a_turn_that_a_dead_replica_holds_ends(world):
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "web-cert", "namespace": world.namespace},
+        "spec": {"holderIdentity": "dead", "leaseDurationSeconds": 1, "leaseTransitions": 3},
+    }
+    await world.client.create(lease, kind=LEASE)
+    await world.started("one")
+    lease = await world.client.get(LEASE, "web-cert", world.namespace)
+    assert lease.body["spec"]["holderIdentity"] == "one"
+    assert lease.body["spec"]["leaseTransitions"] == 4
+
+
 def plain(rules):
     return [json.loads(encode(rule)) for rule in rules]
 

@@ -20,6 +20,7 @@ from steersman.client import AlreadyExists, ApiError, Client, ClientError, Confl
 from steersman.models import Dynamic, MergePatch, View, dynamic
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
+from steersman.telemetry.metrics import gauge
 from steersman.webhook.certsettings import CertificateSettings
 from steersman.webhook.injection import Configuration, Injector, Targets
 from steersman.webhook.keystore import REQUEST, Keys, StoreError, advance, data_of, keys_of, requested
@@ -34,6 +35,10 @@ log = get_logger("webhook")
 _SECRET: Final[View[Dynamic]] = dynamic("v1", "Secret")
 _TIMEOUT: Final = 10.0
 _SOON: Final = 1.0
+_EXPIRY = gauge(
+    "steersman_webhook_certificate_expiry_timestamp_seconds",
+    "Until when the certificate that this replica shows is valid",
+)
 
 
 class CertificateError(Exception):
@@ -60,7 +65,8 @@ class SelfManaged:
         self._injector = Injector(client, targets)
         self._now = now
         identity = identity or f"{socket.gethostname()}_{os.urandom(6).hex()}"
-        self._turn = Turn(client, settings.namespace, settings.secret, identity, max(1.0, 3 * settings.poll))
+        self._turn_lasts = max(1.0, 3 * settings.poll)
+        self._turn = Turn(client, settings.namespace, settings.secret, identity, self._turn_lasts)
         self._keys: Keys | None = None
         self._context: ssl.SSLContext | None = None
         self._task: asyncio.Task[None] | None = None
@@ -68,12 +74,17 @@ class SelfManaged:
         self._held: tuple[str, float] = ("", 0.0)
         self._carried: tuple[str, float] | None = None
         self._trouble = ""
+        self._troubled = False
 
     # What the server uses.
 
-    async def start(self, timeout: float = 60.0) -> None:
-        """Wait until there is a certificate, making one where that is our turn. Raises `CertificateError`."""
+    async def start(self, timeout: float | None = None) -> None:
+        """Wait until there is a certificate, making one where that is our turn. Raises `CertificateError`.
+
+        Without a `timeout` it waits longer than the turn of a replica that died before it had made one.
+        """
         loop = asyncio.get_running_loop()
+        timeout = 60.0 + self._turn_lasts if timeout is None else timeout
         end, problem = loop.time() + timeout, "another replica is making it, and has not finished"
         delay = min(0.2, self._settings.poll)
         while self._keys is None:
@@ -130,8 +141,10 @@ class SelfManaged:
         while True:
             await asyncio.sleep(delay * (0.9 + 0.2 * random.random()))  # noqa: S311 - not for secrets
             try:
+                self._troubled = False
                 delay = await self._look()
-                self._trouble = ""
+                if not self._troubled:
+                    self._trouble = ""
             except (ClientError, StoreError) as problem:
                 self._complain(f"{type(problem).__name__}: {problem}")
                 delay = self._settings.poll
@@ -261,10 +274,12 @@ class SelfManaged:
     def _adopt(self, keys: Keys) -> None:
         if self._keys is None or keys.serving != self._keys.serving:
             self._context = context_of(keys.serving)
+            _EXPIRY.set(keys.held.shown.not_after.timestamp())
             log.info("the webhook server has a new certificate", until=keys.held.shown.not_after.isoformat())
         self._keys = keys
 
     def _complain(self, trouble: str) -> None:
+        self._troubled = True
         if trouble != self._trouble:  # once, not at every look
             self._trouble = trouble
             log.warning("the webhooks' certificates need attention", problem=trouble)
