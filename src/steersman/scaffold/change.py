@@ -52,7 +52,9 @@ def change(
             _remove_empty(folder / PRIVATE)
             _remove_empty(folder)
         if isinstance(stopped, OSError):
-            raise ScaffoldError(f"{stopped.filename or root}: {stopped.strerror}; nothing was changed", 1) from None
+            raise ScaffoldError(
+                f"{stopped.filename2 or stopped.filename or root}: {stopped.strerror}; nothing was changed", 1
+            ) from None
         raise
     shutil.rmtree(stage, ignore_errors=True)
     for path in remove:
