@@ -89,7 +89,7 @@ def test_shells_can_complete_it(shell):
         (["run", "app_under_test", "--as-group", "g"], 2, "together with a user"),
         (["run", "app_under_test", "--config", "none.toml"], 2, "settings file none.toml: No such file"),
         (["run", "nowhere_to_be_found:operator"], 2, "there is no module 'nowhere_to_be_found'"),
-        (["run", "app_under_test:empty"], 1, "operator 'empty' has no controller and no timer"),
+        (["run", "app_under_test:empty"], 1, "operator 'empty' has no controller, no timer and no webhook"),
         (["run", "app_under_test"], 1, "no Kubernetes configuration found"),
         (["run", "app_under_test", "--kubeconfig", "none.yaml"], 1, "none.yaml"),
         (["run", "app_under_test", "--server", "ftp://x"], 1, "unsupported scheme 'ftp'"),
