@@ -42,7 +42,15 @@ async def test_an_operator_without_the_role_says_which_one_it_needs(cluster):
         await replica.run(asyncio.Event())
 
 
-@pytest.mark.parametrize("wrong", [{"webhook_cert_settle": 0.0}, {"webhook_cert_life": 60.0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"webhook_cert_settle": 0.0},
+        {"webhook_cert_life": 60.0},
+        {"webhook_cert_life": 1e12},
+        {"webhook_cert_life": 1e300},
+    ],
+)
 async def test_terms_that_cannot_work_are_refused(cluster, wrong):
     replica = Replica(refusing("web"), cluster.config, settings(cluster.namespace, **wrong))
     with pytest.raises(SettingsError, match="webhook-cert"):

@@ -23,6 +23,7 @@ __all__ = ["certificates_for"]
 _MOST_LOOKS: Final = 4
 """Looks at the Secret within one settling time."""
 _SLOWEST: Final = 30.0
+_LONGEST_LIFE: Final = timedelta(days=3650)
 
 
 async def certificates_for(
@@ -50,16 +51,23 @@ async def certificates_for(
 async def _self_managed(operator: Operator, settings: Settings, config: Config, client: Client) -> ServingCertificates:
     from steersman.webhook.certificates import CertificateError, SelfManaged
 
-    settle = settings.webhook_cert_settle
+    settle, life = settings.webhook_cert_settle, settings.webhook_cert_life
     try:
+        lives = timedelta(seconds=life)
+        if lives > _LONGEST_LIFE:
+            raise ValueError(f"a certificate lives for {_LONGEST_LIFE.days} days at most")
         wanted = CertificateSettings(
             operator=operator.name,
             namespace=settings.lease_namespace or config.namespace,
-            terms=Terms(settle=timedelta(seconds=settle), serving_life=timedelta(seconds=settings.webhook_cert_life)),
+            terms=Terms(
+                settle=timedelta(seconds=settle),
+                serving_life=lives,
+                authority_life=max(Terms().authority_life, 4 * lives),
+            ),
             poll=min(_SLOWEST, settle / _MOST_LOOKS),
         )
-    except ValueError as problem:
-        raise SettingsError(f"webhook-cert-settle={settle:g}, webhook-cert-life: {problem}") from None
+    except (ValueError, OverflowError) as problem:
+        raise SettingsError(f"webhook-cert-settle={settle:g}, webhook-cert-life={life:g}: {problem}") from None
     rules = operator.webhook_rules
     targets = Targets(
         (wanted.namespace, wanted.service_name),
