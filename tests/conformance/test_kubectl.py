@@ -28,6 +28,13 @@ spec:
   containers:
   - {name: c, image: nginx, resources: {requests: {cpu: 100m}, limits: {cpu: 200m}}, env: [{name: A, value: b}]}
 """
+HARD = "pods=2,requests.cpu=1,services.nodeports=1,count/configmaps=2,count/roles.rbac.authorization.k8s.io=1"
+SIZED = """
+apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec: {containers: [{name: c, image: nginx, resources: {requests: {cpu: %s}}}]}
+"""
 DEPLOYMENT = """
 apiVersion: apps/v1
 kind: Deployment
@@ -213,6 +220,35 @@ STORIES: dict[str, list[Run | str]] = {
         "create priorityclass {ns} --value=5 --description=x",
         "get pc {ns} -o yaml",
         "delete pc {ns}",
+    ],
+    "quotas": [
+        f"create quota q --hard={HARD}",
+        "wait --for=jsonpath={.status.used.pods}=0 quota/q --timeout=10s",
+        "wait --for=jsonpath={.status.used.count/configmaps}=1 quota/q --timeout=10s",
+        "get quota q -o yaml",
+        "describe quota q",
+        "run none --image=a",
+        Run("create -f -", SIZED % ("one", "600m")),
+        "wait --for=jsonpath={.status.used.pods}=1 quota/q --timeout=10s",
+        Run("create -f -", SIZED % ("two", "600m")),
+        Run("create -f -", SIZED % ("two", "400m")),
+        "wait --for=jsonpath={.status.used.pods}=2 quota/q --timeout=10s",
+        Run("create -f -", SIZED % ("three", "1m")),
+        "create cm one",
+        "create cm two",
+        "create role one --verb=get --resource=pods",
+        "create role two --verb=get --resource=pods",
+        "create service nodeport np --tcp=80",
+        "create service nodeport more --tcp=80",
+        "create service clusterip less --tcp=80",
+        """patch svc less -p '{"spec":{"type":"NodePort"}}'""",
+        "get quota q -o jsonpath={.status}",
+        "delete pod one --force --grace-period=0",
+        "wait --for=jsonpath={.status.used.pods}=1 quota/q --timeout=10s",
+        Run("create -f -", SIZED % ("three", "1m")),
+        "create quota best --hard=pods=0 --scopes=BestEffort",
+        "create quota worse --hard=pods=0 --scopes=Nope",
+        "describe quota best",
     ],
     "services": [
         "create service clusterip cs --tcp=80:8080",

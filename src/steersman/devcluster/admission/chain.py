@@ -13,6 +13,7 @@ from steersman.devcluster.admission.calling import WebhookCaller
 from steersman.devcluster.admission.lookups import Lookups
 from steersman.devcluster.admission.matching import Equivalents
 from steersman.devcluster.admission.policies import Policies
+from steersman.devcluster.admission.quotas import check_quotas
 from steersman.devcluster.admission.serviceaccount import default_service_account, require_service_account
 from steersman.devcluster.admission.webhooks import MutatingRound, WebhookAdmission
 from steersman.devcluster.admission.write import CREATE, UPDATE, Write
@@ -105,7 +106,11 @@ class Admission:
                 plugin(write, self.lookups)
 
     def validate_now(self, write: Write) -> None:
-        """The built-in plug-ins and the policies, which judge the finished object. Raises `APIError`."""
+        """The built-in plug-ins, the policies and the quotas, which judge the finished object. Raises `APIError`."""
+        self._judge(write)
+        check_quotas(write, self.lookups)
+
+    def _judge(self, write: Write) -> None:
         for plugin in self._validators.get((write.operation, write.group, write.resource), ()):
             if not write.subresource:
                 plugin(write, self.lookups)
@@ -122,8 +127,9 @@ class Admission:
 
     async def validate(self, write: Write) -> None:
         """Plug-ins and validating webhooks. Raises `APIError`."""
-        self.validate_now(write)
+        self._judge(write)
         await self.webhooks.validate(write)
+        check_quotas(write, self.lookups)
 
 
 def _without(table: _Table, off: set[_Plugin]) -> _Table:

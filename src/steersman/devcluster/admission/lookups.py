@@ -18,7 +18,10 @@ _DEFAULT_CLASS = {
     ),
     "ingressclasses": ("ingressclass.kubernetes.io/is-default-class",),
 }
-_WATCHED = {"namespaces", "priorityclasses", "storageclasses", "ingressclasses", "limitranges", "serviceaccounts"}
+_WATCHED = {
+    *("namespaces", "priorityclasses", "storageclasses", "ingressclasses"),
+    *("limitranges", "resourcequotas", "serviceaccounts"),
+}
 
 
 class Lookups:
@@ -30,6 +33,7 @@ class Lookups:
         self._priorities: dict[str, Object] | None = None
         self._defaults: dict[str, str] = {}
         self._limits: dict[str, list[Object]] = {}
+        self._quotas: dict[str, list[Object]] = {}
 
     def changed(self, resource: str, namespace: str, name: str) -> None:
         """An object was written or deleted."""
@@ -40,6 +44,8 @@ class Lookups:
                 self._priorities = None
             case "limitranges":
                 self._limits.pop(namespace, None)
+            case "resourcequotas":
+                self._quotas.pop(namespace, None)
             case "namespaces" | "serviceaccounts":
                 self._objects.pop((resource, namespace, name), None)
             case _:
@@ -83,6 +89,13 @@ class Lookups:
         known = self._limits.get(namespace)
         if known is None:
             known = self._limits[namespace] = sorted(self.reader.list("", "limitranges", namespace), key=name_of)
+        return known
+
+    def quotas(self, namespace: str) -> list[Object]:
+        """The ResourceQuotas of a namespace, by name."""
+        known = self._quotas.get(namespace)
+        if known is None:
+            known = self._quotas[namespace] = sorted(self.reader.list("", "resourcequotas", namespace), key=name_of)
         return known
 
     def namespace_labels(self, name: str) -> dict[str, str] | None:
