@@ -10,7 +10,7 @@ from steersman.testing import eventually
 
 from .world import container, images, names, pod, recorded, sidecarset
 
-COUNT = int(os.environ.get("STEERSMAN_SIDECARSET_PODS", "60"))
+COUNT = int(os.environ.get("STEERSMAN_SIDECARSET_PODS", "30"))
 SETS = ("crowd-a", "crowd-b", "crowd-c")
 
 
