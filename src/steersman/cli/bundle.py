@@ -15,6 +15,7 @@ from steersman.cli import packages
 from steersman.cli.judge import judge
 from steersman.cli.loading import LoadError
 from steersman.cli.manifests import Output, finish
+from steersman.cli.target import Target
 
 if TYPE_CHECKING:
     from steersman.manifests.olm import Listing
@@ -36,7 +37,7 @@ app = typer.Typer(name="bundle", help="Make a bundle for OLM, or check one.", cl
 
 @app.command("make")
 def make(
-    target: packages.Target,
+    target: Target,
     output: Annotated[Path, typer.Option("--output-dir", "-o", help="The directory to write to.")] = Path("bundle"),
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when files differ.")] = False,
     image: packages.Image = None,

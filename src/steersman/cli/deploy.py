@@ -13,6 +13,7 @@ from steersman.cli.install import refuse_when_used
 from steersman.cli.judge import judge
 from steersman.cli.loading import LoadError
 from steersman.cli.rollout import rolled_out
+from steersman.cli.target import Target
 
 if TYPE_CHECKING:
     from steersman.client import Client
@@ -21,7 +22,7 @@ __all__ = ["deploy", "undeploy"]
 
 
 def deploy(
-    target: packages.Target,
+    target: Target,
     kubeconfig: d.Kubeconfig = None,
     context: d.Context = None,
     image: packages.Image = None,
@@ -83,7 +84,7 @@ _FIRST = ("CustomResourceDefinition", "MutatingWebhookConfiguration", "Validatin
 
 
 def undeploy(
-    target: packages.Target,
+    target: Target,
     kubeconfig: d.Kubeconfig = None,
     context: d.Context = None,
     namespace: packages.Namespace = None,

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from steersman.cli.target import Target
+
 if TYPE_CHECKING:
     from steersman.cli.dev_session import Session, Wanted
 
@@ -20,14 +22,7 @@ _OPERATOR = "Operator"
 
 
 def dev(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODULE:OPERATOR",
-            help="Where the Operator is, for example `helloapp:operator`.",
-            show_default=False,
-        ),
-    ],
+    target: Target,
     load: Annotated[
         list[Path] | None,
         typer.Option(

@@ -11,6 +11,7 @@ from steersman.cli import packages
 from steersman.cli.applyset import ApplySet, reference_of
 from steersman.cli.judge import judge
 from steersman.cli.loading import LoadError, load_operator
+from steersman.cli.target import Target
 
 if TYPE_CHECKING:
     from steersman.client import Client
@@ -19,7 +20,7 @@ __all__ = ["install", "uninstall"]
 
 
 def install(
-    target: packages.Target,
+    target: Target,
     kubeconfig: d.Kubeconfig = None,
     context: d.Context = None,
     dry_run: d.DryRun = "none",
@@ -46,7 +47,7 @@ def install(
 
 
 def uninstall(
-    target: packages.Target,
+    target: Target,
     kubeconfig: d.Kubeconfig = None,
     context: d.Context = None,
     dry_run: d.DryRun = "none",

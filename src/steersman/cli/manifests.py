@@ -14,6 +14,7 @@ import typer
 from steersman.cli import packages
 from steersman.cli.judge import judge
 from steersman.cli.loading import LoadError
+from steersman.cli.target import Target
 
 if TYPE_CHECKING:
     from steersman.manifests import Changes, Package
@@ -22,7 +23,7 @@ __all__ = ["manifests"]
 
 
 def manifests(
-    target: packages.Target,
+    target: Target,
     output: Annotated[Path, typer.Option("--output-dir", "-o", help="The directory to write to.")] = Path("config"),
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when files differ.")] = False,
     install: Annotated[

@@ -25,14 +25,12 @@ __all__ = [
     "Namespace",
     "NetworkPolicies",
     "Replicas",
-    "Target",
     "Version",
     "WatchNamespace",
     "package_for",
     "project",
 ]
 
-Target = Annotated[str, typer.Argument(metavar="MODULE:OPERATOR", help="The operator, as in helloapp:operator.")]
 Image = Annotated[str | None, typer.Option("--image", help="The operator's image; NAME:VERSION if left out.")]
 Version = Annotated[str | None, typer.Option("--version", help="Of the package; the project's own if left out.")]
 Namespace = Annotated[

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from steersman.cli.loading import LoadError, load_operator
+from steersman.cli.target import Target
 
 if TYPE_CHECKING:
     from steersman.manifests.audited import Comparison, Missing, Seen
@@ -24,7 +25,7 @@ __all__ = ["rbac"]
 
 
 def rbac(
-    target: Annotated[str, typer.Argument(metavar="MODULE:OPERATOR", help="The operator, as in helloapp:operator.")],
+    target: Target,
     from_audit: Annotated[
         list[str] | None,
         typer.Option("--from-audit", metavar="LOG", help="An audit log, or - for stdin; may be repeated."),

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from steersman.cli.target import Target
+
 __all__ = ["run"]
 
 _CLUSTER = "Cluster"
@@ -20,14 +22,7 @@ _LOGS = "Logs and traces"
 
 
 def run(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODULE:OPERATOR",
-            help="Where the Operator is, for example `helloapp:operator`.",
-            show_default=False,
-        ),
-    ],
+    target: Target,
     kubeconfig: Annotated[
         str | None,
         typer.Option(
