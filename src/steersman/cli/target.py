@@ -35,7 +35,7 @@ def project_operator() -> str:
 Target = Annotated[
     str,
     typer.Argument(
-        metavar="[MODULE:OPERATOR]",
+        metavar="MODULE:OPERATOR",
         help="The operator, as in helloapp:operator; that of the project in this directory if left out.",
         default_factory=project_operator,
         show_default=False,
