@@ -1,0 +1,89 @@
+"""kubectl with Pods that are processes: logs, exec, cp, attach and port-forward."""
+
+import re
+import subprocess
+import urllib.request
+
+import pytest
+
+from steersman.testing.controlplane import KubectlError, available
+from steersman.testing.controlplane_binaries import find_binaries
+
+SHELL = """
+apiVersion: v1
+kind: Pod
+metadata: {name: shell}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: c, image: busybox, args: ["-c", "echo one; echo two; sleep 3600"]}
+  - {name: d, image: busybox, args: ["-c", "echo three; sleep 3600"]}
+"""
+WEB = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: c
+    image: web
+    args: ["8124", "--bind", "0.0.0.0"]
+    ports: [{name: http, containerPort: 8124}]
+    readinessProbe: {tcpSocket: {port: 8124}, periodSeconds: 1}
+"""
+
+
+@pytest.fixture
+def kubectl(cluster, namespace):
+    if (reason := available("kubectl")) is not None:
+        pytest.skip(reason)
+
+    def call(*arguments, stdin=None):
+        return cluster.kubectl("-n", namespace, *arguments, input=stdin)
+
+    return call
+
+
+def test_logs_and_commands(kubectl):
+    kubectl("create", "-f", "-", stdin=SHELL)
+    kubectl("wait", "--for=condition=Ready", "pod/shell", "--timeout=20s")
+    kubectl("exec", "shell", "-c", "d", "--", "sh", "-c", "true")
+    assert kubectl("logs", "shell", "-c", "c", "--tail=1") == "two\n"
+    assert kubectl("logs", "shell", "--all-containers", "--prefix").splitlines() == [
+        "[pod/shell/c] one",
+        "[pod/shell/c] two",
+        "[pod/shell/d] three",
+    ]
+    with pytest.raises(KubectlError, match="container nope is not valid for pod shell"):
+        kubectl("logs", "shell", "-c", "nope")
+    assert kubectl("exec", "-i", "shell", "-c", "c", "--", "tr", "a-z", "A-Z", stdin="hello") == "HELLO"
+    with pytest.raises(KubectlError) as failed:
+        kubectl("exec", "shell", "-c", "c", "--", "sh", "-c", "echo no >&2; exit 7")
+    assert failed.value.returncode == 7
+    assert "command terminated with exit code 7" in failed.value.stderr
+    kubectl("delete", "pod", "shell", "--now")
+
+
+def test_a_forwarded_port_is_reached(cluster, namespace, kubectl):
+    kubectl("create", "-f", "-", stdin=WEB)
+    kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=20s")
+    program = find_binaries().kubectl()
+    with subprocess.Popen(
+        [str(program), "--kubeconfig", str(cluster.kubeconfig), "-n", namespace, "port-forward", "pod/web", ":http"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as forward:
+        try:
+            assert forward.stdout is not None
+            said = forward.stdout.readline()
+            found = re.match(r"Forwarding from 127\.0\.0\.1:(\d+) -> 8124", said)
+            assert found, said
+            for _ in range(3):
+                with urllib.request.urlopen(f"http://127.0.0.1:{found[1]}/", timeout=10) as answer:
+                    assert answer.status == 200
+        finally:
+            forward.terminate()
+            forward.wait(10)
+    kubectl("delete", "pod", "web", "--now")
