@@ -1,7 +1,7 @@
 """An operator with everything: webhooks, two versions, a cluster-scoped kind."""
 
 from steersman import Context, Model, Operator, Resource
-from steersman.k8s import ConfigMap, Deployment
+from steersman.k8s import ConfigMap, Deployment, Pod
 
 
 class OldSpec(Model):
@@ -52,3 +52,7 @@ def up(obj: WidgetV1) -> Widget: ...
 
 @operator.converts(Widget, WidgetV1)
 def down(obj: Widget) -> WidgetV1: ...
+
+
+@operator.mutates(Pod, on="create")
+def inject(pod: Pod) -> Pod | None: ...

@@ -60,6 +60,7 @@ def test_what_olm_does_itself_is_not_in_the_bundle(bundle: Path) -> None:
     assert kinds == {"ClusterServiceVersion", "CustomResourceDefinition", "ClusterRole", "Service"}
     spec = csv_of(bundle)["spec"]
     assert [(w["type"], w["webhookPath"]) for w in spec["webhookdefinitions"]] == [
+        ("MutatingAdmissionWebhook", "/mutate--v1-pod"),
         ("MutatingAdmissionWebhook", "/mutate-pkg-example-com-v2-widget"),
         ("ValidatingAdmissionWebhook", "/validate-pkg-example-com-v2-widget"),
         ("ConversionWebhook", "/convert"),

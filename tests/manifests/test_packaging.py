@@ -176,11 +176,24 @@ def test_scrapes_verify_the_certificate_by_the_name_that_it_has() -> None:
 def test_an_operator_of_some_namespaces_is_asked_about_those_alone() -> None:
     documents = everything(replace(PACKAGE, namespaces=("b", "a")))
     webhooks = [w for one in documents if one["kind"].endswith("WebhookConfiguration") for w in one["webhooks"]]
-    assert len(webhooks) == 2
+    assert len(webhooks) == 3
     for webhook in webhooks:
-        assert webhook["namespaceSelector"]["matchExpressions"] == [
+        assert webhook["namespaceSelector"]["matchExpressions"][-1] == (
             {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
-        ]
+        )
+
+
+def test_an_operator_is_not_asked_about_pods_of_its_own_namespace() -> None:
+    webhooks = {
+        webhook["clientConfig"]["service"]["path"]: webhook
+        for one in everything(PACKAGE)
+        if one["kind"].endswith("WebhookConfiguration")
+        for webhook in one["webhooks"]
+    }
+    assert webhooks["/mutate--v1-pod"]["namespaceSelector"] == {
+        "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["widgets-system"]}]
+    }
+    assert "namespaceSelector" not in webhooks["/mutate-pkg-example-com-v2-widget"]
 
 
 @pytest.mark.parametrize(
@@ -226,6 +239,7 @@ def test_a_file_whose_first_line_was_taken_away_is_kept(tmp_path: Path) -> None:
 def server() -> Iterator[Strict]:
     with ControlPlane.start() as plane:
         strict = Strict(plane)
+        strict.kubeconfig = str(plane.kubeconfig)  # type: ignore[attr-defined]
         yield strict
         strict.session.close()
 
@@ -255,3 +269,19 @@ def test_the_real_server_takes_everything_strictly_and_without_a_warning(server:
             document["metadata"]["labels"] |= restricted  # a Pod that falls short would be warned of
         path = PATHS[document["kind"]].format(document["metadata"].get("namespace", ""))
         assert server.send("POST", path, document, dry=document["kind"] != "Namespace") == (201, "", []), document
+
+
+@pytest.mark.realcluster
+def test_helm_installs_and_uninstalls_on_the_real_server_and_definitions_stay(server: Strict, tmp_path: Path) -> None:
+    helm = tool("helm")
+    write(chart_files(PACKAGE), tmp_path, CHART_FOLDERS)
+    where = ("--namespace", "by-helm", "--kubeconfig", server.kubeconfig)  # type: ignore[attr-defined]
+    ran(helm, "install", "widgets", tmp_path, "--create-namespace", *where)
+    assert server.session.ready("/apis/apps/v1/namespaces/by-helm/deployments/widgets")
+    ran(helm, "upgrade", "widgets", tmp_path, "--set", "metrics.enabled=false", "--set", "replicas=2", *where)
+    live = server.session.call("GET", "/apis/apps/v1/namespaces/by-helm/deployments/widgets")
+    assert live["spec"]["replicas"] == 2
+    assert not server.session.ready("/api/v1/namespaces/by-helm/services/widgets-metrics")
+    ran(helm, "uninstall", "widgets", *where)
+    assert not server.session.ready("/apis/apps/v1/namespaces/by-helm/deployments/widgets")
+    assert server.session.ready(f"{PATHS['CustomResourceDefinition']}/widgets.pkg.example.com")

@@ -17,7 +17,7 @@ from steersman.manifests.packaging import (
     metadata,
     selector,
 )
-from steersman.manifests.shapes import Block, Each, Text, Tree, When
+from steersman.manifests.shapes import Block, Each, More, Text, Tree, When
 
 __all__ = ["METRICS_CERTIFICATES", "budget", "deployment", "metrics_patch", "metrics_secret", "metrics_service"]
 
@@ -89,7 +89,7 @@ def _container(package: Package) -> dict[str, Any]:
         "imagePullPolicy": Text(".Values.image.pullPolicy", "IfNotPresent"),
         "command": ["steersman"],
         "args": args,
-        "env": Block(".Values.env", []),
+        "env": [_downward("POD_NAME", "name"), _downward("POD_NAMESPACE", "namespace"), More(".Values.env")],
         "ports": ports,
         "livenessProbe": _probe("/healthz", initialDelaySeconds=15, periodSeconds=20, failureThreshold=3),
         "readinessProbe": _probe("/readyz", initialDelaySeconds=5, periodSeconds=10, failureThreshold=3),
@@ -101,6 +101,10 @@ def _container(package: Package) -> dict[str, Any]:
         },
         "volumeMounts": mounts,
     }
+
+
+def _downward(name: str, field: str) -> dict[str, Any]:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.{field}"}}}
 
 
 def _probe(path: str, **more: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from steersman.manifests.yaml import to_yaml
 
-__all__ = ["HOME", "Block", "Each", "Text", "Tree", "When", "resolved", "templated"]
+__all__ = ["HOME", "Block", "Each", "More", "Text", "Tree", "When", "resolved", "templated"]
 
 Tree = Any
 """Plain data with the shapes below in it."""
@@ -36,6 +36,13 @@ class Block:
 
     path: str
     default: Any
+
+
+@dataclass(frozen=True, slots=True)
+class More:
+    """Items at the end of a list that are a list in the chart's values, none by default."""
+
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,8 @@ def _items(items: Sequence[Any]) -> Iterable[Any]:
                 yield from _items(cast("list[Any]", value if isinstance(value, list) else [value]))
             case Each():
                 yield from (item.pattern.replace("{}", one) for one in item.default)
+            case More():
+                continue
             case _:
                 yield resolved(item)
 
@@ -156,6 +165,10 @@ def _marked_items(items: Sequence[Any], tokens: _Tokens) -> Iterable[Any]:
                 yield tokens.new("{{- range " + item.path + " }}")
                 yield item.pattern.replace("{}", tokens.new("{{ . }}"))
                 yield tokens.new("{{- end }}")
+            case More():
+                yield tokens.new("{{- with " + item.path + " }}")
+                yield tokens.new("{{- toYaml . | nindent INDENT }}")
+                yield tokens.new("{{- end }}")
             case _:
                 yield _marked(item, tokens)
 
@@ -183,7 +196,7 @@ def _unfolded(lines: Sequence[str], tokens: _Tokens) -> Iterable[str]:
             yield "{{- end }}"
             position = end
         elif (control := _CONTROL.match(line)) is not None and tokens.known[int(control[1])].startswith("{{-"):
-            yield tokens.known[int(control[1])]
+            yield tokens.known[int(control[1])].replace("INDENT", str(len(line) - len(line.lstrip(" "))))
         else:
             yield _TOKEN.sub(tokens.text, line)
 

@@ -24,6 +24,7 @@ __all__ = [
 
 INJECT: Final = "cert-manager.io/inject-ca-from"
 _API: Final = "cert-manager.io/v1"
+_NAME: Final = "kubernetes.io/metadata.name"
 
 
 def injected(package: Package, document: dict[str, Any]) -> Tree:
@@ -46,20 +47,28 @@ def webhook_configurations(package: Package) -> list[Tree]:
         client_config=ClientConfig(service=(package.home, package.webhook_service, 443)),
         labels=labels(package),
     )
-    return [injected(package, one) for one in (_narrowed(package, made))]
+    for configuration in made:
+        for webhook in configuration["webhooks"]:
+            _narrow(package, webhook)
+    return [injected(package, one) for one in made]
 
 
-def _narrowed(package: Package, made: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """An operator of some namespaces is asked about those alone: where it does not work it must not refuse either."""
-    if not package.namespaces:
-        return made
-    inside = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": sorted(set(package.namespaces))}
-    for document in made:
-        for webhook in document["webhooks"]:
-            given = dict(webhook.get("namespaceSelector") or {})
-            given["matchExpressions"] = [*(given.get("matchExpressions") or ()), inside]
-            webhook["namespaceSelector"] = given
-    return made
+def _narrow(package: Package, webhook: dict[str, Any]) -> None:
+    """Leave out namespaces in which the operator must not refuse anything.
+
+    An operator of some namespaces is asked about those alone. One that is asked about Kubernetes' own kinds is not
+    asked about its own namespace: while no replica serves, it would refuse its own Pods, its Secret and its Lease.
+    """
+    expressions: list[dict[str, Any]] = []
+    groups = {group for rule in webhook["rules"] for group in rule["apiGroups"]}
+    if any("." not in group or group.endswith(".k8s.io") for group in groups):
+        expressions.append({"key": _NAME, "operator": "NotIn", "values": [package.home]})
+    if package.namespaces:
+        expressions.append({"key": _NAME, "operator": "In", "values": sorted(set(package.namespaces))})
+    if expressions:
+        given = dict(webhook.get("namespaceSelector") or {})
+        given["matchExpressions"] = [*(given.get("matchExpressions") or ()), *expressions]
+        webhook["namespaceSelector"] = given
 
 
 def webhook_service(package: Package) -> Tree:
