@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from structlog.testing import capture_logs
 
 from steersman import Model, Resource, dynamic
 from steersman.models import view_of
@@ -290,3 +291,30 @@ async def test_dynamic_views_are_converted_too():
 def test_directions_that_are_missing_are_named():
     assert missing(ALL) == []
     assert missing(ALL[:3]) == ["Server: v1alpha1 → v1beta1", "Server: v1 → v1beta1"]
+
+
+@pytest.mark.parametrize(
+    ("obj", "says"),
+    [
+        (server("v1alpha1", spec={"address": 7}), "spec.address"),
+        (server("v7"), "no conversions lead from"),
+        ({**server("v1alpha1"), "apiVersion": "other.example.com/v1"}, "no conversions lead from"),
+        ({**server("v1alpha1"), "kind": "Valve"}, "converts no such kind"),
+        ("nonsense", "cannot be converted"),
+    ],
+)
+async def test_a_failure_is_logged_once_with_the_request_s_uid(obj, says):
+    with capture_logs() as lines:
+        message = await failure("v1", server("v1alpha1", spec={"address": "secret.example.com:1"}), obj)
+    assert says in message
+    assert "secret.example.com" not in message
+    assert [line["request"] for line in lines] == ["c0ffee"]
+
+
+@pytest.mark.parametrize("via", ["v1", "v1beta1"])
+async def test_an_object_comes_back_as_it_was(via):
+    """H5: whatever version it was seen in meanwhile."""
+    original = server("v1alpha1", spec={"address": "db:3306"})
+    original["metadata"] |= {"finalizers": ["f/x"], "futureField": {"a": 1}, "labels": {"l": "1"}}
+    (there,) = await converted(via, original)
+    assert await converted("v1alpha1", there) == [original]
