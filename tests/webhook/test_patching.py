@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steersman import Model, Resource, replace
@@ -78,6 +78,7 @@ def extra(known: set[str], obj: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in obj.items() if name not in known}
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_the_patched_object_reads_as_what_the_handler_returned_and_has_all_else_of_the_stored_one(data):
     """H4: over random objects and random changes."""
@@ -96,6 +97,7 @@ def test_the_patched_object_reads_as_what_the_handler_returned_and_has_all_else_
             assert extra({"size", "note"}, part) == extra({"size", "note"}, before[part["name"]])
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_what_is_not_changed_is_not_patched(data):
     """H4: not one operation, whatever the view writes that the object lacks."""
@@ -104,6 +106,7 @@ def test_what_is_not_changed_is_not_patched(data):
     assert not patch_of(raw, to_dict(machine), to_dict(machine))
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_a_field_that_the_handler_left_alone_is_in_no_operation(data):
     """H4: minimal to the field."""
