@@ -131,7 +131,7 @@ def the_story(cluster, kubectl, tmp_path, restarts):
 
 
 def test_the_operator_works_behind_a_proxy_that_is_restarted(cluster, kubectl, tmp_path):
-    the_story(cluster, kubectl, tmp_path, restarts=2)
+    the_story(cluster, kubectl, tmp_path, restarts=1)
 
 
 @pytest.mark.realcluster("kube-controller-manager")

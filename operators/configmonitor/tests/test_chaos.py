@@ -51,7 +51,7 @@ class Edition:
     """Seconds between two looks at everything."""
 
 
-SMALL = Edition(configs=12, monitors=4, groups=8, size=4, changes=24, kills=4, within=60)
+SMALL = Edition(configs=8, monitors=4, groups=6, size=3, changes=12, kills=3, within=60)
 REAL = Edition(configs=40, monitors=8, groups=20, size=5, changes=30, kills=5, within=240, look=3)
 FULL = Edition(configs=200, monitors=20, groups=100, size=10, changes=24, kills=6, within=900, look=15)
 
