@@ -186,3 +186,9 @@ def test_versions_sort_as_the_api_server_sorts_them():
     assert sorted(["v2", "v1beta2", "v1", "v1alpha1", "v1beta1"], key=version_order) == [
         "v1alpha1", "v1beta1", "v1beta2", "v1", "v2",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ["description", "license", "owner"])
+@pytest.mark.parametrize("text", ['say "hi"', "two\nlines", "back\\slash"])
+def test_what_would_break_a_toml_string_is_refused(what, text):
+    refused(lambda: changed(EMPTY, **{what: text}), f"--{what}")

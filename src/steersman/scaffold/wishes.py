@@ -337,7 +337,7 @@ def edit(
     """Change what concerns the project as a whole. Files that are there stay where they are."""
     if multigroup is False and len({r.group for r in project.resources if r.api}) > 1:
         raise ScaffoldError("this project has several groups: it stays multi-group until they are deleted")
-    for what, value in (("description", description), ("owner", owner)):
+    for what, value in (("description", description), ("license", license), ("owner", owner)):
         if value is not None and ("\n" in value or '"' in value or "\\" in value):
             raise ScaffoldError(f"--{what}: one line, without quotation marks and backslashes")
     said = {
