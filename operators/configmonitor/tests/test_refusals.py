@@ -4,7 +4,7 @@ import pytest
 
 from steersman.testing import eventually
 
-from .world import config_map, deployment, monitor
+from .world import PROJECT, config_map, deployment, monitor
 
 
 def refused(world, spec):
@@ -37,6 +37,11 @@ SELECTOR = {"podSelector": {"app": "web"}}
 )
 def test_bad_specs_are_refused_by_the_api_server(world, spec, words):
     assert words in refused(world, spec)
+
+
+def test_the_samples_apply_as_they_are_and_watch(world, running):
+    world.apply(PROJECT / "demo" / "flaskapp.yaml", PROJECT / "config" / "samples")
+    world.watching("flakapp-config-monitor", "flaskapp-config-monitor")
 
 
 def test_a_selector_that_matches_the_operator_is_refused(world, operator, monkeypatch):
