@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -117,3 +119,23 @@ def test_build_runs_the_tool_and_hands_on_its_failure(
     code, _, err = command("build", "--tool", "buildah", "--push")
     assert code == 1
     assert "buildah failed with exit code 1" in err
+
+
+def test_buildah_builds_an_image(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("buildah") is None:
+        pytest.skip("buildah is not installed: apt-get install buildah")
+    monkeypatch.setenv("STORAGE_DRIVER", "vfs")
+    monkeypatch.setenv("BUILDAH_ISOLATION", "chroot")
+    (tmp_path / "storage.conf").write_text(
+        f'[storage]\ndriver = "vfs"\nrunroot = "{tmp_path}/run"\ngraphroot = "{tmp_path}/graph"\n'
+    )
+    monkeypatch.setenv("CONTAINERS_STORAGE_CONF", str(tmp_path / "storage.conf"))
+    probe = subprocess.run(["buildah", "images"], capture_output=True, text=True, timeout=30, check=False)
+    if probe.returncode:
+        pytest.skip(f"buildah cannot run here: {probe.stderr.strip()}")
+    (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY pyproject.toml /\n")
+    code, _, err = command("build", "--tool", "buildah", "--image", "localhost/tiny:1")
+    assert code == 0, err
+    words = ["buildah", "images", "--format", "{{.Name}}:{{.Tag}}"]
+    made = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True)
+    assert made.stdout.split() == ["localhost/tiny:1"]
