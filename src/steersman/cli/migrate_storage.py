@@ -217,7 +217,7 @@ async def _write(
         except (Conflict, NotFound):
             return ""
         except ApiError as problem:
-            if problem.code in (401, 403):
+            if problem.code == 401:
                 raise
             return f"{key_of(each)}: {problem}"
     return None
