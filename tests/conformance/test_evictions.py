@@ -58,6 +58,16 @@ SEQUENCES: dict[str, list[Step]] = {
         ("POST", f"{PODS}/p/eviction", {}),
         ("POST", f"{PODS}/p/eviction", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}),
     ],
+    "of the old version": [
+        *runs("p"),
+        (
+            "POST",
+            f"{PODS}/p/eviction",
+            {"apiVersion": "policy/v1alpha1", "kind": "Eviction", "metadata": {"name": "p"}},
+        ),
+        ("POST", f"{PODS}/p/eviction", {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "p"}}),
+        ("GET", f"{PODS}/p"),
+    ],
     "methods": [*runs("p"), ("PUT", f"{PODS}/p/eviction", {"metadata": {"name": "p"}}), ("GET", f"{PODS}/p/eviction")],
     "pods that disrupt nothing": [
         ("POST", BUDGETS, budget()),

@@ -97,8 +97,7 @@ def applies(quota: Object, obj: Object) -> bool:
     spec = cast(Object, quota.get("spec") or {})
     rules = dig(spec, "scopeSelector", "matchExpressions", default=[])
     return all(_in_scope(obj, str(scope), "", ()) for scope in spec.get("scopes") or ()) and all(
-        _in_scope(obj, str(rule["scopeName"]), str(rule["operator"]), tuple(rule.get("values") or ()))
-        for rule in rules
+        _in_scope(obj, str(rule["scopeName"]), str(rule["operator"]), tuple(rule.get("values") or ())) for rule in rules
     )
 
 

@@ -30,6 +30,8 @@ _STRUCT: Final = (
 )
 INTERNAL: Final = {"": "core"}
 """Go packages of groups that are not called as their group begins."""
+_OLD_EVICTIONS: Final = "policy/v1beta1"
+"""Taken as well: what `kubectl drain` and others sent for years, with the same fields."""
 _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _SCHEME: Final = "pkg/runtime/scheme.go:111"
 _FLOAT: Final = re.compile(rb"[0-9](?:\.[0-9]|[eE])")
@@ -184,6 +186,8 @@ def _checked_types(api_version: Any, kind: Any, resource: ResourceType) -> tuple
     api_version, kind = api_version or resource.api_version, kind or resource.kind
     if api_version == resource.api_version and kind == resource.kind:
         return api_version, kind
+    if kind == resource.kind == "Eviction" and api_version == _OLD_EVICTIONS:
+        return resource.api_version, kind
     raise bad_request(_mismatch(api_version, kind, resource))
 
 
