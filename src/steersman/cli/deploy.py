@@ -8,7 +8,6 @@ import typer
 
 from steersman.cli import deploying as d
 from steersman.cli import packages
-from steersman.cli.applyset import ApplySet, Reference
 from steersman.cli.install import refuse_when_used
 from steersman.cli.judge import judge
 from steersman.cli.loading import LoadError
@@ -16,6 +15,7 @@ from steersman.cli.rollout import rolled_out
 from steersman.cli.target import Target
 
 if TYPE_CHECKING:
+    from steersman.cli.applyset import Reference
     from steersman.client import Client
 
 __all__ = ["deploy", "undeploy"]
@@ -45,6 +45,7 @@ def deploy(
 
     Ctrl-C leaves what has been applied; the next run carries on.
     """
+    from steersman.cli.applyset import ApplySet
     from steersman.manifests import ManifestError, everything
 
     package = packages.package_for(
@@ -99,6 +100,8 @@ def undeploy(
 
     While there are objects of the operator's kinds, `--yes` (they go, too) or `--keep-crds` is needed.
     """
+    from steersman.cli.applyset import ApplySet
+
     package = packages.package_for(target, namespace=namespace)
     dry = dry_run == "server"
     teller = d.Teller(format=format, dry_run=dry)

@@ -6,16 +6,16 @@ import asyncio
 import difflib
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from steersman.cli.applyset import Done, comparable, refusal
 from steersman.cli.loading import LoadError
 from steersman.cli.rollout import RolloutError
-from steersman.client import Client
-from steersman.client.config import load_config
-from steersman.client.errors import ApiError
+
+if TYPE_CHECKING:
+    from steersman.cli.applyset import Done
+    from steersman.client import Client
 
 __all__ = ["Context", "Diff", "DryRun", "Force", "Kubeconfig", "Teller", "Yes", "objects_of", "on_cluster"]
 
@@ -34,6 +34,12 @@ Yes = Annotated[
 
 def on_cluster(kubeconfig: str | None, context: str | None, work: Callable[[Client], Awaitable[T]]) -> T:
     """Run `work` with a client; refusals and what is in the way become errors for the terminal."""
+
+    # Here, and in all that deploys: the program starts without the client for those who ask for help.
+    from steersman.cli.applyset import refusal
+    from steersman.client import Client
+    from steersman.client.config import load_config
+    from steersman.client.errors import ApiError
 
     async def run() -> T:
         config = load_config(kubeconfig, context)
@@ -87,6 +93,7 @@ class Teller:
             typer.echo(json.dumps(self._told, indent=2))
 
     def _difference(self, done: Done) -> None:
+        from steersman.cli.applyset import comparable
         from steersman.manifests import to_yaml
 
         if done.action == "unchanged":
@@ -104,6 +111,8 @@ class Teller:
 
 async def objects_of(client: Client, crds: Sequence[dict[str, Any]]) -> dict[str, int]:
     """How many objects a cluster has of each definition that it knows; more than 500 are not counted further."""
+    from steersman.client.errors import ApiError
+
     found: dict[str, int] = {}
     for crd in crds:
         spec, name = crd["spec"], crd["metadata"]["name"]

@@ -8,7 +8,6 @@ import typer
 
 from steersman.cli import deploying as d
 from steersman.cli import packages
-from steersman.cli.applyset import ApplySet, reference_of
 from steersman.cli.judge import judge
 from steersman.cli.loading import LoadError, load_operator
 from steersman.cli.target import Target
@@ -32,6 +31,8 @@ def install(
 
     For runs outside of the cluster (`steersman run`): a conversion webhook is left to that run.
     """
+    from steersman.cli.applyset import ApplySet
+
     definitions = _definitions(target)
     dry = dry_run == "server" or diff
     teller = d.Teller(format=format, dry_run=dry, diff=diff)
@@ -58,6 +59,8 @@ def uninstall(
 
     While there are any, `--yes` is needed. Objects with finalizers only go while the operator runs.
     """
+    from steersman.cli.applyset import ApplySet, reference_of
+
     definitions = _definitions(target)
     teller = d.Teller(format=format, dry_run=dry_run == "server")
 

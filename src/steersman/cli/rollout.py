@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from steersman.client import Client
+if TYPE_CHECKING:
+    from steersman.client import Client
 
 __all__ = ["RolloutError", "rolled_out"]
 
