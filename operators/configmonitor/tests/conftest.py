@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from steersman.testing.controlplane_cluster import UnsupportedError
@@ -17,7 +19,8 @@ def _impatient(monkeypatch):
 
 @pytest.fixture
 def world(cluster):
-    cluster.apply(CRD)
+    if cluster.get("crd", "configmonitors.magalix.com") is None:
+        cluster.apply(CRD)
     return World(cluster)
 
 
@@ -37,8 +40,11 @@ def faults(cluster):
 
 
 def pytest_collection_modifyitems(config, items):
-    """What takes minutes runs when it is asked for."""
-    if "chaos" not in (config.getoption("-m") or ""):
-        for item in items:
-            if item.get_closest_marker("chaos"):
-                item.add_marker(pytest.mark.skip(reason="takes minutes: pytest -m chaos"))
+    """What takes minutes runs when it is asked for, what needs a control plane of its own where one must be."""
+    asked = "chaos" in (config.getoption("-m") or "")
+    real = asked or config.getoption("--cluster") != "embedded" or os.environ.get("STEERSMAN_REQUIRE_CONTROLPLANE")
+    for item in items:
+        if item.get_closest_marker("chaos") and not asked:
+            item.add_marker(pytest.mark.skip(reason="takes minutes: pytest -m chaos"))
+        elif item.get_closest_marker("realcluster") and not real:
+            item.add_marker(pytest.mark.skip(reason="beside --cluster=real or STEERSMAN_REQUIRE_CONTROLPLANE=1"))
