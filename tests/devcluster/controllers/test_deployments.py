@@ -160,6 +160,16 @@ async def test_a_replica_set_adopts_what_matches_and_releases_what_does_not(lab)
     await lab.eventually(lambda: _names(lab, 3), "another Pod in its place")
 
 
+async def test_a_pod_goes_where_it_prefers_to_be(lab):
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-2"]}]}
+    preferred = [{"weight": 5, "preference": term}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    for name in ("one", "two", "three"):
+        spec = {**template()["spec"], "affinity": affinity}
+        await lab.create(Pod, {"metadata": {"name": name}, "spec": spec})
+        await lab.until(Pod, name, lambda p: p.spec.node_name == "node-2")
+
+
 async def test_a_pod_that_fits_nowhere_says_why_and_is_bound_when_it_fits(lab):
     pod = {"metadata": {"name": "picky"}, "spec": {**template()["spec"], "nodeSelector": {"disk": "fast"}}}
     await lab.create(Pod, pod)

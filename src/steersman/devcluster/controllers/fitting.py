@@ -14,7 +14,7 @@ from steersman.k8s.core_v1 import Taint, Toleration
 from steersman.models import Quantity
 from steersman.models.selectors import from_label_selector, requirement
 
-__all__ = ["Amounts", "node_problem", "requests_of", "selects_node", "tolerates", "untolerated"]
+__all__ = ["Amounts", "node_problem", "preference", "requests_of", "selects_node", "tolerates", "untolerated"]
 
 Amounts = Mapping[str, int]
 """Resources in thousandths of their unit."""
@@ -81,11 +81,22 @@ def selects_node(pod: Pod, node: Node) -> bool:
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     if required is None:
         return True
-    return any(
+    return any(_term_matches(term, node) for term in required.node_selector_terms)
+
+
+def preference(pod: Pod, node: Node) -> int:
+    """How much the Pod's preferred node affinity likes the node: the weights of the terms that match."""
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+    return sum(term.weight for term in terms if _term_matches(term.preference, node))
+
+
+def _term_matches(term: Any, node: Node) -> bool:
+    labels = node.metadata.labels
+    return bool(
         (term.match_expressions or term.match_fields)
         and all(requirement(r.key, r.operator, r.values).matches(labels) for r in term.match_expressions)
         and all(_field_matches(r, node) for r in term.match_fields)
-        for term in required.node_selector_terms
     )
 
 

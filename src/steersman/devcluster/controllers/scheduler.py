@@ -14,7 +14,7 @@ from steersman.cache import Change
 from steersman.client import Conflict, NotFound
 from steersman.controller import Retry
 from steersman.devcluster.controllers.claims import SELECTED_NODE, claims_of, waits_for_consumer
-from steersman.devcluster.controllers.fitting import Amounts, affinity_problem, node_problem, requests_of
+from steersman.devcluster.controllers.fitting import Amounts, affinity_problem, node_problem, preference, requests_of
 from steersman.devcluster.controllers.pods import NODE_INDEX, UNBOUND, phase_of, pod_condition
 from steersman.k8s import Node, PersistentVolumeClaim, Pod, StorageClass
 from steersman.models import Key, MergePatch, StrategicMergePatch, encode, key_of
@@ -104,7 +104,7 @@ class Scheduler:
         others = [p for p in ctx.list(Pod, namespace=ALL_NAMESPACES) if p.spec.node_name] if selective else ()
         labels = {node.metadata.name: node.metadata.labels for node in nodes}
         problems: Counter[str] = Counter()
-        fitting: list[tuple[float, str]] = []
+        fitting: list[tuple[int, float, str]] = []
         for node in nodes:
             name = node.metadata.name
             used = self.ledger.used(name)
@@ -114,9 +114,9 @@ class Scheduler:
             if problem:
                 problems[problem] += 1
             else:
-                fitting.append((used.get("pods", 0), name))
+                fitting.append((-preference(pod, node), used.get("pods", 0), name))
         if fitting:
-            return min(fitting)[1], ""
+            return min(fitting)[2], ""
         if not nodes:
             return None, "no nodes available to schedule pods"
         reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in problems.items()))
