@@ -12,6 +12,7 @@ from steersman.client.errors import ConnectError, ConnectionLost, TransportTimeo
 from steersman.client.transport.base import HeaderPairs, Query, RequestHeaders, StreamResponse
 from steersman.client.transport.base import Response as Answer
 from steersman.devcluster.api.messages import Params, Request, Response
+from steersman.devcluster.errors import APIError
 from steersman.devcluster.strategy import User
 
 if TYPE_CHECKING:
@@ -119,6 +120,8 @@ async def _timed(chunks: AsyncIterator[bytes], seconds: float, what: str) -> Asy
                 chunk = await anext(chunks, None)
         except TimeoutError:
             raise TransportTimeout(f"{what}: silence for {seconds:g} s") from None
+        except APIError as problem:  # too late for a status: over a socket the connection would break
+            raise ConnectionLost(f"{what}: the connection broke: {problem}") from None
         if chunk is None:
             return
         yield chunk
