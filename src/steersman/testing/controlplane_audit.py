@@ -85,6 +85,7 @@ class AuditEvent:
 def read_audit_log(
     path: Path,
     *,
+    since: int = 0,
     stage: Stage | None = "ResponseComplete",
     verbs: Sequence[str] | None = None,
     resource: str | None = None,
@@ -94,11 +95,13 @@ def read_audit_log(
 ) -> Iterator[AuditEvent]:
     """Yield the events of the log in order, filtered; a last line that is still being written is left out.
 
-    `stage=None` yields every stage. `resource` is the plural; `user_agent` is a prefix.
+    `since` is how many bytes to leave out: what the log's size was. `stage=None` yields every stage.
+    `resource` is the plural; `user_agent` is a prefix.
     """
     if not path.exists():
         return
     with path.open("rb") as log:
+        log.seek(since)
         for line in log:
             if (event := _parse(line)) is None:
                 continue
