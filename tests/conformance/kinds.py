@@ -50,7 +50,7 @@ async def _same(both: Both, case: Case) -> None:
     )
     title = f"{method} {path} {str(body)[:200]}"
     if embedded.code == real.code == 422:
-        embedded, real = _unordered(embedded), _unordered(real)
+        embedded, real = unordered(embedded), unordered(real)
     compare(title, embedded, real, ALLOCATED)
 
 
@@ -64,7 +64,7 @@ def _renamed(value: Any, namespace: str) -> Any:
     return [_renamed(item, namespace) for item in value] if isinstance(value, list) else value
 
 
-def _unordered(answer: Answer) -> Answer:
+def unordered(answer: Answer) -> Answer:
     body = normalise(answer.body)
     causes = body.get("details", {}).get("causes", [])
     causes.sort(key=lambda cause: (cause["field"], cause["message"]))

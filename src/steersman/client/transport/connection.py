@@ -150,7 +150,7 @@ class Connection(asyncio.Protocol):
             await self.shaken
         except BaseException:
             if self._transport is not None:
-                self._transport.close()  # an alert that says why may still be on its way
+                self._transport.abort()
             raise
 
     async def exchange(self, what: str, request: Sequence[bytes], timeout: float) -> Response:
@@ -306,7 +306,7 @@ class Connection(asyncio.Protocol):
             self._wake()
         transport = self._transport
         if transport is not None:
-            transport.close()
+            transport.abort()  # there is nothing left to say
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is None and self._tls is None and self._transport is not None:
