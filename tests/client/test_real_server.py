@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -351,6 +352,15 @@ async def test_status_scale_and_propagation(client):
         await client.get_scale(ConfigMap, "web")
 
 
+async def discovered(client, api_version, kind):
+    """The kind as discovery has it, which follows a definition's being established by some moments."""
+    async with asyncio.timeout(20):
+        while True:
+            with contextlib.suppress(NotFound):
+                return await client.resolve(api_version, kind)
+            await asyncio.sleep(0.05)
+
+
 async def test_a_strategic_patch_of_a_custom_kind_is_an_unsupported_media_type(client):
     crd = {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -380,7 +390,7 @@ async def test_a_strategic_patch_of_a_custom_kind_is_an_unsupported_media_type(c
     crds = dynamic("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
     await client.apply(crd, force=True)
     await client.wait_for(crds, condition_true("Established"), 20, name="gadgets.client.example.com")
-    gadget = await client.resolve("client.example.com/v1", "Gadget")
+    gadget = await discovered(client, "client.example.com/v1", "Gadget")
     assert gadget.info.plural == "gadgets"
     assert gadget.info.namespaced
     body = {"apiVersion": "client.example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}, "spec": {"size": 1}}
