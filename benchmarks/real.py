@@ -1,0 +1,62 @@
+"""Rows on a real kube-apiserver with etcd: `python -m benchmarks.real [ROW...] --runs N --json F`.
+
+The same peers, objects and measures as on the stub server, with the real one's pace, frames and bookkeeping. Server
+and writers are pinned to the first core, the peer to the last. It needs what `make controlplane` builds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+
+from benchmarks import aside
+from benchmarks.harness import Bench, Stub, build
+from benchmarks.real_server import RealServer
+from benchmarks.rows import OURS, THEIRS, Bar, Row, Size, events, patches, sync
+
+
+class RealBench(Bench):
+    """The usual peers, pointed at a real API server."""
+
+    def __init__(self) -> None:
+        self._controller_runtime = build("peers/controller-runtime", "controller-runtime-peer")
+        self.stub = RealServer(Stub(build("server", "stub-server")))
+
+
+PEERS = (OURS, THEIRS)
+
+ROWS: Sequence[Row] = (
+    Row(
+        "real-sync-widgets", "kube-apiserver: initial sync, 10,000 custom resources of 1.2 KB", sync,
+        Size("widgets", 10_000), Size("widgets", 1_000), PEERS, (Bar("cpu_us", 0.12), Bar("bytes", 0.3)),
+    ),
+    Row(
+        "real-sync-pods", "kube-apiserver: initial sync, 5,000 Pods of 5 KB with managedFields", sync,
+        Size("pods", 5_000), Size("pods", 500), PEERS, (Bar("cpu_us", 0.12), Bar("bytes", 0.15)),
+    ),
+    Row(
+        "real-events", "kube-apiserver: watch event, sixteen writers", events,
+        Size("widgets", 10_000, 10_000), Size("widgets", 1_000, 1_000), PEERS, (Bar("cpu_us", 1.0),),
+    ),
+    Row(
+        "real-patch", "kube-apiserver: update handled with one status PATCH, sixteen writers", patches,
+        Size("widgets", 10_000, 10_000), Size("widgets", 1_000, 1_000), PEERS, (Bar("cpu_us", 1.0),),
+    ),
+)  # fmt: skip
+
+
+@contextlib.contextmanager
+def opened() -> Iterator[Bench]:
+    """The bench of this study."""
+    bench = RealBench()
+    try:
+        yield bench
+    finally:
+        bench.close()
+
+
+STUDY = aside.Study("real", (__doc__ or "").splitlines()[0], ROWS, opened)
+
+if __name__ == "__main__":
+    sys.exit(aside.main(STUDY))
