@@ -1,11 +1,11 @@
-"""The default transport: HTTP/1.1 on the event loop itself; httptools (llhttp, Node.js's parser) reads the protocol.
+"""The default transport: HTTP on the event loop itself, HTTP/2 where the server speaks it and HTTP/1.1 elsewhere.
 
 It exists because the bars for events and updates cannot be met through a library: those that do HTTP in a thread
 of their own pay two hand-overs per answer, those in Python ten times the parsing. Here a response is one callback
-of the loop, and a watch's bytes are handed on as they come, however many events they hold.
+of the loop, and a watch's bytes are handed on as they come, however many events they hold. This module is the pool;
+the protocols are `http1` and `http2`.
 
-What it never does: HTTP/2, proxies, web sockets (other transports do), redirects, retries, decompression. A connection
-on which anything unexpected arrives is closed, never used again.
+What it never does: proxies, web sockets (other transports do), redirects, retries, decompression.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from steersman.client.config import ClientCertificate, Config
@@ -30,10 +30,13 @@ from steersman.client.transport.base import (
     WebSocket,
     target,
 )
-from steersman.client.transport.connection import Connection
 from steersman.client.transport.explaining import explained
+from steersman.client.transport.http1 import Http1Connection, Http1Encoder
+from steersman.client.transport.http2 import Http2Connection
+from steersman.client.transport.http2_wire import Http2Encoder
 from steersman.client.transport.idle import IdleWatchdog
 from steersman.client.transport.tls import TlsLayer
+from steersman.client.transport.wire import Exchange, Wire, dial
 
 __all__ = ["NativeTransport", "can_use_native"]
 
@@ -49,13 +52,15 @@ def can_use_native(config: Config) -> bool:
 
 
 class NativeTransport(UnsupportedTransport):
-    """HTTP/1.1 over plain TCP or TLS, on the running event loop; only the configured CA is trusted.
+    """HTTP over plain TCP or TLS, on the running event loop; only the configured CA is trusted.
 
-    Connections are kept for 60 s and built anew when the client certificate rotates; those in use finish first. Not
-    limited in number: the client limits requests in flight. Web sockets go through `AiohttpTransport`.
+    Over TLS, a server that speaks HTTP/2 gets one connection for as many requests and watches as it allows at a time
+    (`http2=False`: it is not asked). Connections are kept for 60 s and built anew when the client certificate rotates;
+    those in use finish first. Not limited in number: the client limits requests in flight. Web sockets go through
+    `AiohttpTransport`.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, http2: bool = True) -> None:
         if not can_use_native(config):
             raise TransportError(f"{config.server} is behind a proxy, which NativeTransport cannot use")
         self._config = config
@@ -64,14 +69,18 @@ class NativeTransport(UnsupportedTransport):
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if self._tls else 80)
         self._prefix = parts.path.rstrip("/")
-        self._start = f" HTTP/1.1\r\nHost: {parts.netloc.rpartition('@')[2]}\r\n"
-        self._idle: list[Connection] = []
-        self._all: set[Connection] = set()
+        authority = parts.netloc.rpartition("@")[2]
+        self._encode1 = Http1Encoder(authority)
+        self._encode2 = Http2Encoder(parts.scheme, authority)
+        self._http2 = http2
+        self._shared: Http2Connection | None = None
+        self._dialling: asyncio.Task[Wire] | None = None
+        self._idle: list[Http1Connection] = []
+        self._all: set[Wire] = set()
         self._streams: set[IdleWatchdog] = set()
         self._certificate: ClientCertificate | None = None
         self._context: ssl.SSLContext | None = None
         self._generation = 0
-        self._blocks: dict[Any, str] = {}
         self._questions: dict[Any, str] = {}
         self._sockets: Transport | None = None
         self._closed = False
@@ -87,9 +96,9 @@ class NativeTransport(UnsupportedTransport):
         timeout: float,
     ) -> Response:
         what = f"{method} {path}"
-        request = self._encoded(method, path, query, headers, body)
+        where = self._where(method, path, query)
         connection = self._take() or await self._connect(what, timeout)
-        return await connection.exchange(what, request, timeout)
+        return await connection.exchange(what, connection.encode(method, where, headers, body), timeout)
 
     def stream(
         self,
@@ -102,23 +111,30 @@ class NativeTransport(UnsupportedTransport):
         connect_timeout: float,
         idle_timeout: float,
     ) -> AbstractAsyncContextManager[StreamResponse]:
-        request = self._encoded(method, path, query, headers, body)
-        return self._stream(request, f"{method} {path}", connect_timeout, idle_timeout)
+        where = self._where(method, path, query)
+        return self._stream(method, where, headers, body, f"{method} {path}", connect_timeout, idle_timeout)
 
     @asynccontextmanager
     async def _stream(
-        self, request: Sequence[bytes], what: str, connect_timeout: float, idle_timeout: float
+        self,
+        method: str,
+        where: str,
+        headers: RequestHeaders,
+        body: bytes | None,
+        what: str,
+        connect_timeout: float,
+        idle_timeout: float,
     ) -> AsyncGenerator[StreamResponse]:
         connection = self._take() or await self._connect(what, connect_timeout)
-        status, headers = await connection.open(what, request, connect_timeout)
+        exchange = await connection.open(what, connection.encode(method, where, headers, body), connect_timeout)
         watchdog = IdleWatchdog(idle_timeout, what)
         self._streams.add(watchdog)
         try:
-            yield StreamResponse(status, headers, _Chunks(connection, watchdog))
+            yield StreamResponse(exchange.status, exchange.headers, _Chunks(exchange, watchdog))
         finally:
             self._streams.discard(watchdog)
             watchdog.stop()
-            connection.finish()
+            exchange.finish()
 
     async def websocket(
         self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
@@ -136,6 +152,8 @@ class NativeTransport(UnsupportedTransport):
         for connection in list(self._all):
             connection.abort(TransportError(_CLOSED))
         self._idle.clear()
+        if self._dialling is not None:
+            self._dialling.cancel()
         if self._sockets is not None:
             await self._sockets.close()
         for _ in range(10):  # lets the sockets notice
@@ -145,24 +163,31 @@ class NativeTransport(UnsupportedTransport):
 
     # The pool.
 
-    def release(self, connection: Connection) -> None:
-        """A connection is free again."""
+    def release(self, connection: Wire) -> None:
+        """Nothing is in flight on a connection."""
         if self._closed or connection.generation != self._generation:
             connection.abort(TransportError(_CLOSED))
             return
         connection.idle_since = connection.now()
-        self._idle.append(connection)
+        if isinstance(connection, Http1Connection):
+            self._idle.append(connection)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: Wire) -> None:
         """A connection is gone."""
         self._all.discard(connection)
-        if connection in self._idle:
-            self._idle.remove(connection)
+        if connection is self._shared:
+            self._shared = None
+        elif connection in self._idle:
+            self._idle.remove(cast("Http1Connection", connection))
 
-    def _take(self) -> Connection | None:
+    def _take(self) -> Wire | None:
         if self._config.auth.client_certificate() is not self._certificate:
-            self._context = None
-            self._generation += 1
+            self._renew()
+        shared = self._shared
+        if shared is not None:
+            if shared.usable and (shared.busy or shared.now() - shared.idle_since < _IDLE_SECONDS):
+                return shared
+            return self._other(shared)
         while self._idle:
             # The last one used comes first, so that those which are not needed grow old.
             connection = self._idle.pop()
@@ -172,12 +197,58 @@ class NativeTransport(UnsupportedTransport):
             connection.abort(TransportError("not used any more"))
         return None
 
-    async def _connect(self, what: str, timeout: float) -> Connection:
-        if self._closed:
-            raise TransportError(f"{what}: {_CLOSED}")
-        loop = asyncio.get_running_loop()
-        name = self._config.tls.server_name or self._host
+    def _other(self, shared: Http2Connection) -> Wire | None:
+        """Another connection with room, now that this one has none or is old."""
+        if not shared.busy:
+            shared.abort(TransportError("not used any more"))
+        for wire in self._all:
+            if isinstance(wire, Http2Connection) and wire.usable and wire.busy and wire.generation == self._generation:
+                self._shared = wire
+                return wire
+        return None
+
+    def _renew(self) -> None:
+        """The client certificate is another: what is open ends with what is in flight on it."""
+        self._context = None
+        self._generation += 1
+        self._shared = None
+        for wire in list(self._all):
+            if isinstance(wire, Http2Connection):
+                wire.drain()
+
+    async def _connect(self, what: str, timeout: float) -> Wire:
+        """A new connection. Where it may serve many, whoever comes meanwhile waits for it, and fails as it does."""
         limit = min(timeout, _CONNECT_SECONDS)
+        try:
+            async with asyncio.timeout(timeout):
+                while self._tls and self._http2 and not self._closed:
+                    if self._dialling is None:
+                        self._dialling = asyncio.ensure_future(self._dial(limit))
+                        self._dialling.add_done_callback(self._dialled)
+                    await asyncio.shield(self._dialling)
+                    if (connection := self._take()) is not None:
+                        return connection
+                return await self._dial(limit)
+        except TimeoutError:
+            raise ConnectError(f"{what}: cannot connect: no answer within {timeout:g} s") from None
+        except TransportError as problem:
+            raise type(problem)(f"{what}: {problem}") from None
+
+    def _dialled(self, task: asyncio.Task[Wire]) -> None:
+        self._dialling = None
+        if task.cancelled() or task.exception() is not None:
+            return  # who waits is told; where nobody does, the error has been heard here
+        wire = task.result()
+        if isinstance(wire, Http2Connection):
+            self._shared = wire
+        else:
+            self._http2 = False  # the server does not speak it: connections need not wait for each other
+            self.release(wire)
+
+    async def _dial(self, limit: float) -> Wire:
+        if self._closed:
+            raise TransportError(_CLOSED)
+        name = self._config.tls.server_name or self._host
         try:
             context = self._tls_context() if self._tls else None
         except (ssl.SSLError, ValueError) as problem:
@@ -189,39 +260,37 @@ class NativeTransport(UnsupportedTransport):
         try:
             async with asyncio.timeout(limit):
                 tls = None if context is None else TlsLayer(context, name)
-                _, connection = await loop.create_connection(
-                    lambda: Connection(self, self._generation, tls), self._host, self._port
-                )
-                await connection.handshake()
+                wire = await dial(self._host, self._port, tls, self._made)
         except TimeoutError:
-            raise ConnectError(f"{what}: cannot connect: no answer within {limit:g} s") from None
+            raise ConnectError(f"cannot connect: no answer within {limit:g} s") from None
         except (OSError, UnicodeError) as problem:
-            raise ConnectError(f"{what}: cannot connect: {explained(problem)}") from None
-        self._all.add(connection)
+            raise ConnectError(f"cannot connect: {explained(problem)}") from None
+        self._all.add(wire)
         if self._closed:
-            connection.abort(TransportError(_CLOSED))
-        return connection
+            wire.abort(TransportError(_CLOSED))
+            raise TransportError(_CLOSED)
+        return wire
+
+    def _made(self, transport: asyncio.Transport, tls: TlsLayer | None) -> Wire:
+        if tls is not None and tls.protocol == "h2":
+            return Http2Connection(self, self._generation, transport, tls, self._encode2)
+        return Http1Connection(self, self._generation, transport, tls, self._encode1)
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._context is None:
             self._certificate = self._config.auth.client_certificate()
             self._context = ssl_context(self._config.tls, self._certificate)
+            if self._http2:
+                self._context.set_alpn_protocols(["h2", "http/1.1"])
         return self._context
 
     # The request.
 
-    def _encoded(
-        self, method: str, path: str, query: Query, headers: RequestHeaders, body: bytes | None
-    ) -> Sequence[bytes]:
+    def _where(self, method: str, path: str, query: Query) -> str:
         where = f"{self._prefix}{path}{self._question(query)}" if query else self._prefix + path
         if not where.isascii() or not where.isprintable() or " " in where:
             raise TransportError(f"{method} {path!r}: the path must be percent-encoded")
-        block = self._block(headers)
-        if body is None:
-            length = "Content-Length: 0\r\n" if method in ("POST", "PUT", "PATCH") else ""
-            return (f"{method} {where}{self._start}{block}{length}\r\n".encode("latin-1"),)
-        head = f"{method} {where}{self._start}{block}Content-Length: {len(body)}\r\n\r\n".encode("latin-1")
-        return (head + body,) if len(body) < 1 << 16 else (head, body)
+        return where
 
     def _question(self, query: Query) -> str:
         # Nearly all requests of a process ask one of a few questions.
@@ -234,43 +303,23 @@ class NativeTransport(UnsupportedTransport):
             self._questions[pairs] = question
         return question
 
-    def _block(self, headers: RequestHeaders) -> str:
-        pairs = headers if isinstance(headers, tuple) else tuple(_pairs(headers))
-        block = self._blocks.get(pairs)
-        if block is None:
-            for name, value in pairs:
-                if not _is_header(name) or not _is_header(value):
-                    raise TransportError(f"the header {name!r} holds a line break or another control character")
-            block = "".join([f"{name}: {value}\r\n" for name, value in pairs])
-            if len(self._blocks) > 64:  # tokens rotate
-                self._blocks.clear()
-            self._blocks[pairs] = block
-        return block
-
 
 class _Chunks:
-    __slots__ = ("_connection", "_watchdog")
+    __slots__ = ("_exchange", "_watchdog")
 
-    def __init__(self, connection: Connection, watchdog: IdleWatchdog) -> None:
-        self._connection = connection
+    def __init__(self, exchange: Exchange, watchdog: IdleWatchdog) -> None:
+        self._exchange = exchange
         self._watchdog = watchdog
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
-        chunk = await self._watchdog.read(self._connection.read)
+        chunk = await self._watchdog.read(self._exchange.read)
         if not chunk:
             raise StopAsyncIteration
         return chunk
 
 
-def _pairs(pairs: RequestHeaders | Query) -> Iterable[tuple[str, str]]:
+def _pairs(pairs: Query) -> Iterable[tuple[str, str]]:
     return pairs.items() if isinstance(pairs, Mapping) else pairs
-
-
-def _is_header(text: str) -> bool:
-    try:
-        return text.encode("latin-1").isascii() and text.replace("\t", " ").isprintable()
-    except UnicodeEncodeError:
-        return False

@@ -52,6 +52,11 @@ class TlsLayer:
         self.shaken = True
         return True
 
+    @property
+    def protocol(self) -> str | None:
+        """What ALPN has chosen; `None` where the server chose nothing."""
+        return self._tls.selected_alpn_protocol()
+
     def opened(self, data: bytes) -> bytes:
         """The plain text that `data` completes; empty where it completes none. Raises `TlsClosed` at the proper end."""
         incoming = self._incoming

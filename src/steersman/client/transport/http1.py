@@ -1,34 +1,27 @@
 """One HTTP/1.1 connection of the native transport: bytes in, one exchange at a time, answers and chunks out.
 
-httptools reads the protocol, `tls` the records. A connection on which anything unexpected arrives is closed and never
-used again. The pool that it belongs to is `native`'s.
+httptools (llhttp, Node.js's parser) reads the protocol, `wire` has the socket and TLS. What arrives outside an exchange
+taints the connection. The pool that it belongs to is `native`'s.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-import ssl
-from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import httptools
 
 from steersman.client.errors import ConnectionLost, TransportError, TransportTimeout
-from steersman.client.transport.base import Response
-from steersman.client.transport.tls import TlsClosed, TlsLayer
+from steersman.client.transport.base import RequestHeaders, Response
+from steersman.client.transport.tls import TlsLayer
+from steersman.client.transport.wire import Pool, Wire
 
-__all__ = ["Connection", "Pool", "RawHeaders"]
+__all__ = ["Http1Connection", "Http1Encoder", "RawHeaders", "checked"]
 
 _LONGEST_HEAD: Final = 512 * 1024
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
-
-
-class Pool(Protocol):
-    """Where a connection goes when it is free, and who must know when it is gone."""
-
-    def release(self, connection: Connection) -> None: ...
-    def forget(self, connection: Connection) -> None: ...
 
 
 class RawHeaders:
@@ -72,11 +65,38 @@ class RawHeaders:
         return f"<headers {', '.join(name for name, _ in self._pairs())}>"
 
 
-class Connection(asyncio.Protocol):
+class Http1Encoder:
+    """Makes requests as HTTP/1.1 has them; the lines of headers that recur are kept."""
+
+    def __init__(self, authority: str) -> None:
+        self._start = f" HTTP/1.1\r\nHost: {authority}\r\n"
+        self._blocks: dict[object, str] = {}
+
+    def __call__(self, method: str, where: str, headers: RequestHeaders, body: bytes | None) -> Sequence[bytes]:
+        """What to send, in order. Raises TransportError for a header that cannot be sent."""
+        block = self._block(headers)
+        if body is None:
+            length = "Content-Length: 0\r\n" if method in ("POST", "PUT", "PATCH") else ""
+            return (f"{method} {where}{self._start}{block}{length}\r\n".encode("latin-1"),)
+        head = f"{method} {where}{self._start}{block}Content-Length: {len(body)}\r\n\r\n".encode("latin-1")
+        return (head + body,) if len(body) < 1 << 16 else (head, body)
+
+    def _block(self, headers: RequestHeaders) -> str:
+        key = headers if isinstance(headers, tuple) else tuple(checked(headers))
+        block = self._blocks.get(key)
+        if block is None:
+            block = "".join([f"{name}: {value}\r\n" for name, value in checked(headers)])
+            if len(self._blocks) > 64:  # tokens rotate
+                self._blocks.clear()
+            self._blocks[key] = block
+        return block
+
+
+class Http1Connection(Wire):
     """One connection with at most one exchange at a time.
 
-    The exchange ends in `_answer` (a future of the whole response) or, for a stream, in `_head` and then `_parts`. What
-    arrives outside an exchange taints the connection.
+    The exchange ends in `_answer` (a future of the whole response) or, for a stream, in `_head` and then `_body`, which
+    `read` takes from.
     """
 
     __slots__ = (
@@ -89,49 +109,33 @@ class Connection(asyncio.Protocol):
         "_head_size",
         "_heads",
         "_keep",
-        "_loop",
         "_parser",
         "_paused",
-        "_pool",
-        "_problem",
         "_reader",
-        "_status",
         "_timer",
-        "_tls",
-        "_transport",
         "_unasked",
-        "_what",
-        "generation",
-        "idle_since",
-        "now",
-        "shaken",
+        "encode",
+        "status",
     )
 
-    def __init__(self, pool: Pool, generation: int, tls: TlsLayer | None) -> None:
-        self._pool = pool
-        self._tls = tls
-        self._loop = asyncio.get_running_loop()
-        self.now = self._loop.time
-        self.generation = generation
-        self.idle_since = 0.0
-        self._transport: asyncio.Transport | None = None
-        self._problem: TransportError | None = None
+    def __init__(
+        self, pool: Pool, generation: int, transport: asyncio.Transport, tls: TlsLayer | None, encode: Http1Encoder
+    ) -> None:
+        super().__init__(pool, generation, transport, tls)
+        self.encode = encode
         self._answer: asyncio.Future[Response] | None = None
         self._head: asyncio.Future[None] | None = None
         self._reader: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = 0.0
-        self._what = ""
         self._unasked = False
         self._parser = httptools.HttpResponseParser(self)
-        self.shaken: asyncio.Future[None] = self._loop.create_future()
-        """Done when requests may be sent; fails with what the handshake failed of."""
         self._reset()
 
     def _reset(self) -> None:
         self._heads: list[bytes] = []
         self._body: list[bytes] = []
-        self._status = 0
+        self.status = 0
         self._head_done = False
         self._head_size = 0
         self._complete = False
@@ -143,15 +147,6 @@ class Connection(asyncio.Protocol):
     @property
     def usable(self) -> bool:
         return self._transport is not None and not self._unasked and self._problem is None
-
-    async def handshake(self) -> None:
-        """Wait until requests may be sent; raises what the handshake fails of, and closes then."""
-        try:
-            await self.shaken
-        except BaseException:
-            if self._transport is not None:
-                self._transport.abort()
-            raise
 
     async def exchange(self, what: str, request: Sequence[bytes], timeout: float) -> Response:
         """Send a request and wait for the whole response."""
@@ -168,7 +163,7 @@ class Connection(asyncio.Protocol):
             if self._answer is answer:
                 self._answer = None
 
-    async def open(self, what: str, request: Sequence[bytes], timeout: float) -> tuple[int, RawHeaders]:
+    async def open(self, what: str, request: Sequence[bytes], timeout: float) -> Http1Connection:
         """Send a request and wait for the head of the response; the body comes by `read`."""
         head = self._head = self._loop.create_future()
         self._send(what, request, timeout)
@@ -180,7 +175,12 @@ class Connection(asyncio.Protocol):
         finally:
             self._head = None
         self._deadline = float("inf")
-        return self._status, RawHeaders(self._heads)
+        return self
+
+    @property
+    def headers(self) -> RawHeaders:
+        """Those of the response that is being read."""
+        return RawHeaders(self._heads)
 
     async def read(self) -> bytes:
         """The bytes of the body that are there, or the next ones; `b""` at its end."""
@@ -210,62 +210,9 @@ class Connection(asyncio.Protocol):
         else:
             self.abort(ConnectionLost(f"{self._what}: the stream was left"))
 
-    def abort(self, problem: TransportError) -> None:
-        """Close at once; whoever waits gets `problem`."""
-        self._fail(problem)
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            transport.abort()
+    # What the wire says.
 
-    # What the loop calls.
-
-    def connection_made(self, transport: Any) -> None:
-        self._transport = transport
-        if self._tls is None:
-            self.shaken.set_result(None)
-        else:
-            self._shake(self._tls, b"")
-
-    def data_received(self, data: bytes) -> None:
-        tls = self._tls
-        if tls is None:
-            self._received(data)
-            return
-        if not tls.shaken:
-            self._shake(tls, data)
-            data = b""
-            if not tls.shaken:
-                return
-        try:
-            plain = tls.opened(data)
-        except TlsClosed as end:
-            if end.data:
-                self._received(end.data)
-            self._ended()
-            return
-        except ssl.SSLError as problem:
-            self._alert(tls)
-            self.abort(ConnectionLost(f"{self._what}: the connection broke: {problem}"))
-            return
-        self._alert(tls)
-        if plain:
-            self._received(plain)
-
-    def _shake(self, tls: TlsLayer, data: bytes) -> None:
-        try:
-            if tls.shake(data) and not self.shaken.done():
-                self.shaken.set_result(None)
-        except (ssl.SSLError, ValueError) as problem:
-            if not self.shaken.done():
-                self.shaken.set_exception(problem)
-        self._alert(tls)
-
-    def _alert(self, tls: TlsLayer) -> None:
-        """Send what TLS has to say of itself."""
-        if (records := tls.to_send()) and self._transport is not None:
-            self._transport.write(records)
-
-    def _received(self, data: bytes) -> None:
+    def received(self, data: bytes) -> None:
         if self._answer is None and self._head is None and not self._head_done:
             self._unasked = True  # nobody asked: an answer here would be taken for that of the next request
             self.abort(ConnectionLost("the server spoke unasked"))
@@ -296,7 +243,7 @@ class Connection(asyncio.Protocol):
             self._paused = True  # nobody reads at present: let the kernel collect, and the server wait
             self._transport.pause_reading()
 
-    def _ended(self) -> None:
+    def ended(self) -> None:
         """The server has ended the connection properly: a body without a length is complete."""
         if self._head_done and not self._complete and self._problem is None and not _has_length(self._heads):
             self._complete = True
@@ -308,17 +255,14 @@ class Connection(asyncio.Protocol):
         if transport is not None:
             transport.abort()  # there is nothing left to say
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        if exc is None and self._tls is None and self._transport is not None:
-            self._ended()
-        self._transport = None
-        if not self.shaken.done():
-            self.shaken.set_exception(exc or ConnectionResetError("the server closed the connection"))
-        self._fail(ConnectionLost(f"{self._what}: the connection broke: {exc or 'closed by the server'}"))
+    def fail(self, problem: TransportError) -> None:
+        for waiter in (self._answer, self._head):
+            if waiter is not None and not waiter.done():
+                waiter.set_exception(problem)
+        self._wake()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._pool.forget(self)
 
     # What the parser calls.
 
@@ -329,8 +273,8 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         if self._complete:
             return
-        self._status = self._parser.get_status_code()
-        if self._status >= 200:
+        self.status = self._parser.get_status_code()
+        if self.status >= 200:
             self._head_done = True
             if self._head is not None and not self._head.done():
                 self._head.set_result(None)
@@ -349,18 +293,16 @@ class Connection(asyncio.Protocol):
 
     def _send(self, what: str, request: Sequence[bytes], timeout: float) -> None:
         self._what = what
-        transport = self._transport
-        if transport is None:
-            self._fail(ConnectionLost(f"{what}: the connection broke"))
+        if self._transport is None:
+            self.fail(ConnectionLost(f"{what}: the connection broke"))
             return
         self._deadline = deadline = self.now() + timeout
         if self._timer is None or self._timer.when() > deadline:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = self._loop.call_at(deadline, self._look, timeout)
-        tls = self._tls
         for part in request:
-            transport.write(part if tls is None else tls.sealed(part))
+            self.send(part)
 
     def _look(self, timeout: float) -> None:
         # One timer per connection, not one per request: it looks again when the present request is due.
@@ -377,7 +319,7 @@ class Connection(asyncio.Protocol):
         assert answer is not None
         body = self._body
         data = body[0] if len(body) == 1 else b"".join(body)
-        response = Response(self._status, RawHeaders(self._heads), data)
+        response = Response(self.status, RawHeaders(self._heads), data)
         keep = self.usable and self._keep
         self._answer = None
         if not answer.done():
@@ -392,15 +334,19 @@ class Connection(asyncio.Protocol):
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
-    def _fail(self, problem: TransportError) -> None:
-        if self._problem is None:
-            self._problem = problem
-        for waiter in (self._answer, self._head):
-            if waiter is not None and not waiter.done():
-                waiter.set_exception(self._problem)
-        self._wake()
-
 
 def _has_length(heads: list[bytes]) -> bool:
     headers = RawHeaders(list(heads))
     return headers.get("Content-Length") is not None or headers.get("Transfer-Encoding") is not None
+
+
+def checked(headers: RequestHeaders) -> Iterable[tuple[str, str]]:
+    """The pairs. Raises TransportError for one that would break out of its line; values may be secret, names not."""
+    for name, value in headers.items() if isinstance(headers, Mapping) else headers:
+        if not _is_text(name) or not _is_text(value):
+            raise TransportError(f"the header {name!r} holds a line break or another control character")
+        yield name, value
+
+
+def _is_text(text: str) -> bool:
+    return text.isascii() and text.replace("\t", " ").isprintable()
