@@ -102,13 +102,24 @@ async def copy(source: Path, target: Path, kind: str) -> list[Known]:
             metadata, status = obj["metadata"], obj.pop("status", None)
             for name in _OWN:
                 metadata.pop(name, None)
+            if kind == "pods":
+                _mend(obj["spec"])
             made = await ask("POST", f"{root}/namespaces/{metadata['namespace']}/{kind}", obj)
             if status is not None:
                 status["observedGeneration"] = made["metadata"].get("generation", 0)
+                status.pop("qosClass", None)  # the server has set it for good
                 await ask("PATCH", f"{_of(metadata).path(kind)}/status", {"status": status}, _MERGE)
 
         await _in_flight(create, objects)
     return [_of(obj["metadata"]) for obj in objects]
+
+
+def _mend(spec: dict[str, Any]) -> None:
+    """A Pod's spec so that it agrees with itself, which the stub does not ask of it."""
+    for container in spec["containers"]:
+        container["resources"]["requests"] = container["resources"]["limits"]
+        for mount, volume in zip(container["volumeMounts"], spec["volumes"], strict=True):
+            mount["name"] = volume["name"]
 
 
 async def touch(target: Path, kind: str, objects: list[Known], count: int, rate: float) -> None:
