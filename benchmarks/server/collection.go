@@ -1,24 +1,23 @@
 package main
 
 import (
-	"bytes"
 	"sort"
 	"strconv"
 	"sync"
 	"time"
 )
 
-const (
-	historyBytes = 64 << 20 // events kept for watches that resume; older versions are answered with 410
-	maxBehind    = 8 << 20  // bytes a watcher may lag before a load waits for it
-)
+const historyBytes = 64 << 20 // events kept for watches that resume; older versions are answered with 410
 
-// event is one line of a watch, encoded once for all watchers.
+// event is a change of one object; it is encoded into a watcher's queue, in the form that the watcher asked for.
 type event struct {
-	version   uint64
-	namespace string
-	line      []byte
+	version uint64
+	kind    string
+	object  *object
 }
+
+// slot is the place of one object in its collection; object is nil once it was deleted.
+type slot struct{ object *object }
 
 // collection holds the objects of one kind, their recent events and who watches them.
 type collection struct {
@@ -26,228 +25,252 @@ type collection struct {
 	world *world
 
 	mu       sync.Mutex
-	sorted   []*object // by namespace and name, as etcd has them
-	index    map[string]int
+	slots    []*slot // by namespace and name, as etcd has them, unless untidy
+	untidy   bool    // objects came or went since slots were sorted
+	index    map[string]*slot
 	history  []event
 	histSize int
-	oldest   uint64 // resuming from before this version is answered with 410
-	watchers map[*watcher]struct{}
-	room     *sync.Cond // a watcher caught up or left
+	oldest   uint64                           // resuming from before this version is answered with 410
+	watchers map[string]map[*watcher]struct{} // by namespace; "" watches all
+	lagging  int                              // watchers that are too far behind
+	room     *sync.Cond                       // a watcher caught up or left
 }
 
 func newCollection(w *world, k *kindInfo) *collection {
-	c := &collection{kindInfo: k, world: w, index: map[string]int{}, watchers: map[*watcher]struct{}{}, oldest: firstVersion}
+	c := &collection{kindInfo: k, world: w, index: map[string]*slot{}, watchers: map[string]map[*watcher]struct{}{}, oldest: firstVersion}
 	c.room = sync.NewCond(&c.mu)
 	return c
 }
 
 // reset replaces all objects and ends all watches.
-func (c *collection) reset(count int, seed uint64) {
+func (c *collection) reset(count int, seed uint64, namespaces int) {
 	var objects []*object
-	if c.template != "" {
-		objects = generate(c.kindInfo, count, seed)
+	if len(c.templates) > 0 {
+		objects = generate(c.kindInfo, count, seed, namespaces)
 	}
-	sort.Slice(objects, func(i, j int) bool {
-		a, b := objects[i], objects[j]
-		return a.namespace < b.namespace || (a.namespace == b.namespace && a.name < b.name)
-	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sorted, c.index = objects, make(map[string]int, len(objects))
+	c.slots, c.index = make([]*slot, len(objects)), make(map[string]*slot, len(objects))
 	for i, o := range objects {
-		c.index[o.namespace+"/"+o.name] = i
+		c.slots[i] = &slot{o}
+		c.index[o.key()] = c.slots[i]
 	}
-	c.history, c.histSize, c.oldest = nil, 0, c.world.version.Add(1)
-	for w := range c.watchers {
-		w.end()
-	}
+	c.untidy = true
+	c.forget()
+	c.eachWatcher(func(w *watcher) { w.end() })
 	c.room.Broadcast()
 }
 
-// list is the page of objects from offset on, at most limit of them (0: all).
-func (c *collection) list(namespace string, offset, limit int) (page []*object, total int, version uint64) {
+// expire ends all watches as the API server does when etcd has compacted what they would resume from.
+func (c *collection) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := c.sorted
-	if namespace != "" {
-		from := sort.Search(len(all), func(i int) bool { return all[i].namespace >= namespace })
-		to := sort.Search(len(all), func(i int) bool { return all[i].namespace > namespace })
-		all = all[from:to]
+	c.forget()
+	c.eachWatcher(func(w *watcher) {
+		w.queue = appendGone(w.queue, w.form)
+		w.end()
+	})
+}
+
+// forget drops the history; the lock is held.
+func (c *collection) forget() {
+	c.history, c.histSize, c.oldest = nil, 0, c.world.version.Add(1)
+}
+
+// tidy sorts the objects and lets go of those that were deleted; the lock is held.
+func (c *collection) tidy() []*slot {
+	if !c.untidy {
+		return c.slots
 	}
+	kept := c.slots[:0]
+	for _, s := range c.slots {
+		if s.object != nil {
+			kept = append(kept, s)
+		}
+	}
+	clear(c.slots[len(kept):])
+	sort.Slice(kept, func(i, j int) bool {
+		a, b := kept[i].object, kept[j].object
+		return a.namespace < b.namespace || (a.namespace == b.namespace && a.name < b.name)
+	})
+	c.slots, c.untidy = kept, false
+	return kept
+}
+
+// in is the part of the sorted objects that is in a namespace; the lock is held.
+func (c *collection) in(namespace string) []*slot {
+	all := c.tidy()
+	if namespace == "" {
+		return all
+	}
+	from := sort.Search(len(all), func(i int) bool { return all[i].object.namespace >= namespace })
+	to := sort.Search(len(all), func(i int) bool { return all[i].object.namespace > namespace })
+	return all[from:to]
+}
+
+// objects are those of the slots, encoded in a form; the lock is held.
+func (c *collection) objects(slots []*slot, f form) []*encoding {
+	encodings := make([]*encoding, len(slots))
+	for i, s := range slots {
+		encodings[i] = c.encoded(s.object, f)
+	}
+	return encodings
+}
+
+// list is the page of objects from offset on, at most limit of them (0: all).
+func (c *collection) list(namespace string, offset, limit int, f form) (page []*encoding, total int, version uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.in(namespace)
 	offset = min(offset, len(all))
 	end := len(all)
 	if limit > 0 {
 		end = min(end, offset+limit)
 	}
-	return append([]*object(nil), all[offset:end]...), len(all), c.world.version.Load()
+	return c.objects(all[offset:end], f), len(all), c.world.version.Load()
 }
 
-func (c *collection) get(namespace, name string) *object {
+func (c *collection) get(namespace, name string, f form) *encoding {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if i, ok := c.index[namespace+"/"+name]; ok {
-		return c.sorted[i]
+	if s, ok := c.index[namespace+"/"+name]; ok {
+		return c.encoded(s.object, f)
 	}
 	return nil
 }
 
-// create adds an object; false when its name is taken.
-func (c *collection) create(o *object) bool {
+// create adds an object; nil when its name is taken.
+func (c *collection) create(o *object, f form) *encoding {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := o.namespace + "/" + o.name
-	if _, taken := c.index[key]; taken {
-		return false
+	if _, taken := c.index[o.key()]; taken {
+		return nil
 	}
-	overwrite(o.raw, o.version, c.world.version.Add(1), 10)
-	c.index[key] = len(c.sorted)
-	c.sorted = append(c.sorted, o)
-	c.publish("ADDED", o)
-	return true
+	s := &slot{o}
+	c.index[o.key()], c.slots, c.untidy = s, append(c.slots, s), true
+	c.publish("ADDED", o.renumbered(c.world.version.Add(1)))
+	return c.encoded(o, f)
 }
 
-// change replaces an object by what edit makes of it, under a new version, and tells the watchers.
-func (c *collection) change(namespace, name string, edit func(*object) (*object, error)) (*object, error) {
+// change replaces an object by what edit makes of it, under a new version, and tells the watchers. An edit that
+// returns the object itself changes nothing.
+func (c *collection) change(namespace, name string, f form, edit func(*object) (*object, error)) (*encoding, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i, ok := c.index[namespace+"/"+name]
+	s, ok := c.index[namespace+"/"+name]
 	if !ok {
 		return nil, errNotFound
 	}
-	next, err := edit(c.sorted[i])
-	if err != nil || next == c.sorted[i] {
-		return next, err
+	next, err := edit(s.object)
+	if err != nil {
+		return nil, err
 	}
-	overwrite(next.raw, next.version, c.world.version.Add(1), 10)
-	c.sorted[i] = next
-	c.publish("MODIFIED", next)
-	return next, nil
+	if next != s.object {
+		s.object = next.renumbered(c.world.version.Add(1))
+		c.publish("MODIFIED", next)
+	}
+	return c.encoded(next, f), nil
+}
+
+// remove deletes an object at once, whatever its finalizers say; nil when there is none.
+func (c *collection) remove(namespace, name string) *object {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.index[namespace+"/"+name]
+	if !ok {
+		return nil
+	}
+	last := *s.object
+	last.raw = append([]byte(nil), last.raw...)
+	last.others = [forms]*encoding{}
+	delete(c.index, last.key())
+	s.object, c.untidy = nil, true
+	c.publish("DELETED", last.renumbered(c.world.version.Add(1)))
+	return &last
 }
 
 // touch makes one event of a load, waiting while a watcher is too far behind. False: the collection is empty.
 func (c *collection) touch(i int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.someoneLags() {
+	for c.lagging > 0 {
 		c.room.Wait()
 	}
-	if len(c.sorted) == 0 {
+	all := c.tidy()
+	if len(all) == 0 {
 		return false
 	}
-	i %= len(c.sorted)
-	c.sorted[i] = c.sorted[i].touched(c.world.version.Add(1), time.Now().UnixNano())
-	c.publish("MODIFIED", c.sorted[i])
+	s := all[i%len(all)]
+	s.object = s.object.touched(c.world.version.Add(1), uint64(time.Now().UnixNano()))
+	c.publish("MODIFIED", s.object)
 	return true
 }
 
-func (c *collection) someoneLags() bool {
-	for w := range c.watchers {
-		if w.pending > maxBehind {
-			return true
-		}
-	}
-	return false
-}
-
+// publish records an event and queues it for those who watch; the lock is held.
 func (c *collection) publish(kind string, o *object) {
 	version, _ := strconv.ParseUint(string(o.raw[o.version:o.version+10]), 10, 64)
-	e := event{version, o.namespace, eventLine(kind, o.raw)}
+	e := event{version, kind, o}
 	c.history = append(c.history, e)
-	c.histSize += len(e.line)
+	c.histSize += len(o.raw)
 	for c.histSize > historyBytes {
 		c.oldest = c.history[0].version
-		c.histSize -= len(c.history[0].line)
+		c.histSize -= len(c.history[0].object.raw)
+		c.history[0] = event{}
 		c.history = c.history[1:]
 	}
 	c.world.counters.events.Add(1)
-	for w := range c.watchers {
+	for w := range c.watchers[""] {
 		w.push(e)
+	}
+	if o.namespace != "" {
+		for w := range c.watchers[o.namespace] {
+			w.push(e)
+		}
 	}
 }
 
-func eventLine(kind string, raw []byte) []byte {
-	line := make([]byte, 0, len(raw)+32)
-	line = append(line, `{"type":"`...)
-	line = append(line, kind...)
-	line = append(line, `","object":`...)
-	line = append(line, raw...)
-	return append(line, '}', '\n')
-}
-
 // watch registers a watcher. With initial, it also returns the objects to begin with, of the same instant.
-func (c *collection) watch(namespace string, since uint64, initial bool) (w *watcher, objects []*object, at uint64, err error) {
+func (c *collection) watch(namespace string, since uint64, initial bool, f form) (w *watcher, objects []*encoding, at uint64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w = &watcher{c: c, namespace: namespace, wake: make(chan struct{}, 1)}
+	w = &watcher{c: c, namespace: namespace, form: f, wake: make(chan struct{}, 1)}
 	at = c.world.version.Load()
 	switch {
 	case initial:
-		for _, o := range c.sorted {
-			if namespace == "" || o.namespace == namespace {
-				objects = append(objects, o)
-			}
-		}
+		objects = c.objects(c.in(namespace), f)
 	case since > 0:
 		if since < c.oldest {
 			return nil, nil, 0, errExpired
 		}
 		from := sort.Search(len(c.history), func(i int) bool { return c.history[i].version > since })
 		for _, e := range c.history[from:] {
-			w.push(e)
+			if namespace == "" || namespace == e.object.namespace {
+				w.push(e)
+			}
 		}
 	}
-	c.watchers[w] = struct{}{}
+	if c.watchers[namespace] == nil {
+		c.watchers[namespace] = map[*watcher]struct{}{}
+	}
+	c.watchers[namespace][w] = struct{}{}
 	return w, objects, at, nil
+}
+
+func (c *collection) eachWatcher(do func(*watcher)) {
+	for _, group := range c.watchers {
+		for w := range group {
+			do(w)
+		}
+	}
 }
 
 func (c *collection) unwatch(w *watcher) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.watchers, w)
+	if delete(c.watchers[w.namespace], w); len(c.watchers[w.namespace]) == 0 {
+		delete(c.watchers, w.namespace)
+	}
+	w.pending = 0
+	w.measure()
 	c.room.Broadcast()
-}
-
-// watcher queues the events of one watch; its fields are guarded by the collection's lock.
-type watcher struct {
-	c         *collection
-	namespace string
-	queue     bytes.Buffer
-	spare     bytes.Buffer
-	pending   int // bytes queued or being written
-	ended     bool
-	wake      chan struct{}
-}
-
-func (w *watcher) push(e event) {
-	if w.namespace != "" && w.namespace != e.namespace {
-		return
-	}
-	w.queue.Write(e.line)
-	w.pending += len(e.line)
-	w.signal()
-}
-
-func (w *watcher) end() {
-	w.ended = true
-	w.signal()
-}
-
-func (w *watcher) signal() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
-// take hands over what is queued; written bytes of the last take no longer count as pending.
-func (w *watcher) take(written int) (batch []byte, ended bool) {
-	w.c.mu.Lock()
-	defer w.c.mu.Unlock()
-	w.pending -= written
-	if written > 0 {
-		w.c.room.Broadcast()
-	}
-	w.queue, w.spare = w.spare, w.queue
-	w.queue.Reset()
-	return w.spare.Bytes(), w.ended
 }

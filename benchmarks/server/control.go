@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -18,18 +19,20 @@ type loads struct {
 
 // controlMux is for the benchmark's driver, on a port of its own without TLS:
 //
-//	POST /reset?kind=widgets&count=50000&seed=1   replace a collection; answers the mean size of an object
+//	POST /reset?kind=widgets&count=50000&seed=1   the world is these objects and no others; answers their mean size
+//	     …&namespaces=100                         in bench-0 to bench-99, in turn, instead of in 20 teams' namespaces
+//	     …&keep=1                                 leave the other kinds as they are
 //	POST /load?kind=widgets&count=10000&rate=50   change objects in turn (rate 0: as fast as watchers read)
+//	POST /expire?kind=widgets                     end its watches with 410 Expired and forget its history
 //	POST /options?watchlist=0                     refuse sendInitialEvents, as older API servers do
+//	     /options?behind=1000000                  bytes a watcher may lag before a load waits; 0: as many as it likes
 //	GET  /counters                                requests, events, the load's progress, own CPU seconds
 func (w *world) controlMux() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /reset", w.controlReset)
 	mux.HandleFunc("POST /load", w.controlLoad)
-	mux.HandleFunc("POST /options", func(rw http.ResponseWriter, r *http.Request) {
-		w.watchList.Store(r.URL.Query().Get("watchlist") != "0")
-		writeJSON(rw, http.StatusOK, []byte("{}"))
-	})
+	mux.HandleFunc("POST /expire", w.controlExpire)
+	mux.HandleFunc("POST /options", w.controlOptions)
 	mux.HandleFunc("GET /counters", func(rw http.ResponseWriter, _ *http.Request) { w.answerCounters(rw) })
 	return mux
 }
@@ -52,16 +55,58 @@ func (w *world) controlReset(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	seed, _ := strconv.ParseUint(query.Get("seed"), 10, 64)
-	c.reset(count, seed)
+	namespaces, _ := strconv.Atoi(query.Get("namespaces"))
+	if query.Get("keep") != "1" {
+		for _, other := range w.collections {
+			if other != c {
+				other.reset(0, 0, 0)
+			}
+		}
+	}
+	c.reset(count, seed, namespaces)
+	writeSizes(rw, c)
+}
+
+func writeSizes(rw http.ResponseWriter, c *collection) {
+	page, count, _ := c.list("", 0, 0, asJSON)
 	total, bare := 0, 0
-	for _, o := range c.sorted {
-		total += len(o.raw)
+	for _, e := range page {
+		total += len(e.raw)
 	}
-	if len(c.sorted) > 0 {
-		bare = sizeWithoutManagedFields(c.sorted[0].raw)
-		total /= len(c.sorted)
+	if count > 0 {
+		bare = sizeWithoutManagedFields(page[0].raw)
+		total /= count
 	}
-	fmt.Fprintf(rw, `{"count":%d,"meanBytes":%d,"firstWithoutManagedFields":%d}`, len(c.sorted), total, bare)
+	fmt.Fprintf(rw, `{"count":%d,"meanBytes":%d,"firstWithoutManagedFields":%d}`, count, total, bare)
+}
+
+func (w *world) controlExpire(rw http.ResponseWriter, r *http.Request) {
+	c := w.byPlural(r.URL.Query().Get("kind"))
+	if c == nil {
+		http.Error(rw, "expire needs kind", http.StatusBadRequest)
+		return
+	}
+	c.expire()
+	_, _ = rw.Write([]byte("{}"))
+}
+
+func (w *world) controlOptions(rw http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	if query.Has("watchlist") {
+		w.watchList.Store(query.Get("watchlist") != "0")
+	}
+	if query.Has("behind") {
+		behind, err := strconv.ParseInt(query.Get("behind"), 10, 64)
+		if err != nil || behind < 0 {
+			http.Error(rw, "behind is a number of bytes", http.StatusBadRequest)
+			return
+		}
+		if behind == 0 {
+			behind = math.MaxInt64
+		}
+		w.maxBehind.Store(behind)
+	}
+	_, _ = rw.Write([]byte("{}"))
 }
 
 func sizeWithoutManagedFields(raw []byte) int {
@@ -115,7 +160,9 @@ func (w *world) answerCounters(rw http.ResponseWriter) {
 	}
 	for _, c := range w.collections {
 		c.mu.Lock()
-		if n := len(c.watchers); n > 0 {
+		n := 0
+		c.eachWatcher(func(*watcher) { n++ })
+		if n > 0 {
 			answer["watchers/"+c.plural] = n
 		}
 		c.mu.Unlock()
@@ -125,5 +172,5 @@ func (w *world) answerCounters(rw http.ResponseWriter) {
 		answer["cpuSeconds"] = float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
 	}
 	body, _ := json.Marshal(answer)
-	writeJSON(rw, http.StatusOK, body)
+	w.answer(rw, http.StatusOK, asJSON, body)
 }

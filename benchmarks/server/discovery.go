@@ -38,7 +38,7 @@ func (w *world) serveDiscovery(rw http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	body, _ := json.Marshal(answer)
-	writeJSON(rw, http.StatusOK, body)
+	w.answer(rw, http.StatusOK, asJSON, body)
 	return true
 }
 

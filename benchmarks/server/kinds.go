@@ -2,14 +2,48 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 )
 
-// kindInfo is what discovery and the routes need to know of a kind. A kind without a template starts empty.
+// kindInfo is what discovery and the routes need to know of a kind. A kind without templates starts empty.
 type kindInfo struct {
 	group, version, kind, plural string
 	namespaced, hasStatus        bool
-	template                     string
+	templates                    templates
+	message                      func() message // nil: a custom resource, which has no protobuf
+}
+
+// template is the JSON of an object, with holes; weight is how often it is taken among those of its kind.
+type template struct {
+	weight int
+	text   string
+}
+
+type templates []template
+
+func only(text string) templates { return templates{{1, text}} }
+
+func (t templates) pick(rng *rand.Rand) string {
+	if len(t) == 1 {
+		return t[0].text
+	}
+	total := 0
+	for _, one := range t {
+		total += one.weight
+	}
+	at := rng.IntN(total)
+	for _, one := range t {
+		if at -= one.weight; at < 0 {
+			return one.text
+		}
+	}
+	panic("weights are positive")
 }
 
 func (k *kindInfo) apiVersion() string {
@@ -19,15 +53,25 @@ func (k *kindInfo) apiVersion() string {
 	return k.group + "/" + k.version
 }
 
+// groupResource is how messages name the kind.
+func (k *kindInfo) groupResource() string {
+	if k.group == "" {
+		return k.plural
+	}
+	return k.plural + "." + k.group
+}
+
 var kinds = []*kindInfo{
-	{"bench.steersman.dev", "v1", "Widget", "widgets", true, true, widget},
-	{"", "v1", "Pod", "pods", true, true, pod},
-	{"", "v1", "ConfigMap", "configmaps", true, false, configMap},
-	{"", "v1", "Namespace", "namespaces", false, true, ""},
-	{"", "v1", "Event", "events", true, false, ""},
-	{"events.k8s.io", "v1", "Event", "events", true, false, ""},
-	{"coordination.k8s.io", "v1", "Lease", "leases", true, false, ""},
-	{"apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", false, true, ""},
+	{"bench.steersman.dev", "v1", "Widget", "widgets", true, true, only(widget), nil},
+	{"", "v1", "Pod", "pods", true, true, only(pod), func() message { return new(corev1.Pod) }},
+	{"", "v1", "ConfigMap", "configmaps", true, false, only(configMap), func() message { return new(corev1.ConfigMap) }},
+	{"", "v1", "Service", "services", true, true, nil, func() message { return new(corev1.Service) }},
+	{"apps", "v1", "Deployment", "deployments", true, true, nil, func() message { return new(appsv1.Deployment) }},
+	{"", "v1", "Namespace", "namespaces", false, true, nil, func() message { return new(corev1.Namespace) }},
+	{"", "v1", "Event", "events", true, false, nil, func() message { return new(corev1.Event) }},
+	{"events.k8s.io", "v1", "Event", "events", true, false, nil, func() message { return new(eventsv1.Event) }},
+	{"coordination.k8s.io", "v1", "Lease", "leases", true, false, nil, func() message { return new(coordinationv1.Lease) }},
+	{"apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", false, true, nil, nil},
 }
 
 var (

@@ -14,17 +14,34 @@ const (
 	firstVersion    = 1_000_000_000
 	firstGeneration = 1_000_000
 	noTime          = "0000000000000000000"
-	sentAt          = `"bench.steersman.dev/sent-at":"`
+	stampKey        = "bench.steersman.dev/sent-at"
+	sentAt          = `"` + stampKey + `":"`
 )
 
-// object is one encoded API object. raw is never changed once it is published; a change makes a new slice.
-type object struct {
-	namespace, name string
-	raw             []byte
-	// Where in raw the resource version, the generation, the sent-at stamp and the value of status start; -1: absent.
-	version, generation, stamp, status int
+// encoding is an object in one form. raw is never changed once it is published; a change makes a new slice.
+type encoding struct {
+	raw []byte
+	// Where in raw the resource version, the generation and the sent-at stamp start; -1: absent.
+	version, generation, stamp int
+	// The part of raw that is an item of a list: built-in kinds leave out kind and version there.
+	item, itemEnd int
 }
 
+// object is one API object: its JSON, and the other forms that somebody has asked for.
+type object struct {
+	namespace, name string
+	encoding
+	status int // where in raw the value of status starts; -1: absent
+	others [forms]*encoding
+
+	applied *application
+}
+
+func (o *object) versionText() string { return string(o.raw[o.version : o.version+10]) }
+
+func (o *object) key() string { return o.namespace + "/" + o.name }
+
+// locate finds the offsets of a fresh JSON encoding. Items of lists of built-in kinds start behind kind and version.
 func (o *object) locate() {
 	after := func(marker string) int {
 		if i := bytes.Index(o.raw, []byte(marker)); i >= 0 {
@@ -35,27 +52,48 @@ func (o *object) locate() {
 	o.version = after(`"resourceVersion":"`)
 	o.generation = after(`"generation":`)
 	o.stamp = after(sentAt)
+	o.status = -1
 	if i := bytes.LastIndex(o.raw, []byte(`,"status":{`)); i >= 0 {
 		o.status = i + len(`,"status":`)
-	} else {
-		o.status = -1
+	}
+	o.item, o.itemEnd = 0, len(o.raw)
+	if bytes.HasPrefix(o.raw, []byte(`{"kind":"`)) {
+		o.item = bytes.Index(o.raw, []byte(`","metadata":`)) + len(`",`)
 	}
 }
 
+// renumbered puts a version into an object that is not published yet.
+func (o *object) renumbered(version uint64) *object {
+	overwrite(o.raw, o.version, version, 10)
+	return o
+}
+
 // touched is the object as a writer of its spec leaves it: a new version, the next generation, stamped with now.
-func (o *object) touched(version uint64, now int64) *object {
-	next := *o
-	next.raw = bytes.Clone(o.raw)
-	overwrite(next.raw, next.version, version, 10)
-	if next.generation >= 0 {
-		if g, err := strconv.ParseUint(string(next.raw[next.generation:next.generation+7]), 10, 64); err == nil {
-			overwrite(next.raw, next.generation, g+1, 7)
+func (o *object) touched(version, now uint64) *object {
+	next := &object{namespace: o.namespace, name: o.name, status: o.status, applied: o.applied, encoding: o.encoding.touched(version, now, asJSON)}
+	for f, e := range o.others {
+		if e != nil {
+			changed := e.touched(version, now, form(f))
+			next.others[f] = &changed
 		}
 	}
-	if next.stamp >= 0 {
-		overwrite(next.raw, next.stamp, uint64(now), len(noTime))
+	return next
+}
+
+func (e encoding) touched(version, now uint64, f form) encoding {
+	e.raw = bytes.Clone(e.raw)
+	overwrite(e.raw, e.version, version, 10)
+	if e.generation >= 0 {
+		if f.binary() {
+			nextVarint(e.raw[e.generation:])
+		} else if g, err := strconv.ParseUint(string(e.raw[e.generation:e.generation+7]), 10, 64); err == nil {
+			overwrite(e.raw, e.generation, g+1, 7)
+		}
 	}
-	return &next
+	if e.stamp >= 0 {
+		overwrite(e.raw, e.stamp, now, len(noTime))
+	}
+	return e
 }
 
 func overwrite(raw []byte, at int, value uint64, width int) {
@@ -67,17 +105,24 @@ func overwrite(raw []byte, at int, value uint64, width int) {
 
 // generate makes count objects of a kind. Names, uids, addresses, images, environments and times are random, so
 // that neither compression nor interning is flattered; shapes and lengths are those of real clusters.
-func generate(kind *kindInfo, count int, seed uint64) []*object {
+// With namespaces, they are dealt out to bench-0, bench-1, and so on; without, to the namespaces of 20 teams.
+func generate(kind *kindInfo, count int, seed uint64, namespaces int) []*object {
 	g := &generator{rng: rand.New(rand.NewPCG(seed, 0x5bd1e995))}
 	objects := make([]*object, 0, count)
 	seen := make(map[string]bool, count)
 	for len(objects) < count {
 		g.identity()
+		switch {
+		case !kind.namespaced:
+			g.namespace = ""
+		case namespaces > 0:
+			g.namespace = "bench-" + strconv.Itoa(len(objects)%namespaces)
+		}
 		if seen[g.namespace+"/"+g.name] {
 			continue
 		}
 		seen[g.namespace+"/"+g.name] = true
-		o := &object{namespace: g.namespace, name: g.name, raw: g.expand(kind.template)}
+		o := &object{namespace: g.namespace, name: g.name, encoding: encoding{raw: g.expand(kind.templates.pick(g.rng))}}
 		o.locate()
 		objects = append(objects, o)
 	}

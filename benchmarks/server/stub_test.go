@@ -14,8 +14,8 @@ func start(t *testing.T, count int) (*world, *httptest.Server) {
 	t.Helper()
 	w := newWorld()
 	for _, c := range w.collections {
-		if c.template != "" {
-			c.reset(count, 1)
+		if len(c.templates) > 0 {
+			c.reset(count, 1, 0)
 		}
 	}
 	server := httptest.NewServer(w)
@@ -41,11 +41,11 @@ const widgetsPath = "/apis/bench.steersman.dev/v1/widgets"
 
 func TestObjectsHaveTheAdvertisedSizesAndAreValidJSON(t *testing.T) {
 	for _, k := range kinds {
-		if k.template == "" {
+		if k.templates == nil {
 			continue
 		}
 		limits := map[string][2]int{"widgets": {1050, 1350}, "pods": {4800, 5800}, "configmaps": {100_000, 106_000}}[k.plural]
-		for _, o := range generate(k, 20, 7) {
+		for _, o := range generate(k, 20, 7, 0) {
 			if !json.Valid(o.raw) {
 				t.Fatalf("%s is no JSON: %s", k.plural, o.raw)
 			}
@@ -77,7 +77,7 @@ func TestPagesTogetherAreTheWholeList(t *testing.T) {
 
 func TestAStatusPatchComesBackAsAnEventWithAHigherVersion(t *testing.T) {
 	w, server := start(t, 1)
-	o := w.byPlural("widgets").sorted[0]
+	o := w.byPlural("widgets").slots[0].object
 	stream, err := http.Get(server.URL + widgetsPath + "?watch=1&sendInitialEvents=true&allowWatchBookmarks=true")
 	if err != nil {
 		t.Fatal(err)
@@ -128,9 +128,9 @@ func TestAStatusPatchComesBackAsAnEventWithAHigherVersion(t *testing.T) {
 func TestAWatchFromALostVersionIsGone(t *testing.T) {
 	w, server := start(t, 1)
 	old := w.version.Load()
-	w.byPlural("widgets").reset(1, 2)
+	w.byPlural("widgets").reset(1, 2, 0)
 	response, err := http.Get(server.URL + widgetsPath + "?watch=1&resourceVersion=" + jsonNumber(old))
-	if status := body(t, response, err); status["code"] != float64(410) {
+	if status := body(t, response, err); status["type"] != "ERROR" || status["object"].(tree)["code"] != float64(410) {
 		t.Errorf("answered %v", status)
 	}
 }
@@ -141,7 +141,7 @@ func jsonNumber(n uint64) string {
 }
 
 func TestATouchedObjectIsTheNextGenerationAndStamped(t *testing.T) {
-	o := generate(kinds[0], 1, 3)[0]
+	o := generate(kinds[0], 1, 3, 0)[0]
 	next := o.touched(firstVersion+5, 1790000000000000001)
 	var root tree
 	if err := json.Unmarshal(next.raw, &root); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -13,26 +14,37 @@ var (
 	errExpired  = errors.New("too old resource version")
 	errConflict = errors.New("the object has been modified")
 	errBad      = errors.New("cannot be parsed")
+	errExists   = errors.New("already exists")
+	errInvalid  = errors.New("is invalid")
+
+	errNotAcceptable = errors.New("is not served")
 )
 
-// counters are what a run asserts: nobody wins by dropping events or by not writing.
+// counters are what a run asserts: nobody wins by dropping events or by not writing. Requests are counted by verb:
+// patches are all PATCH requests, applies those of them that are server-side apply, writes are posts and puts. listed
+// counts objects in lists and initial events, sent the bytes of watch events, bytes those of all answers.
 type counters struct {
-	gets, lists, watches, patches, writes, events, listed, sent, refused atomic.Int64
+	gets, lists, watches, patches, applies, posts, puts, deletes, writes, events, listed, sent, bytes, refused atomic.Int64
 }
 
 func (c *counters) all() map[string]*atomic.Int64 {
 	return map[string]*atomic.Int64{
 		"gets": &c.gets, "lists": &c.lists, "watches": &c.watches, "patches": &c.patches, "writes": &c.writes,
+		"applies": &c.applies, "posts": &c.posts, "puts": &c.puts, "deletes": &c.deletes, "bytes": &c.bytes,
 		"events": &c.events, "listed": &c.listed, "sent": &c.sent, "refused": &c.refused,
 	}
 }
+
+const defaultBehind = 8 << 20
 
 // world is the whole server: one collection for each kind, one resource version for all.
 type world struct {
 	version     atomic.Uint64
 	counters    counters
 	collections []*collection
+	uids        atomic.Uint64
 	watchList   atomic.Bool
+	maxBehind   atomic.Int64 // bytes that a watcher may lag before a load waits for it
 	loads       loads
 }
 
@@ -40,9 +52,10 @@ func newWorld() *world {
 	w := &world{}
 	w.version.Store(firstVersion)
 	w.watchList.Store(true)
+	w.maxBehind.Store(defaultBehind)
 	for _, k := range kinds {
 		c := newCollection(w, k)
-		c.reset(0, 0)
+		c.reset(0, 0, 0)
 		w.collections = append(w.collections, c)
 	}
 	return w
@@ -61,6 +74,10 @@ func (w *world) collection(group, version, plural string) *collection {
 type target struct {
 	c                      *collection
 	namespace, name, scope string // scope is the sub-resource
+}
+
+func (t target) missing() error {
+	return fmt.Errorf("%s %q %w", t.c.groupResource(), t.name, errNotFound)
 }
 
 // resolve reads /api/v1/… and /apis/{group}/{version}/…; ok is false where no kind is named.
@@ -102,7 +119,7 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	var err error
 	switch {
 	case r.Method == http.MethodGet && t.name != "":
-		err = w.serveGet(rw, t)
+		err = w.serveGet(rw, r, t)
 	case r.Method == http.MethodGet && isTrue(r.URL.Query().Get("watch")):
 		err = w.serveWatch(rw, r, t)
 	case r.Method == http.MethodGet:
@@ -113,6 +130,8 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		err = w.serveCreate(rw, r, t)
 	case r.Method == http.MethodPut:
 		err = w.servePut(rw, r, t)
+	case r.Method == http.MethodDelete && t.name != "":
+		err = w.serveDelete(rw, t)
 	default:
 		http.Error(rw, "method not allowed", http.StatusMethodNotAllowed)
 	}
@@ -133,6 +152,12 @@ func (w *world) refuse(rw http.ResponseWriter, err error) {
 		code, reason = http.StatusGone, "Expired"
 	case errors.Is(err, errConflict):
 		code, reason = http.StatusConflict, "Conflict"
+	case errors.Is(err, errExists):
+		code, reason = http.StatusConflict, "AlreadyExists"
+	case errors.Is(err, errInvalid):
+		code, reason = http.StatusUnprocessableEntity, "Invalid"
+	case errors.Is(err, errNotAcceptable):
+		code, reason = http.StatusNotAcceptable, "NotAcceptable"
 	case errors.Is(err, errBad):
 		code, reason = http.StatusBadRequest, "BadRequest"
 	}
@@ -140,13 +165,15 @@ func (w *world) refuse(rw http.ResponseWriter, err error) {
 		"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure",
 		"message": err.Error(), "reason": reason, "code": code,
 	})
-	writeJSON(rw, code, body)
+	w.answer(rw, code, asJSON, body)
 }
 
-func writeJSON(rw http.ResponseWriter, code int, body []byte) {
-	rw.Header()["Content-Type"] = contentType
+// answer sends an object.
+func (w *world) answer(rw http.ResponseWriter, code int, f form, body []byte) {
+	rw.Header()["Content-Type"] = f.contentType(false)
 	rw.WriteHeader(code)
 	_, _ = rw.Write(body)
+	w.counters.bytes.Add(int64(len(body)))
 }
 
-var contentType = []string{"application/json"}
+var contentType = []string{jsonType}

@@ -6,78 +6,125 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
+	"time"
 )
-
-// servePatch applies a merge patch (also what arrives as apply or strategic merge: for these objects the same
-// outcome) or the JSON patch operations that controllers send, and answers with the object.
-func (w *world) servePatch(rw http.ResponseWriter, r *http.Request, t target) error {
-	w.counters.patches.Add(1)
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return err
-	}
-	edit := func(o *object) (*object, error) { return mergeInto(o, body) }
-	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json-patch+json") {
-		edit = func(o *object) (*object, error) { return jsonPatchInto(o, body) }
-	}
-	o, err := t.c.change(t.namespace, t.name, edit)
-	if err == errNotFound && strings.Contains(r.Header.Get("Content-Type"), "apply-patch") {
-		return w.store(rw, t, body, http.StatusCreated)
-	}
-	if err != nil {
-		return err
-	}
-	writeJSON(rw, http.StatusOK, o.raw)
-	return nil
-}
 
 type tree = map[string]any
 
+// write is what all requests that change something have in common.
+type write struct {
+	body    []byte
+	form    form   // of the answer
+	manager string // who writes, for managedFields
+}
+
+func (w *world) read(r *http.Request, t target) (write, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return write{}, err
+	}
+	f, err := t.c.negotiate(r.Header.Get("Accept"), false)
+	if err == nil && strings.HasPrefix(r.Header.Get("Content-Type"), protobufType) {
+		body, err = t.c.fromProtobuf(body)
+	}
+	manager := r.URL.Query().Get("fieldManager")
+	if manager == "" {
+		manager, _, _ = strings.Cut(r.UserAgent(), "/")
+	}
+	return write{body, f, manager}, err
+}
+
+// servePatch applies a merge patch (also what arrives as strategic merge: for what benchmarks send the same outcome),
+// the JSON patch operations that controllers send, or server-side apply, which makes what does not exist.
+func (w *world) servePatch(rw http.ResponseWriter, r *http.Request, t target) error {
+	w.counters.patches.Add(1)
+	in, err := w.read(r, t)
+	if err != nil {
+		return err
+	}
+	edit := func(o *object) (*object, error) { return t.c.mergeInto(o, in.body) }
+	media := r.Header.Get("Content-Type")
+	applies := strings.HasPrefix(media, "application/apply-patch")
+	switch {
+	case applies:
+		w.counters.applies.Add(1)
+		edit = func(o *object) (*object, error) { return t.c.applyInto(o, in, t.scope) }
+	case strings.HasPrefix(media, "application/json-patch+json"):
+		edit = func(o *object) (*object, error) { return t.c.jsonPatchInto(o, in.body) }
+	}
+	e, err := t.c.change(t.namespace, t.name, in.form, edit)
+	if err == errNotFound && applies && t.scope == "" {
+		return w.store(rw, t, in, "Apply")
+	}
+	return w.answerWrite(rw, http.StatusOK, in, t, e, err)
+}
+
+func (w *world) answerWrite(rw http.ResponseWriter, code int, in write, t target, e *encoding, err error) error {
+	if err == errNotFound {
+		err = t.missing()
+	}
+	if err != nil {
+		return err
+	}
+	w.answer(rw, code, in.form, e.raw)
+	return nil
+}
+
 // mergeInto is RFC 7386. A patch of status alone, which is what a benchmark sends, rewrites the tail of the bytes.
-func mergeInto(o *object, body []byte) (*object, error) {
+func (c *collection) mergeInto(o *object, body []byte) (*object, error) {
 	var patch map[string]json.RawMessage
 	if err := json.Unmarshal(body, &patch); err != nil {
 		return nil, fmt.Errorf("patch: %w", errBad)
 	}
-	var meta struct {
-		ResourceVersion string `json:"resourceVersion"`
-	}
-	if raw, ok := patch["metadata"]; ok {
-		_ = json.Unmarshal(raw, &meta)
-		if meta.ResourceVersion != "" && meta.ResourceVersion != string(o.raw[o.version:o.version+10]) {
-			return nil, errConflict
-		}
-	}
 	onlyStatus := o.status > 0
-	for key := range patch {
+	for key, value := range patch {
 		switch key {
 		case "status", "apiVersion", "kind":
 		case "metadata":
 			var fields map[string]json.RawMessage
-			_ = json.Unmarshal(patch[key], &fields)
+			_ = json.Unmarshal(value, &fields)
 			for name := range fields {
 				onlyStatus = onlyStatus && (name == "name" || name == "namespace" || name == "resourceVersion" || name == "uid")
+			}
+			if sent := unquote(fields["resourceVersion"]); sent != "" && sent != o.versionText() {
+				return nil, errConflict
 			}
 		default:
 			onlyStatus = false
 		}
 	}
 	if onlyStatus {
-		var now, change tree
-		if json.Unmarshal(o.raw[o.status:len(o.raw)-1], &now) == nil && json.Unmarshal(patch["status"], &change) == nil {
-			status, _ := json.Marshal(merge(now, change))
-			next := *o
-			next.raw = make([]byte, 0, o.status+len(status)+1)
-			next.raw = append(append(append(next.raw, o.raw[:o.status]...), status...), '}')
-			return &next, nil
-		}
+		return mergeStatus(o, patch["status"])
 	}
 	var now, change tree
 	if json.Unmarshal(o.raw, &now) != nil || json.Unmarshal(body, &change) != nil {
 		return nil, fmt.Errorf("patch: %w", errBad)
 	}
-	return rebuilt(o, merge(now, change).(tree))
+	return c.rebuilt(o, merge(now, change).(tree))
+}
+
+func unquote(raw json.RawMessage) (text string) {
+	_ = json.Unmarshal(raw, &text)
+	return text
+}
+
+// mergeStatus rewrites the tail of an object; a status that stays what it was changes nothing.
+func mergeStatus(o *object, patch json.RawMessage) (*object, error) {
+	var now, change tree
+	if json.Unmarshal(o.raw[o.status:len(o.raw)-1], &now) != nil || json.Unmarshal(patch, &change) != nil {
+		return nil, fmt.Errorf("patch of status: %w", errBad)
+	}
+	status, _ := json.Marshal(merge(now, change))
+	if bytes.Equal(status, o.raw[o.status:len(o.raw)-1]) {
+		return o, nil
+	}
+	next := &object{namespace: o.namespace, name: o.name, encoding: o.encoding, status: o.status, applied: o.applied}
+	next.raw = make([]byte, 0, o.status+len(status)+1)
+	next.raw = append(append(append(next.raw, o.raw[:o.status]...), status...), '}')
+	next.itemEnd = len(next.raw)
+	return next, nil
 }
 
 func merge(target, patch any) any {
@@ -99,7 +146,7 @@ func merge(target, patch any) any {
 	return result
 }
 
-func jsonPatchInto(o *object, body []byte) (*object, error) {
+func (c *collection) jsonPatchInto(o *object, body []byte) (*object, error) {
 	var operations []struct {
 		Op, Path string
 		Value    any
@@ -135,18 +182,68 @@ func jsonPatchInto(o *object, body []byte) (*object, error) {
 			return nil, fmt.Errorf("patch operation %s: %w", op.Op, errBad)
 		}
 	}
-	return rebuilt(o, root)
+	return c.rebuilt(o, root)
 }
 
-// rebuilt encodes a changed tree; a change of spec is the next generation, as on a real API server.
-func rebuilt(o *object, root tree) (*object, error) {
-	raw, err := json.Marshal(root)
+// rebuilt is an object changed to a tree: o itself when that changes nothing; a change of spec is the next
+// generation. What only the server writes stays as it was.
+func (c *collection) rebuilt(o *object, root tree) (*object, error) {
+	var old tree
+	if err := json.Unmarshal(o.raw, &old); err != nil {
+		return nil, err
+	}
+	was, _ := old["metadata"].(tree)
+	meta, _ := root["metadata"].(tree)
+	if meta == nil {
+		return nil, fmt.Errorf("metadata: %w", errBad)
+	}
+	for _, name := range []string{"name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion"} {
+		if value, ok := was[name]; ok {
+			meta[name] = value
+		} else {
+			delete(meta, name)
+		}
+	}
+	if _, sent := meta["managedFields"]; !sent && was["managedFields"] != nil {
+		meta["managedFields"] = was["managedFields"]
+	}
+	raw, err := c.canonical(root)
 	if err != nil {
 		return nil, err
 	}
-	next := &object{namespace: o.namespace, name: o.name, raw: raw}
-	next.locate()
-	if next.version < 0 {
+	var now tree
+	_ = json.Unmarshal(raw, &now)
+	if reflect.DeepEqual(old, now) {
+		return o, nil
+	}
+	if number, ok := was["generation"].(float64); ok && !reflect.DeepEqual(old["spec"], now["spec"]) {
+		meta["generation"] = number + 1
+		if raw, err = c.canonical(root); err != nil {
+			return nil, err
+		}
+	}
+	return located(o.namespace, o.name, raw)
+}
+
+// canonical encodes a tree as the API server does: custom resources with their keys sorted, built-in kinds with the
+// fields and the defaults of their type.
+func (c *collection) canonical(root tree) ([]byte, error) {
+	root["kind"], root["apiVersion"] = c.kind, c.apiVersion()
+	raw, err := json.Marshal(root)
+	if err != nil || c.message == nil {
+		return raw, err
+	}
+	m := c.message()
+	if err := json.Unmarshal(raw, m); err != nil {
+		return nil, fmt.Errorf("%s: %v: %w", c.kind, err, errBad)
+	}
+	setDefaults(m)
+	return json.Marshal(m)
+}
+
+func located(namespace, name string, raw []byte) (*object, error) {
+	next := &object{namespace: namespace, name: name, encoding: encoding{raw: raw}}
+	if next.locate(); next.version < 0 {
 		return nil, fmt.Errorf("resourceVersion: %w", errBad)
 	}
 	return next, nil
@@ -154,47 +251,65 @@ func rebuilt(o *object, root tree) (*object, error) {
 
 func (w *world) serveCreate(rw http.ResponseWriter, r *http.Request, t target) error {
 	w.counters.writes.Add(1)
-	body, err := io.ReadAll(r.Body)
+	w.counters.posts.Add(1)
+	in, err := w.read(r, t)
 	if err != nil {
 		return err
 	}
 	if t.c.plural == "events" { // accepted and forgotten, or a long run would measure the stub's memory
-		writeJSON(rw, http.StatusCreated, body)
+		w.answer(rw, http.StatusCreated, asJSON, in.body)
 		return nil
 	}
-	return w.store(rw, t, body, http.StatusCreated)
+	return w.store(rw, t, in, "Update")
 }
 
+// servePut replaces all but status, or status alone where that is a resource of its own.
 func (w *world) servePut(rw http.ResponseWriter, r *http.Request, t target) error {
 	w.counters.writes.Add(1)
-	body, err := io.ReadAll(r.Body)
+	w.counters.puts.Add(1)
+	in, err := w.read(r, t)
 	if err != nil {
 		return err
 	}
-	o, err := t.c.change(t.namespace, t.name, func(o *object) (*object, error) {
-		var root tree
-		if json.Unmarshal(body, &root) != nil {
+	e, err := t.c.change(t.namespace, t.name, in.form, func(o *object) (*object, error) {
+		var root, old tree
+		if json.Unmarshal(in.body, &root) != nil || json.Unmarshal(o.raw, &old) != nil {
 			return nil, fmt.Errorf("body: %w", errBad)
 		}
 		if meta, _ := root["metadata"].(tree); meta != nil {
-			if sent, _ := meta["resourceVersion"].(string); sent != "" && sent != string(o.raw[o.version:o.version+10]) {
+			if sent, _ := meta["resourceVersion"].(string); sent != "" && sent != o.versionText() {
 				return nil, errConflict
 			}
-			meta["resourceVersion"] = version
 		}
-		return rebuilt(o, root)
+		switch {
+		case t.scope == "status":
+			status := root["status"]
+			root = old
+			root["status"] = status
+		case t.c.hasStatus && old["status"] != nil:
+			root["status"] = old["status"]
+		case t.c.hasStatus:
+			delete(root, "status")
+		}
+		return t.c.rebuilt(o, root)
 	})
-	if err != nil {
-		return err
+	return w.answerWrite(rw, http.StatusOK, in, t, e, err)
+}
+
+func (w *world) serveDelete(rw http.ResponseWriter, t target) error {
+	w.counters.deletes.Add(1)
+	if t.c.remove(t.namespace, t.name) == nil {
+		return t.missing()
 	}
-	writeJSON(rw, http.StatusOK, o.raw)
+	w.answer(rw, http.StatusOK, asJSON, []byte(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}`))
 	return nil
 }
 
-// store creates an object from what a client sent.
-func (w *world) store(rw http.ResponseWriter, t target, body []byte, code int) error {
+// store creates an object from what a client sent: with the metadata that the server fills in, the defaults of its
+// kind, and the fields of its author.
+func (w *world) store(rw http.ResponseWriter, t target, in write, operation string) error {
 	var root tree
-	if json.Unmarshal(body, &root) != nil {
+	if json.Unmarshal(in.body, &root) != nil {
 		return fmt.Errorf("body: %w", errBad)
 	}
 	meta, _ := root["metadata"].(tree)
@@ -202,21 +317,44 @@ func (w *world) store(rw http.ResponseWriter, t target, body []byte, code int) e
 		meta = tree{}
 		root["metadata"] = meta
 	}
+	number := w.uids.Add(1)
 	if t.name == "" {
 		t.name, _ = meta["name"].(string)
 	}
+	if prefix, _ := meta["generateName"].(string); t.name == "" && prefix != "" {
+		t.name = fmt.Sprintf("%s%05d", prefix, number)
+	}
+	if t.name == "" {
+		return fmt.Errorf("metadata.name: Required value: %w", errInvalid)
+	}
+	if t.c.hasStatus {
+		delete(root, "status")
+	}
+	set := fieldsOf(root, t.c.message != nil, operation == "Update")
 	meta["name"], meta["resourceVersion"] = t.name, version
-	meta["uid"], meta["creationTimestamp"] = fmt.Sprintf("00000000-0000-4000-8000-%012d", w.version.Load()%1e12), "2026-01-01T00:00:00Z"
+	meta["uid"], meta["creationTimestamp"] = fmt.Sprintf("00000000-0000-4000-8000-%012d", number), time.Now().UTC().Format(time.RFC3339)
+	meta["managedFields"] = []any{managed(in.manager, operation, t.c.apiVersion(), "", set)}
 	if t.c.namespaced {
 		meta["namespace"] = t.namespace
 	}
-	o, err := rebuilt(&object{namespace: t.namespace, name: t.name}, root)
+	if _, ok := root["spec"]; ok && t.c.plural != "services" {
+		meta["generation"] = firstGeneration // as wide as those of generated objects
+	}
+	raw, err := t.c.canonical(root)
 	if err != nil {
 		return err
 	}
-	if !t.c.create(o) {
-		return fmt.Errorf("%s %q already exists: %w", t.c.plural, t.name, errConflict)
+	o, err := located(t.namespace, t.name, raw)
+	if err != nil {
+		return err
 	}
-	writeJSON(rw, code, o.raw)
+	if operation == "Apply" {
+		o.applied = &application{in.manager, "", in.body}
+	}
+	e := t.c.create(o, in.form)
+	if e == nil {
+		return fmt.Errorf("%s %q %w", t.c.groupResource(), t.name, errExists)
+	}
+	w.answer(rw, http.StatusCreated, in.form, e.raw)
 	return nil
 }
