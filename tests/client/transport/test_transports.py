@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -527,10 +528,13 @@ def nginx(tmp_path: Path, ca: Pki) -> Iterator[str]:
         process.wait(5)
 
 
-@pytest.mark.parametrize("kind", ["pyreqwest", "aiohttp"])
+@pytest.mark.parametrize(
+    "kind",
+    [NativeTransport, partial(NativeTransport, http2=False), PyreqwestTransport, AiohttpTransport],
+    ids=["http2", "http1", "pyreqwest", "aiohttp"],
+)
 async def test_nginx(kind, nginx, ca):
-    config = Config(server=nginx, tls=TlsConfig(ca_pem=ca.pem), auth=Holds())
-    transport: Transport = AiohttpTransport(config) if kind == "aiohttp" else PyreqwestTransport(config)
+    transport: Transport = kind(Config(server=nginx, tls=TlsConfig(ca_pem=ca.pem), auth=Holds()))
     try:
         # nginx closes each connection after three requests: that must never show.
         answers = await asyncio.gather(*(transport.request("GET", "/ok", timeout=10) for _ in range(40)))

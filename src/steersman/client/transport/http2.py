@@ -20,13 +20,15 @@ from steersman.client.transport.http2_wire import FRAME_HEAD, BlockHeaders, Http
 from steersman.client.transport.tls import TlsLayer
 from steersman.client.transport.wire import Pool, Wire
 
-__all__ = ["Http2Connection"]
+__all__ = ["Http2Connection", "NotBegun"]
 
 _STREAM_WINDOW: Final = 1 << 22
 """Bytes of one response that may wait for their reader."""
 _CONNECTION_WINDOW: Final = 1 << 30
 _LONGEST_FRAME: Final = 1 << 14
-"""What servers must keep to unless told otherwise."""
+"""What every server takes."""
+_LONGEST_TAKEN: Final = 1 << 20
+"""What servers may send: the frames of a list are handed on as they come, so that few and long ones cost least."""
 _LONGEST_HEAD: Final = 512 * 1024
 _MOST_STREAMS: Final = 100
 """Until the server says what it allows; kube-apiserver allows 100 by default."""
@@ -35,10 +37,14 @@ _PING_AFTER: Final = 30.0
 _PING_LIMIT: Final = 15.0
 """Seconds of silence before a connection is asked, and until it is given up; client-go's numbers."""
 _NEVER: Final = float("inf")
-_SETTINGS: Final = {0x1: 0, 0x2: 0, 0x4: _STREAM_WINDOW, 0x6: _LONGEST_HEAD}
-"""HEADER_TABLE_SIZE, ENABLE_PUSH, INITIAL_WINDOW_SIZE, MAX_HEADER_LIST_SIZE."""
+_SETTINGS: Final = {0x1: 0, 0x2: 0, 0x4: _STREAM_WINDOW, 0x5: _LONGEST_TAKEN, 0x6: _LONGEST_HEAD}
+"""HEADER_TABLE_SIZE, ENABLE_PUSH, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE, MAX_HEADER_LIST_SIZE."""
 
 Request = tuple[bytes, bytes | None]
+
+
+class NotBegun(ConnectError):  # noqa: N818 - reads as what it says
+    """The server goes away and says that it has not begun with a request (RFC 9113 §6.8): another may have it."""
 
 
 class _Stream:
@@ -128,6 +134,7 @@ class Http2Connection(Wire):
         "_heard",
         "_most",
         "_next",
+        "_open",
         "_out",
         "_pinged",
         "_rest",
@@ -151,6 +158,7 @@ class Http2Connection(Wire):
         self._draining = False
         self._out: list[bytes] = []
         self._rest = b""
+        self._open: tuple[int, int, int] = (0, 0, 0)  # a DATA frame that has begun: stream, flags, bytes to come
         self._head: tuple[int, int, bytes] | None = None  # a header block of which more frames must come
         self._arrived = 0
         self._room = 65_535  # bytes that the server takes on the connection, and on a new stream
@@ -220,24 +228,34 @@ class Http2Connection(Wire):
         room = (_CONNECTION_WINDOW - 65_535).to_bytes(4, "big")
         self.send(wire.PREFACE + frame(wire.SETTINGS, 0, 0, settings) + frame(wire.WINDOW_UPDATE, 0, 0, room))
 
-    def received(self, data: bytes) -> None:
+    def received(self, data: bytes) -> None:  # noqa: C901 - the hot path is one loop
         self._heard = self.now()
         if self._rest:
             data = self._rest + data
+            self._rest = b""
         at, end = 0, len(data)
         try:
+            number, flags, left = self._open
+            if left:
+                at = min(left, end)
+                self._open = (number, flags, left - at)
+                self._data(number, flags if at == left else 0, data[:at])
             while end - at >= 9:
                 high, low, kind, flags, number = FRAME_HEAD.unpack_from(data, at)
                 size = high << 16 | low
-                if size > _LONGEST_FRAME:
-                    raise ValueError(f"a frame of {size} bytes")
                 start = at + 9
                 at = start + size
-                if at > end:
-                    at = start - 9
-                    break
                 if self._head is not None and kind != wire.CONTINUATION:
                     raise ValueError("a header block broke off")
+                if at > end:
+                    if size > _LONGEST_TAKEN:
+                        raise ValueError(f"a frame of {size} bytes")
+                    if kind == wire.DATA and not flags & wire.PADDED:
+                        self._open = (number, flags, at - end)
+                        self._data(number, 0, data[start:])
+                        return
+                    at = start - 9
+                    break
                 if kind == wire.DATA:
                     self._data(number, flags, data[start:at])
                 elif kind == wire.HEADERS:
@@ -249,7 +267,8 @@ class Http2Connection(Wire):
             self.send(frame(wire.GOAWAY, 0, 0, bytes(4) + code.to_bytes(4, "big")))
             self.abort(ConnectionLost(f"the answer is no HTTP/2: {problem}"))
             return
-        self._rest = data[at:] if at < end else b""
+        if at < end:
+            self._rest = data[at:]
 
     def ended(self) -> None:
         self.abort(ConnectionLost("the connection broke: closed by the server"))
@@ -347,7 +366,8 @@ class Http2Connection(Wire):
             data = _unpadded(data)
         if not stream.status:
             raise ValueError("a body without a head")
-        stream.body.append(data)
+        if data:
+            stream.body.append(data)
         if flags & wire.END_STREAM:
             self._completed(stream)
             return
@@ -480,7 +500,7 @@ class Http2Connection(Wire):
         self._draining = True
         why = wire.error_name(code)
         for stream in [stream for stream in self._streams.values() if stream.id > last]:
-            self._end(stream, ConnectError(f"{stream.what}: the server goes away ({why}) and has not begun with this"))
+            self._end(stream, NotBegun(f"{stream.what}: the server goes away ({why}) and has not begun with this"))
         if not self._streams:
             self.abort(ConnectionLost(f"the server goes away ({why})"))
 

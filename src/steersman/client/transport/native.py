@@ -32,7 +32,7 @@ from steersman.client.transport.base import (
 )
 from steersman.client.transport.explaining import explained
 from steersman.client.transport.http1 import Http1Connection, Http1Encoder
-from steersman.client.transport.http2 import Http2Connection
+from steersman.client.transport.http2 import Http2Connection, NotBegun
 from steersman.client.transport.http2_wire import Http2Encoder
 from steersman.client.transport.idle import IdleWatchdog
 from steersman.client.transport.tls import TlsLayer
@@ -97,8 +97,12 @@ class NativeTransport(UnsupportedTransport):
     ) -> Response:
         what = f"{method} {path}"
         where = self._where(method, path, query)
-        connection = self._take() or await self._connect(what, timeout)
-        return await connection.exchange(what, connection.encode(method, where, headers, body), timeout)
+        while True:
+            connection = self._take() or await self._connect(what, timeout)
+            try:
+                return await connection.exchange(what, connection.encode(method, where, headers, body), timeout)
+            except NotBegun:
+                continue
 
     def stream(
         self,
@@ -125,8 +129,13 @@ class NativeTransport(UnsupportedTransport):
         connect_timeout: float,
         idle_timeout: float,
     ) -> AsyncGenerator[StreamResponse]:
-        connection = self._take() or await self._connect(what, connect_timeout)
-        exchange = await connection.open(what, connection.encode(method, where, headers, body), connect_timeout)
+        exchange: Exchange | None = None
+        while exchange is None:
+            connection = self._take() or await self._connect(what, connect_timeout)
+            try:
+                exchange = await connection.open(what, connection.encode(method, where, headers, body), connect_timeout)
+            except NotBegun:
+                continue
         watchdog = IdleWatchdog(idle_timeout, what)
         self._streams.add(watchdog)
         try:
