@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -21,6 +22,7 @@ type loads struct {
 //
 //	POST /reset?kind=widgets&count=50000&seed=1   the world is these objects and no others; answers their mean size
 //	     …&namespaces=100                         in bench-0 to bench-99, in turn, instead of in 20 teams' namespaces
+//	     …&forms=protobuf,metadata-protobuf       encode these too (also: metadata), not when a client asks first
 //	     …&keep=1                                 leave the other kinds as they are
 //	POST /load?kind=widgets&count=10000&rate=50   change objects in turn (rate 0: as fast as watchers read)
 //	POST /expire?kind=widgets                     end its watches with 410 Expired and forget its history
@@ -64,8 +66,15 @@ func (w *world) controlReset(rw http.ResponseWriter, r *http.Request) {
 		}
 	}
 	c.reset(count, seed, namespaces)
+	for name := range strings.SplitSeq(query.Get("forms"), ",") {
+		if f, ok := formNames[name]; ok && (f != asProtobuf || c.message != nil) {
+			c.list("", 0, 0, f)
+		}
+	}
 	writeSizes(rw, c)
 }
+
+var formNames = map[string]form{"protobuf": asProtobuf, "metadata": asMetaJSON, "metadata-protobuf": asMetaProtobuf}
 
 func writeSizes(rw http.ResponseWriter, c *collection) {
 	page, count, _ := c.list("", 0, 0, asJSON)
