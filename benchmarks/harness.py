@@ -1,16 +1,17 @@
 """Starts and drives what is measured: the stub server, the peers, and what they report.
 
-Everything built lands in the user's cache, never in the tree. Server and peer are pinned to different cores
+What there is to build is `toolchains`' business. Server and peer are pinned to different cores
 where there are two; the driver itself stays off the peer's core. CPU times come from each process's own rusage.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import queue
-import shutil
+import resource
 import signal
 import subprocess
 import sys
@@ -22,48 +23,45 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import toolchains
+from benchmarks.toolchains import BenchmarkError, NotMeasured, build, cache_dir, versions
+
+__all__ = [
+    "HERE", "ROOT", "Bench", "BenchmarkError", "Mark", "NotMeasured", "Peer", "Stub", "build", "cache_dir", "cores",
+    "versions",
+]  # fmt: skip
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 Mark = Mapping[str, Any]
-"""What a peer reported at one point: cpu (s), rss (bytes), counters, latencies (s)."""
-
-
-class BenchmarkError(Exception):
-    """A run that cannot be trusted: a peer died, lost events, or never finished."""
-
-
-def cache_dir() -> Path:
-    """Where binaries are kept between runs."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "steersman" / "benchmarks"
-
-
-def build(module: str, name: str) -> Path:
-    """Build a Go module of ours; Go's own cache makes a second build cheap.
-
-    Raises BenchmarkError when there is no Go tool chain or the build fails.
-    """
-    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
-    if go is None:
-        raise BenchmarkError("benchmarks need a Go tool chain (https://go.dev/dl): 'go' was not found on PATH")
-    target = cache_dir() / name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        [go, "build", "-trimpath", "-o", str(target), "."],
-        cwd=HERE / module,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise BenchmarkError(f"building {module} failed:\n{done.stderr}")
-    return target
+"""What a peer reported at one point: cpu (s), rss and peak (bytes), counters, latencies (s)."""
 
 
 def cores() -> tuple[set[int], set[int]]:
     """The cores of the server (and this driver) and the core of the peer; the same set on a one-core machine."""
     available = sorted(os.sched_getaffinity(0))
     return ({available[0]}, {available[-1]})
+
+
+_IMPOSSIBLE = 3
+"""The exit status of a peer that cannot do what it was asked."""
+_PYTHON = {
+    "steersman": "steersman_peer",
+    "rooms": "rooms_peer",
+    "kopf": "kopf_peer",
+    "official-client": "official_client_peer",
+}
+_DISTRIBUTIONS = {"kopf": "kopf", "official-client": "kubernetes"}
+_GO = ("controller-runtime", "client-go", "bare")
+_VARIANTS = {
+    "strip": ("strip-managed-fields",),
+    "protobuf": ("wire", "protobuf"),
+    "unstructured": ("form", "unstructured"),
+    "metadata": ("form", "metadata"),
+    "http1": ("http", "1.1"),
+    "http2": ("http", "2"),
+}
+"""What follows a peer's name after a plus, where it is not a flag of its own."""
 
 
 class Stub:
@@ -89,8 +87,14 @@ class Stub:
         with urllib.request.urlopen(request, timeout=120) as answer:
             return json.loads(answer.read())
 
-    def reset(self, kind: str, count: int, seed: int) -> dict[str, Any]:
-        return self.control("POST", f"/reset?kind={kind}&count={count}&seed={seed}")
+    def reset(self, kind: str, count: int, seed: int, namespaces: int = 0) -> dict[str, Any]:
+        """The world is these objects and no others; `namespaces` > 0 puts them into bench-0, bench-1, … in turn."""
+        spread = f"&namespaces={namespaces}" if namespaces else ""
+        return self.control("POST", f"/reset?kind={kind}&count={count}&seed={seed}{spread}")
+
+    def expire(self, kind: str) -> None:
+        """End the watches of a kind with 410 Expired, so that whoever watched lists again."""
+        self.control("POST", f"/expire?kind={kind}")
 
     def load(self, kind: str, count: int, rate: float) -> None:
         self.control("POST", f"/load?kind={kind}&count={count}&rate={rate}")
@@ -129,6 +133,30 @@ class Peer:
         """The process, for what the kernel counts."""
         return self._process.pid
 
+    def terminate(self, timeout: float = 60) -> tuple[float, float]:
+        """SIGTERM, as a kubelet sends it, and wait: seconds until the process was gone, and the CPU it took for that.
+
+        Raises BenchmarkError when it lingers, or ends with another status than 0.
+        """
+        before = self.poll()["cpu"]
+        began = time.monotonic()
+        self._process.send_signal(signal.SIGTERM)
+        _, status, usage = self._reaped(began + timeout)
+        took = time.monotonic() - began
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        if self._process.returncode:
+            raise self.failed(f"ended with status {self._process.returncode} when it was told to stop")
+        return took, usage.ru_utime + usage.ru_stime - before
+
+    def _reaped(self, deadline: float) -> tuple[int, int, resource.struct_rusage]:
+        while True:
+            done = os.wait4(self.pid, os.WNOHANG)
+            if done[0]:
+                return done
+            if time.monotonic() > deadline:
+                raise self.failed("did not stop when it was told to")
+            time.sleep(0.0005)
+
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
@@ -144,26 +172,33 @@ class Peer:
         while name not in self._marks:
             try:
                 if self._arrived.get(timeout=max(0.01, deadline - time.monotonic())) is None:
-                    raise BenchmarkError(f"{self.name} ended before {name!r}:\n{self._tail()}")
+                    raise self._ended(name)
             except queue.Empty:
                 raise BenchmarkError(f"{self.name} did not reach {name!r} in {timeout} s:\n{self._tail()}") from None
         return self._marks[name]
 
     def ask(self, verb: str) -> Mark:
-        """`mark`: report as you are; `settle`: give back memory first."""
+        """`mark`: report as you are; `settle`: give back memory first, and begin anew with latencies and peak."""
+        return self._ask(verb, "asked")
+
+    def poll(self) -> Mark:
+        """The counters, cheaply: neither latencies nor peak."""
+        return self._ask("mark", "poll")
+
+    def _ask(self, verb: str, name: str) -> Mark:
         assert self._process.stdin is not None
-        self._marks.pop("asked", None)
+        self._marks.pop(name, None)
         try:
-            self._process.stdin.write(f"{verb} asked\n".encode())
+            self._process.stdin.write(f"{verb} {name}\n".encode())
             self._process.stdin.flush()
         except BrokenPipeError:
             raise BenchmarkError(f"{self.name} died:\n{self._tail()}") from None
-        return self.wait("asked")
+        return self.wait(name)
 
     def until(self, done: Callable[[Mark], bool], timeout: float, what: str) -> Mark:
-        """Ask until the counters satisfy `done`."""
+        """Poll until the counters satisfy `done`; the mark has no latencies and no peak."""
         deadline = time.monotonic() + timeout
-        while not done(mark := self.ask("mark")):
+        while not done(mark := self.poll()):
             if time.monotonic() > deadline:
                 self._dump()
                 raise BenchmarkError(
@@ -171,6 +206,13 @@ class Peer:
                 )
             time.sleep(0.1)
         return mark
+
+    def _ended(self, awaited: str) -> BenchmarkError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        if self._process.returncode == _IMPOSSIBLE:
+            return NotMeasured(f"{self.name}: {self._tail().strip()}")
+        return BenchmarkError(f"{self.name} ended before {awaited!r}:\n{self._tail()}")
 
     def failed(self, what: str) -> BenchmarkError:
         """What went wrong, with the last that the peer printed."""
@@ -190,7 +232,7 @@ class Peer:
         self._errors.close()
 
     def _dump(self) -> None:
-        if not self.name.startswith("controller-runtime"):
+        if self.name.partition("+")[0] in _PYTHON:  # the others die of it
             self._process.send_signal(signal.SIGUSR1)
             time.sleep(0.5)
 
@@ -200,44 +242,79 @@ class Peer:
 
 
 class Bench:
-    """The stub server and how to start each peer against it."""
+    """A server and how to start each peer against it. Peers are built when they are first asked for."""
 
-    def __init__(self) -> None:
-        self.stub = Stub(build("server", "stub-server"))
-        self._controller_runtime = build("peers/controller-runtime", "controller-runtime-peer")
+    def __init__(self, stub: Stub | None = None) -> None:
+        """`stub` is another server that can be driven as the stub server is."""
+        self.stub = stub or Stub(build("server", "stub-server"))
+        self.baselines: dict[tuple[object, ...], tuple[Mark, Mark, Mark]] = {}
+        """What peers without objects reported, by run: rows that subtract it share it."""
+        self._programs: dict[str, list[str] | BenchmarkError] = {}
 
     @contextlib.contextmanager
-    def peer(self, name: str, kind: str = "widgets", mode: str = "informer") -> Iterator[Peer]:
-        """Run a peer; its "starting" mark has arrived when the body begins."""
-        started = Peer(name, self._command(name, kind, mode))
+    def peer(self, name: str, kind: str = "widgets", mode: str = "informer", **options: int | str) -> Iterator[Peer]:
+        """Run a peer; its "starting" mark has arrived when the body begins.
+
+        `options` are further flags of every peer: form, wire, controllers, namespaces, workers. Raises NotMeasured
+        when the peer cannot be had or cannot do that.
+        """
+        started = Peer(name, [*self._command(name, kind, mode), *self._flags(name, options)])
         try:
-            started.wait("starting", 30)
+            started.wait("starting", 60)
             yield started
         finally:
             started.close()
 
     def _command(self, name: str, kind: str, mode: str) -> list[str]:
-        kubeconfig = str(self.stub.kubeconfig)
+        """The command line of a peer: its program and the flags that all have, and its variants' (`peer+variant`)."""
         base, *variants = name.split("+")
+        dash = "-" if base in _GO else "--"
+        kubeconfig = "-bench-kubeconfig" if base in _GO else "--kubeconfig"
+        command = [
+            *self._program(base),
+            kubeconfig,
+            str(self.stub.kubeconfig),
+            f"{dash}kind",
+            kind,
+            f"{dash}mode",
+            mode,
+        ]
+        for variant in variants:
+            flag, *value = _VARIANTS.get(variant, (variant,))
+            command += [dash + flag, *value]
+        return command
+
+    def _flags(self, name: str, options: Mapping[str, int | str]) -> list[str]:
+        dash = "-" if name.partition("+")[0] in _GO else "--"
+        return [part for flag, value in options.items() for part in (dash + flag, str(value))]
+
+    def _program(self, base: str) -> list[str]:
+        if base not in self._programs:
+            try:
+                self._programs[base] = self._built(base)
+            except BenchmarkError as error:
+                self._programs[base] = error
+        program = self._programs[base]
+        if isinstance(program, BenchmarkError):
+            raise program
+        return program
+
+    def _built(self, base: str) -> list[str]:
         match base:
-            case "controller-runtime":
-                flags = {"strip": "-strip-managed-fields"}
-                return [
-                    str(self._controller_runtime), "-bench-kubeconfig", kubeconfig, "-kind", kind, "-mode", mode,
-                    *(flags[v] for v in variants),
-                ]  # fmt: skip
-            case "kopf":
-                return [
-                    sys.executable, "-m", "benchmarks.peers.kopf_peer", "--kubeconfig", kubeconfig,
-                    *(f"--{v}" for v in variants),
-                ]  # fmt: skip
-            case "steersman" | "rooms":
-                return [
-                    sys.executable, "-m", f"benchmarks.peers.{base}_peer", "--kubeconfig", kubeconfig,
-                    "--kind", kind, "--mode", mode, *(f"--{v}" for v in variants),
-                ]  # fmt: skip
+            case _ if base in _PYTHON:
+                module = _PYTHON[base]
+                needed = _DISTRIBUTIONS.get(base, "steersman")
+                if importlib.util.find_spec(needed) is None:
+                    raise NotMeasured(f"the package {needed!r} is not installed")
+                return [sys.executable, "-m", f"benchmarks.peers.{module}"]
+            case _ if base in _GO:
+                return [str(build("peers/go", f"go-{base}", f"./cmd/{base}"))]
+            case "kube-rs":
+                return [str(toolchains.rust())]
+            case "java-operator-sdk":
+                return toolchains.java()
             case _:
-                raise BenchmarkError(f"unknown peer {name!r}")
+                raise BenchmarkError(f"unknown peer {base!r}")
 
     def close(self) -> None:
         self.stub.close()

@@ -1,11 +1,13 @@
 """Counts what a Python peer did and answers the driver: one line on stdin, one JSON line on stdout.
 
-`mark NAME` reports CPU, memory and counters as they are; `settle NAME` first gives back what memory it can.
-It uses the standard library only, so that it weighs the same in every peer.
+`mark NAME` reports CPU, memory, counters and the latencies since the last report; `mark poll` costs little: it leaves
+latencies and memory out and alone. `settle NAME` first gives back what memory it can and starts the high-water mark
+anew. It uses the standard library only, so that it weighs the same in every peer.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
 import gc
@@ -16,8 +18,10 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 STAMP = "bench.steersman.dev/sent-at"
+POLL = "poll"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -36,7 +40,10 @@ class Meter:
     def mark(self, name: str) -> None:
         """Report on stdout."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        latencies, self.latencies = sorted(self.latencies), []
+        latencies: list[int] = []
+        if name != POLL:
+            latencies, self.latencies = self.latencies, []
+            latencies.sort()
 
         def at(q: float) -> float:
             return latencies[min(len(latencies) - 1, int(q * len(latencies)))] / 1e9 if latencies else 0.0
@@ -45,6 +52,7 @@ class Meter:
             "mark": name,
             "cpu": usage.ru_utime + usage.ru_stime,
             "rss": _rss(),
+            "peak": 0 if name == POLL else _peak(),
             "wall": time.time(),
             "seen": self.seen,
             "events": self.events,
@@ -53,6 +61,7 @@ class Meter:
             "errors": self.errors,
             "p50": at(0.5),
             "p99": at(0.99),
+            "p999": at(0.999),
             "max": at(1.0),
             "latencies": len(latencies),
         }
@@ -65,18 +74,39 @@ class Meter:
         threading.Thread(target=self._obey, name="meter", daemon=True).start()
 
     def _obey(self) -> None:
-        for line in sys.stdin:
-            verb, _, name = line.strip().partition(" ")
+        for line in _commands():
+            verb, _, name = line.partition(" ")
             if verb == "settle":
                 gc.collect()
                 _malloc_trim()
+                _forget_peak()
             self.mark(name)
         os._exit(0)
+
+
+def _commands() -> Iterator[str]:
+    # Not sys.stdin: a daemon thread that holds its lock would abort a process that ends in good order.
+    rest = b""
+    while chunk := os.read(0, 4096):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line.decode().strip()
 
 
 def _rss() -> int:
     with open("/proc/self/statm", encoding="ascii") as statm:
         return int(statm.read().split()[1]) * _PAGE
+
+
+def _peak() -> int:
+    """The largest RSS since the process began or last settled, in bytes."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next((int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:")), 0)
+
+
+def _forget_peak() -> None:
+    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
 
 
 def _malloc_trim() -> None:

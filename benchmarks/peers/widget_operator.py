@@ -1,13 +1,16 @@
-"""Two operators on Widgets, written as users of Steersman write them: one that only reads, one that reports.
+"""The operators of our peer, written as users of Steersman write them: reading, reporting, and applying children.
 
 The predicate `counting` and the meter are the benchmark's; everything else is an ordinary operator.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from benchmarks.peers.kinds import kind_of
 from benchmarks.peers.meter import STAMP, Meter
 from benchmarks.peers.widget import Widget, WidgetStatus
-from steersman import Operator, Predicate, generation_changed
+from steersman import Context, Operator, Predicate, generation_changed
 from steersman.cache.entry import Change
 
 meter = Meter()
@@ -25,25 +28,34 @@ def counted(change: Change) -> bool:
 counting = Predicate("counting", lambda _view: counted)
 """Stands behind `generation_changed` and counts what that lets through."""
 
-reading = Operator("bench-reading")
-reporting = Operator("bench-reporting")
+
+def declared(mode: str, kind: str, form: str, controllers: int, workers: int) -> Operator:
+    """An operator with so many controllers of a kind; the first counts events, each counts its reconciles."""
+    view = kind_of(kind, form)
+    operator = Operator(f"bench-{mode}")
+    operator.on_startup(synced)
+    owns: tuple[type[Any], ...] = ()
+    if mode == "apply":
+        from benchmarks.peers.children import KINDS as owns  # noqa: N811 - only this mode pays for their import
+    reconcile: Any = {"noop": read, "patch": report if form == "typed" else report_plainly, "apply": make_sure}[mode]
+    for n in range(controllers):
+        where = generation_changed & counting if n == 0 else generation_changed
+        name = None if n == 0 else f"bench-{n}"
+        operator.controller(name=name, kind=view, owns=owns, where=where, workers=workers)(reconcile)
+    return operator
 
 
-@reading.controller(where=generation_changed & counting, workers=16)
-async def read(widget: Widget) -> None:
-    meter.reconciles += 1
-    meter.stamped(widget.metadata.annotations.get(STAMP))
-    if meter.reconciles == 1:
-        meter.mark("first-reconcile")
+async def synced() -> None:
+    meter.mark("synced")
 
 
-@reporting.controller(where=generation_changed & counting, workers=16)
+async def read(obj: Any) -> None:
+    begun(obj.metadata)
+
+
 async def report(widget: Widget) -> WidgetStatus:
     metadata = widget.metadata
-    meter.reconciles += 1
-    meter.stamped(metadata.annotations.get(STAMP))
-    if meter.reconciles == 1:
-        meter.mark("first-reconcile")
+    begun(metadata)
     return WidgetStatus(
         observed_generation=metadata.generation,
         phase="Ready",
@@ -52,7 +64,33 @@ async def report(widget: Widget) -> WidgetStatus:
     )
 
 
-@reading.on_startup
-@reporting.on_startup
-async def synced() -> None:
-    meter.mark("synced")
+async def report_plainly(widget: Any) -> dict[str, Any]:
+    metadata = widget.metadata
+    begun(metadata)
+    return {
+        "observedGeneration": metadata.generation,
+        "phase": "Ready",
+        "readyReplicas": widget.get("spec", "replicas"),
+        "endpoint": f"{metadata.name}.{metadata.namespace}.svc:8080",
+    }
+
+
+async def make_sure(widget: Widget, ctx: Context) -> None:
+    from benchmarks.peers.children import config_of, deployment_of, service_of
+
+    begun(widget.metadata)
+    await ctx.apply(config_of(widget))
+    await ctx.apply(service_of(widget))
+    await ctx.apply(deployment_of(widget))
+
+
+def begun(metadata: Any) -> None:
+    """What the benchmark wants to know of a reconcile."""
+    meter.reconciles += 1
+    meter.stamped(metadata.annotations.get(STAMP))
+    if meter.reconciles == 1:
+        meter.mark("first-reconcile")
+
+
+reading = declared("noop", "widgets", "typed", 1, 16)
+reporting = declared("patch", "widgets", "typed", 1, 16)

@@ -1,0 +1,104 @@
+"""Builds the peers that are not Python, each when it is first needed, into the user's cache and never into the tree.
+
+A tool chain that is absent is a reason not to measure (NotMeasured), not a failure of the rows beside it. A peer of
+ours that does not compile is one. Compilers keep what they built, so asking again is cheap.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+class BenchmarkError(Exception):
+    """A run that cannot be trusted: a peer died, lost events, or never finished."""
+
+
+class NotMeasured(BenchmarkError):  # noqa: N818 - it says what happened
+    """Nothing went wrong, but there is no number: a tool chain is absent, or a peer cannot do what the row asks."""
+
+
+def cache_dir() -> Path:
+    """Where binaries are kept between runs."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "steersman" / "benchmarks"
+
+
+def build(module: str, name: str, package: str = ".") -> Path:
+    """Build a Go program of ours; Go's own cache makes a second build cheap.
+
+    Raises NotMeasured when there is no Go tool chain, BenchmarkError when the build fails.
+    """
+    target = cache_dir() / name
+    go = _tool("go", "https://go.dev/dl", "/usr/local/go/bin")
+    _run([go, "build", "-trimpath", "-o", str(target), package], HERE / module, module)
+    return target
+
+
+def rust() -> Path:
+    """The kube-rs peer, built in release mode. Raises as `build` does."""
+    target = cache_dir() / "kube-rs-target"
+    cargo = _tool("cargo", "https://rustup.rs", str(Path.home() / ".cargo/bin"))
+    command = [cargo, "build", "--release", "--locked", "--quiet"]
+    _run(command, HERE / "peers/kube-rs", "peers/kube-rs", {"CARGO_TARGET_DIR": str(target)})
+    return target / "release" / "kube-rs-peer"
+
+
+def java() -> list[str]:
+    """The command of the java-operator-sdk peer, its jar built where sources are newer. Raises as `build` does."""
+    runtime = _tool("java", "https://adoptium.net")
+    source, directory = HERE / "peers/java-operator-sdk", cache_dir() / "java-operator-sdk"
+    jar = directory / "java-operator-sdk-peer.jar"
+    if not jar.exists() or jar.stat().st_mtime < _newest(source):
+        maven = _tool("mvn", "https://maven.apache.org")
+        _run(
+            [maven, "-q", "-B", "-DskipTests", f"-DbuildDirectory={directory}", "package"], source, "java-operator-sdk"
+        )
+    return [runtime, "-jar", str(jar)]
+
+
+def _newest(directory: Path) -> float:
+    return max(path.stat().st_mtime for path in directory.rglob("*") if path.is_file())
+
+
+def _tool(name: str, where: str, elsewhere: str = "") -> str:
+    found = shutil.which(name) or (shutil.which(name, path=elsewhere) if elsewhere else None)
+    if found is None:
+        raise NotMeasured(f"no {name!r} on PATH ({where})")
+    return found
+
+
+def _run(command: Sequence[str], directory: Path, what: str, environment: Mapping[str, str] | None = None) -> None:
+    cache_dir().mkdir(parents=True, exist_ok=True)
+    if not directory.is_dir():
+        raise NotMeasured(f"{what} is not there")
+    done = subprocess.run(
+        command, cwd=directory, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise BenchmarkError(f"building {what} failed:\n{(done.stderr or done.stdout)[-3000:]}")
+
+
+def versions() -> dict[str, str]:
+    """What the peers are pinned to, read from their own lock files; those without one are left out."""
+    found = {
+        "controller-runtime": _match("peers/go/go.mod", r"sigs\.k8s\.io/controller-runtime (v\S+)"),
+        "client-go": _match("peers/go/go.mod", r"k8s\.io/client-go (v\S+)"),
+        "kube-rs": _match("peers/kube-rs/Cargo.lock", r'name = "kube"\nversion = "([^"]+)"'),
+        "java-operator-sdk": _match(
+            "peers/java-operator-sdk/pom.xml", r"<artifactId>operator-framework</artifactId>\s*<version>([^<]+)<"
+        ),
+    }
+    return {name: version for name, version in found.items() if version}
+
+
+def _match(path: str, pattern: str) -> str:
+    file = HERE / path
+    found = re.search(pattern, file.read_text()) if file.exists() else None
+    return found.group(1) if found else ""
