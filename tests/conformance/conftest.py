@@ -14,12 +14,7 @@ from steersman.testing.controlplane import Cluster, ControlPlane, available
 
 from .harness import Both, Server
 
-KNOWN_GAPS = {
-    "test_a_definition_is_answered_alike[status with oneOf]": "a definition's whole schema is quoted differently",
-    "test_random_deployments[9]": "a warning about ports that two containers share is missing after some applies",
-    "test_nobody_writes_a_role_that_gives_more_than_they_have[rules5]": "nobody owns an empty list of rules",
-    "test_policies_behave_alike[horizontalpodautoscalers]": "managed fields of metrics, written through v1",
-}
+KNOWN_GAPS: dict[str, str] = {}
 """Cases that fail, and why; docs/conformance.md has them too. One that passes must leave this list."""
 
 

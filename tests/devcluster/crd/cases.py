@@ -355,7 +355,7 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
     "status with oneOf": definition(
         **{
             V0 + "subresources": {"status": {}},
-            V0 + "schema__openAPIV3Schema": obj({"spec": obj({})}, oneOf=[{"required": ["spec"]}]),
+            V0 + "schema__openAPIV3Schema": obj({"spec": obj({"a": S})}, oneOf=[{"required": ["spec"]}]),
         }
     ),
     "status root type": definition(

@@ -287,6 +287,7 @@ class Writer:
             time=change.context.now,
             subresource=change.subresource,
             reset=reset_of(change),
+            versions=self._server.registry.versions(change.resource),
         )
 
     def _check_target(self, change: Change, metadata: Object) -> None:

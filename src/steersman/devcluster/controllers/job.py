@@ -7,11 +7,13 @@ them. A finished Job goes when its time to live is over.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from steersman.client import ClientError, NotFound, Preconditions
 from steersman.controller import Result, Retry, controller_of
+from steersman.devcluster.controllers import jobfailures as failures
 from steersman.devcluster.controllers import jobtally as tally
 from steersman.devcluster.controllers.adoption import claimed, to_matching
 from steersman.devcluster.controllers.jobtally import FINALIZER, INDEX, Verdict
@@ -92,8 +94,11 @@ async def end_of_life(job: Job, ctx: Context) -> Result | None:
     return None
 
 
-def indexed_pod(job: Job, index: int) -> Pod:
-    """The Pod that works on one index: annotation, label, host name and variable say which."""
+def indexed_pod(job: Job, index: int, replaced: Pod | None = None) -> Pod:
+    """The Pod that works on one index: annotation, label, host name and variable say which.
+
+    `replaced` is the Pod before it, where indexes have limits of their own.
+    """
     pod = pod_from_template(job.spec.template, job, generate_name=f"{job.metadata.name}-{index}-")
     source = EnvVarSource(field_ref=ObjectFieldSelector(field_path=f"metadata.labels['{INDEX}']"))
     variable = EnvVar(name="JOB_COMPLETION_INDEX", value_from=source)
@@ -106,7 +111,11 @@ def indexed_pod(job: Job, index: int) -> Pod:
         pod,
         metadata=replace(
             pod.metadata,
-            annotations={**pod.metadata.annotations, INDEX: str(index)},
+            annotations={
+                **pod.metadata.annotations,
+                INDEX: str(index),
+                **(failures.annotations_of(job, replaced) if failures.is_per_index(job) else {}),
+            },
             labels={**pod.metadata.labels, INDEX: str(index)},
         ),
         spec=replace(
@@ -116,6 +125,10 @@ def indexed_pod(job: Job, index: int) -> Pod:
             init_containers=tuple(map(told, pod.spec.init_containers)),
         ),
     )
+
+
+def _has_ended(pod: Pod) -> bool:
+    return phase_of(pod) in ("Succeeded", "Failed")
 
 
 class Run:
@@ -128,26 +141,44 @@ class Run:
         self.failure_backoff = failure_backoff
         self.now = ctx.now()
         self.wait: float | None = None
+        self.done: set[int] = set()
+        self.failed: set[int] = set()
+        self.replaced: Mapping[int, Pod] = {}
 
     async def step(self) -> Result:
         job, old = self.job, self.job.status
         await self._count_noted()
-        noted = self._to_note()
-        done = tally.indexes_in(old.completed_indexes) | self._succeeded_indexes()
+        self.done = tally.indexes_in(old.completed_indexes) | self._succeeded_indexes()
+        if failures.is_per_index(job):
+            self.failed = failures.failed_indexes(job, self.pods)
+            self.replaced = failures.awaiting(job, self.pods, self.done | self.failed)
         uncounted = old.uncounted_terminated_pods or UncountedTerminatedPods()
         counted = (
             (old.succeeded or 0) + len(uncounted.succeeded),
             (old.failed or 0) + len(uncounted.failed),
         )
-        succeeded = len(done) if tally.is_indexed(job) else counted[0] + len(noted.succeeded)
-        failed = counted[1] + len(noted.failed)
-        over = tally.verdict(job, self.pods, succeeded, failed, done, self.now)
+        fresh = self._fresh()
+        succeeded = counted[0] + sum(phase_of(pod) == "Succeeded" for pod in fresh)
+        if tally.is_indexed(job):
+            succeeded = len(self.done)
+        over = self._verdict(succeeded, counted[1] + sum(failures.counts(job, pod) for pod in fresh))
         active = [pod for pod in self.pods if is_active(pod)]
         if over is not None or job.spec.suspend:
             active = await self._end(active)
         elif job.metadata.deletion_timestamp is None:
-            active = await self._manage(active, succeeded, done)
-        return self._result(noted, counted, done, active, over)
+            active = await self._manage(active, succeeded)
+        return self._result(await self._note(fresh, over), counted, active, over)
+
+    def _verdict(self, succeeded: int, failed: int) -> Verdict | None:
+        """Whether the Job is over; failure comes before success, and what was decided stays."""
+        job, pods = self.job, self.pods
+        return (
+            tally.decided(job)
+            or failures.has_failed_job(job, pods)
+            or tally.limits_met(job, pods, failed, self.now)
+            or (failures.verdict_of_indexes(job, self.done, self.failed) if failures.is_per_index(job) else None)
+            or tally.success(job, pods, succeeded, self.done)
+        )
 
     async def _count_noted(self) -> None:
         """Free the Pods that the status has noted: from now on they count."""
@@ -157,23 +188,32 @@ class Run:
             if pod.metadata.uid in noted and FINALIZER in pod.metadata.finalizers:
                 await release(pod, self.ctx)
 
-    def _to_note(self) -> UncountedTerminatedPods:
-        """Finished Pods that are not noted yet."""
+    def _fresh(self) -> list[Pod]:
+        """Tracked Pods that are not noted yet."""
         known = self.job.status.uncounted_terminated_pods or UncountedTerminatedPods()
         noted = {*known.succeeded, *known.failed}
-        fresh = [p for p in self.pods if FINALIZER in p.metadata.finalizers and p.metadata.uid not in noted]
-        failed = [p for p in fresh if tally.has_failed(self.job, p) and not self._ignored(p)]
-        for pod in fresh:
-            if phase_of(pod) == "Failed" and self._ignored(pod):
-                failed = [p for p in failed if p is not pod]
-        return UncountedTerminatedPods(
-            succeeded=tuple(p.metadata.uid for p in fresh if phase_of(p) == "Succeeded"),
-            failed=tuple(p.metadata.uid for p in failed),
-        )
+        return [p for p in self.pods if FINALIZER in p.metadata.finalizers and p.metadata.uid not in noted]
 
-    def _ignored(self, pod: Pod) -> bool:
-        rule, _ = tally.failure_rule(self.job, pod) if phase_of(pod) == "Failed" else (None, "")
-        return rule is not None and rule.action == "Ignore"
+    async def _note(self, fresh: Sequence[Pod], over: Verdict | None) -> UncountedTerminatedPods:
+        """Decide which Pods are to be counted; free those that never will be.
+
+        When a Job fails, what still runs has failed too; when it succeeds, what still runs is forgotten.
+        """
+        job = self.job
+        succeeded: list[str] = []
+        failed: list[str] = []
+        waiting = {pod.metadata.uid for pod in self.replaced.values()} if over is None else set[str]()
+        for pod in fresh:
+            is_failed = tally.has_failed(job, pod)
+            if phase_of(pod) == "Succeeded":
+                succeeded.append(pod.metadata.uid)
+            elif pod.metadata.uid in waiting or not (is_failed or over):
+                continue
+            elif failures.action_of(job, pod) != "Ignore" and (is_failed or (over and over.type == "FailureTarget")):
+                failed.append(pod.metadata.uid)
+            else:
+                await release(pod, self.ctx)
+        return UncountedTerminatedPods(succeeded=tuple(succeeded), failed=tuple(failed))
 
     def _succeeded_indexes(self) -> set[int]:
         if not tally.is_indexed(self.job):
@@ -190,7 +230,7 @@ class Run:
             self.wait = 0.0  # they count as failed from now on
         return []
 
-    async def _manage(self, active: list[Pod], succeeded: int, done: set[int]) -> list[Pod]:
+    async def _manage(self, active: list[Pod], succeeded: int) -> list[Pod]:
         """Have as many Pods run as should."""
         job = self.job
         wanted = tally.wanted_active(job, succeeded, len(active))
@@ -199,30 +239,47 @@ class Run:
             surplus = deletion_order(active, peers, self.now)[: len(active) - wanted]
             await self._end(surplus)
             return [pod for pod in active if pod not in surplus]
-        missing = wanted - len(active)
-        if job.spec.pod_replacement_policy == "Failed":
-            missing -= sum(p.metadata.deletion_timestamp is not None and phase_of(p) != "Failed" for p in self.pods)
-        at = tally.retry_at(self.pods, self.failure_backoff)
-        if missing > 0 and at is not None and at > self.now:
+        leaving = [p for p in self.pods if p.metadata.deletion_timestamp is not None and not _has_ended(p)]
+        kept = leaving if tally.replaces_failed_only(job) else []
+        missing = wanted - len(active) - len(kept)
+        if missing <= 0:
+            return active
+        if not tally.is_indexed(job):
+            makers = [lambda: pod_from_template(job.spec.template, job)] * missing
+        else:
+            indexes = tally.missing_indexes(job, self.done | self.failed, [*active, *kept], missing)
+            if failures.is_per_index(job):
+                indexes = self._due(indexes)
+            makers = [partial(indexed_pod, job, index, self.replaced.get(index)) for index in indexes]
+        at = None if failures.is_per_index(job) else tally.retry_at(self.pods, self.failure_backoff)
+        if at is not None and at > self.now:
             self.wait = (at - self.now).total_seconds()
             return active
-        if missing > 0:
-            await self._create(missing, active, done)
+        await self._create(makers)
         return [pod for pod in self.ctx.list(Pod, owned=True) if is_active(pod)]
 
-    async def _create(self, missing: int, active: Sequence[Pod], done: set[int]) -> None:
-        job, ctx = self.job, self.ctx
-        indexed = tally.is_indexed(job)
-        indexes = iter(tally.missing_indexes(job, done, active, missing))
-        count = len(tally.missing_indexes(job, done, active, missing)) if indexed else missing
+    def _due(self, indexes: Sequence[int]) -> list[int]:
+        """The indexes that need not wait after a failure; notes when the next one is due."""
+        due: list[int] = []
+        for index in indexes:
+            at = failures.retry_index_at(self.replaced.get(index), self.failure_backoff)
+            if at is None or at <= self.now:
+                due.append(index)
+            else:
+                left = (at - self.now).total_seconds()
+                self.wait = left if self.wait is None else min(self.wait, left)
+        return due
+
+    async def _create(self, makers: Sequence[Callable[[], Pod]]) -> None:
+        ctx, rest = self.ctx, iter(makers)
 
         async def create() -> None:
-            pod = indexed_pod(job, next(indexes)) if indexed else pod_from_template(job.spec.template, job)
+            pod = next(rest)()
             finalizers = (*pod.metadata.finalizers, FINALIZER)
             made = await ctx.create(replace(pod, metadata=replace(pod.metadata, finalizers=finalizers)), owned=False)
             ctx.event("SuccessfulCreate", f"Created pod: {made.metadata.name}", action="Create")
 
-        problem: ClientError | None = await in_batches(count, create)
+        problem: ClientError | None = await in_batches(len(makers), create)
         if problem is not None:
             ctx.event("FailedCreate", f"Error creating: {problem}", type="Warning", action="Create")
             raise Retry(f"not all Pods could be made: {problem}", after=1.0)
@@ -231,7 +288,6 @@ class Run:
         self,
         noted: UncountedTerminatedPods,
         counted: tuple[int, int],
-        done: set[int],
         active: Sequence[Pod],
         over: Verdict | None,
     ) -> Result:
@@ -248,8 +304,7 @@ class Run:
             started = started or now
         pending = bool(noted.succeeded or noted.failed)
         terminating = sum(
-            p.metadata.deletion_timestamp is not None and phase_of(p) not in ("Succeeded", "Failed")
-            for p in self.ctx.list(Pod, owned=True)
+            p.metadata.deletion_timestamp is not None and not _has_ended(p) for p in self.ctx.list(Pod, owned=True)
         )
         completion: datetime | None = None
         if over is not None:
@@ -259,7 +314,7 @@ class Run:
                 conditions = tally.with_condition(conditions, final, "True", over.reason, over.message, now)
                 completion = now if final == "Complete" else None
                 self._announce(final, over)
-        succeeded = len(done) if tally.is_indexed(job) else counted[0]
+        succeeded = len(self.done) if tally.is_indexed(job) else counted[0]
         ready = sum(is_ready(pod) for pod in active)
         status = JobStatus(
             active=len(active) or None,
@@ -269,7 +324,8 @@ class Run:
             failed=counted[1] or None,
             start_time=started,
             completion_time=completion,
-            completed_indexes=(tally.text_of(done) or None) if tally.is_indexed(job) else None,
+            completed_indexes=(tally.text_of(self.done) or None) if tally.is_indexed(job) else None,
+            failed_indexes=tally.text_of(self.failed) if failures.is_per_index(job) else None,
             uncounted_terminated_pods=noted,
             conditions=conditions,
         )

@@ -5,7 +5,7 @@ A Pod counts once: its uid is noted in the status before its finalizer goes, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -19,6 +19,8 @@ __all__ = [
     "INDEX",
     "Verdict",
     "condition_of",
+    "decided",
+    "ended_at",
     "failure_rule",
     "finished_at",
     "has_failed",
@@ -26,10 +28,12 @@ __all__ = [
     "indexes_in",
     "is_finished",
     "is_indexed",
+    "limits_met",
     "missing_indexes",
+    "replaces_failed_only",
     "retry_at",
+    "success",
     "text_of",
-    "verdict",
     "wanted_active",
     "with_condition",
 ]
@@ -61,8 +65,12 @@ def has_failed(job: Job, pod: Pod) -> bool:
     if phase_of(pod) == "Failed":
         return True
     leaving = pod.metadata.deletion_timestamp is not None and phase_of(pod) != "Succeeded"
-    only_failed = job.spec.pod_replacement_policy == "Failed"
-    return leaving and not only_failed
+    return leaving and not replaces_failed_only(job)
+
+
+def replaces_failed_only(job: Job) -> bool:
+    """Whether a Pod that is on its way out is replaced only when it has ended."""
+    return job.spec.pod_replacement_policy == "Failed" or job.spec.pod_failure_policy is not None
 
 
 def index_of(pod: Pod) -> int | None:
@@ -92,10 +100,10 @@ def text_of(indexes: Iterable[int]) -> str:
     return ",".join(f"{r[0]}" if len(r) == 1 else f"{r[0]}{',' if len(r) == 2 else '-'}{r[-1]}" for r in runs)
 
 
-def missing_indexes(job: Job, done: set[int], active: Iterable[Pod], count: int) -> list[int]:
-    """The first `count` indexes that are neither done nor being worked on."""
-    busy = {index_of(pod) for pod in active}
-    free = (n for n in range(job.spec.completions or 0) if n not in done and n not in busy)
+def missing_indexes(job: Job, over: Collection[int], working: Iterable[Pod], count: int) -> list[int]:
+    """The first `count` indexes that are neither over nor being worked on."""
+    busy = {index_of(pod) for pod in working}
+    free = (n for n in range(job.spec.completions or 0) if n not in over and n not in busy)
     return [n for n, _ in zip(free, range(count), strict=False)]
 
 
@@ -103,7 +111,7 @@ def wanted_active(job: Job, succeeded: int, active: int) -> int:
     """How many Pods should run now."""
     parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
     if job.spec.completions is None:
-        return min(active, parallelism) if succeeded else parallelism  # a work queue: one success ends it
+        return active if succeeded else parallelism  # a work queue: after one success none is started
     return max(0, min(parallelism, job.spec.completions - succeeded))
 
 
@@ -168,24 +176,27 @@ class Verdict(NamedTuple):
     message: str
 
 
-def verdict(
-    job: Job, pods: Sequence[Pod], succeeded: int, failed: int, done: set[int], now: datetime
-) -> Verdict | None:
-    """Whether the Job is over; failure comes before success, and what was decided stays."""
-    for decided in ("SuccessCriteriaMet", "FailureTarget"):
-        if (known := condition_of(job, decided)) is not None:
-            return Verdict(decided, known.reason or "", known.message or "")
-    for pod in pods:
-        if phase_of(pod) == "Failed" and job.spec.pod_failure_policy:
-            rule, message = failure_rule(job, pod)
-            if rule is not None and rule.action == "FailJob":
-                return Verdict("FailureTarget", "PodFailurePolicy", message)
+def decided(job: Job) -> Verdict | None:
+    """What was decided before, and stays."""
+    for way in ("SuccessCriteriaMet", "FailureTarget"):
+        if (known := condition_of(job, way)) is not None:
+            return Verdict(way, known.reason or "", known.message or "")
+    return None
+
+
+def limits_met(job: Job, pods: Sequence[Pod], failed: int, now: datetime) -> Verdict | None:
+    """Whether there were too many failures, or the time is over."""
     limit = 6 if job.spec.backoff_limit is None else job.spec.backoff_limit
     if failed > limit or _restarts_exceed(job, pods, limit):
         return Verdict("FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     started, deadline = job.status.start_time, job.spec.active_deadline_seconds
     if started and deadline is not None and not job.spec.suspend and started + timedelta(seconds=deadline) <= now:
         return Verdict("FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline")
+    return None
+
+
+def success(job: Job, pods: Sequence[Pod], succeeded: int, done: set[int]) -> Verdict | None:
+    """Whether enough has succeeded."""
     if met := _policy_met(job, done):
         return Verdict("SuccessCriteriaMet", "SuccessPolicy", met)
     active = any(map(is_active, pods))
@@ -209,10 +220,12 @@ def _restarts_exceed(job: Job, pods: Sequence[Pod], limit: int) -> bool:
 
 
 def _policy_met(job: Job, done: set[int]) -> str:
-    for number, rule in enumerate(job.spec.success_policy.rules if job.spec.success_policy and is_indexed(job) else ()):
-        among = done & indexes_in(rule.succeeded_indexes) if rule.succeeded_indexes else done
-        least = rule.succeeded_count if rule.succeeded_count is not None else len(indexes_in(rule.succeeded_indexes))
-        if len(among) >= least:
+    policy = job.spec.success_policy if is_indexed(job) and done else None
+    for number, rule in enumerate(policy.rules if policy else ()):
+        wanted = indexes_in(rule.succeeded_indexes) if rule.succeeded_indexes is not None else None
+        among = done if wanted is None else done & wanted
+        enough = rule.succeeded_count is not None and len(among) >= rule.succeeded_count
+        if wanted != set() and (enough or wanted == among):
             return f"Matched rules at index {number}"
     return ""
 

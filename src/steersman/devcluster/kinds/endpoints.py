@@ -122,9 +122,11 @@ class EndpointSlice(Plain):
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
         super().prepare_create(obj, ctx)
+        _without_empty_lists(obj)
         _drop_topology(obj)
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
+        _without_empty_lists(obj)
         count = meta(old).get("generation") or 0
         changed = self.content(obj) != self.content(old) or labels_of(obj) != labels_of(old)
         meta(obj)["generation"] = count + changed
@@ -154,6 +156,12 @@ class EndpointSlice(Plain):
         if old is None and obj.get("addressType") == "FQDN":
             return ("spec.addressType: FQDN endpoints are deprecated",)
         return ()
+
+
+def _without_empty_lists(obj: Object) -> None:
+    """What is stored cannot tell an empty list from none."""
+    for field in ("endpoints", "ports"):
+        obj[field] = obj.get(field) or None
 
 
 def _drop_topology(obj: Object) -> None:

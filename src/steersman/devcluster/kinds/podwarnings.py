@@ -35,15 +35,9 @@ _VOLUMES = {
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
-def template_warnings(path: Path, template: Object | None, old: Object | None = None) -> Sequence[str]:
-    """Of a template at a path; of a changed one what is new to it."""
-    if not template:
-        return ()
-    found = spec_warnings(path / "spec", template.get("spec") or {})
-    if not found or not old:
-        return found
-    known = set(spec_warnings(path / "spec", old.get("spec") or {}))
-    return [text for text in found if text not in known]
+def template_warnings(path: Path, template: Object | None) -> Sequence[str]:
+    """Of a template at a path."""
+    return spec_warnings(path / "spec", template.get("spec") or {}) if template else ()
 
 
 def spec_warnings(path: Path, spec: Object) -> Sequence[str]:

@@ -11,7 +11,7 @@ from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds.parts import items, part, word
 from steersman.devcluster.kinds.plain import CREATED_AT, Plain
 from steersman.devcluster.objects import Object, Path, meta
-from steersman.devcluster.strategy import Column
+from steersman.devcluster.strategy import Column, WriteContext
 
 __all__ = ["STRATEGIES", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
 
@@ -26,6 +26,14 @@ class Role(Plain):
 
     def default(self, obj: Object) -> None:
         obj.setdefault("rules", None)
+
+    def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        super().prepare_create(obj, ctx)
+        obj["rules"] = obj.get("rules") or None
+
+    def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
+        super().prepare_update(obj, old, ctx)
+        obj["rules"] = obj.get("rules") or None
 
     def row(self, obj: Object, now: float) -> list[Any]:
         return [columns.name(obj), meta(obj).get("creationTimestamp")]

@@ -81,8 +81,7 @@ class Workload(Plain):
             return ()
         found = list(name_warnings(obj)) if old is None and self.warns_of_name else []
         if old is None or meta(obj).get("generation") != meta(old).get("generation"):
-            path = Path(".".join(self.template))
-            found += template_warnings(path, dig(obj, *self.template), dig(old, *self.template) if old else None)
+            found += template_warnings(Path(".".join(self.template)), dig(obj, *self.template))
         return found
 
 

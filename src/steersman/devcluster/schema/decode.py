@@ -3,6 +3,7 @@
 One walk over the object, in place: it notes and removes unknown fields, refuses what Go's decoder refuses, turns
 scalars into their canonical form, drops empty optional fields and fills in the fields that Go always writes. The walk
 is compiled for each type when it is first used. Custom resources have none of this: their schema says it all.
+Empty lists at the top of an object stay, since managed fields tell them from none; their kinds make them null.
 """
 
 from __future__ import annotations
@@ -83,11 +84,12 @@ def _compile(type: Type) -> _Codec:
 class _Struct:
     """The codec of a struct. Its rules are made when it is first used, because structs may contain themselves."""
 
-    __slots__ = ("_kept", "_name", "_rules", "_type")
+    __slots__ = ("_kept", "_name", "_root", "_rules", "_type")
 
     def __init__(self, type: Type) -> None:
         self._type = type
         self._name = type.name.rpartition(".")[2]
+        self._root = "kind" in type.fields and "metadata" in type.fields
         self._rules: dict[str, tuple[_Codec, bool]] = {}
         self._kept: list[tuple[str, Type]] = []
 
@@ -112,7 +114,7 @@ class _Struct:
                     continue
             del obj[key]
         for key, field in self._kept:
-            if not obj.get(key):
+            if not obj.get(key) and not (self._root and obj.get(key) == []):
                 _fill(obj, key, field)
         return obj
 
