@@ -3,7 +3,6 @@
 import xml.etree.ElementTree as ET
 
 import pytest
-
 from benchmarks import flamegraph
 
 STORE = "Store.apply (steersman/cache/store.py:174)"
