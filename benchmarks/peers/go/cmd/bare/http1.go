@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+)
+
+func dial(version int, address string, ca []byte, file string) (transport, error) {
+	if len(ca) == 0 {
+		var err error
+		if ca, err = os.ReadFile(file); err != nil {
+			return nil, err
+		}
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, errors.New("the kubeconfig holds no certificate authority")
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{RootCAs: roots, ServerName: host}
+	if version == 1 {
+		config.NextProtos = []string{"http/1.1"}
+		return &http1{address: address, config: config}, nil
+	}
+	config.NextProtos = []string{"h2"}
+	return dialHTTP2(address, config)
+}
+
+// http1 has a connection for each watch, and for patches as many as are in flight.
+type http1 struct {
+	address string
+	config  *tls.Config
+	idle    sync.Pool
+}
+
+type connection struct {
+	tls    *tls.Conn
+	reader *bufio.Reader
+	out    []byte
+}
+
+func (h *http1) connect(size int) (*connection, error) {
+	conn, err := tls.Dial("tcp", h.address, h.config)
+	if err != nil {
+		return nil, err
+	}
+	return &connection{tls: conn, reader: bufio.NewReaderSize(conn, size)}, nil
+}
+
+func (h *http1) watch(path, accept string, sink func([]byte)) error {
+	c, err := h.connect(64 << 10)
+	if err != nil {
+		return err
+	}
+	defer c.tls.Close()
+	_, err = fmt.Fprintf(c.tls, "GET %s HTTP/1.1\r\nHost: %s\r\nAccept: %s\r\n\r\n", path, h.address, accept)
+	if err != nil {
+		return err
+	}
+	return c.answer(sink)
+}
+
+func (h *http1) patch(path string, body []byte) error {
+	c, ok := h.idle.Get().(*connection)
+	if !ok {
+		var err error
+		if c, err = h.connect(8 << 10); err != nil {
+			return err
+		}
+	}
+	c.out = fmt.Appendf(c.out[:0],
+		"PATCH %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/merge-patch+json\r\nContent-Length: %d\r\n\r\n%s",
+		path, h.address, len(body), body)
+	if _, err := c.tls.Write(c.out); err != nil {
+		return err
+	}
+	if err := c.answer(func([]byte) {}); err != nil {
+		c.tls.Close()
+		return err
+	}
+	h.idle.Put(c)
+	return nil
+}
+
+// answer feeds the body of an answer to sink. Raises anything but a 200.
+func (c *connection) answer(sink func([]byte)) error {
+	status, err := c.reader.ReadSlice('\n')
+	if err != nil {
+		return err
+	}
+	if !bytes.HasPrefix(status, []byte("HTTP/1.1 200")) {
+		return fmt.Errorf("answered with %s", bytes.TrimSpace(status))
+	}
+	length := -1
+	for {
+		header, err := c.reader.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if len(header) <= 2 {
+			break
+		}
+		if value, found := bytes.CutPrefix(header, []byte("Content-Length: ")); found {
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
+				return err
+			}
+		}
+	}
+	if length >= 0 {
+		return c.feed(length, sink)
+	}
+	for {
+		size, err := c.reader.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		n, err := strconv.ParseInt(string(bytes.TrimSpace(size)), 16, 32)
+		if err != nil {
+			return err
+		}
+		if err := c.feed(int(n), sink); err != nil {
+			return err
+		}
+		if _, err := c.reader.Discard(2); err != nil || n == 0 {
+			return err
+		}
+	}
+}
+
+// feed hands n bytes over as they lie in the reader's buffer.
+func (c *connection) feed(n int, sink func([]byte)) error {
+	for n > 0 {
+		if _, err := c.reader.Peek(1); err != nil {
+			return io.ErrUnexpectedEOF
+		}
+		chunk, _ := c.reader.Peek(min(n, c.reader.Buffered()))
+		sink(chunk)
+		_, _ = c.reader.Discard(len(chunk))
+		n -= len(chunk)
+	}
+	return nil
+}
