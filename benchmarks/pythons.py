@@ -1,0 +1,245 @@
+"""The same rows on every CPython that is found: `python -m benchmarks.pythons [ROW...] --runs N --json F`.
+
+Interpreters from 3.11 on: pyenv's, those on PATH, and what `--python` names. Each gets a virtual environment of its own
+from the lock file, wheels only; one that a wheel is missing for is reported as that. How each was built is printed
+beside the numbers, since it often matters more than the version.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from benchmarks import aside
+from benchmarks.harness import ROOT, Bench, BenchmarkError, Stub, build, cache_dir, cores
+from benchmarks.rows import Numbers, Row, Size, patches, sync
+
+_OLDEST: Final = (3, 11)
+_LOCKS: Final = (ROOT / "requirements" / "runtime.txt", ROOT / "requirements" / "dev.txt")
+
+_PROBE: Final = """
+import json, platform, sys, sysconfig
+get = lambda name: str(sysconfig.get_config_var(name) or "")
+flags = " ".join(get(name) for name in ("OPT", "PY_CORE_CFLAGS", "PY_CORE_LDFLAGS", "CONFIG_ARGS"))
+level = flags.split("-O")[1][:1] if "-O" in flags else "?"
+print(json.dumps({
+    "implementation": platform.python_implementation(), "version": platform.python_version(),
+    "number": list(sys.version_info[:2]), "executable": sys.executable, "level": level,
+    "pgo": "-fprofile-use" in flags or "--enable-optimizations" in flags,
+    "lto": "-flto" in flags or "--with-lto" in flags,
+    "free_threaded": get("Py_GIL_DISABLED") == "1", "shared": "--enable-shared" in flags,
+    "compiler": platform.python_compiler(), "vendor": hasattr(sys, "_debian") or "/usr/share/python-wheels" in flags,
+}))
+"""
+
+_IMPORT: Final = """
+import resource, time
+start = time.perf_counter()
+import steersman
+from steersman.k8s import Pod
+wall = time.perf_counter() - start
+usage = resource.getrusage(resource.RUSAGE_SELF)
+rss = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+print(wall * 1e3, (usage.ru_utime + usage.ru_stime) * 1e3, rss / 1e6)
+"""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A CPython, and how its own records say that it was built."""
+
+    executable: Path
+    version: str
+    flags: str
+    free_threaded: bool
+
+    @property
+    def name(self) -> str:
+        """What its numbers stand under."""
+        return f"python-{self.version}{'t' if self.free_threaded else ''}"
+
+
+def found(extra: Sequence[Path] = ()) -> list[Interpreter]:
+    """The interpreters from 3.11 on, oldest first; of two of one version and build the one named first."""
+    candidates = [*extra, *_on_path(), *_of_pyenv()]
+    known: dict[str, Interpreter] = {}
+    for candidate in candidates:
+        if (probed := probe(candidate)) is None:
+            if candidate in extra:
+                raise BenchmarkError(f"{candidate} is no CPython from 3.11 on")
+            continue
+        name, more = probed.name, 2
+        while probed.name in known and known[probed.name].flags != probed.flags:
+            probed, more = replace(probed, version=f"{name.removeprefix('python-')}#{more}"), more + 1
+        known.setdefault(probed.name, probed)
+    return sorted(known.values(), key=lambda one: [int(part) for part in re.findall(r"\d+", one.version)])
+
+
+def _on_path() -> list[Path]:
+    directories = [Path(entry) for entry in os.environ.get("PATH", "").split(os.pathsep) if entry]
+    return [
+        path
+        for directory in directories
+        if directory.is_dir() and directory.name != "shims"
+        for path in sorted(directory.glob("python3.*"))
+        if re.fullmatch(r"python3\.\d+t?", path.name) and not (directory.parent / "pyvenv.cfg").exists()
+    ]
+
+
+def _of_pyenv() -> list[Path]:
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    return sorted(root.glob("versions/*/bin/python3"))
+
+
+def probe(executable: Path) -> Interpreter | None:
+    """What an interpreter says of itself; None where it is too old, another implementation, or does not start."""
+    done = subprocess.run([executable, "-I", "-c", _PROBE], capture_output=True, text=True, check=False)
+    if done.returncode:
+        return None
+    facts = json.loads(done.stdout)
+    if facts["implementation"] != "CPython" or tuple(facts["number"]) < _OLDEST:
+        return None
+    words = [f"-O{facts['level']}", "PGO" if facts["pgo"] else "no PGO", "LTO" if facts["lto"] else "no LTO"]
+    if facts["vendor"] and not facts["pgo"]:
+        words = [words[0], "Debian's own build, which keeps PGO and LTO out of its records"]
+    words += ["shared library"] if facts["shared"] else []
+    words += ["no GIL" if facts["free_threaded"] else "GIL", facts["compiler"]]
+    return Interpreter(executable, facts["version"], ", ".join(words), facts["free_threaded"])
+
+
+def environment(interpreter: Interpreter) -> Path:
+    """The Python of a virtual environment with what the lock file says, made once. Raises BenchmarkError."""
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    if uv is None:
+        raise BenchmarkError("environments are made by uv: pip install uv")
+    locked = _LOCKS[0].read_text() + _block(_LOCKS[1].read_text(), "uvloop")
+    digest = hashlib.sha256(f"{interpreter.executable}\n{interpreter.flags}\n{locked}".encode()).hexdigest()[:12]
+    home = cache_dir() / "pythons" / f"{interpreter.name}-{digest}"
+    python = home / "bin" / "python"
+    if not (home / "complete").exists():
+        _run([uv, "venv", "--quiet", "--clear", "--no-config", "--python", str(interpreter.executable), str(home)])
+        (home / "lock.txt").write_text(locked)
+        _run([
+            uv, "pip", "install", "--quiet", "--require-hashes", "--only-binary", ":all:", "--python", str(python),
+            "--requirement", str(home / "lock.txt"),
+        ])  # fmt: skip
+        (home / "complete").touch()
+    for packages in home.glob("lib/python3*/site-packages"):
+        (packages / "steersman-source.pth").write_text(f"{ROOT / 'src'}\n")
+    return python
+
+
+def _block(lock: str, package: str) -> str:
+    """The lines of one package in a lock file."""
+    found = re.search(rf"^{package}==(?:.*\\\n)*.*\n", lock, re.MULTILINE)
+    if found is None:
+        raise BenchmarkError(f"the lock file has no {package}")
+    return found.group()
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchmarkError(f"{Path(command[0]).name} {command[1]} failed: {done.stderr.strip()[-700:]}")
+
+
+class PythonBench(Bench):
+    """The stub server, and our peer on each interpreter; a peer's name is its interpreter's."""
+
+    def __init__(self, interpreters: Mapping[str, Interpreter]) -> None:
+        self._interpreters = interpreters
+        self._ready: dict[str, Path] = {}
+        self.stub = Stub(build("server", "stub-server"))
+
+    def python(self, name: str) -> Path:
+        """The interpreter in its environment, with bytecode compiled."""
+        if name not in self._interpreters:
+            raise BenchmarkError(f"no interpreter {name!r}; there are {', '.join(self._interpreters)}")
+        if name not in self._ready:
+            python = environment(self._interpreters[name])
+            _run([str(python), "-c", "import benchmarks.peers.steersman_peer, steersman.k8s.core_v1"])
+            self._ready[name] = python
+        return self._ready[name]
+
+    def _command(self, name: str, kind: str, mode: str) -> list[str]:
+        return [
+            str(self.python(name)), "-m", "benchmarks.peers.steersman_peer",
+            "--kubeconfig", str(self.stub.kubeconfig), "--kind", kind, "--mode", mode,
+        ]  # fmt: skip
+
+
+def imports(bench: Bench, peer: str, _size: Size, _seed: int) -> Numbers:
+    """`import steersman` and the Pod type in a fresh interpreter (bytecode compiled before)."""
+    assert isinstance(bench, PythonBench)
+    done = subprocess.run(
+        [str(bench.python(peer)), "-c", _IMPORT], cwd=ROOT, capture_output=True, text=True, check=False,
+        preexec_fn=lambda: os.sched_setaffinity(0, cores()[1]),
+    )  # fmt: skip
+    if done.returncode:
+        raise BenchmarkError(done.stderr[-1500:])
+    wall, cpu, rss = map(float, done.stdout.split())
+    return {"wall_ms": wall, "cpu_ms": cpu, "rss_mb": rss}
+
+
+ROWS: Sequence[Row] = (
+    Row("python-import", "`import steersman` and the Pod type", imports, Size(), Size(), ()),
+    Row(
+        "python-sync", "Initial sync, 50,000 custom resources of 1.2 KB", sync,
+        Size("widgets", 50_000), Size("widgets", 5_000), (),
+    ),
+    Row(
+        "python-patch", "Update handled with one status PATCH, as fast as they come", patches,
+        Size("widgets", 10_000, 10_000), Size("widgets", 500, 500), (),
+    ),
+)  # fmt: skip
+"""Their peers are the interpreters found when the study runs."""
+
+
+def study(interpreters: Sequence[Interpreter]) -> aside.Study:
+    """The rows for these interpreters."""
+    known = {one.name: one for one in interpreters}
+
+    @contextlib.contextmanager
+    def opened() -> Iterator[Bench]:
+        bench = PythonBench(known)
+        try:
+            yield bench
+        finally:
+            bench.close()
+
+    def facts() -> dict[str, str]:
+        said = {name: one.flags for name, one in known.items()}
+        if not any(one.free_threaded for one in interpreters):
+            said["free-threaded CPython"] = "none found"
+        return said
+
+    rows = [replace(row, peers=tuple(known)) for row in ROWS]
+    return aside.Study("pythons", (__doc__ or "").splitlines()[0], rows, opened, facts)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """See `aside.main`; `--python PATH`, any number of times, names further interpreters."""
+    given, extra = list(sys.argv[1:] if argv is None else argv), list[Path]()
+    while "--python" in given:
+        at = given.index("--python")
+        extra.append(Path(given[at + 1]))
+        del given[at : at + 2]
+    try:
+        return aside.main(study(found(extra)), given)
+    except BenchmarkError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
