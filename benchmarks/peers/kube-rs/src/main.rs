@@ -12,16 +12,17 @@ mod widget;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
-use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::Ingress;
-use k8s_openapi::api::rbac::v1::Role;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::PartialObjectMeta;
-use kube::{Client, Config, Resource};
+use kube::{Client, Config};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::meter::METER;
@@ -52,57 +53,67 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// One informer or set of controllers for each kind and scope: a store of kube-rs holds one watch.
 fn all(client: &Client, o: &Options) -> Running {
     match o.kind.as_str() {
-        "widgets" => of::<Widget>(client, o),
-        "pods" => of::<Pod>(client, o),
-        "configmaps" => of::<ConfigMap>(client, o),
-        "mixed" => [
-            of::<Widget>,
-            of::<Pod>,
-            of::<ConfigMap>,
-            of::<Secret>,
-            of::<Service>,
-            of::<ServiceAccount>,
-            of::<Deployment>,
-            of::<ReplicaSet>,
-            of::<Job>,
-            of::<Ingress>,
-            of::<Role>,
-        ]
-        .into_iter()
-        .flat_map(|kind| kind(client, o))
-        .collect(),
+        "widgets" => scoped::<Widget>(client, o),
+        "pods" => scoped::<Pod>(client, o),
+        "configmaps" => scoped::<ConfigMap>(client, o),
+        "mixed" => mixed(client, o),
         other => impossible(&format!("kind {other:?} is not there")),
     }
 }
 
-fn of<K>(client: &Client, o: &Options) -> Running
-where
-    K: Subject + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
+fn scoped<K: Subject<DynamicType = ()>>(client: &Client, o: &Options) -> Running {
     let scopes: Vec<Scope> = match o.namespaces {
         0 => vec![None],
         n => (0..n).map(|i| Some(format!("bench-{i}"))).collect(),
     };
-    let erased = ApiResource::erase::<K>(&());
-    let start = |scope: Scope| match o.form.as_str() {
-        "typed" => fixed::<K>(client.clone(), o.clone(), scope),
-        "metadata" => fixed::<PartialObjectMeta<K>>(client.clone(), o.clone(), scope),
-        "unstructured" => one::<DynamicObject>(client.clone(), o.clone(), scope, erased.clone()),
-        other => impossible(&format!("form {other:?} is not there")),
+    let start = |scope| match o.mode {
+        Mode::Informer => informer::<K>(client, o, scope),
+        _ => controllers::<K>(client.clone(), o.clone(), scope),
     };
     scopes.into_iter().map(start).collect()
 }
 
-fn fixed<K: Subject<DynamicType = ()>>(client: Client, o: Options, scope: Scope) -> BoxFuture<'static, ()> {
-    match o.controllers {
-        1 => one::<K>(client, o, scope, ()),
-        _ => controller::run_shared::<K>(client, o, scope).boxed(),
+fn mixed(client: &Client, o: &Options) -> Running {
+    macro_rules! informers {
+        ($($kind:ty),* $(,)?) => { vec![$(informer::<$kind>(client, o, None)),*] };
+    }
+    informers!(
+        ConfigMap,
+        CustomResourceDefinition,
+        DaemonSet,
+        Deployment,
+        EndpointSlice,
+        Ingress,
+        Job,
+        Pod,
+        ReplicaSet,
+        Role,
+        RoleBinding,
+        Secret,
+        Service,
+        ServiceAccount,
+        StatefulSet,
+        Widget,
+    )
+}
+
+fn informer<K: Subject<DynamicType = ()>>(client: &Client, o: &Options, scope: Scope) -> BoxFuture<'static, ()> {
+    let (client, o, erased) = (client.clone(), o.clone(), ApiResource::erase::<K>(&()));
+    match o.form.as_str() {
+        "typed" => informer::run::<K>(client, o, scope, ()).boxed(),
+        "metadata" => informer::run::<PartialObjectMeta>(client, o, scope, erased).boxed(),
+        "unstructured" => informer::run::<DynamicObject>(client, o, scope, erased).boxed(),
+        other => impossible(&format!("form {other:?} is not there")),
     }
 }
 
-fn one<K: Subject>(client: Client, o: Options, scope: Scope, dynamic: K::DynamicType) -> BoxFuture<'static, ()> {
-    match o.mode {
-        Mode::Informer => informer::run::<K>(client, o, scope, dynamic).boxed(),
-        _ => controller::run::<K>(client, o, scope, dynamic).boxed(),
+fn controllers<K: Subject<DynamicType = ()>>(client: Client, o: Options, scope: Scope) -> BoxFuture<'static, ()> {
+    let erased = ApiResource::erase::<K>(&());
+    match o.form.as_str() {
+        "typed" if o.controllers > 1 => controller::run_shared::<K>(client, o, scope).boxed(),
+        "typed" => controller::run::<K>(client, o, scope, ()).boxed(),
+        "metadata" => controller::run::<PartialObjectMeta>(client, o, scope, erased).boxed(),
+        "unstructured" => controller::run::<DynamicObject>(client, o, scope, erased).boxed(),
+        other => impossible(&format!("form {other:?} is not there")),
     }
 }

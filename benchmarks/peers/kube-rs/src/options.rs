@@ -76,11 +76,11 @@ impl Options {
         if self.mode == Mode::Apply && (self.kind != "widgets" || self.form != "typed") {
             impossible("mode apply is there for typed widgets");
         }
-        if controller && self.kind == "mixed" {
-            impossible("kind mixed is there for mode informer");
+        if self.kind == "mixed" && (controller || self.namespaces > 0) {
+            impossible("kind mixed is there for mode informer in all namespaces");
         }
-        if self.controllers > 1 && (!controller || self.form == "unstructured") {
-            impossible("only controllers of statically known kinds can share a stream");
+        if self.controllers > 1 && (!controller || self.form != "typed") {
+            impossible("only controllers of typed kinds can share a stream");
         }
     }
 }

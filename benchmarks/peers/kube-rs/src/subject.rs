@@ -4,6 +4,13 @@ use std::fmt::Debug;
 use std::hash::Hash;
 
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::networking::v1::Ingress;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject};
 use kube::core::PartialObjectMeta;
 use kube::{Client, Resource, ResourceExt};
@@ -85,12 +92,18 @@ fn endpoint(object: &impl ResourceExt) -> String {
 }
 
 /// Only the metadata of a kind: the client asks the server for no more.
-impl<K> Subject for PartialObjectMeta<K>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Send + Sync + 'static,
-{
-    fn api(client: &Client, scope: &Scope, (): &()) -> Api<Self> {
-        typed(client, scope)
+impl Subject for PartialObjectMeta<DynamicObject> {
+    fn api(client: &Client, scope: &Scope, dynamic: &Self::DynamicType) -> Api<Self> {
+        match scope {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, dynamic),
+            None => Api::all_with(client.clone(), dynamic),
+        }
+    }
+}
+
+impl Subject for CustomResourceDefinition {
+    fn api(client: &Client, _: &Scope, (): &()) -> Api<Self> {
+        Api::all(client.clone())
     }
 }
 
@@ -105,14 +118,18 @@ macro_rules! built_in {
 }
 
 built_in!(
-    k8s_openapi::api::core::v1::Pod,
-    k8s_openapi::api::core::v1::ConfigMap,
-    k8s_openapi::api::core::v1::Secret,
-    k8s_openapi::api::core::v1::Service,
-    k8s_openapi::api::core::v1::ServiceAccount,
-    k8s_openapi::api::apps::v1::Deployment,
-    k8s_openapi::api::apps::v1::ReplicaSet,
-    k8s_openapi::api::batch::v1::Job,
-    k8s_openapi::api::networking::v1::Ingress,
-    k8s_openapi::api::rbac::v1::Role,
+    ConfigMap,
+    DaemonSet,
+    Deployment,
+    EndpointSlice,
+    Ingress,
+    Job,
+    Pod,
+    ReplicaSet,
+    Role,
+    RoleBinding,
+    Secret,
+    Service,
+    ServiceAccount,
+    StatefulSet,
 );
