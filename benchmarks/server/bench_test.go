@@ -7,7 +7,7 @@ func BenchmarkGenerate(b *testing.B) {
 		b.Run(plural, func(b *testing.B) {
 			k := newWorld().byPlural(plural).kindInfo
 			for b.Loop() {
-				generate(k, 1000, 1, 0)
+				generate(k, k.templates, 1000, 1, 0)
 			}
 		})
 	}
@@ -16,7 +16,7 @@ func BenchmarkGenerate(b *testing.B) {
 func BenchmarkEncode(b *testing.B) {
 	for _, f := range []form{asProtobuf, asMetaJSON, asMetaProtobuf} {
 		c := newWorld().byPlural("pods")
-		raw := generate(c.kindInfo, 1, 1, 0)[0].raw
+		raw := generate(c.kindInfo, c.templates, 1, 1, 0)[0].raw
 		b.Run(f.contentType(false)[0], func(b *testing.B) {
 			for b.Loop() {
 				if _, err := c.encode(raw, f); err != nil {
@@ -30,7 +30,7 @@ func BenchmarkEncode(b *testing.B) {
 // BenchmarkTouch is the cost of an event until it waits in the queue of a watcher.
 func BenchmarkTouch(b *testing.B) {
 	c := newWorld().byPlural("widgets")
-	c.reset(20_000, 1, 0)
+	c.reset(c.templates, 20_000, 1, 0)
 	watcher, _, _, _ := c.watch("", 0, false, asJSON)
 	written, i := 0, 0
 	for b.Loop() {

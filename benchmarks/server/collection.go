@@ -43,10 +43,10 @@ func newCollection(w *world, k *kindInfo) *collection {
 }
 
 // reset replaces all objects and ends all watches.
-func (c *collection) reset(count int, seed uint64, namespaces int) {
+func (c *collection) reset(from templates, count int, seed uint64, namespaces int) {
 	var objects []*object
-	if len(c.templates) > 0 {
-		objects = generate(c.kindInfo, count, seed, namespaces)
+	if len(from) > 0 {
+		objects = generate(c.kindInfo, from, count, seed, namespaces)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

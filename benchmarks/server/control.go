@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -21,6 +20,7 @@ type loads struct {
 // controlMux is for the benchmark's driver, on a port of its own without TLS:
 //
 //	POST /reset?kind=widgets&count=50000&seed=1   the world is these objects and no others; answers their mean size
+//	     kind=mixed                               …of the kinds that a cluster in use has; answers how many of each, too
 //	     …&namespaces=100                         in bench-0 to bench-99, in turn, instead of in 20 teams' namespaces
 //	     …&forms=protobuf,metadata-protobuf       encode these too (also: metadata), not when a client asks first
 //	     …&keep=1                                 leave the other kinds as they are
@@ -50,52 +50,89 @@ func (w *world) byPlural(plural string) *collection {
 
 func (w *world) controlReset(rw http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	c := w.byPlural(query.Get("kind"))
+	kind := query.Get("kind")
+	c := w.byPlural(kind)
 	count, err := strconv.Atoi(query.Get("count"))
-	if c == nil || err != nil {
+	if c == nil && kind != "mixed" || err != nil || count < 0 {
 		http.Error(rw, "reset needs kind and count", http.StatusBadRequest)
 		return
 	}
 	seed, _ := strconv.ParseUint(query.Get("seed"), 10, 64)
 	namespaces, _ := strconv.Atoi(query.Get("namespaces"))
-	if query.Get("keep") != "1" {
-		for _, other := range w.collections {
-			if other != c {
-				other.reset(0, 0, 0)
+	shares := map[*collection]int{c: count}
+	if kind == "mixed" {
+		shares = w.shares(count)
+	}
+	var changed []*collection
+	for _, other := range w.collections {
+		from := other.templates
+		if kind == "mixed" && other.mixed.templates != nil {
+			from = other.mixed.templates
+		}
+		if share, ok := shares[other]; ok {
+			other.reset(from, share, seed, namespaces)
+			changed = append(changed, other)
+		} else if query.Get("keep") != "1" {
+			other.reset(nil, 0, 0, 0)
+		}
+	}
+	for name := range strings.SplitSeq(query.Get("forms"), ",") {
+		f, ok := formNames[name]
+		for _, c := range changed {
+			if ok && (f != asProtobuf || c.message != nil) {
+				c.list("", 0, 0, f)
 			}
 		}
 	}
-	c.reset(count, seed, namespaces)
-	for name := range strings.SplitSeq(query.Get("forms"), ",") {
-		if f, ok := formNames[name]; ok && (f != asProtobuf || c.message != nil) {
-			c.list("", 0, 0, f)
+	writeSizes(rw, changed)
+}
+
+// shares deals count objects out to the kinds of a cluster in use; what is left over by rounding are Pods.
+func (w *world) shares(count int) map[*collection]int {
+	shares, left := map[*collection]int{}, count
+	for _, c := range w.collections {
+		if c.mixed.percent > 0 {
+			shares[c] = count * c.mixed.percent / 100
+			left -= shares[c]
 		}
 	}
-	writeSizes(rw, c)
+	shares[w.byPlural("pods")] += left
+	return shares
 }
 
 var formNames = map[string]form{"protobuf": asProtobuf, "metadata": asMetaJSON, "metadata-protobuf": asMetaProtobuf}
 
-func writeSizes(rw http.ResponseWriter, c *collection) {
-	page, count, _ := c.list("", 0, 0, asJSON)
-	total, bare := 0, 0
-	for _, e := range page {
-		total += len(e.raw)
+func writeSizes(rw http.ResponseWriter, changed []*collection) {
+	kinds, all, total, bare := map[string]int{}, 0, 0, 0
+	for _, c := range changed {
+		page, count, _ := c.list("", 0, 0, asJSON)
+		kinds[c.plural] = count
+		all += count
+		for _, e := range page {
+			total += len(e.raw)
+		}
+		if count > 0 && bare == 0 {
+			bare = sizeWithoutManagedFields(page[0].raw)
+		}
 	}
-	if count > 0 {
-		bare = sizeWithoutManagedFields(page[0].raw)
-		total /= count
+	if all > 0 {
+		total /= all
 	}
-	fmt.Fprintf(rw, `{"count":%d,"meanBytes":%d,"firstWithoutManagedFields":%d}`, count, total, bare)
+	answer, _ := json.Marshal(map[string]any{"count": all, "meanBytes": total, "firstWithoutManagedFields": bare, "kinds": kinds})
+	_, _ = rw.Write(answer)
 }
 
 func (w *world) controlExpire(rw http.ResponseWriter, r *http.Request) {
-	c := w.byPlural(r.URL.Query().Get("kind"))
-	if c == nil {
+	kind := r.URL.Query().Get("kind")
+	if kind != "mixed" && w.byPlural(kind) == nil {
 		http.Error(rw, "expire needs kind", http.StatusBadRequest)
 		return
 	}
-	c.expire()
+	for _, c := range w.collections {
+		if c.plural == kind || kind == "mixed" && c.mixed.percent > 0 {
+			c.expire()
+		}
+	}
 	_, _ = rw.Write([]byte("{}"))
 }
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -102,5 +104,62 @@ func TestALoadWaitsForAWatcherThatLagsUnlessToldNotTo(t *testing.T) {
 	c.unwatch(watcher)
 	if c.lagging != 0 {
 		t.Errorf("%d watchers lag when none is left", c.lagging)
+	}
+}
+
+func TestMixedObjectsAreExactlyAsManyInTheirSharesAndFitTheirTypes(t *testing.T) {
+	w, server := start(t, 3)
+	control(t, w, "/reset?kind=mixed&count=1234&seed=1&forms=protobuf,metadata")
+	all := 0
+	for _, c := range w.collections {
+		all += len(c.slots)
+		if share := 1234 * c.mixed.percent / 100; len(c.slots) < share || share == 0 && len(c.slots) > 0 {
+			t.Errorf("%d %s, wanted %d", len(c.slots), c.plural, share)
+		}
+		if len(c.slots) == 0 {
+			continue
+		}
+		text, _ := fetch(t, server.URL+path(c.kindInfo), "")
+		if c.message != nil {
+			raw, _ := fetch(t, server.URL+path(c.kindInfo), protobufType)
+			same(t, c.plural, decoded(t, raw), parsed(t, text))
+		}
+		for _, s := range c.slots {
+			if o := s.object; c.plural != "widgets" && (o.version < 0 || o.stamp < 0 || len(o.raw) > 10_000) {
+				t.Fatalf("%s of %d bytes, version at %d, stamp at %d", c.plural, len(o.raw), o.version, o.stamp)
+			}
+		}
+	}
+	if all != 1234 {
+		t.Errorf("%d objects", all)
+	}
+}
+
+func TestGeneratedObjectsHaveOnlyFieldsOfTheirTypes(t *testing.T) {
+	for _, k := range kinds {
+		if k.message == nil {
+			continue
+		}
+		for _, from := range []templates{k.templates, k.mixed.templates} {
+			for _, o := range generate(k, from, 20*len(from), 3, 0) {
+				m := k.message()
+				decoder := json.NewDecoder(bytes.NewReader(o.raw))
+				decoder.DisallowUnknownFields()
+				if err := decoder.Decode(m); err != nil {
+					t.Fatalf("%s: %v", k.plural, err)
+				}
+			}
+		}
+	}
+}
+
+func TestHousekeepingIsNotCountedAsWrites(t *testing.T) {
+	w, server := start(t, 0)
+	lease := `{"metadata":{"name":"a"},"spec":{"holderIdentity":"x"}}`
+	send(t, "POST", server.URL+"/apis/coordination.k8s.io/v1/namespaces/n/leases", jsonType, lease)
+	send(t, "PUT", server.URL+"/apis/coordination.k8s.io/v1/namespaces/n/leases/a", jsonType, lease)
+	send(t, "POST", server.URL+"/api/v1/namespaces/n/events", jsonType, `{"metadata":{"name":"a"}}`)
+	if c := &w.counters; c.writes.Load() != 0 || c.posts.Load() != 0 || c.housekeeping.Load() != 3 {
+		t.Errorf("counted %d writes, %d of housekeeping", c.writes.Load(), c.housekeeping.Load())
 	}
 }

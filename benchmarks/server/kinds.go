@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 )
 
 // kindInfo is what discovery and the routes need to know of a kind. A kind without templates starts empty.
@@ -16,6 +18,7 @@ type kindInfo struct {
 	group, version, kind, plural string
 	namespaced, hasStatus        bool
 	templates                    templates
+	mixed                        mixture
 	message                      func() message // nil: a custom resource, which has no protobuf
 }
 
@@ -26,6 +29,12 @@ type template struct {
 }
 
 type templates []template
+
+// mixture is the part of a kind in a cluster in use: so many of each hundred objects. Templates: other ones there.
+type mixture struct {
+	percent   int
+	templates templates
+}
 
 func only(text string) templates { return templates{{1, text}} }
 
@@ -62,16 +71,22 @@ func (k *kindInfo) groupResource() string {
 }
 
 var kinds = []*kindInfo{
-	{"bench.steersman.dev", "v1", "Widget", "widgets", true, true, only(widget), nil},
-	{"", "v1", "Pod", "pods", true, true, only(pod), func() message { return new(corev1.Pod) }},
-	{"", "v1", "ConfigMap", "configmaps", true, false, only(configMap), func() message { return new(corev1.ConfigMap) }},
-	{"", "v1", "Service", "services", true, true, nil, func() message { return new(corev1.Service) }},
-	{"apps", "v1", "Deployment", "deployments", true, true, nil, func() message { return new(appsv1.Deployment) }},
-	{"", "v1", "Namespace", "namespaces", false, true, nil, func() message { return new(corev1.Namespace) }},
-	{"", "v1", "Event", "events", true, false, nil, func() message { return new(corev1.Event) }},
-	{"events.k8s.io", "v1", "Event", "events", true, false, nil, func() message { return new(eventsv1.Event) }},
-	{"coordination.k8s.io", "v1", "Lease", "leases", true, false, nil, func() message { return new(coordinationv1.Lease) }},
-	{"apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", false, true, nil, nil},
+	{"bench.steersman.dev", "v1", "Widget", "widgets", true, true, only(widget), mixture{percent: 4}, nil},
+	{"", "v1", "Pod", "pods", true, true, only(pod), mixture{percent: 28}, func() message { return new(corev1.Pod) }},
+	{"", "v1", "ConfigMap", "configmaps", true, false, only(configMap), mixture{12, configMapTexts()}, func() message { return new(corev1.ConfigMap) }},
+	{"", "v1", "Secret", "secrets", true, false, secretTexts(), mixture{percent: 14}, func() message { return new(corev1.Secret) }},
+	{"", "v1", "Service", "services", true, true, only(compact(serviceText())), mixture{percent: 7}, func() message { return new(corev1.Service) }},
+	{"", "v1", "ServiceAccount", "serviceaccounts", true, false, only(compact(serviceAccountText())), mixture{percent: 5}, func() message { return new(corev1.ServiceAccount) }},
+	{"apps", "v1", "Deployment", "deployments", true, true, only(compact(deploymentText())), mixture{percent: 7}, func() message { return new(appsv1.Deployment) }},
+	{"apps", "v1", "ReplicaSet", "replicasets", true, true, templates{{1, compact(replicaSetText("<<replicas>>"))}, {2, compact(replicaSetText("0"))}}, mixture{percent: 17}, func() message { return new(appsv1.ReplicaSet) }},
+	{"batch", "v1", "Job", "jobs", true, true, only(compact(jobText())), mixture{percent: 2}, func() message { return new(batchv1.Job) }},
+	{"networking.k8s.io", "v1", "Ingress", "ingresses", true, true, only(compact(ingressText())), mixture{percent: 2}, func() message { return new(networkingv1.Ingress) }},
+	{"rbac.authorization.k8s.io", "v1", "Role", "roles", true, false, only(compact(roleText())), mixture{percent: 2}, func() message { return new(rbacv1.Role) }},
+	{"", "v1", "Namespace", "namespaces", false, true, nil, mixture{}, func() message { return new(corev1.Namespace) }},
+	{"", "v1", "Event", "events", true, false, nil, mixture{}, func() message { return new(corev1.Event) }},
+	{"events.k8s.io", "v1", "Event", "events", true, false, nil, mixture{}, func() message { return new(eventsv1.Event) }},
+	{"coordination.k8s.io", "v1", "Lease", "leases", true, false, nil, mixture{}, func() message { return new(coordinationv1.Lease) }},
+	{"apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", false, true, nil, mixture{}, nil},
 }
 
 var (
@@ -81,16 +96,6 @@ var (
 	pod        = compact(podText)
 	configMap  = compact(configMapText)
 )
-
-// compact drops the line breaks and indentation of a template; it leaves what stands inside a line alone.
-func compact(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		b.WriteString(strings.TrimSpace(line))
-	}
-	text = strings.NewReplacer("<<version>>", version, "<<generation>>", generation, "<<stamp>>", noTime).Replace(b.String())
-	return text
-}
 
 // A custom resource as the API server returns one: keys sorted, one managed-fields entry by its author.
 const widgetText = `

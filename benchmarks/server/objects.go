@@ -106,7 +106,7 @@ func overwrite(raw []byte, at int, value uint64, width int) {
 // generate makes count objects of a kind. Names, uids, addresses, images, environments and times are random, so
 // that neither compression nor interning is flattered; shapes and lengths are those of real clusters.
 // With namespaces, they are dealt out to bench-0, bench-1, and so on; without, to the namespaces of 20 teams.
-func generate(kind *kindInfo, count int, seed uint64, namespaces int) []*object {
+func generate(kind *kindInfo, from templates, count int, seed uint64, namespaces int) []*object {
 	g := &generator{rng: rand.New(rand.NewPCG(seed, 0x5bd1e995))}
 	objects := make([]*object, 0, count)
 	seen := make(map[string]bool, count)
@@ -122,7 +122,7 @@ func generate(kind *kindInfo, count int, seed uint64, namespaces int) []*object 
 			continue
 		}
 		seen[g.namespace+"/"+g.name] = true
-		o := &object{namespace: g.namespace, name: g.name, encoding: encoding{raw: g.expand(kind.templates.pick(g.rng))}}
+		o := &object{namespace: g.namespace, name: g.name, encoding: encoding{raw: g.expand(from.pick(g.rng))}}
 		o.locate()
 		objects = append(objects, o)
 	}
@@ -130,10 +130,10 @@ func generate(kind *kindInfo, count int, seed uint64, namespaces int) []*object 
 }
 
 type generator struct {
-	rng                                            *rand.Rand
-	namespace, app, name, hash, uid, node, ip, dig string
-	replicas                                       int
-	created                                        time.Time
+	rng                                                  *rand.Rand
+	namespace, noun, app, name, hash, uid, node, ip, dig string
+	replicas                                             int
+	created                                              time.Time
 }
 
 var (
@@ -143,6 +143,7 @@ var (
 	registries = strings.Fields("registry.example.com ghcr.example.io quay.example.io harbor.internal.example eu-docker.example.dev")
 	letters    = "bcdfghjklmnpqrstvwxz2456789"
 	hexes      = "0123456789abcdef"
+	base64s    = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 )
 
 func (g *generator) pick(words []string) string { return words[g.rng.IntN(len(words))] }
@@ -162,7 +163,8 @@ func (g *generator) newUID() string {
 
 func (g *generator) identity() {
 	g.namespace = "team-" + g.pick(teams)
-	g.app = g.pick(adjectives) + "-" + g.pick(nouns)
+	g.noun = g.pick(nouns)
+	g.app = g.pick(adjectives) + "-" + g.noun
 	g.hash = g.from(letters, 10)
 	g.name = g.app + "-" + g.hash + "-" + g.from(letters, 5)
 	g.uid = g.newUID()
@@ -195,6 +197,8 @@ func (g *generator) value(token string) string {
 		return g.namespace
 	case "name":
 		return g.name
+	case "noun":
+		return g.noun
 	case "app":
 		return g.app
 	case "hash":
@@ -225,10 +229,10 @@ func (g *generator) value(token string) string {
 		return g.pick(teams)
 	case "port":
 		return strconv.Itoa(1024 + g.rng.IntN(40000))
-	case "milli":
-		return strconv.Itoa(25*(1+g.rng.IntN(40))) + "m"
+	case "milli": // below one core, and memory below one gibibyte: above, the API server writes other units
+		return strconv.Itoa(25*(1+g.rng.IntN(39))) + "m"
 	case "mebi":
-		return strconv.Itoa(16*(1+g.rng.IntN(128))) + "Mi"
+		return strconv.Itoa(16*(1+g.rng.IntN(63))) + "Mi"
 	case "n":
 		return strconv.Itoa(g.rng.IntN(1000))
 	case "hex8":
@@ -239,8 +243,20 @@ func (g *generator) value(token string) string {
 		return g.from(hexes, 64)
 	case "suffix":
 		return g.from(letters, 5)
+	case "small":
+		return strconv.Itoa(1 + g.rng.IntN(9))
+	case "release":
+		return fmt.Sprintf("%d.%d.%d", g.rng.IntN(5), g.rng.IntN(30), g.rng.IntN(10))
 	case "lines":
 		return g.configLines(100 * 1024)
+	}
+	if what, size, ok := strings.Cut(token, ":"); ok { // so many bytes, give or take a quarter
+		n, _ := strconv.Atoi(size)
+		n = n*3/4 + g.rng.IntN(n/2)
+		if what == "lines" {
+			return g.configLines(n)
+		}
+		return g.from(base64s, (n+3)/4*4)
 	}
 	panic("unknown token " + token)
 }

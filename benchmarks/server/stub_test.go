@@ -15,7 +15,7 @@ func start(t *testing.T, count int) (*world, *httptest.Server) {
 	w := newWorld()
 	for _, c := range w.collections {
 		if len(c.templates) > 0 {
-			c.reset(count, 1, 0)
+			c.reset(c.templates, count, 1, 0)
 		}
 	}
 	server := httptest.NewServer(w)
@@ -44,8 +44,10 @@ func TestObjectsHaveTheAdvertisedSizesAndAreValidJSON(t *testing.T) {
 		if k.templates == nil {
 			continue
 		}
-		limits := map[string][2]int{"widgets": {1050, 1350}, "pods": {4800, 5800}, "configmaps": {100_000, 106_000}}[k.plural]
-		for _, o := range generate(k, 20, 7, 0) {
+		limits := map[string][2]int{"widgets": {1050, 1350}, "pods": {4800, 5800}, "configmaps": {100_000, 106_000},
+			"secrets": {900, 9000}, "services": {1300, 2000}, "serviceaccounts": {900, 1300}, "deployments": {6500, 8500}, "replicasets": {5500, 7500},
+			"jobs": {6000, 8000}, "ingresses": {1500, 2200}, "roles": {1300, 1900}}[k.plural]
+		for _, o := range generate(k, k.templates, 20, 7, 0) {
 			if !json.Valid(o.raw) {
 				t.Fatalf("%s is no JSON: %s", k.plural, o.raw)
 			}
@@ -128,7 +130,7 @@ func TestAStatusPatchComesBackAsAnEventWithAHigherVersion(t *testing.T) {
 func TestAWatchFromALostVersionIsGone(t *testing.T) {
 	w, server := start(t, 1)
 	old := w.version.Load()
-	w.byPlural("widgets").reset(1, 2, 0)
+	w.byPlural("widgets").reset(only(widget), 1, 2, 0)
 	response, err := http.Get(server.URL + widgetsPath + "?watch=1&resourceVersion=" + jsonNumber(old))
 	if status := body(t, response, err); status["type"] != "ERROR" || status["object"].(tree)["code"] != float64(410) {
 		t.Errorf("answered %v", status)
@@ -141,7 +143,7 @@ func jsonNumber(n uint64) string {
 }
 
 func TestATouchedObjectIsTheNextGenerationAndStamped(t *testing.T) {
-	o := generate(kinds[0], 1, 3, 0)[0]
+	o := generate(kinds[0], only(widget), 1, 3, 0)[0]
 	next := o.touched(firstVersion+5, 1790000000000000001)
 	var root tree
 	if err := json.Unmarshal(next.raw, &root); err != nil {

@@ -20,18 +20,30 @@ var (
 	errNotAcceptable = errors.New("is not served")
 )
 
-// counters are what a run asserts: nobody wins by dropping events or by not writing. Requests are counted by verb:
-// patches are all PATCH requests, applies those of them that are server-side apply, writes are posts and puts. listed
-// counts objects in lists and initial events, sent the bytes of watch events, bytes those of all answers.
+// counters are what a run asserts: nobody wins by dropping events or by not writing. Writes are counted by verb, with
+// server-side apply apart from the other patches, and all together; those of leases and events are housekeeping and
+// nothing else. listed counts objects in lists and initial events, sent the bytes of watch events, bytes those of all
+// answers.
 type counters struct {
-	gets, lists, watches, patches, applies, posts, puts, deletes, writes, events, listed, sent, bytes, refused atomic.Int64
+	gets, lists, watches, patches, applies, posts, puts, deletes, writes, housekeeping, events, listed, sent, bytes, refused atomic.Int64
+}
+
+// wrote counts a request that changes something.
+func (c *counters) wrote(t target, verb *atomic.Int64) {
+	if t.c.plural == "leases" || t.c.plural == "events" {
+		c.housekeeping.Add(1)
+		return
+	}
+	verb.Add(1)
+	c.writes.Add(1)
 }
 
 func (c *counters) all() map[string]*atomic.Int64 {
 	return map[string]*atomic.Int64{
 		"gets": &c.gets, "lists": &c.lists, "watches": &c.watches, "patches": &c.patches, "writes": &c.writes,
 		"applies": &c.applies, "posts": &c.posts, "puts": &c.puts, "deletes": &c.deletes, "bytes": &c.bytes,
-		"events": &c.events, "listed": &c.listed, "sent": &c.sent, "refused": &c.refused,
+		"housekeeping": &c.housekeeping,
+		"events":       &c.events, "listed": &c.listed, "sent": &c.sent, "refused": &c.refused,
 	}
 }
 
@@ -55,7 +67,7 @@ func newWorld() *world {
 	w.maxBehind.Store(defaultBehind)
 	for _, k := range kinds {
 		c := newCollection(w, k)
-		c.reset(0, 0, 0)
+		c.reset(nil, 0, 0, 0)
 		w.collections = append(w.collections, c)
 	}
 	return w

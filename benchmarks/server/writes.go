@@ -39,21 +39,22 @@ func (w *world) read(r *http.Request, t target) (write, error) {
 // servePatch applies a merge patch (also what arrives as strategic merge: for what benchmarks send the same outcome),
 // the JSON patch operations that controllers send, or server-side apply, which makes what does not exist.
 func (w *world) servePatch(rw http.ResponseWriter, r *http.Request, t target) error {
-	w.counters.patches.Add(1)
 	in, err := w.read(r, t)
 	if err != nil {
 		return err
 	}
 	edit := func(o *object) (*object, error) { return t.c.mergeInto(o, in.body) }
 	media := r.Header.Get("Content-Type")
+	verb := &w.counters.patches
 	applies := strings.HasPrefix(media, "application/apply-patch")
 	switch {
 	case applies:
-		w.counters.applies.Add(1)
+		verb = &w.counters.applies
 		edit = func(o *object) (*object, error) { return t.c.applyInto(o, in, t.scope) }
 	case strings.HasPrefix(media, "application/json-patch+json"):
 		edit = func(o *object) (*object, error) { return t.c.jsonPatchInto(o, in.body) }
 	}
+	w.counters.wrote(t, verb)
 	e, err := t.c.change(t.namespace, t.name, in.form, edit)
 	if err == errNotFound && applies && t.scope == "" {
 		return w.store(rw, t, in, "Apply")
@@ -250,8 +251,7 @@ func located(namespace, name string, raw []byte) (*object, error) {
 }
 
 func (w *world) serveCreate(rw http.ResponseWriter, r *http.Request, t target) error {
-	w.counters.writes.Add(1)
-	w.counters.posts.Add(1)
+	w.counters.wrote(t, &w.counters.posts)
 	in, err := w.read(r, t)
 	if err != nil {
 		return err
@@ -265,8 +265,7 @@ func (w *world) serveCreate(rw http.ResponseWriter, r *http.Request, t target) e
 
 // servePut replaces all but status, or status alone where that is a resource of its own.
 func (w *world) servePut(rw http.ResponseWriter, r *http.Request, t target) error {
-	w.counters.writes.Add(1)
-	w.counters.puts.Add(1)
+	w.counters.wrote(t, &w.counters.puts)
 	in, err := w.read(r, t)
 	if err != nil {
 		return err
@@ -297,7 +296,7 @@ func (w *world) servePut(rw http.ResponseWriter, r *http.Request, t target) erro
 }
 
 func (w *world) serveDelete(rw http.ResponseWriter, t target) error {
-	w.counters.deletes.Add(1)
+	w.counters.wrote(t, &w.counters.deletes)
 	if t.c.remove(t.namespace, t.name) == nil {
 		return t.missing()
 	}
