@@ -41,8 +41,9 @@ VIEWS = {
     "persistentvolumeclaims": dynamic("v1", "PersistentVolumeClaim"),
     "replicationcontrollers": dynamic("v1", "ReplicationController"),
 }
+JOB = ("status.ready",)
 LABELS = {"app": "web"}
-_HASH = re.compile(r"\b(web|db|agent)-[bcdfghjklmnpqrstvwxz2456789]{5,10}(-[a-z0-9]{5})?\b")
+_HASH = re.compile(r"\b(web|db|agent|work-\d)-[bcdfghjklmnpqrstvwxz2456789]{5,10}(-[a-z0-9]{5})?\b")
 
 
 @pytest.fixture(scope="module")
@@ -293,6 +294,111 @@ async def test_a_job_past_its_deadline(pair):
     await pair.create("jobs", {"metadata": {"name": "work"}, "spec": spec})
     await pair.settle("jobs", "work", condition("Failed", "True"))
     await pair.same("jobs", "pods")
+
+
+def indexed_job(**spec: Any) -> dict[str, Any]:
+    """A Job whose Pods run nowhere, so that the test says how they end."""
+    pod = {"containers": [{"name": "m", "image": "w"}], "restartPolicy": "Never", "nodeSelector": {"no": "where"}}
+    whole = {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "template": {"spec": pod}, **spec}
+    return {"metadata": {"name": "work"}, "spec": whole}
+
+
+async def end(pair: Pair, index: int, code: int) -> None:
+    """Let the Pod that works on an index end with an exit code, in both clusters."""
+    ended = {"exitCode": code, "finishedAt": "2026-01-01T00:00:00Z", "startedAt": "2026-01-01T00:00:00Z"}
+    container = {"name": "m", "image": "w", "imageID": "", "ready": False, "restartCount": 0}
+    status = {"containerStatuses": [{**container, "state": {"terminated": ended}}]}
+    status["phase"] = "Failed" if code else "Succeeded"
+
+    async def act(client: Client) -> None:
+        name = await working(pair, client, index)
+        await client.patch(VIEWS["pods"], name, MergePatch({"status": status}), pair.namespace, subresource="status")
+
+    await pair.each(act)
+
+
+async def working(pair: Pair, client: Client, index: int) -> str:
+    """The name of the Pod that works on an index."""
+    label = f"batch.kubernetes.io/job-completion-index={index}"
+    for _ in range(300):
+        page = await client.list(VIEWS["pods"], pair.namespace, labels=label)
+        if names := [pod.metadata.name for pod in page.items if pod.body["status"].get("phase") == "Pending"]:
+            return names[0]
+        await asyncio.sleep(0.1)
+    pytest.fail(f"{client}: no Pod works on index {index}")
+
+
+async def test_an_index_that_fails_too_often_is_given_up(pair):
+    await pair.create("jobs", indexed_job(backoffLimitPerIndex=0))
+    await end(pair, 1, 1)
+    await pair.settle("jobs", "work", lambda job: job.body["status"].get("failedIndexes") == "1")
+    await pair.same("jobs", ignore=JOB)
+    await end(pair, 0, 0)
+    await end(pair, 2, 0)
+    await pair.settle("jobs", "work", condition("Failed", "True"))
+    await pair.same("jobs")
+    await pair.same("pods", ignore=POD)
+
+
+async def test_an_index_is_tried_again_by_itself(pair):
+    await pair.create("jobs", indexed_job(backoffLimitPerIndex=1))
+    await end(pair, 1, 1)
+    await end(pair, 1, 1)
+    await end(pair, 0, 0)
+    await end(pair, 2, 0)
+    await pair.settle("jobs", "work", condition("Failed", "True"))
+    await pair.same("jobs")
+    await pair.same("pods", ignore=POD)
+
+
+async def test_too_many_failed_indexes_end_a_job(pair):
+    await pair.create("jobs", indexed_job(backoffLimitPerIndex=0, maxFailedIndexes=0))
+    await end(pair, 2, 1)
+    await pair.settle("jobs", "work", condition("Failed", "True"))
+    await pair.same("jobs")
+
+
+async def test_a_failure_policy_fails_an_index_ignores_and_fails_the_job(pair):
+    rules = [
+        {"action": action, "onExitCodes": {"operator": "In", "values": [code]}}
+        for action, code in (("FailIndex", 41), ("Ignore", 42), ("FailJob", 43))
+    ]
+    await pair.create("jobs", indexed_job(backoffLimitPerIndex=3, podFailurePolicy={"rules": rules}))
+    await end(pair, 0, 41)
+    await pair.settle("jobs", "work", lambda job: job.body["status"].get("failedIndexes") == "0")
+    await end(pair, 1, 42)
+    await pair.each(lambda client: working(pair, client, 1))
+    await end(pair, 2, 43)
+    await pair.settle("jobs", "work", condition("Failed", "True"))
+    await pair.same("jobs")
+
+
+async def test_a_success_policy_ends_a_job_and_what_still_runs(pair):
+    policy = {"rules": [{"succeededIndexes": "2"}, {"succeededIndexes": "0-1", "succeededCount": 1}]}
+    await pair.create("jobs", indexed_job(successPolicy=policy))
+    await end(pair, 1, 0)
+    await pair.settle("jobs", "work", condition("Complete", "True"))
+    await pair.same("jobs")
+    await pair.same("pods", ignore=POD)
+
+
+async def test_a_pod_that_leaves_is_replaced_when_it_has_ended(pair):
+    spec = {"podReplacementPolicy": "Failed", "completions": 1, "parallelism": 1}
+    body = indexed_job(**spec)
+    body["spec"]["template"]["metadata"] = {"finalizers": ["example.com/kept"]}
+    await pair.create("jobs", body)
+
+    async def leave(client: Client) -> None:
+        for _ in range(300):
+            if names := [pod.metadata.name for pod in (await client.list(VIEWS["pods"], pair.namespace)).items]:
+                await client.delete(VIEWS["pods"], names[0], pair.namespace)
+                return
+            await asyncio.sleep(0.1)
+
+    await pair.each(leave)
+    await pair.settle("jobs", "work", status(terminating=1))
+    await pair.same("jobs", ignore=JOB)
+    await pair.same("pods", ignore=POD)
 
 
 async def test_endpoints_of_a_service(pair):

@@ -149,25 +149,27 @@ class Run:
         job, old = self.job, self.job.status
         await self._count_noted()
         self.done = tally.indexes_in(old.completed_indexes) | self._succeeded_indexes()
+        fresh = self._fresh()
         if failures.is_per_index(job):
-            self.failed = failures.failed_indexes(job, self.pods)
-            self.replaced = failures.awaiting(job, self.pods, self.done | self.failed)
+            self.failed = failures.failed_indexes(job, fresh)
+            working = {tally.index_of(pod) for pod in self.pods if is_active(pod)}
+            self.replaced = failures.awaiting(job, fresh, self.done | self.failed | working)
         uncounted = old.uncounted_terminated_pods or UncountedTerminatedPods()
         counted = (
             (old.succeeded or 0) + len(uncounted.succeeded),
             (old.failed or 0) + len(uncounted.failed),
         )
-        fresh = self._fresh()
         succeeded = counted[0] + sum(phase_of(pod) == "Succeeded" for pod in fresh)
         if tally.is_indexed(job):
             succeeded = len(self.done)
         over = self._verdict(succeeded, counted[1] + sum(failures.counts(job, pod) for pod in fresh))
         active = [pod for pod in self.pods if is_active(pod)]
+        noted = await self._note(fresh, over)  # before the Pods that still run go: they are not judged as deleted ones
         if over is not None or job.spec.suspend:
             active = await self._end(active)
         elif job.metadata.deletion_timestamp is None:
             active = await self._manage(active, succeeded)
-        return self._result(await self._note(fresh, over), counted, active, over)
+        return self._result(noted, counted, active, over)
 
     def _verdict(self, succeeded: int, failed: int) -> Verdict | None:
         """Whether the Job is over; failure comes before success, and what was decided stays."""

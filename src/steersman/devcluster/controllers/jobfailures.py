@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from steersman.devcluster.controllers import jobtally as tally
-from steersman.devcluster.controllers.jobtally import FINALIZER, Verdict
-from steersman.devcluster.controllers.pods import is_active, phase_of
+from steersman.devcluster.controllers.jobtally import Verdict
+from steersman.devcluster.controllers.pods import phase_of
 from steersman.k8s import Job, Pod
 
 __all__ = [
@@ -56,12 +56,15 @@ def has_failed_job(job: Job, pods: Sequence[Pod]) -> Verdict | None:
     return None
 
 
-def failed_indexes(job: Job, pods: Sequence[Pod]) -> set[int]:
-    """The indexes that are given up: those of the status, and those whose Pod failed once too often."""
+def failed_indexes(job: Job, fresh: Sequence[Pod]) -> set[int]:
+    """The indexes that are given up: those of the status, and those whose Pod failed once too often.
+
+    `fresh` are the tracked Pods that no status has noted.
+    """
     found = {n for n in tally.indexes_in(job.status.failed_indexes) if n < (job.spec.completions or 0)}
-    for pod in pods:
+    for pod in fresh:
         index = _index(job, pod)
-        if index is not None and FINALIZER in pod.metadata.finalizers and _ends_index(job, pod):
+        if index is not None and _ends_index(job, pod):
             found.add(index)
     return found
 
@@ -83,13 +86,12 @@ def verdict_of_indexes(job: Job, done: Collection[int], failed: Collection[int])
     return None
 
 
-def awaiting(job: Job, pods: Sequence[Pod], over: Collection[int]) -> Mapping[int, Pod]:
-    """The last failed Pod of each index that is to be tried again; `over` are the indexes that are not."""
-    settled = {*over, *(tally.index_of(pod) for pod in pods if is_active(pod))}
+def awaiting(job: Job, fresh: Sequence[Pod], settled: Collection[int | None]) -> Mapping[int, Pod]:
+    """The last failed Pod of each index that is to be tried again; `settled` are the indexes that are not."""
     found: dict[int, Pod] = {}
-    for pod in pods:
+    for pod in fresh:
         index = _index(job, pod)
-        if index is None or index in settled or FINALIZER not in pod.metadata.finalizers:
+        if index is None or index in settled:
             continue
         if tally.has_failed(job, pod) and (index not in found or _order(pod) >= _order(found[index])):
             found[index] = pod

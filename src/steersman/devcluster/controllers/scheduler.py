@@ -173,7 +173,8 @@ async def _unschedulable(pod: Pod, ctx: Context, message: str) -> None:
     if known is not None and known.status == "False" and known.message == message:
         return
     changed = known is None or known.status != "False"
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    condition: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    condition |= {"message": message, "observedGeneration": pod.metadata.generation}
     if changed:
         condition["lastTransitionTime"] = ctx.now().strftime("%Y-%m-%dT%H:%M:%SZ")
     body = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}

@@ -11,6 +11,7 @@ from steersman.devcluster.kinds import meta as metadata
 from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds.columns import AGE, NAME
 from steersman.devcluster.kinds.jobs_faults import generated_selector_faults, job_spec_faults
+from steersman.devcluster.kinds.jobs_status import status_faults
 from steersman.devcluster.kinds.workload_base import Workload
 from steersman.devcluster.kinds.workload_cells import CONTAINERS, IMAGES, SELECTOR, container_cells, count
 from steersman.devcluster.kinds.workload_faults import NO_MATCH, is_valid_selector, matches, shown_labels
@@ -90,6 +91,9 @@ class Job(Workload):
             return again
         spec, before = obj["spec"], old["spec"]
         return [*self.faults(obj), *again, *_spec_faults(spec), *_change_faults(spec, before, old)]
+
+    def status_faults(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        return status_faults(obj, old)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         return {"status.successful": str(count(obj, "status", "succeeded"))}

@@ -17,6 +17,7 @@ from steersman.devcluster.errors import (
 )
 from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds import parts
+from steersman.devcluster.kinds.jobs_indexes import format_fault, total
 from steersman.devcluster.kinds.podspec import template_faults
 from steersman.devcluster.kinds.workload_faults import non_negative_faults, shown_labels
 from steersman.devcluster.objects import Object, Path, dig
@@ -31,6 +32,7 @@ _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _STATUSES = ("False", "True", "Unknown")
 _MANY = 100_000
 _FEWER = 10_000
+_LONGEST = 64 * 1024
 
 
 def generated_selector_faults(job: Object) -> list[FieldError]:
@@ -223,12 +225,31 @@ def _success(spec: Object, policy: Object, path: Path) -> list[FieldError]:
         found.append(too_many(path / "rules", len(rules), 20))
     completions = spec.get("completions") or 0
     for index, rule in enumerate(rules):
-        at, count = (path / "rules").at(index), rule.get("succeededCount")
-        if count is None and rule.get("succeededIndexes") is None:
-            found.append(required(at, "at least one of succeededCount or succeededIndexes must be specified"))
-        if count is not None:
-            found += check.non_negative(at / "succeededCount", count)
-            if count > completions:
-                text = f"must be less than or equal to {completions} (the number of specified completions)"
-                found.append(field_invalid(at / "succeededCount", count, text))
+        found += _success_rule(rule, (path / "rules").at(index), completions)
+    return found
+
+
+def _success_rule(rule: Object, path: Path, completions: int) -> list[FieldError]:
+    count, indexes = rule.get("succeededCount"), rule.get("succeededIndexes")
+    found: list[FieldError] = []
+    if count is None and indexes is None:
+        found.append(required(path, "at least one of succeededCount or succeededIndexes must be specified"))
+    known = 0
+    if indexes is not None:
+        at = path / "succeededIndexes"
+        if len(indexes) > _LONGEST:
+            found.append(check.too_long(at, _LONGEST))
+        if why := format_fault(indexes, completions):
+            found.append(field_invalid(at, indexes, f"error parsing succeededIndexes: {why}"))
+        else:
+            known = total(indexes, completions)
+    if count is not None:
+        at = path / "succeededCount"
+        found += check.non_negative(at, count)
+        limits = [(completions, "the number of specified completions")]
+        if indexes is not None:
+            limits.append((known, "the number of indexes in the specified succeededIndexes field"))
+        for most, what in limits:
+            if count > most:
+                found.append(field_invalid(at, count, f"must be less than or equal to {most} ({what})"))
     return found
