@@ -1,179 +1,183 @@
-"""Turns raw results into medians, ratios and verdicts, and writes them into the README between its markers.
+"""Renders results as Markdown: the bars for the README, everything for the report, a line a row for the terminal.
 
-Nothing here measures; a missed bar is printed as missed.
+Nothing here measures or judges (see `verdicts`); a missed bar is printed as missed, and what was not measured is
+printed as not measured.
 """
 
 from __future__ import annotations
 
-import os
-import platform
-import re
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypedDict
 
-from benchmarks.harness import HERE, BenchmarkError
-from benchmarks.rows import Bar, Row
+from benchmarks.facts import described, machine
+from benchmarks.harness import BenchmarkError
+from benchmarks.metrics import UNITS, name_of, number, quantity, ratio
+from benchmarks.rows import OURS, Bar, Row
+from benchmarks.verdicts import Growth, Headroom, Ratio, Results, Verdict, main_metrics, summarise, values
 
-UNITS = {
-    "cpu_us": ("CPU", "µs"),
-    "bytes": ("memory per object", "B"),
-    "bytes_unsettled": ("memory per object, unsettled", "B"),
-    "rss_mb": ("RSS", "MB"),
-    "empty_rss_mb": ("RSS when empty", "MB"),
-    "wall_s": ("wall", "s"),
-    "wall_ms": ("wall", "ms"),
-    "cpu_ms": ("CPU", "ms"),
-    "cpu_ms_per_s": ("CPU per second", "ms"),
-    "p50_ms": ("event to reconcile p50", "ms"),
-    "p99_ms": ("event to reconcile p99", "ms"),
-    "server_cpu_us": ("the server's CPU", "µs"),
-    "requests_per_update": ("writes per update", ""),
-    "exec_ms": ("wall from exec", "ms"),
-    "start_ms": ("wall from start", "ms"),
-    "start_cpu_ms": ("CPU from start", "ms"),
-    "again_ms": ("wall of a second start", "ms"),
-    "per_s": ("per second", ""),
-    "per_cpu_s": ("per second of CPU", ""),
-    **{f"{verb}_{at}_ms": (f"{verb} {at}", "ms") for verb in ("get", "list") for at in ("p50", "p99")},
-    **{f"{verb}_cpu_us": (f"CPU of a {verb}", "µs") for verb in ("get", "list")},
-    **{f"pod_{size}_ms": (f"CPU per Pod, {size}", "ms") for size in ("small", "middle", "large")},
-    **{f"wall_{size}_s": (f"wall, {size}", "s") for size in ("small", "middle", "large")},
-    "latency_p50_ms": ("answered, p50", "ms"),
-    "latency_p99_ms": ("answered, p99", "ms"),
-    "growth": ("CPU per Pod, large ÷ small", ""),
-}
+__all__ = ["UNITS", "Results", "Verdict", "machine", "render_table", "row_lines", "summarise", "update_readme"]
+
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
-
-
-class Results(TypedDict):
-    machine: dict[str, str]
-    quick: bool
-    runs: int
-    rows: dict[str, dict[str, list[dict[str, float]]]]
-    failed: dict[str, dict[str, str]]
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One bar: what was measured, what was asked. `holds` is None when one side has no numbers."""
-
-    row: Row
-    bar: Bar
-    ours: float | None
-    theirs: float | None
-    ratio: float | None
-    spread: tuple[float, float] | None
-
-    @property
-    def holds(self) -> bool | None:
-        return None if self.ratio is None else self.ratio <= self.bar.limit
-
-
-def machine() -> dict[str, str]:
-    """What the numbers depend on; no host name and no path."""
-    model = next((v for k, v in _cpuinfo() if k == "model name"), platform.machine())
-    with open("/proc/meminfo", encoding="ascii") as file:
-        memory = int(file.readline().split()[1]) / 1e6
-    go_mod = (HERE / "peers/controller-runtime/go.mod").read_text()
-    return {
-        "CPU": f"{model}, {os.cpu_count()} cores",
-        "memory": f"{memory:.0f} GB",
-        "system": f"{platform.system()} {platform.release().split('-')[0]}",
-        "Python": f"{platform.python_implementation()} {platform.python_version()}",
-        "controller-runtime": _version(go_mod, "sigs.k8s.io/controller-runtime"),
-        "client-go": _version(go_mod, "k8s.io/client-go"),
-        **{name: _distribution(name) for name in ("kopf", "msgspec", "pyreqwest", "aiohttp", "zstandard", "uvloop")},
-    }
-
-
-def _cpuinfo() -> list[tuple[str, str]]:
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        pairs = (line.partition(":") for line in file)
-        return [(key.strip(), value.strip()) for key, _, value in pairs]
-
-
-def _version(go_mod: str, module: str) -> str:
-    found = re.search(rf"{re.escape(module)} (v\S+)", go_mod)
-    return found.group(1) if found else "unknown"
-
-
-def _distribution(name: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
-
-
-def summarise(results: Results, rows: Sequence[Row]) -> list[Verdict]:
-    """The verdict on every bar of the rows, by medians; the spread is that of the ratio run by run."""
-    return [_verdict(results, row, bar) for row in rows for bar in row.bars]
-
-
-def _verdict(results: Results, row: Row, bar: Bar) -> Verdict:
-    ours = _values(results, row.name, bar.ours, bar.metric)
-    theirs = _values(results, row.name, bar.against, bar.metric) if bar.against else [1.0] * len(ours)
-    if not ours or not theirs:
-        return Verdict(row, bar, None, None, None, None)
-    a, b = statistics.median(ours), statistics.median(theirs)
-    each = [x / y for x, y in zip(ours, theirs, strict=False)]
-    return Verdict(row, bar, a, b, a / b, (min(each), max(each)))
-
-
-def _values(results: Results, row: str, peer: str, metric: str) -> list[float]:
-    return [run[metric] for run in results["rows"].get(row, {}).get(peer, [])]
+_TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def render_table(summary: Sequence[Verdict], results: Results) -> str:
     """Markdown: the bars first, then every number."""
+    lines = [*bars_table(summary), "", "Every number (median, and smallest to largest of the runs):", ""]
+    rows = dict.fromkeys([*results["rows"], *results["failed"], *results.get("skipped", {})])
+    return "\n".join([*lines, *numbers_table(results, list(rows))]) + "\n"
+
+
+def bars_table(summary: Sequence[Verdict]) -> list[str]:
+    """One line a bar."""
     lines = ["| row | measured | ours | peer | ratio (spread) | bar | |", "|---|---|---|---|---|---|---|"]
-    for v in summary:
-        name, unit = UNITS[v.bar.metric]
-        if v.ratio is None or v.spread is None:
-            lines.append(f"| {v.row.name} | {name} | | {v.bar.against} | not measured | {_limit(v.bar)} | — |")
-            continue
-        peer = f"{_number(v.theirs)} {unit} ({v.bar.against})" if v.bar.against else ""
-        ratio = f"{_ratio(v.ratio)} ({_ratio(v.spread[0])} to {_ratio(v.spread[1])})" if v.bar.against else ""
-        verdict = "holds" if v.holds else "**missed**"
-        lines.append(
-            f"| {v.row.name} | {name} | {_number(v.ours)} {unit} | {peer} | {ratio} | {_limit(v.bar)} | {verdict} |"
+    return lines + [_bar_line(verdict) for verdict in summary]
+
+
+def _bar_line(v: Verdict) -> str:
+    name, bar = name_of(v.bar.metric), v.bar
+    if bar.over:
+        name = f"{name}, exponent"
+    if v.ratio is None or v.ours is None:
+        return (
+            f"| {v.row.name} | {name} | | {bar.against if not bar.over else ''} | not measured | {limit_of(bar)} | — |"
         )
-    lines += ["", "Every number (median, and smallest to largest of the runs):", ""]
-    lines += ["| row | peer | numbers |", "|---|---|---|"]
-    for row, peers in results["rows"].items():
-        for peer, runs in peers.items():
-            parts = []
-            for metric in runs[0]:
-                name, unit = UNITS.get(metric, (metric, ""))
-                values = [run[metric] for run in runs]
-                if any(values):
-                    spread = f" ({_number(min(values))} to {_number(max(values))})" if len(values) > 1 else ""
-                    parts.append(f"{name} {_number(statistics.median(values))} {unit}{spread}".replace("  ", " "))
-            lines.append(f"| {row} | {peer} | {'; '.join(parts)} |")
-    for row, peers in results["failed"].items():
-        for peer, why in peers.items():
-            lines.append(f"| {row} | {peer} | **could not be measured**: {why.splitlines()[0]} |")
-    return "\n".join(lines) + "\n"
-
-
-def _limit(bar: Bar) -> str:
+    spread = f" ({ratio(v.spread[0])} to {ratio(v.spread[1])})" if v.spread else ""
+    verdict = "holds" if v.holds else "**missed**"
+    if bar.over:
+        return f"| {v.row.name} | {name} | {number(v.ours)}{spread} | | | {limit_of(bar)} | {verdict} |"
+    ours = quantity(bar.metric, v.ours)
     if not bar.against:
-        return f"≤ {_number(bar.limit)} {UNITS[bar.metric][1]}"
-    return f"≤ 1/{1 / bar.limit:.0f}" if bar.limit < 0.19 or bar.against.startswith("kopf") else f"≤ {bar.limit:g}"
+        return f"| {v.row.name} | {name} | {ours} | | | {limit_of(bar)} | {verdict} |"
+    theirs = f"{quantity(bar.metric, v.theirs)} ({bar.against})"
+    return f"| {v.row.name} | {name} | {ours} | {theirs} | {ratio(v.ratio)}{spread} | {limit_of(bar)} | {verdict} |"
 
 
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+def limit_of(bar: Bar) -> str:
+    if bar.over:
+        return f"≤ {bar.limit:g}"
+    if not bar.against:
+        return f"≤ {quantity(bar.metric, bar.limit)}"
+    fraction = bar.limit < 0.1 or (bar.against.startswith("kopf") and bar.limit < 1)
+    return f"≤ 1/{1 / bar.limit:.0f}" if fraction else f"≤ {bar.limit:g}"
 
 
-def _ratio(value: float) -> str:
-    return f"{value:.2f}" if value >= 0.1 else f"1/{1 / value:.0f}" if value > 0 else f"{value:.2f}"
+def numbers_table(results: Results, rows: Sequence[str]) -> list[str]:
+    """Every number of the rows, and who could not be measured."""
+    lines = ["| row | peer | numbers |", "|---|---|---|"]
+    for row in rows:
+        for peer, runs in results["rows"].get(row, {}).items():
+            lines.append(f"| {row} | {peer} | {'; '.join(_numbers(runs))} |")
+    said = (("could not be measured", results["failed"]), ("not measured", results.get("skipped", {})))
+    return lines + [
+        f"| {row} | {peer} | **{what}**: {first_line(why)} |"
+        for what, by_row in said
+        for row in rows
+        for peer, why in by_row.get(row, {}).items()
+    ]
+
+
+def _numbers(runs: Sequence[dict[str, float]]) -> Iterator[str]:
+    for metric in runs[0]:
+        numbers = [run[metric] for run in runs if metric in run]
+        if any(numbers):
+            spread = f" ({number(min(numbers))} to {number(max(numbers))})" if len(numbers) > 1 else ""
+            yield f"{name_of(metric)} {quantity(metric, statistics.median(numbers))}{spread}"
+
+
+def first_line(text: str) -> str:
+    """What fits into a cell."""
+    lines = text.strip().splitlines() or ["no reason given"]
+    return lines[0].replace("|", "\\|")
+
+
+def ratios_table(found: Sequence[Ratio]) -> list[str]:
+    """Ours beside every peer: medians, spreads, ratio."""
+    lines = [
+        "| row | measured | ours (spread) | peer | theirs (spread) | ratio (spread) |",
+        "|---|---|---|---|---|---|",
+    ]
+    for r in found:
+        spread = f"{ratio(r.spread[0])} to {ratio(r.spread[1])}"
+        lines.append(
+            f"| {r.row.name} | {name_of(r.metric)} | {_with_spread(r.metric, r.ours)}{_variant(r)} | {r.peer} "
+            f"| {_with_spread(r.metric, r.theirs)} | {ratio(r.ratio)} ({spread}) |"
+        )
+    return lines
+
+
+def _variant(r: Ratio) -> str:
+    return "" if r.mine == OURS else f" ({r.mine.partition('+')[2]})"
+
+
+def _with_spread(metric: str, numbers: tuple[float, float, float]) -> str:
+    median, low, high = numbers
+    return f"{quantity(metric, median)} ({number(low)} to {number(high)})"
+
+
+def growth_table(found: Sequence[Growth]) -> list[str]:
+    """The totals at each size, and the exponent fitted through them."""
+    lines = ["| family | total | peer | by size | exponent |", "|---|---|---|---|---|"]
+    for grown in found:
+        for peer, points in grown.points.items():
+            sizes = "; ".join(f"{p.x:,.0f}: {quantity(grown.metric, p.median)}" for p in points)
+            exponent = grown.exponents.get(peer)
+            fitted = "" if exponent is None else f"{exponent:.2f}"
+            lines.append(f"| {grown.family} | {name_of(grown.metric)} | {peer} | {sizes} {grown.x_name} | {fitted} |")
+    return lines
+
+
+def headroom_lines(found: Sequence[Headroom]) -> list[str]:
+    """What the server can deliver, beside the fastest peer that decodes."""
+    return [
+        f"{h.row.name}: {h.ceiling_peer} {number(h.ceiling)} a second; the fastest that decodes, {h.fastest_peer} in "
+        f"{h.fastest_row}, {number(h.fastest)}: {h.fastest / h.ceiling:.0%} of it"
+        for h in found
+    ]
+
+
+def row_lines(results: Results, rows: Sequence[Row]) -> list[str]:
+    """One line a row: which of its bars hold."""
+    width = max((len(row.name) for row in rows), default=0)
+    return [f"{row.name:{width}}  {_row_line(results, rows, row)}" for row in rows]
+
+
+def _row_line(results: Results, rows: Sequence[Row], row: Row) -> str:
+    failed = [f"{peer} COULD NOT BE MEASURED" for peer in results["failed"].get(row.name, {})]
+    absent = [f"{peer} not measured" for peer in results.get("skipped", {}).get(row.name, {})]
+    verdicts = [v for v in summarise(results, rows) if v.row is row]
+    said = [_said(verdict) for verdict in verdicts] or [_unbarred(results, row)]
+    return "; ".join([*failed, *said, *absent])
+
+
+def _said(v: Verdict) -> str:
+    name = name_of(v.bar.metric)
+    against = f" {_TIMES} {v.bar.against}" if v.bar.against and not v.bar.over else ""
+    if v.ratio is None:
+        return f"{name}{against}: not measured (bar {limit_of(v.bar)})"
+    word = "holds" if v.holds else "MISSED"
+    if v.bar.over:
+        return f"{word}: {name} grows with exponent {number(v.ours)} ({limit_of(v.bar)})"
+    value = ratio(v.ratio) if against else quantity(v.bar.metric, v.ours)
+    return f"{word}: {name} {value}{against} ({limit_of(v.bar)})"
+
+
+def _unbarred(results: Results, row: Row) -> str:
+    metric = next(iter(main_metrics(row, results)), None)
+    if metric is None:
+        return "not measured"
+    medians = (
+        f"{peer} {quantity(metric, statistics.median(numbers))}"
+        for peer in results["rows"][row.name]
+        if (numbers := values(results, row.name, peer, metric))
+    )
+    return f"no bar: {name_of(metric)}: {', '.join(medians)}"
+
+
+def measured_on(results: Results) -> str:
+    note = "Small sizes (--quick): no evidence.\n\n" if results["quick"] else ""
+    return f"{note}Measured on: {described(results['machine'])}."
 
 
 def update_readme(path: Path, table: str, results: Results) -> None:
@@ -183,8 +187,5 @@ def update_readme(path: Path, table: str, results: Results) -> None:
         raise BenchmarkError(f"{path.name} has lost its markers {BEGIN} and {END}")
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    facts = "; ".join(f"{name}: {value}" for name, value in results["machine"].items())
-    note = "Small sizes (--quick): no evidence.\n\n" if results["quick"] else ""
-    path.write_text(
-        f"{head}{BEGIN}\n\n{note}Measured on: {facts}. {results['runs']} interleaved runs.\n\n{table}\n{END}{tail}"
-    )
+    runs = f"{results['runs']} interleaved runs."
+    path.write_text(f"{head}{BEGIN}\n\n{measured_on(results)} {runs}\n\n{table}\n{END}{tail}")

@@ -1,0 +1,229 @@
+"""Draws what the report shows: growth, latencies and ratios, each as SVG and PNG.
+
+The same results give the same bytes: no dates, fixed ids, nothing random. Colours are those of Okabe and Ito, which
+people with colour-blindness tell apart; a marker says the same as the colour. Needs matplotlib.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from benchmarks.metrics import LATENCIES, name_of, number, ratio
+from benchmarks.rows import OURS, Row
+from benchmarks.verdicts import Growth, Results, Verdict, extremes, growths, summarise, values
+
+_INK, _FAINT, _GRID = "#222222", "#6b6b6b", "#e4e4e4"
+_HOLDS, _MISSED = "#0072B2", "#D55E00"
+_STYLES: tuple[tuple[str, str, str], ...] = (
+    ("steersman", "#D55E00", "o"),
+    ("controller-runtime", "#0072B2", "s"),
+    ("client-go", "#56B4E9", "D"),
+    ("kube-rs", "#009E73", "^"),
+    ("java-operator-sdk", "#CC79A7", "v"),
+    ("kopf", "#E69F00", "P"),
+    ("official-client", "#8C6D1F", "X"),
+    ("bare", "#000000", "*"),
+)
+_VARIANT_LINES = ("-", "--", ":", "-.")
+_LATENCY_NAMES = dict(zip(LATENCIES, ("p50", "p99", "p99.9", "max"), strict=True))
+_LATENCY_MARKS = {"p50_ms": ("o", True), "p99_ms": ("s", True), "p999_ms": ("D", True), "max_ms": ("|", True)}
+
+_SETTINGS = {
+    "svg.hashsalt": "steersman",
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
+    "font.size": 9,
+    "text.color": _INK,
+    "axes.edgecolor": _FAINT,
+    "axes.labelcolor": _INK,
+    "axes.linewidth": 0.8,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "xtick.color": _FAINT,
+    "ytick.color": _FAINT,
+    "xtick.labelcolor": _INK,
+    "ytick.labelcolor": _INK,
+    "grid.color": _GRID,
+    "grid.linewidth": 0.8,
+    "legend.frameon": False,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+}
+
+
+def draw_all(results: Results, rows: Sequence[Row], directory: Path) -> list[Path]:
+    """Every plot that the results have numbers for; the paths written. Plots of earlier reports are removed."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for old in directory.iterdir():
+        if old.suffix in (".svg", ".png") and old.stem.startswith(("growth-", "latency", "bars")):
+            old.unlink()
+    written: list[Path] = []
+    with mpl.rc_context(_SETTINGS):
+        for name, figure in _figures(results, rows):
+            written += _save(figure, directory / name)
+    return written
+
+
+def _figures(results: Results, rows: Sequence[Row]) -> Iterator[tuple[str, Figure]]:
+    verdicts = [v for v in summarise(results, rows) if v.ratio is not None and v.ratio > 0]
+    if verdicts:
+        yield "bars", bars(verdicts)
+    grown = growths(results, rows)
+    for family in dict.fromkeys(g.family for g in grown):
+        yield f"growth-{family}", growth([g for g in grown if g.family == family])
+    late = [row for row in rows if row.section == "Latency" and row.name in results["rows"]]
+    if late:
+        yield "latency", latencies(results, late)
+
+
+def _save(figure: Figure, stem: Path) -> list[Path]:
+    svg, png = stem.with_suffix(".svg"), stem.with_suffix(".png")
+    figure.savefig(svg, metadata={"Date": None, "Creator": None}, bbox_inches="tight", pad_inches=0.15)
+    figure.savefig(png, metadata={"Software": None}, dpi=144, bbox_inches="tight", pad_inches=0.15)
+    return [svg, png]
+
+
+def _style(peer: str, peers: Sequence[str]) -> dict[str, Any]:
+    """Colour and marker by the peer, the line by its variant."""
+    base = peer.partition("+")[0]
+    colour, marker = next(((c, m) for name, c, m in _STYLES if name == base), (_FAINT, "."))
+    variant = [other for other in peers if other.partition("+")[0] == base].index(peer)
+    return {
+        "color": colour,
+        "marker": marker,
+        "linestyle": _VARIANT_LINES[variant % len(_VARIANT_LINES)],
+        "markerfacecolor": colour if variant == 0 else "white",
+        "linewidth": 2.2 if base == OURS else 1.4,
+        "zorder": 3 if base == OURS else 2,
+    }
+
+
+def growth(panels: Sequence[Growth]) -> Figure:
+    """A family of rows: totals against size on logarithmic axes, a line a peer, exponents in the legend."""
+    figure = Figure(figsize=(4.6 * len(panels), 3.6), layout="constrained")
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        _growth_panel(axes, panel)
+    figure.suptitle(panels[0].family, x=0.01, ha="left", fontweight="bold")
+    return figure
+
+
+def _growth_panel(axes: Any, panel: Growth) -> None:
+    unit, scale = _scaled(panel)
+    peers = list(panel.points)
+    for peer, points in panel.points.items():
+        shown = [p for p in points if p.median > 0]
+        if not shown:
+            continue
+        low = [(p.median - max(p.low, p.median * 0.01)) / scale for p in shown]
+        high = [(p.high - p.median) / scale for p in shown]
+        exponent = panel.exponents.get(peer)
+        axes.errorbar(
+            [p.x for p in shown], [p.median / scale for p in shown], yerr=(low, high), capsize=2.5, elinewidth=1,
+            markersize=5, label=peer + ("" if exponent is None else f"  (exponent {exponent:.2f})"),
+            **_style(peer, peers),
+        )  # fmt: skip
+    axes.set(xscale="log", yscale="log", xlabel=panel.x_name, ylabel=f"{name_of(panel.metric)}, {unit}")
+    sizes = sorted({p.x for points in panel.points.values() for p in points})
+    axes.set_xticks(sizes, [f"{x:,.0f}" for x in sizes])
+    axes.xaxis.set_minor_locator(NullLocator())
+    _plain_log(axes.yaxis)
+    axes.grid(visible=True)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), fontsize=8, ncols=1, handlelength=3)
+
+
+def _scaled(panel: Growth) -> tuple[str, float]:
+    largest = max(p.median for points in panel.points.values() for p in points)
+    if panel.metric.endswith("_ms"):
+        return ("s", 1e3) if largest >= 10_000 else ("ms", 1)
+    return ("µs" if panel.metric.endswith("_us") else "MB" if panel.metric.endswith("_mb") else "", 1)
+
+
+def _plain_log(axis: Any) -> None:
+    """Numbers as people write them, at 1, 2 and 5 where there is room."""
+    low, high = axis.get_view_interval()
+    narrow = low > 0 and high / low < 30
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def latencies(results: Results, rows: Sequence[Row]) -> Figure:
+    """Event to reconcile: p50, p99, p99.9 and the longest of each peer, one panel a row, on a logarithmic axis."""
+    counts = [max(1, len(results["rows"][row.name])) for row in rows]
+    figure = Figure(figsize=(7.6, 0.9 * len(rows) + 0.36 * sum(counts)), layout="constrained")
+    grid = figure.subplots(len(rows), 1, squeeze=False, height_ratios=[count + 1 for count in counts])
+    for (axes,), row in zip(grid, rows, strict=True):
+        _latency_panel(axes, results, row)
+    handles, labels = grid[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), fontsize=8)
+    return figure
+
+
+def _latency_panel(axes: Any, results: Results, row: Row) -> None:
+    peers = list(results["rows"][row.name])
+    for at, peer in enumerate(peers):
+        found = {m: extremes(numbers)[0] for m in LATENCIES if (numbers := values(results, row.name, peer, m))}
+        colour = _style(peer, peers)["color"]
+        axes.plot([min(found.values()), max(found.values())], [at, at], color=colour, linewidth=1.6, alpha=0.5)
+        for metric, value in found.items():
+            marker, _ = _LATENCY_MARKS[metric]
+            label = _LATENCY_NAMES[metric] if at == 0 else None
+            axes.plot(
+                [value], [at], marker=marker, color=colour, linestyle="", label=label,
+                markersize=10 if marker == "|" else 6, markeredgewidth=2 if marker == "|" else 0.8,
+            )  # fmt: skip
+    axes.set(xscale="log", xlabel="ms", ylim=(len(peers) - 0.4, -0.6))
+    axes.set_yticks(range(len(peers)), peers)
+    axes.set_title(f"{row.name}: {row.title}", fontsize=9)
+    _plain_log(axes.xaxis)
+    axes.grid(visible=True, axis="x")
+
+
+def bars(verdicts: Sequence[Verdict]) -> Figure:
+    """Every bar: the ratio (or exponent, or share of the limit) with its spread, and the limit as a black tick."""
+    figure = Figure(figsize=(8.2, 0.8 + 0.27 * len(verdicts)), layout="constrained")
+    axes = figure.subplots()
+    for at, v in enumerate(verdicts):
+        value, limit, spread = _on_one_scale(v)
+        colour = _HOLDS if v.holds else _MISSED
+        axes.barh(
+            at, value, height=0.62, color=colour, hatch=None if v.holds else "////", edgecolor="white", linewidth=0
+        )
+        axes.plot(list(spread), [at, at], color=_INK, linewidth=1)
+        axes.plot([limit], [at], marker="|", color="black", markersize=13, markeredgewidth=2.4)
+    axes.set(
+        xscale="log", ylim=(len(verdicts) - 0.4, -0.6), xlabel="ours ÷ peer (exponents and absolute bars: ÷ limit)"
+    )
+    axes.set_yticks(range(len(verdicts)), [_bar_name(v) for v in verdicts])
+    axes.tick_params(axis="y", length=0)
+    _plain_log(axes.xaxis)
+    axes.grid(visible=True, axis="x")
+    return figure
+
+
+def _on_one_scale(v: Verdict) -> tuple[float, float, tuple[float, float]]:
+    assert v.ratio is not None
+    spread = v.spread or (v.ratio, v.ratio)
+    if v.bar.against and not v.bar.over:
+        return v.ratio, v.bar.limit, spread
+    return v.ratio / v.bar.limit, 1.0, (spread[0] / v.bar.limit, spread[1] / v.bar.limit)
+
+
+def _bar_name(v: Verdict) -> str:
+    assert v.ratio is not None
+    name = name_of(v.bar.metric)
+    if v.bar.over:
+        return f"{v.row.family}: {name}, exponent {ratio(v.ratio)}"
+    against = f" ÷ {v.bar.against}: {ratio(v.ratio)}" if v.bar.against else f": {number(v.ours)}"
+    return f"{v.row.name}: {name}{against}"

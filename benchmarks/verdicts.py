@@ -1,0 +1,262 @@
+"""From raw results to medians, ratios, exponents and verdicts. Pure: measures nothing, prints nothing.
+
+A ratio is of medians; its spread is that of the ratio run by run, since the peers of one run were measured side by
+side. An exponent is the slope of the least-squares line through the logarithms of size and total.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NotRequired, TypedDict
+
+from benchmarks.rows import CEILING, OURS, Bar, Row
+
+SIZES_FOR_A_BAR = 3
+"""An exponent fitted through fewer sizes proves nothing."""
+GROWING = ("total_cpu_ms", "total_mb")
+"""The totals that a row of a family reports."""
+
+
+class Taken(TypedDict):
+    """How the numbers of one row came about: on what, in how many runs, and how long a run of each peer took."""
+
+    machine: dict[str, str]
+    runs: int
+    asked: NotRequired[int]
+    """The runs that were asked for, where fewer were made."""
+    seconds: NotRequired[dict[str, float]]
+
+
+class Results(TypedDict):
+    machine: dict[str, str]
+    quick: bool
+    runs: int
+    rows: dict[str, dict[str, list[dict[str, float]]]]
+    failed: dict[str, dict[str, str]]
+    skipped: NotRequired[dict[str, dict[str, str]]]
+    """Peers that this machine cannot run, and why: no failure."""
+    taken: NotRequired[dict[str, Taken]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One bar: what was measured, what was asked. `holds` is None when one side has no numbers.
+
+    For a bar on growth `ours` and `ratio` are the exponent.
+    """
+
+    row: Row
+    bar: Bar
+    ours: float | None
+    theirs: float | None
+    ratio: float | None
+    spread: tuple[float, float] | None
+
+    @property
+    def holds(self) -> bool | None:
+        return None if self.ratio is None else self.ratio <= self.bar.limit
+
+
+@dataclass(frozen=True)
+class Point:
+    """Totals at one size: the median, and the smallest and largest of the runs."""
+
+    x: float
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How a metric grows along the rows of one family: each peer's points, and the exponents fitted through them."""
+
+    family: str
+    metric: str
+    x_name: str
+    points: Mapping[str, tuple[Point, ...]]
+    exponents: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Ours ÷ a peer's in one metric of one row, with both sides' medians and extremes."""
+
+    row: Row
+    metric: str
+    mine: str
+    peer: str
+    ours: tuple[float, float, float]
+    theirs: tuple[float, float, float]
+    ratio: float
+    spread: tuple[float, float]
+
+
+def summarise(results: Results, rows: Sequence[Row]) -> list[Verdict]:
+    """The verdict on every bar of the rows, by medians."""
+    return [
+        _exponent(results, rows, row, bar) if bar.over else _verdict(results, row, bar)
+        for row in rows
+        for bar in row.bars
+    ]
+
+
+def _verdict(results: Results, row: Row, bar: Bar) -> Verdict:
+    ours = values(results, row.name, bar.ours, bar.metric)
+    theirs = values(results, row.name, bar.against, bar.metric) if bar.against else [1.0] * len(ours)
+    if not ours or not theirs:
+        return Verdict(row, bar, None, None, None, None)
+    a, b = statistics.median(ours), statistics.median(theirs)
+    if b <= 0:
+        return Verdict(row, bar, a, b, None, None)
+    return Verdict(row, bar, a, b, a / b, ratio_spread(ours, theirs))
+
+
+def values(results: Results, row: str, peer: str, metric: str) -> list[float]:
+    """The metric of each run; runs that do not have it are left out."""
+    return [run[metric] for run in results["rows"].get(row, {}).get(peer, []) if metric in run]
+
+
+def ratio_spread(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+    """The smallest and largest ratio of the runs that both sides have."""
+    each = [x / y for x, y in zip(ours, theirs, strict=False) if y > 0] or [statistics.median(ours)]
+    return min(each), max(each)
+
+
+def main_metrics(row: Row, results: Results) -> list[str]:
+    """What the row is about: the metrics with a bar, and the first that it reports."""
+    peers = results["rows"].get(row.name, {})
+    runs = peers.get(OURS) or next(iter(peers.values()), [])
+    first = next(iter(runs[0]), None) if runs else None
+    metrics = [bar.metric for bar in row.bars if not bar.over] + ([first] if first else [])
+    return list(dict.fromkeys(metrics))
+
+
+def ratios(results: Results, rows: Sequence[Row]) -> Iterator[Ratio]:
+    """Ours beside every peer that was measured, in the main metrics of each row."""
+    for row in rows:
+        measured = results["rows"].get(row.name, {})
+        for metric in main_metrics(row, results):
+            for peer in measured:
+                mine = counterpart(row, peer, list(measured))
+                if peer == mine or peer.partition("+")[0] == OURS:
+                    continue
+                ours, theirs = values(results, row.name, mine, metric), values(results, row.name, peer, metric)
+                if ours and theirs and (b := statistics.median(theirs)) > 0:
+                    quotient, spread = statistics.median(ours) / b, ratio_spread(ours, theirs)
+                    yield Ratio(row, metric, mine, peer, extremes(ours), extremes(theirs), quotient, spread)
+
+
+def counterpart(row: Row, peer: str, measured: Sequence[str]) -> str:
+    """Which of ours a peer is compared with: as a bar says, else ours in the same form, else ours as it comes."""
+    said = [bar.ours for bar in row.bars if bar.against == peer]
+    variants = "+".join([OURS, *peer.split("+")[1:]])
+    return next((mine for mine in [*said, variants] if mine in measured), OURS)
+
+
+def extremes(numbers: Sequence[float]) -> tuple[float, float, float]:
+    """Median, smallest, largest."""
+    return statistics.median(numbers), min(numbers), max(numbers)
+
+
+def growths(results: Results, rows: Sequence[Row]) -> list[Growth]:
+    """What is to be drawn of each family of rows, in the order of the rows."""
+    families = dict.fromkeys(row.family for row in rows if row.family)
+    return [
+        grown
+        for family in families
+        for metric in _grown_metrics([row for row in rows if row.family == family], results)
+        if (grown := _growth(results, [row for row in rows if row.family == family], metric)).points
+    ]
+
+
+def _grown_metrics(rows: Sequence[Row], results: Results) -> list[str]:
+    reported = {metric for row in rows for runs in results["rows"].get(row.name, {}).values() for metric in runs[0]}
+    barred = [bar.metric for row in rows for bar in row.bars if bar.over]
+    totals = [metric for metric in GROWING if metric in reported]
+    usual = [] if totals else [metric for metric in ("cpu_us", "rss_mb") if metric in reported]
+    return list(dict.fromkeys([*totals, *usual, *barred]))
+
+
+def _growth(results: Results, rows: Sequence[Row], metric: str) -> Growth:
+    peers = dict.fromkeys(peer for row in rows for peer in results["rows"].get(row.name, {}))
+    points = {peer: _points(results, rows, peer, metric) for peer in peers}
+    fitted = {peer: fit([(p.x, p.median) for p in line]) for peer, line in points.items()}
+    return Growth(
+        rows[0].family,
+        metric,
+        rows[0].x_name,
+        {peer: line for peer, line in points.items() if line},
+        {peer: slope for peer, slope in fitted.items() if slope is not None},
+    )
+
+
+def _points(results: Results, rows: Sequence[Row], peer: str, metric: str) -> tuple[Point, ...]:
+    sized = ((_x(row, peer, results), values(results, row.name, peer, metric)) for row in rows)
+    return tuple(Point(x, *extremes(numbers)) for x, numbers in sorted(sized) if numbers)
+
+
+def _x(row: Row, peer: str, results: Results) -> float:
+    """The size that the peer was measured at, where it was spared the row's."""
+    return row.size(peer, quick=results["quick"]).objects if row.x == row.full.objects else row.x
+
+
+def _exponent(results: Results, rows: Sequence[Row], row: Row, bar: Bar) -> Verdict:
+    over = [other for other in rows if other.name in bar.over]
+    by_size = {_x(other, bar.ours, results): values(results, other.name, bar.ours, bar.metric) for other in over}
+    slope = fit([(x, statistics.median(numbers)) for x, numbers in by_size.items() if numbers])
+    if len(by_size) < max(len(bar.over), SIZES_FOR_A_BAR) or not all(by_size.values()) or slope is None:
+        return Verdict(row, bar, None, None, None, None)
+    slopes = [
+        one
+        for run in range(min(map(len, by_size.values())))
+        if (one := fit([(x, numbers[run]) for x, numbers in by_size.items()])) is not None
+    ]
+    return Verdict(row, bar, slope, None, slope, (min(slopes), max(slopes)) if slopes else None)
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """How close the fastest measured peer came to what the server can deliver, by the clock."""
+
+    row: Row
+    ceiling: float
+    ceiling_peer: str
+    fastest: float
+    fastest_peer: str
+    fastest_row: str
+
+
+def headrooms(results: Results, rows: Sequence[Row]) -> list[Headroom]:
+    """For each row that has a reader that decodes nothing: the fastest of those that do the same work."""
+    return [found for row in rows if (found := _headroom(results, rows, row))]
+
+
+def _headroom(results: Results, rows: Sequence[Row], row: Row) -> Headroom | None:
+    alike = [
+        other
+        for other in rows
+        if other.measure is row.measure and (other.full.kind, other.full.rate) == (row.full.kind, row.full.rate)
+    ]
+    rates = [
+        (statistics.median(numbers), peer, other.name)
+        for other in alike
+        for peer in results["rows"].get(other.name, {})
+        if (numbers := values(results, other.name, peer, "per_s"))
+    ]
+    ceilings = [rate for rate in rates if rate[1] in CEILING and rate[2] == row.name]
+    others = [rate for rate in rates if rate[1] not in CEILING]
+    if not ceilings or not others:
+        return None
+    ceiling, fastest = max(ceilings), max(others)
+    return Headroom(row, ceiling[0], ceiling[1], *fastest)
+
+
+def fit(points: Sequence[tuple[float, float]]) -> float | None:
+    """The exponent p of y = c·x^p by least squares on logarithms; None for fewer than two sizes or a y ≤ 0."""
+    if len({x for x, _ in points}) < 2 or any(x <= 0 or y <= 0 for x, y in points):
+        return None
+    return statistics.linear_regression([math.log(x) for x, _ in points], [math.log(y) for _, y in points]).slope

@@ -1,0 +1,220 @@
+"""Puts the report together: report.md with every table and plot, and the bars in the README.
+
+The studies beside the rows (real server, transports, interpreters, the embedded cluster, webhooks) keep their results
+in JSON files of their own; each that is there becomes a section.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks import history
+from benchmarks.facts import described
+from benchmarks.harness import HERE
+from benchmarks.report import (
+    bars_table,
+    first_line,
+    growth_table,
+    headroom_lines,
+    measured_on,
+    numbers_table,
+    ratios_table,
+    row_lines,
+    update_readme,
+)
+from benchmarks.rows import Row
+from benchmarks.verdicts import Results, growths, headrooms, ratios, summarise
+
+STUDIES = (
+    ("real", "On a real kube-apiserver"),
+    ("transports", "Transports under the whole runtime"),
+    ("pythons", "Interpreters"),
+    ("webhook", "A mutating webhook"),
+    ("embedded", "The embedded cluster beside kube-apiserver"),
+)
+
+
+def write_all(results: Results, rows: Sequence[Row], out: Path, before: Results | None) -> list[Path]:
+    """Write report.md and plots/ into `out`, and the bars into its README where it has one; what was written."""
+    out.mkdir(parents=True, exist_ok=True)
+    pictures = _plots(results, rows, out / "plots")
+    report = out / "report.md"
+    report.write_text("\n".join(_report(results, rows, out, before, pictures)) + "\n")
+    written = [report, *pictures]
+    readme = out / "README.md"
+    if readme.exists() and not results["quick"]:
+        update_readme(readme, "\n".join(_summary(results, rows)), results)
+        written.append(readme)
+    print(*(f"wrote {path}" for path in written), sep="\n")
+    return written
+
+
+def _plots(results: Results, rows: Sequence[Row], directory: Path) -> list[Path]:
+    try:
+        from benchmarks import plots
+    except ImportError as missing:
+        print(f"no plots: {missing}; they need the dependency group 'bench'")
+        return sorted(directory.glob("*.svg"))
+    return plots.draw_all(results, rows, directory)
+
+
+def _summary(results: Results, rows: Sequence[Row]) -> Iterator[str]:
+    verdicts = summarise(results, rows)
+    held, missed = sum(v.holds is True for v in verdicts), sum(v.holds is False for v in verdicts)
+    unknown = len(verdicts) - held - missed
+    yield f"{held} bars hold, {missed} are missed, {unknown} were not measured. Everything: [report.md](report.md)."
+    yield ""
+    yield from bars_table(verdicts)
+
+
+def _report(
+    results: Results, rows: Sequence[Row], out: Path, before: Results | None, pictures: Sequence[Path]
+) -> Iterator[str]:
+    names = [path.name for path in pictures if path.suffix == ".svg"]
+    yield "# Benchmarks: the report"
+    yield ""
+    yield "Written by `python -m benchmarks`; how it is measured and what the rows mean: [README.md](README.md)."
+    yield "CPU is that of the measured process (user and system). Numbers are medians; in brackets the smallest and"
+    yield "largest of the runs, for ratios of the ratio run by run. Below 1, ours takes less."
+    yield ""
+    yield measured_on(results)
+    yield from _taken(results, rows)
+    yield from _section("Bars")
+    yield from _bars(results, rows)
+    yield from _pictures(names, "bars")
+    yield from _changes(results, rows, before)
+    for title, members in _sections(rows).items():
+        yield from _rows(results, members, title, names)
+    if grown := growths(results, rows):
+        yield from _section("How it grows")
+        yield from growth_table(grown)
+        yield from _pictures(names, "growth-")
+    for module, title in STUDIES:
+        yield from _study(module, title, out)
+    yield from _flames(out)
+
+
+def _section(title: str) -> Iterator[str]:
+    yield from ("", f"## {title}", "")
+
+
+def _taken(results: Results, rows: Sequence[Row]) -> Iterator[str]:
+    """Rows that were measured elsewhere, with other versions or fewer runs than asked for."""
+    for row in rows:
+        how = history.taken(results, row.name)
+        other = {k: v for k, v in how["machine"].items() if results["machine"].get(k) != v}
+        said = [described(other)] if other else []
+        if "asked" in how:
+            said.append(f"{how['runs']} of {how['asked']} runs, for want of time")
+        if said and row.name in results["rows"]:
+            yield f"\n`{row.name}`: {'; '.join(said)}."
+
+
+def _bars(results: Results, rows: Sequence[Row]) -> Iterator[str]:
+    yield from _summary_lines(results, rows)
+    yield ""
+    yield from bars_table(summarise(results, rows))
+    if unmeasured := _unmeasured(results, rows):
+        yield ""
+        yield from unmeasured
+
+
+def _summary_lines(results: Results, rows: Sequence[Row]) -> Iterator[str]:
+    yield "One line a row:"
+    yield ""
+    yield "```text"
+    yield from row_lines(results, [row for row in rows if row.bars])
+    yield "```"
+
+
+def _unmeasured(results: Results, rows: Sequence[Row]) -> list[str]:
+    said = (("could not be measured", results["failed"]), ("not measured", results.get("skipped", {})))
+    return [
+        f"- {row.name}, {peer}: {what}: {first_line(why)}"
+        for what, by_row in said
+        for row in rows
+        for peer, why in by_row.get(row.name, {}).items()
+    ]
+
+
+def _changes(results: Results, rows: Sequence[Row], before: Results | None) -> Iterator[str]:
+    changes = history.compare(before, results, rows)
+    if before is not None:
+        yield from _section("Since the last report")
+        yield from (f"- {change}" for change in changes)
+        if not changes:
+            yield "Nothing changed beyond the spread."
+
+
+def _sections(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.section or "Rows", []).append(row)
+    return found
+
+
+def _rows(results: Results, rows: Sequence[Row], title: str, pictures: Sequence[str]) -> Iterator[str]:
+    measured = [row for row in rows if row.name in results["rows"] or row.name in results["failed"]]
+    if not measured:
+        return
+    yield from _section(title)
+    yield from (f"- `{row.name}`: {row.title} ({_runs(results, row)})" for row in measured)
+    yield ""
+    found = list(ratios(results, measured))
+    if found:
+        yield from [*ratios_table(found), ""]
+    if lines := headroom_lines(headrooms(results, measured)):
+        yield from [*(f"- {line}" for line in lines), ""]
+    yield from _pictures(pictures, f"section-{slug(title)}", f"latency-{slug(title)}")
+    yield from ["", "<details><summary>Every number</summary>", ""]
+    yield from numbers_table(results, [row.name for row in measured])
+    yield from ["", "</details>"]
+
+
+def _runs(results: Results, row: Row) -> str:
+    runs = history.taken(results, row.name)["runs"]
+    return f"{runs} run{'s' if runs != 1 else ''} of each"
+
+
+def slug(title: str) -> str:
+    """A heading as part of a file name."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def _pictures(names: Sequence[str], *prefixes: str) -> Iterator[str]:
+    for name in names:
+        if any(name.removesuffix(".svg") == p or (p.endswith("-") and name.startswith(p)) for p in prefixes):
+            alt = name.removesuffix(".svg").replace("-", " ")
+            yield ""
+            yield f"![{alt}](plots/{name})"
+
+
+def _study(name: str, title: str, out: Path) -> Iterator[str]:
+    kept = history.load(out / f"{name}.json") or history.load(HERE / f"{name}.json")
+    yield from _section(title)
+    if kept is None:
+        yield f"Not measured here: `python -m benchmarks.{name} --json benchmarks/{name}.json`."
+        return
+    rows: Sequence[Row] = importlib.import_module(f"benchmarks.{name}").ROWS
+    yield measured_on(kept) + f" {kept['runs']} interleaved runs."
+    yield ""
+    if any(row.bars for row in rows):
+        yield from [*bars_table(summarise(kept, rows)), ""]
+    if found := list(ratios(kept, rows)):
+        yield from [*ratios_table(found), ""]
+    yield from ["<details><summary>Every number</summary>", ""]
+    yield from numbers_table(kept, list(kept["rows"]))
+    yield from ["", "</details>"]
+
+
+def _flames(out: Path) -> Iterator[str]:
+    found = sorted((out / "plots").glob("*flame*.svg"))
+    if found:
+        yield from _section("Where the time goes")
+        yield "Open the picture itself to read the frames that are too narrow here."
+        for path in found:
+            yield ""
+            yield f"[![{path.stem.replace('-', ' ')}](plots/{path.name})](plots/{path.name})"
