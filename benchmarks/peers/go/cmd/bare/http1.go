@@ -14,7 +14,8 @@ import (
 	"sync"
 )
 
-func dial(version int, address string, ca []byte, file string) (transport, error) {
+// dial makes ready a transport that trusts the certificate authority given, as bytes or as a file.
+func dial(version string, address string, ca []byte, file string) (transport, error) {
 	if len(ca) == 0 {
 		var err error
 		if ca, err = os.ReadFile(file); err != nil {
@@ -30,7 +31,7 @@ func dial(version int, address string, ca []byte, file string) (transport, error
 		return nil, err
 	}
 	config := &tls.Config{RootCAs: roots, ServerName: host}
-	if version == 1 {
+	if version == "1.1" {
 		config.NextProtos = []string{"http/1.1"}
 		return &http1{address: address, config: config}, nil
 	}

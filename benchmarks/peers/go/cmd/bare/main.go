@@ -30,12 +30,14 @@ type transport interface {
 func main() {
 	var o bench.Options
 	o.Register()
-	version := flag.Int("http", 2, "the version of HTTP: 1 or 2")
+	version := flag.String("http", "1.1", "the version of HTTP: 1.1 or 2")
 	flag.Parse()
 	o.Check()
 	switch {
 	case o.Mode == "noop" || o.Mode == "apply":
 		bench.Impossible("the bare peer has no controllers; mode patch writes for every event")
+	case *version != "1.1" && *version != "2":
+		bench.Impossible("the bare peer speaks HTTP 1.1 and 2, not " + *version)
 	case o.Controllers > 1 || o.Strip:
 		bench.Impossible("the bare peer has neither controllers nor objects")
 	}
@@ -45,7 +47,7 @@ func main() {
 	}
 }
 
-func run(o bench.Options, version int) error {
+func run(o bench.Options, version string) error {
 	config, err := o.Config()
 	if err != nil {
 		return err
@@ -69,10 +71,11 @@ func run(o bench.Options, version int) error {
 			go work(transport, due, m)
 		}
 	}
-	watches := len(o.Kinds()) * len(o.Watched())
-	synced := make(chan struct{}, watches)
+	watches := 0
+	synced := make(chan struct{})
 	for _, kind := range o.Kinds() {
-		for _, namespace := range o.Watched() {
+		for _, namespace := range o.WatchedOf(kind) {
+			watches++
 			c := &counter{m: m, due: due, synced: func() { synced <- struct{}{} }}
 			sink := (&lines{each: c.line}).feed
 			if o.Wire == "protobuf" && (kind.Resource.Group != widget.GroupVersion.Group || o.Form == "metadata") {

@@ -51,11 +51,11 @@ func (q *queue) take() job {
 func work(t transport, q *queue, m *meter.Meter) {
 	for {
 		due := q.take()
-		if due.sent != 0 {
-			m.Latency(time.Now().UnixNano() - due.sent)
-		}
 		if m.Reconciles.Add(1) == 1 {
 			m.Mark("first-reconcile")
+		}
+		if due.sent != 0 {
+			m.Latency(time.Now().UnixNano() - due.sent)
 		}
 		if err := t.patch(due.path, due.body); err != nil {
 			m.Errors.Add(1)

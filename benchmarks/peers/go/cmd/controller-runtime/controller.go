@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -22,7 +23,11 @@ import (
 
 // addController adds the i-th controller of the kind. The first one counts what it is told.
 func (p *peer) addController(mgr ctrl.Manager, i int) error {
-	var passes predicate.Predicate = predicate.GenerationChangedPredicate{}
+	kind := p.Kinds()[0]
+	var passes predicate.Predicate = predicate.ResourceVersionChangedPredicate{}
+	if kind.Generation {
+		passes = predicate.GenerationChangedPredicate{}
+	}
 	if i == 0 {
 		passes = predicate.And(passes, counting(p.m))
 	}
@@ -30,7 +35,6 @@ func (p *peer) addController(mgr ctrl.Manager, i int) error {
 	if p.Form == "metadata" {
 		options = append(options, builder.OnlyMetadata)
 	}
-	kind := p.Kinds()[0]
 	b := ctrl.NewControllerManagedBy(mgr).Named(name(i)).For(kind.As(p.Form), options...).
 		WithOptions(controller.Options{MaxConcurrentReconciles: p.Workers})
 	if p.Mode == "apply" {
@@ -66,7 +70,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	r.m.Stamped(object.GetAnnotations())
 	err := r.act(ctx, object)
-	if err != nil {
+	if err != nil && !apierrors.IsAlreadyExists(err) { // a cache that has not seen our own create yet: tried again
 		r.m.Errors.Add(1)
 	}
 	return ctrl.Result{}, err

@@ -1,7 +1,8 @@
 // Package meter counts what a Go peer did and answers the driver: one line on stdin, one JSON line on stdout.
 //
 // `mark NAME` reports CPU, memory and counters as they are; `settle NAME` first gives back what memory it can and
-// starts the high-water mark anew. It uses the standard library only, so that it weighs the same in every peer.
+// starts the high-water mark anew. A mark named "poll" is cheap: it leaves latencies for the next other one. The
+// package uses the standard library only, so that it weighs the same in every peer.
 package meter
 
 import (
@@ -49,15 +50,17 @@ func (m *Meter) Latency(nanoseconds int64) {
 	m.mu.Unlock()
 }
 
-// Mark reports; the latencies are those since the last report.
+// Mark reports; the latencies are those since the last report that was no poll.
 func (m *Meter) Mark(name string) {
 	var usage syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	latencies := m.latencies
-	m.latencies = nil
-	slices.Sort(latencies)
+	var latencies []int64
+	if name != "poll" {
+		latencies, m.latencies = m.latencies, nil
+		slices.Sort(latencies)
+	}
 	at := func(q float64) float64 {
 		if len(latencies) == 0 {
 			return 0
