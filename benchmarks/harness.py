@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -84,13 +85,20 @@ class Stub:
 
     def control(self, method: str, path: str) -> dict[str, Any]:
         request = urllib.request.Request(self._control + path, method=method)
-        with urllib.request.urlopen(request, timeout=120) as answer:
-            return json.loads(answer.read())
+        try:
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            said = error.read().decode(errors="replace").strip()
+            raise BenchmarkError(f"the stub server refused {method} {path}: {said}") from None
 
-    def reset(self, kind: str, count: int, seed: int, namespaces: int = 0) -> dict[str, Any]:
-        """The world is these objects and no others; `namespaces` > 0 puts them into bench-0, bench-1, … in turn."""
-        spread = f"&namespaces={namespaces}" if namespaces else ""
-        return self.control("POST", f"/reset?kind={kind}&count={count}&seed={seed}{spread}")
+    def reset(self, kind: str, count: int, seed: int, namespaces: int = 0, forms: str = "") -> dict[str, Any]:
+        """The world is these objects and no others; `namespaces` > 0 puts them into bench-0, bench-1, … in turn.
+
+        `forms` are encoded at once, not when somebody first asks for them: protobuf, metadata, metadata-protobuf.
+        """
+        more = (f"&namespaces={namespaces}" if namespaces else "") + (f"&forms={forms}" if forms else "")
+        return self.control("POST", f"/reset?kind={kind}&count={count}&seed={seed}{more}")
 
     def expire(self, kind: str) -> None:
         """End the watches of a kind with 410 Expired, so that whoever watched lists again."""
@@ -195,7 +203,7 @@ class Peer:
             raise BenchmarkError(f"{self.name} died:\n{self._tail()}") from None
         return self.wait(name)
 
-    def until(self, done: Callable[[Mark], bool], timeout: float, what: str) -> Mark:
+    def until(self, done: Callable[[Mark], bool], timeout: float, what: str, pause: float = 0.1) -> Mark:
         """Poll until the counters satisfy `done`; the mark has no latencies and no peak."""
         deadline = time.monotonic() + timeout
         while not done(mark := self.poll()):
@@ -204,7 +212,7 @@ class Peer:
                 raise BenchmarkError(
                     f"{self.name}: {what} did not happen in {timeout} s; last report: {dict(mark)}\n{self._tail()}"
                 )
-            time.sleep(0.1)
+            time.sleep(pause)
         return mark
 
     def _ended(self, awaited: str) -> BenchmarkError:

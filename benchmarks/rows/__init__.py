@@ -1,0 +1,60 @@
+"""The rows of the benchmark: what each measures, on whom, and which bar it has to hold.
+
+A row's measurement drives one fresh peer process and returns plain numbers; it raises BenchmarkError when the
+peer missed an event or a write, so that nobody wins by dropping work, and NotMeasured where there is no such peer.
+"""
+
+from benchmarks.rows.life import cold_start, idle, imports, shutdown
+from benchmarks.rows.load import applies, backlog, controllers, events, patches, reconciles
+from benchmarks.rows.model import (
+    CEILING,
+    CLIENT_GO,
+    JAVA,
+    KOPF,
+    KOPF_UVLOOP,
+    KUBE_RS,
+    OFFICIAL,
+    OURS,
+    PLAIN,
+    PROTOBUF,
+    THEIRS,
+    Bar,
+    Numbers,
+    Row,
+    Size,
+)
+from benchmarks.rows.sync import first_pass, namespaces, relist, sync
+from benchmarks.rows.table import ROWS
+
+__all__ = [
+    "CEILING",
+    "CLIENT_GO",
+    "JAVA",
+    "KOPF",
+    "KOPF_UVLOOP",
+    "KUBE_RS",
+    "OFFICIAL",
+    "OURS",
+    "PLAIN",
+    "PROTOBUF",
+    "ROWS",
+    "THEIRS",
+    "Bar",
+    "Numbers",
+    "Row",
+    "Size",
+    "applies",
+    "backlog",
+    "cold_start",
+    "controllers",
+    "events",
+    "first_pass",
+    "idle",
+    "imports",
+    "namespaces",
+    "patches",
+    "reconciles",
+    "relist",
+    "shutdown",
+    "sync",
+]

@@ -1,0 +1,245 @@
+"""All rows: sizes, peers and bars. Sizes and numbers of runs are chosen so that all of it takes under 20 minutes.
+
+Bars are ratios to controller-runtime unless they say otherwise; a metric without a bar is reported all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from benchmarks.harness import Bench
+from benchmarks.rows.life import cold_start, idle, imports, shutdown
+from benchmarks.rows.load import applies, backlog, controllers, events, patches, reconciles
+from benchmarks.rows.model import (
+    CEILING,
+    CLIENT_GO,
+    JAVA,
+    KOPF,
+    KOPF_UVLOOP,
+    KUBE_RS,
+    OFFICIAL,
+    OURS,
+    PLAIN,
+    PROTOBUF,
+    THEIRS,
+    Bar,
+    Numbers,
+    Row,
+    Size,
+)
+from benchmarks.rows.sync import first_pass, namespaces, relist, sync
+
+LINEAR = 1.05
+"""The largest exponent with which a total may grow."""
+TEN = ("1k", "10k", "100k")
+BUILT_IN = Bar("cpu_us", 0.8, PROTOBUF)
+"""Built-in kinds, which controller-runtime reads as protobuf."""
+
+
+def _forms(form: str, *peers: str) -> tuple[str, ...]:
+    return tuple(f"{peer}+{form}" for peer in peers)
+
+
+def _growing(metrics: tuple[str, ...], family: str, ends: tuple[str, ...]) -> tuple[Bar, ...]:
+    names = tuple(f"{family}-{end}" for end in ends)
+    return tuple(Bar(metric, LINEAR, "", over=names) for metric in metrics)
+
+
+def _sync_rows() -> Iterator[Row]:
+    grows = {family: _growing(("total_cpu_ms", "total_mb"), family, TEN) for family in ("sync-widgets", "sync-pods")}
+    everybody = (OURS, THEIRS, CLIENT_GO, KUBE_RS, OFFICIAL)
+    cpu = Bar("cpu_us", 0.12)
+    for end, count, runs in zip(TEN, (1_000, 10_000, 100_000), (3, 3, 2), strict=True):
+        largest = end == TEN[-1]
+        yield Row(
+            f"sync-widgets-{end}", f"Initial sync, {count:,} custom resources of 1.2 KB", sync,
+            Size("widgets", count), Size("widgets", max(500, count // 20)),
+            everybody if end == "10k" else (OURS, THEIRS, CLIENT_GO, KUBE_RS),
+            (cpu, Bar("bytes", 0.3), *(grows["sync-widgets"] if largest else ())),
+            {OFFICIAL: Size("widgets", 5_000)}, "Initial sync", "sync-widgets", count, runs=runs,
+        )  # fmt: skip
+    for end, count, runs in zip(TEN, (1_000, 10_000, 100_000), (3, 3, 2), strict=True):
+        largest = end == TEN[-1]
+        yield Row(
+            f"sync-pods-{end}", f"Initial sync, {count:,} Pods of 5 KB with managedFields", sync,
+            Size("pods", count), Size("pods", max(500, count // 20)),
+            (OURS, THEIRS, PROTOBUF), (cpu, BUILT_IN, Bar("bytes", 0.15), *(grows["sync-pods"] if largest else ())),
+            {THEIRS: Size("pods", 25_000)} if largest else {}, "Initial sync", "sync-pods", count, runs=runs,
+        )  # fmt: skip
+    yield Row(
+        "sync-configmaps", "Initial sync, 300 ConfigMaps of 100 KB", sync,
+        Size("configmaps", 300), Size("configmaps", 50), (OURS, THEIRS, PROTOBUF), (cpu, BUILT_IN),
+        section="Initial sync", runs=2,
+    )  # fmt: skip
+    yield Row(
+        "sync-mixed", "Initial sync of 11 kinds, 10,000 real-world objects of 1 to 8 KB", sync,
+        Size("mixed", 10_000), Size("mixed", 1_000), (OURS, THEIRS, PROTOBUF, CLIENT_GO, KUBE_RS),
+        (cpu, BUILT_IN, Bar("bytes", 0.15)), section="Initial sync",
+    )  # fmt: skip
+    yield Row(
+        "first-pass", "Initial sync and first reconcile of each, 10,000 custom resources", first_pass,
+        Size("widgets", 10_000), Size("widgets", 1_000), (OURS, THEIRS, KUBE_RS, JAVA), section="Initial sync", runs=2,
+    )  # fmt: skip
+
+
+def _memory_rows() -> Iterator[Row]:
+    yield Row(
+        "memory-kopf", "Memory per object of a controller, 3,000 custom resources", first_pass,
+        Size("widgets", 3_000), Size("widgets", 500), (OURS, KOPF), (Bar("bytes", 1 / 5, KOPF),),
+        section="Memory", runs=2,
+    )  # fmt: skip
+    yield Row(
+        "relist", "Memory at its peak while 10,000 Pods are listed again", relist,
+        Size("pods", 10_000, 2_000), Size("pods", 1_000, 200), (OURS, THEIRS, PROTOBUF, CLIENT_GO, KUBE_RS),
+        section="Memory", runs=2,
+    )  # fmt: skip
+
+
+def _event_rows() -> Iterator[Row]:
+    yield Row(
+        "events-saturated", "Watch event, as fast as they can be read", events,
+        Size("widgets", 20_000, 60_000), Size("widgets", 2_000, 4_000), (OURS, THEIRS, CLIENT_GO, KUBE_RS, OFFICIAL),
+        (Bar("cpu_us", 0.15),), {OFFICIAL: Size("widgets", 5_000, 10_000)}, "Events",
+    )  # fmt: skip
+    yield Row(
+        "events-pods", "Watch event of a Pod, as fast as they can be read", events,
+        Size("pods", 5_000, 15_000), Size("pods", 500, 1_000), (OURS, THEIRS, PROTOBUF),
+        (Bar("cpu_us", 0.15), BUILT_IN), section="Events",
+    )  # fmt: skip
+    for rate, count in ((1_000, 5_000), (100, 600)):
+        yield Row(
+            f"events-{rate}", f"Watch event, {rate:,} a second", events,
+            Size("widgets", 1_000, count, rate), Size("widgets", 200, max(100, count // 10), rate), (OURS, THEIRS),
+            (Bar("cpu_us", 1.0),), section="Events",
+        )  # fmt: skip
+
+
+def _reconcile_rows() -> Iterator[Row]:
+    section = "Reconciles"
+    yield Row(
+        "reconcile-saturated", "Watch event and a reconcile that only reads, as fast as they can be read", reconciles,
+        Size("widgets", 20_000, 20_000), Size("widgets", 2_000, 2_000), (OURS, THEIRS, KUBE_RS, JAVA),
+        (Bar("cpu_us", 0.25),), section=section,
+    )  # fmt: skip
+    yield Row(
+        "reconcile-100", "Watch event and a reconcile that only reads, 100 a second", reconciles,
+        Size("widgets", 1_000, 600, 100), Size("widgets", 200, 100, 100), (OURS, THEIRS), (Bar("cpu_us", 1.0),),
+        section=section, runs=2,
+    )  # fmt: skip
+    fewer = Size("widgets", 1_000, 1_000)
+    yield Row(
+        "patch-saturated", "Update handled with one status PATCH, as fast as they come", patches,
+        Size("widgets", 10_000, 10_000), Size("widgets", 500, 500),
+        (OURS, THEIRS, KUBE_RS, JAVA, KOPF_UVLOOP, PLAIN, KOPF, OFFICIAL),
+        (Bar("cpu_us", 0.2), Bar("cpu_us", 1 / 30, KOPF_UVLOOP), Bar("cpu_us", 1 / 30, KOPF, PLAIN)),
+        {KOPF: fewer, KOPF_UVLOOP: fewer, OFFICIAL: Size("widgets", 3_000, 3_000)}, section,
+    )  # fmt: skip
+    yield Row(
+        "patch-100", "Update handled with one status PATCH, 100 a second", patches,
+        Size("widgets", 1_000, 600, 100), Size("widgets", 200, 100, 100), (OURS, THEIRS), section=section, runs=2,
+    )  # fmt: skip
+    yield Row(
+        "apply-three", "Three children made sure of, with nothing to change, as fast as events come", applies,
+        Size("widgets", 1_500, 1_500), Size("widgets", 200, 200), (OURS, THEIRS, KUBE_RS, JAVA), section=section,
+    )  # fmt: skip
+
+
+def _latency_rows() -> Iterator[Row]:
+    later = Bar("p99_ms", 1.0)
+    yield Row(
+        "latency-500", "Event to reconcile, 500 events a second", reconciles,
+        Size("widgets", 5_000, 3_000, 500), Size("widgets", 500, 500, 500), (OURS, THEIRS, KUBE_RS), (later,),
+        section="Latency",
+    )  # fmt: skip
+    yield Row(
+        "latency-backlog", "Event to reconcile, 100,000 events at once", backlog,
+        Size("widgets", 100_000, 100_000), Size("widgets", 5_000, 5_000), (OURS, THEIRS, KUBE_RS), (later,),
+        section="Latency", runs=2,
+    )  # fmt: skip
+
+
+def _life_rows() -> Iterator[Row]:
+    section, everybody = "A process's life", (OURS, THEIRS, KUBE_RS, JAVA, KOPF)
+    yield Row(
+        "cold-start", "From exec to the first reconcile", cold_start, Size("widgets", 1), Size("widgets", 1), everybody,
+        section=section,
+    )  # fmt: skip
+    yield Row(
+        "import", "`import steersman` and the Pod type", imports, Size(), Size(), (OURS,),
+        (Bar("wall_ms", 200, ""), Bar("rss_mb", 40, "")), section=section,
+    )  # fmt: skip
+    yield Row(
+        "idle", "A controller with one object and nothing to do", idle,
+        Size("widgets", 1, 8), Size("widgets", 1, 2), everybody, section=section, runs=2,
+    )  # fmt: skip
+    yield Row(
+        "shutdown", "From SIGTERM to the end, with 1,000 objects and nothing to do", shutdown,
+        Size("widgets", 1_000), Size("widgets", 100), everybody, section=section, runs=2,
+    )  # fmt: skip
+
+
+def _growth_rows() -> Iterator[Row]:
+    metrics = ("total_cpu_ms", "total_mb")
+    yield from _grown("controllers", (1, 10, 100), controllers, "500 events for {} of one kind", metrics)
+    yield from _grown("namespaces", (1, 10, 1_000), namespaces, "10,000 objects in {}, each watched alone", metrics)
+
+
+def _grown(
+    family: str,
+    steps: tuple[int, ...],
+    measure: Callable[[Bench, str, Size, int], Numbers],
+    title: str,
+    metrics: tuple[str, ...],
+) -> Iterator[Row]:
+    ends = tuple(str(step) for step in steps)
+    for step in steps:
+        many = f"{step:,} {family if step > 1 else family[:-1]}"
+        if family == "controllers":
+            full, quick = Size("widgets", 500, 500, controllers=step), Size("widgets", 50, 50, controllers=step)
+        else:
+            full, quick = Size("widgets", 10_000, namespaces=step), Size("widgets", 1_000, namespaces=step)
+        yield Row(
+            f"{family}-{step}", title.format(many), measure, full, quick, (OURS, THEIRS),
+            _growing(metrics, family, ends) if step == steps[-1] else (),
+            section="Growth", family=family, x=step, x_name=family, runs=2,
+        )  # fmt: skip
+
+
+def _form_rows() -> Iterator[Row]:
+    for form in ("unstructured", "metadata"):
+        peers = _forms(form, OURS, THEIRS, CLIENT_GO, KUBE_RS)
+        yield Row(
+            f"sync-{form}", f"Initial sync, 5,000 Pods, {form}", sync, Size("pods", 5_000), Size("pods", 500), peers,
+            section="Forms", runs=2,
+        )  # fmt: skip
+        yield Row(
+            f"reconcile-{form}", f"Watch event and a reconcile that only reads, Pods, {form}", reconciles,
+            Size("pods", 5_000, 5_000), Size("pods", 500, 500), _forms(form, OURS, THEIRS, KUBE_RS),
+            section="Forms", runs=2,
+        )  # fmt: skip
+
+
+def _headroom_rows() -> Iterator[Row]:
+    yield Row(
+        "headroom-events", "The server's ceiling: events read and counted by a program that decodes nothing", events,
+        Size("widgets", 20_000, 200_000), Size("widgets", 2_000, 10_000), (OURS, *CEILING), section="The server",
+        runs=2,
+    )  # fmt: skip
+    yield Row(
+        "headroom-patch", "The server's ceiling: a PATCH for each event, by a program that decodes nothing", patches,
+        Size("widgets", 20_000, 20_000), Size("widgets", 1_000, 1_000), (OURS, *CEILING), section="The server",
+        runs=2,
+    )  # fmt: skip
+
+
+ROWS: tuple[Row, ...] = (
+    *_sync_rows(),
+    *_memory_rows(),
+    *_event_rows(),
+    *_reconcile_rows(),
+    *_latency_rows(),
+    *_life_rows(),
+    *_growth_rows(),
+    *_form_rows(),
+    *_headroom_rows(),
+)
