@@ -1,7 +1,9 @@
 package bench;
 
+import io.fabric8.kubernetes.api.model.ConfigMap;
 import io.fabric8.kubernetes.api.model.HasMetadata;
 import io.fabric8.kubernetes.api.model.ObjectMetaBuilder;
+import io.fabric8.kubernetes.api.model.Pod;
 import io.javaoperatorsdk.operator.api.reconciler.Context;
 import io.javaoperatorsdk.operator.api.reconciler.ErrorStatusUpdateControl;
 import io.javaoperatorsdk.operator.api.reconciler.Reconciler;
@@ -49,13 +51,13 @@ final class Reconcilers {
     }
   }
 
-  static final class Pods extends Reading<io.fabric8.kubernetes.api.model.Pod> {
+  static final class Pods extends Reading<Pod> {
     Pods(Meter meter) {
       super(meter);
     }
   }
 
-  static final class ConfigMaps extends Reading<io.fabric8.kubernetes.api.model.ConfigMap> {
+  static final class ConfigMaps extends Reading<ConfigMap> {
     ConfigMaps(Meter meter) {
       super(meter);
     }
