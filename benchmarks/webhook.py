@@ -197,7 +197,7 @@ def _running(peer: str) -> Iterator[tuple[Peer, Server]]:
 
 def _command(peer: str, directory: str, port: int) -> list[str]:
     if peer == THEIRS:
-        binary = build("peers/controller-runtime-webhook", "controller-runtime-webhook-peer")
+        binary = build("peers/go", "go-webhook", "./cmd/webhook")
         return [str(binary), "-cert-dir", directory, "-port", str(port)]
     variant = ["--asyncio"] if peer == PLAIN else []
     options = ["--cert-dir", directory, "--port", str(port), *variant]

@@ -71,11 +71,10 @@ func run(o bench.Options, version string) error {
 			go work(transport, due, m)
 		}
 	}
-	watches := 0
+	watches := len(o.Kinds()) * len(o.Watched())
 	synced := make(chan struct{})
 	for _, kind := range o.Kinds() {
-		for _, namespace := range o.WatchedOf(kind) {
-			watches++
+		for _, namespace := range o.Watched() {
 			c := &counter{m: m, due: due, synced: func() { synced <- struct{}{} }}
 			sink := (&lines{each: c.line}).feed
 			if o.Wire == "protobuf" && (kind.Resource.Group != widget.GroupVersion.Group || o.Form == "metadata") {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
-	"k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
@@ -15,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"steersman.dev/benchmarks/peers/go/internal/bench"
+	"steersman.dev/benchmarks/peers/go/internal/widget"
 )
 
 // factory is what client-go's three factories of shared informers, of one namespace or of all, have in common.
@@ -76,11 +75,10 @@ func (f metadataFactory) informer(kind bench.Kind) (cache.SharedIndexInformer, e
 	return informer, informer.SetTransform(f.transform)
 }
 
-// typedFactory makes the informers of built-in kinds and CustomResourceDefinitions, and Widgets' as client-go's generator would.
+// typedFactory makes the informers of built-in kinds, and Widgets' as client-go's generator would.
 type typedFactory struct {
 	informers.SharedInformerFactory
-	definitions externalversions.SharedInformerFactory
-	widgets     *widgetInformers
+	widgets *widgetInformers
 }
 
 func newTypedFactory(o bench.Options, config *rest.Config, namespace string) (factory, error) {
@@ -98,20 +96,12 @@ func newTypedFactory(o bench.Options, config *rest.Config, namespace string) (fa
 		return nil, err
 	}
 	built := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace), informers.WithTransform(transform(o)))
-	extensions, err := clientset.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	definitions := externalversions.NewSharedInformerFactoryWithOptions(extensions, 0, externalversions.WithTransform(transform(o)))
-	return typedFactory{built, definitions, widgets}, nil
+	return typedFactory{built, widgets}, nil
 }
 
 func (f typedFactory) informer(kind bench.Kind) (cache.SharedIndexInformer, error) {
-	switch kind.Resource.Resource {
-	case "widgets":
+	if kind.GVK.GroupVersion() == widget.GroupVersion {
 		return f.widgets.informer()
-	case "customresourcedefinitions":
-		return f.definitions.Apiextensions().V1().CustomResourceDefinitions().Informer(), nil
 	}
 	generic, err := f.ForResource(kind.Resource)
 	if err != nil {
@@ -122,12 +112,10 @@ func (f typedFactory) informer(kind bench.Kind) (cache.SharedIndexInformer, erro
 
 func (f typedFactory) Start(stop <-chan struct{}) {
 	f.widgets.start(stop)
-	f.definitions.Start(stop)
 	f.SharedInformerFactory.Start(stop)
 }
 
 func (f typedFactory) Shutdown() {
 	f.SharedInformerFactory.Shutdown()
-	f.definitions.Shutdown()
 	f.widgets.wait()
 }

@@ -45,15 +45,12 @@ func run(o bench.Options) error {
 	go m.Obey()
 	var synced []cache.InformerSynced
 	var factories []factory
-	for i, namespace := range o.Watched() {
+	for _, namespace := range o.Watched() {
 		all, err := newFactory(o, config, namespace)
 		if err != nil {
 			return err
 		}
 		for _, kind := range o.Kinds() {
-			if kind.Cluster && i > 0 {
-				continue
-			}
 			registered, err := count(all, kind, m)
 			if err != nil {
 				return err

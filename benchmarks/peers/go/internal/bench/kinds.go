@@ -6,10 +6,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,12 +28,11 @@ type Kind struct {
 	Resource schema.GroupVersionResource
 	GVK      schema.GroupVersionKind
 	Typed    Object
-	Cluster  bool // it has no namespaces
 	// Its objects have a generation, by which controllers tell a change of the spec from others.
 	Generation bool
 }
 
-var withoutGeneration = []string{"ConfigMap", "Secret", "Service", "ServiceAccount", "Role", "RoleBinding"}
+var withoutGeneration = []string{"ConfigMap", "Secret", "Service", "ServiceAccount", "Role"}
 
 func kind(gv schema.GroupVersion, name, plural string, typed Object) Kind {
 	generation := !slices.Contains(withoutGeneration, name)
@@ -52,19 +49,9 @@ var kinds = []Kind{
 	kind(corev1.SchemeGroupVersion, "ServiceAccount", "serviceaccounts", &corev1.ServiceAccount{}),
 	kind(appsv1.SchemeGroupVersion, "Deployment", "deployments", &appsv1.Deployment{}),
 	kind(appsv1.SchemeGroupVersion, "ReplicaSet", "replicasets", &appsv1.ReplicaSet{}),
-	kind(appsv1.SchemeGroupVersion, "StatefulSet", "statefulsets", &appsv1.StatefulSet{}),
-	kind(appsv1.SchemeGroupVersion, "DaemonSet", "daemonsets", &appsv1.DaemonSet{}),
 	kind(batchv1.SchemeGroupVersion, "Job", "jobs", &batchv1.Job{}),
-	kind(discoveryv1.SchemeGroupVersion, "EndpointSlice", "endpointslices", &discoveryv1.EndpointSlice{}),
 	kind(networkingv1.SchemeGroupVersion, "Ingress", "ingresses", &networkingv1.Ingress{}),
 	kind(rbacv1.SchemeGroupVersion, "Role", "roles", &rbacv1.Role{}),
-	kind(rbacv1.SchemeGroupVersion, "RoleBinding", "rolebindings", &rbacv1.RoleBinding{}),
-	{
-		Resource: apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"),
-		GVK:      apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"),
-		Typed:    &apiextensionsv1.CustomResourceDefinition{},
-		Cluster:  true, Generation: true,
-	},
 }
 
 // Kinds is what -kind names: one kind, or all of mixed. None: the name is unknown.
@@ -96,13 +83,10 @@ func (k Kind) As(form string) Object {
 	}
 }
 
-// Scheme knows the built-in kinds, as scaffolded operators have it, CustomResourceDefinitions and Widgets.
+// Scheme knows the built-in kinds, as scaffolded operators have it, and Widgets.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
 	return scheme, widget.AddToScheme(scheme)

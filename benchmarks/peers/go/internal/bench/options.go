@@ -92,14 +92,6 @@ func (o *Options) Watched() []string {
 	return names
 }
 
-// WatchedOf is Watched for one kind: a kind without namespaces is watched once.
-func (o *Options) WatchedOf(kind Kind) []string {
-	if kind.Cluster {
-		return []string{""}
-	}
-	return o.Watched()
-}
-
 // Config reaches the server. With wire json every client speaks JSON; with protobuf the content type is left to the peer.
 func (o *Options) Config() (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
