@@ -143,4 +143,19 @@ func TestAStatusPatchThatChangesNothingMakesNoEvent(t *testing.T) {
 	}
 }
 
+func TestAStatusAppliedAgainAfterSomebodyElsesPatchIsSetAgain(t *testing.T) {
+	w, server := start(t, 1)
+	o := w.byPlural("widgets").slots[0].object
+	url := server.URL + "/apis/bench.steersman.dev/v1/namespaces/" + o.namespace + "/widgets/" + o.name
+	apply(t, url+"/status", "me", `{"status":{"phase":"Mine"}}`)
+	send(t, "PATCH", url+"/status", "application/merge-patch+json", `{"status":{"phase":"Theirs"}}`)
+	if code, now := apply(t, url+"/status", "me", `{"status":{"phase":"Mine"}}`); code != 200 || now["status"].(tree)["phase"] != "Mine" {
+		t.Errorf("answered %d %v", code, now["status"])
+	}
+	code, now := send(t, "PATCH", url, "application/merge-patch+json", `{"metadata":{"name":"`+o.name+`"}}`)
+	if code != 200 || now["status"].(tree)["phase"] != "Mine" {
+		t.Errorf("a patch of nothing answered %d %v", code, now["status"])
+	}
+}
+
 func first(raw []byte, _ string) []byte { return raw }

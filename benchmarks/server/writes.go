@@ -79,7 +79,7 @@ func (c *collection) mergeInto(o *object, body []byte) (*object, error) {
 	if err := json.Unmarshal(body, &patch); err != nil {
 		return nil, fmt.Errorf("patch: %w", errBad)
 	}
-	onlyStatus := o.status > 0
+	onlyStatus := o.status > 0 && patch["status"] != nil
 	for key, value := range patch {
 		switch key {
 		case "status", "apiVersion", "kind":
@@ -121,7 +121,10 @@ func mergeStatus(o *object, patch json.RawMessage) (*object, error) {
 	if bytes.Equal(status, o.raw[o.status:len(o.raw)-1]) {
 		return o, nil
 	}
-	next := &object{namespace: o.namespace, name: o.name, encoding: o.encoding, status: o.status, applied: o.applied}
+	next := &object{namespace: o.namespace, name: o.name, encoding: o.encoding, status: o.status}
+	if o.applied != nil && o.applied.scope == "" {
+		next.applied = o.applied
+	}
 	next.raw = make([]byte, 0, o.status+len(status)+1)
 	next.raw = append(append(append(next.raw, o.raw[:o.status]...), status...), '}')
 	next.itemEnd = len(next.raw)
