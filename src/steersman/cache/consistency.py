@@ -179,7 +179,7 @@ class OwnWrites:
         """An event about `key` came in; to be called while `active`."""
         for write in self._under_way.get(key, ()):
             write.seen_meanwhile.append(version)
-        if (writes := self._by_event.get(key)) is not None:
+        if self._by_event and (writes := self._by_event.get(key)) is not None:
             self._changed.add(key)
             for write in writes.values():
                 write.seen_meanwhile.append(version)

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from steersman.controller.blocking import is_async, run_blocking
 from steersman.controller.echoes import Echoes
-from steersman.controller.loop import OnError, Reconcile, Worker
+from steersman.controller.loop import OnError, Reconcile, Turn, Worker
 from steersman.controller.metrics import ControllerStats, collector
 from steersman.controller.queue import Debounce, WorkQueue
 from steersman.controller.rate import DEFAULT_BACKOFF, Backoff
@@ -61,6 +61,7 @@ class Controller:
         self.queue: WorkQueue[Key] = WorkQueue(name, rng=rng, backoff=backoff, debounce=debounce)
         self.stats = ControllerStats(workers)
         self.echoes = Echoes()
+        self._turn = Turn()
         self._rng = rng
         self._timeout = timeout
         self._on_error = on_error
@@ -147,6 +148,7 @@ class Controller:
             self.stats,
             new_id,
             self.echoes,
+            self._turn,
             timeout=self._timeout,
             on_error=self._on_error,
         )

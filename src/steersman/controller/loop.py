@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 from steersman.client.errors import ClientError, Conflict
 from steersman.controller.deadline import Deadline
@@ -20,7 +20,7 @@ from steersman.controller.request import Request, Result, Retry, StatusWritten, 
 from steersman.models import Key
 from steersman.telemetry import log
 
-__all__ = ["CURRENT_REQUEST", "OnError", "Reconcile", "Worker"]
+__all__ = ["CURRENT_REQUEST", "OnError", "Reconcile", "Turn", "Worker"]
 
 Reconcile: TypeAlias = Callable[[Request], Awaitable["Result | None"]]
 """What a controller runs: raises `Retry`, `TerminalError` or anything else; anything else backs off."""
@@ -47,6 +47,15 @@ _BUGS: Final = (
 )
 
 
+class Turn:
+    """Which worker of a controller began a reconcile last: whoever finds another there has been suspended since."""
+
+    __slots__ = ("worker",)
+
+    def __init__(self) -> None:
+        self.worker: Worker | None = None
+
+
 class Worker:
     """One worker of a controller; `run` returns when the queue closes."""
 
@@ -59,6 +68,7 @@ class Worker:
         stats: ControllerStats,
         new_id: Callable[[], str],
         echoes: Echoes,
+        turn: Turn,
         *,
         timeout: float | None = None,
         on_error: OnError | None = None,
@@ -70,6 +80,7 @@ class Worker:
         self._timeout = timeout
         self._on_error = on_error
         self._echoes = echoes
+        self._turn = turn
         self._names = {"controller": controller, "kind": kind}
         self._log = log.get_logger("controller")
         self.deadline: Deadline | None = None
@@ -81,16 +92,17 @@ class Worker:
         assert task is not None
         log.CONTEXT.set(self._context)
         self.deadline = Deadline(task, self._timeout)
-        yielded = 0.0
+        yielded, turn, queue = 0.0, self._turn, self._queue
         try:
             while True:
-                job = await self._queue.get()
+                job = await queue.get()
+                turn.worker = self
                 await self._one(Request(job.key, job.reasons, job.attempt, self._new_id()), self.deadline)
                 # A reconcile that finds nothing to do awaits nothing: without this, the initial list of a big cluster
                 # would hold the loop, and the lease, until it is through.
-                if self._queue.now() - yielded > _SLICE:
+                if turn.worker is self and queue.now() - yielded > _SLICE:
                     await asyncio.sleep(0)
-                    yielded = self._queue.now()
+                    yielded = queue.now()
         except QueueClosed:
             return
         finally:
@@ -147,8 +159,8 @@ class Worker:
             self._stats.success += 1
             self._queue.done(request.key)
         elif isinstance(result, Result):
-            if result.__class__ is StatusWritten:
-                self._echoes.expect(cast(StatusWritten, result))
+            if isinstance(result, StatusWritten):
+                self._echoes.expect(result)
             if result.requeue_after is None:
                 self._stats.success += 1
             else:

@@ -45,9 +45,14 @@ _ERRORS: Final = (
     "INADEQUATE_SECURITY",
     "HTTP_1_1_REQUIRED",
 )
+_LONGEST_LIST: Final = 1 << 20
 _STATUSES: Final = {0x88: 200, 0x89: 204, 0x8A: 206, 0x8B: 304, 0x8C: 400, 0x8D: 404, 0x8E: 500}
 """The statuses that HPACK's static table has an index for (RFC 7541, appendix A)."""
-_METHODS: Final = {"GET": b"\x82", "POST": b"\x83"}
+_METHODS: Final = {
+    "GET": b"\x82",
+    "POST": b"\x83",
+    **{verb: b"\x02" + bytes((len(verb),)) + verb.encode() for verb in ("DELETE", "PATCH", "PUT")},
+}
 _FORBIDDEN: Final = frozenset({"connection", "host", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"})
 """Headers of one connection, which HTTP/2 does not have (RFC 9113 §8.2.2)."""
 _SECRET: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
@@ -128,20 +133,22 @@ def status_of(block: bytes) -> int:
     at = 1 if block[:1] == b"\x20" else 0  # "the table has size 0 from now on"
     if (status := _STATUSES.get(block[at])) is not None:
         return status
+    if not block[at] & 0x0F:  # the name is spelled out, which is allowed and seldom
+        return _status(block)
     return _status(block[at : at + 2 + (block[at + 1] & 0x7F)])
 
 
 @functools.lru_cache(maxsize=256)
 def _status(field: bytes) -> int:
-    fields = _decoded(field)
-    if len(fields) != 1 or fields[0][0] != ":status" or len(fields[0][1]) != 3 or not fields[0][1].isdecimal():
+    name, status = _decoded(field)[0]
+    if name != ":status" or len(status) != 3 or not status.isdecimal():
         raise ValueError("the response does not begin with a status")
-    return int(fields[0][1])
+    return int(status)
 
 
 def _decoded(block: bytes) -> Sequence[tuple[str, str]]:
     try:
-        pairs = hpack.Decoder().decode(block, raw=True)
+        pairs = hpack.Decoder(max_header_list_size=_LONGEST_LIST).decode(block, raw=True)
     except (hpack.HPACKError, IndexError) as problem:
         raise ValueError(f"the headers cannot be decoded: {problem or type(problem).__name__}") from None
     return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]

@@ -12,7 +12,8 @@ from typing import Final
 
 __all__ = ["TlsClosed", "TlsLayer"]
 
-_MOST: Final = 1 << 18
+_MOST: Final = 1 << 14
+"""What one record holds at most (RFC 8446 §5.1), and so one read; asking for more only costs memory."""
 
 
 class TlsClosed(Exception):  # noqa: N818 - an end, not an error
