@@ -4,13 +4,11 @@ use std::fmt::Debug;
 use std::hash::Hash;
 
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::Ingress;
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::api::rbac::v1::Role;
 use kube::api::{Api, DynamicObject};
 use kube::core::PartialObjectMeta;
 use kube::{Client, Resource, ResourceExt};
@@ -101,12 +99,6 @@ impl Subject for PartialObjectMeta<DynamicObject> {
     }
 }
 
-impl Subject for CustomResourceDefinition {
-    fn api(client: &Client, _: &Scope, (): &()) -> Api<Self> {
-        Api::all(client.clone())
-    }
-}
-
 macro_rules! built_in {
     ($($kind:ty),* $(,)?) => {$(
         impl Subject for $kind {
@@ -117,19 +109,4 @@ macro_rules! built_in {
     )*};
 }
 
-built_in!(
-    ConfigMap,
-    DaemonSet,
-    Deployment,
-    EndpointSlice,
-    Ingress,
-    Job,
-    Pod,
-    ReplicaSet,
-    Role,
-    RoleBinding,
-    Secret,
-    Service,
-    ServiceAccount,
-    StatefulSet,
-);
+built_in!(ConfigMap, Deployment, Ingress, Job, Pod, ReplicaSet, Role, Secret, Service, ServiceAccount);

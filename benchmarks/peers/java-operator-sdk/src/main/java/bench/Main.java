@@ -31,7 +31,7 @@ public final class Main {
     this.options = options;
     meter.mark("starting");
     meter.obey();
-    // Its first choice for a watch is a WebSocket, which a neutral server need not speak; lines over HTTP are its second.
+    // For a watch it prefers a WebSocket, which a neutral server need not speak, to lines over HTTP.
     Config config =
         new ConfigBuilder(Config.fromKubeconfig(new File(options.kubeconfig))).withOnlyHttpWatches(true).build();
     client = new KubernetesClientBuilder().withConfig(config).build();

@@ -92,7 +92,7 @@ final class Reconcilers {
     }
   }
 
-  /** Makes sure of three children: the SDK does it with what it calls dependent resources, before reconcile is called. */
+  /** Makes sure of three children: the SDK does it, with dependent resources, before it calls reconcile. */
   @Workflow(
       dependents = {
         @Dependent(type = Children.Config.class),
