@@ -20,7 +20,7 @@ from steersman.client.transport.http2_wire import FRAME_HEAD, BlockHeaders, Http
 from steersman.client.transport.tls import TlsLayer
 from steersman.client.transport.wire import Pool, Wire
 
-__all__ = ["Http2Connection", "NotBegun"]
+__all__ = ["MOST_STREAMS", "Http2Connection", "NotBegun"]
 
 _STREAM_WINDOW: Final = 1 << 22
 """Bytes of one response that may wait for their reader."""
@@ -30,13 +30,14 @@ _LONGEST_FRAME: Final = 1 << 14
 _LONGEST_TAKEN: Final = 1 << 20
 """What servers may send: the frames of a list are handed on as they come, so that few and long ones cost least."""
 _LONGEST_HEAD: Final = 512 * 1024
-_MOST_STREAMS: Final = 100
+MOST_STREAMS: Final = 100
 """Until the server says what it allows; kube-apiserver allows 100 by default."""
 _LAST_STREAM: Final = 1 << 30
 _PING_AFTER: Final = 30.0
 _PING_LIMIT: Final = 15.0
 """Seconds of silence before a connection is asked, and until it is given up; client-go's numbers."""
 _NEVER: Final = float("inf")
+_SIZES: Final = {wire.RST_STREAM: 4, wire.PING: 8, wire.WINDOW_UPDATE: 4}
 _SETTINGS: Final = {0x1: 0, 0x2: 0, 0x4: _STREAM_WINDOW, 0x5: _LONGEST_TAKEN, 0x6: _LONGEST_HEAD}
 """HEADER_TABLE_SIZE, ENABLE_PUSH, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE, MAX_HEADER_LIST_SIZE."""
 
@@ -44,7 +45,7 @@ Request = tuple[bytes, bytes | None]
 
 
 class NotBegun(ConnectError):  # noqa: N818 - reads as what it says
-    """The server goes away and says that it has not begun with a request (RFC 9113 §6.8): another may have it."""
+    """The server says that it has not begun with a request (RFC 9113 §6.8, §8.7): it may be asked elsewhere."""
 
 
 class _Stream:
@@ -127,12 +128,12 @@ class Http2Connection(Wire):
 
     __slots__ = (
         "_arrived",
+        "_blind",
         "_blocked",
         "_deadline",
         "_draining",
         "_head",
         "_heard",
-        "_most",
         "_next",
         "_open",
         "_out",
@@ -144,17 +145,25 @@ class Http2Connection(Wire):
         "_timer",
         "encode",
         "future",
+        "most",
     )
 
     def __init__(
-        self, pool: Pool, generation: int, transport: asyncio.Transport, tls: TlsLayer | None, encode: Http2Encoder
+        self,
+        pool: Pool,
+        generation: int,
+        transport: asyncio.Transport,
+        tls: TlsLayer | None,
+        encode: Http2Encoder,
+        most: int = MOST_STREAMS,
     ) -> None:
         super().__init__(pool, generation, transport, tls)
         self.encode = encode
+        self.most = most  # streams at a time
         self.future = self._loop.create_future
         self._streams: dict[int, _Stream] = {}
         self._next = 1
-        self._most = _MOST_STREAMS
+        self._blind = _LAST_STREAM  # streams below it were begun before the server had said what it allows
         self._draining = False
         self._out: list[bytes] = []
         self._rest = b""
@@ -173,7 +182,7 @@ class Http2Connection(Wire):
 
     @property
     def usable(self) -> bool:
-        return self._transport is not None and not self._draining and len(self._streams) < self._most
+        return self._transport is not None and not self._draining and len(self._streams) < self.most
 
     @property
     def busy(self) -> bool:
@@ -243,6 +252,7 @@ class Http2Connection(Wire):
             while end - at >= 9:
                 high, low, kind, flags, number = FRAME_HEAD.unpack_from(data, at)
                 size = high << 16 | low
+                number &= 0x7FFF_FFFF
                 start = at + 9
                 at = start + size
                 if self._head is not None and kind != wire.CONTINUATION:
@@ -261,7 +271,9 @@ class Http2Connection(Wire):
                 elif kind == wire.HEADERS:
                     self._headers(number, flags, data[start:at])
                 else:
-                    self._control(kind, flags, number & 0x7FFF_FFFF, data[start:at])
+                    if size != _SIZES.get(kind, size):
+                        raise ValueError(f"a frame of type {kind} with {size} bytes")
+                    self._control(kind, flags, number, data[start:at])
         except (ValueError, IndexError, KeyError) as problem:
             code = wire.PROTOCOL_ERROR
             self.send(frame(wire.GOAWAY, 0, 0, bytes(4) + code.to_bytes(4, "big")))
@@ -352,7 +364,7 @@ class Http2Connection(Wire):
 
     # Receiving.
 
-    def _data(self, number: int, flags: int, data: bytes) -> None:
+    def _data(self, number: int, flags: int, data: bytes) -> None:  # noqa: C901 - the hot path
         size = len(data)
         self._arrived += size
         if self._arrived > _CONNECTION_WINDOW >> 1:
@@ -375,8 +387,11 @@ class Http2Connection(Wire):
         if stream.reader is not None:
             if not stream.reader.done():
                 stream.reader.set_result(None)
-        elif stream.answer is not None and stream.arrived > _STREAM_WINDOW >> 1:
-            self.make_room(stream)
+        elif stream.arrived > _STREAM_WINDOW >> 1:
+            if stream.answer is not None:
+                self.make_room(stream)
+            elif stream.arrived > _STREAM_WINDOW:
+                raise ValueError("more than was allowed to come")
 
     def _headers(self, number: int, flags: int, block: bytes) -> None:
         if flags & wire.PADDED:
@@ -392,12 +407,14 @@ class Http2Connection(Wire):
             return
         if not stream.status:
             status = status_of(block)
-            if status < 200:  # an interim response (RFC 9110 §15.2): the real one follows
-                return
+            if status < 200 and not flags & wire.END_STREAM:
+                return  # an interim response (RFC 9110 §15.2): the real one follows
             stream.status = status
             stream.block = block
             if stream.head is not None and not stream.head.done():
                 stream.head.set_result(None)
+        elif not flags & wire.END_STREAM:
+            raise ValueError("a second head")
         if flags & wire.END_STREAM:
             self._completed(stream)
 
@@ -407,8 +424,8 @@ class Http2Connection(Wire):
             raise ValueError(f"a frame for stream {number}, which was never opened")
 
     def _completed(self, stream: _Stream) -> None:
-        if not stream.status:
-            raise ValueError("a response without a status")
+        if stream.status < 200:
+            raise ValueError("a response that ends before it has begun")
         stream.complete = True
         answer = stream.answer
         if answer is not None:
@@ -440,7 +457,7 @@ class Http2Connection(Wire):
 
     def _control(self, kind: int, flags: int, number: int, data: bytes) -> None:
         if kind == wire.WINDOW_UPDATE:
-            self._widen(number, int.from_bytes(data[:4], "big") & 0x7FFF_FFFF)
+            self._widen(number, int.from_bytes(data, "big") & 0x7FFF_FFFF)
         elif kind == wire.PING:
             if flags & wire.ACK:
                 self._pinged = _NEVER
@@ -461,7 +478,9 @@ class Http2Connection(Wire):
 
     def _broken_off(self, number: int, code: int) -> None:
         if (stream := self._streams.get(number)) is not None:
-            self._end(stream, _refused(stream.what, code))
+            self._end(stream, _refused(stream.what, code, before=number < self._blind))
+        else:
+            self._never_opened(number)
 
     def _continued(self, number: int, flags: int, data: bytes) -> None:
         if self._head is None or self._head[0] != number:
@@ -480,14 +499,19 @@ class Http2Connection(Wire):
             self._room += size
         elif (stream := self._streams.get(number)) is not None:
             stream.window += size
+        else:
+            self._never_opened(number)
         if self._blocked:
             self._push()
 
     def _configure(self, data: bytes) -> None:
+        if len(data) % 6:
+            raise ValueError("half a setting")
+        self._blind = min(self._blind, self._next)
         for at in range(0, len(data), 6):
             key, value = int.from_bytes(data[at : at + 2], "big"), int.from_bytes(data[at + 2 : at + 6], "big")
             if key == 0x3:
-                self._most = value
+                self.most = value
             elif key == 0x4:
                 for stream in self._blocked:
                     stream.window += value - self._start_room
@@ -522,13 +546,15 @@ class Http2Connection(Wire):
             self._end(stream, TransportTimeout(f"{stream.what}: no answer in time"))
         if not self._streams or self._transport is None:
             return
-        if self._pinged + _PING_LIMIT <= now and self._heard < self._pinged:
+        if self._heard >= self._pinged:  # not the answer perhaps, but a sign of life
+            self._pinged = _NEVER
+        if self._pinged + _PING_LIMIT <= now:
             self.abort(ConnectionLost(f"the connection broke: a ping was not answered within {_PING_LIMIT:g} s"))
             return
         if self._heard + _PING_AFTER <= now and self._pinged == _NEVER:
             self._pinged = now
             self._put(frame(wire.PING, 0, 0, bytes(8)))
-        asked = self._pinged + _PING_LIMIT if self._pinged != _NEVER else max(self._heard, now) + _PING_AFTER
+        asked = self._pinged + _PING_LIMIT if self._pinged != _NEVER else self._heard + _PING_AFTER
         self._wake_at(min([asked, *(stream.deadline for stream in self._streams.values())]))
 
 
@@ -539,9 +565,10 @@ def _unpadded(data: bytes) -> bytes:
     return data[1 : len(data) - data[0]]
 
 
-def _refused(what: str, code: int) -> TransportError:
+def _refused(what: str, code: int, *, before: bool) -> TransportError:
     if code == wire.REFUSED_STREAM:  # RFC 9113 §8.7: nothing has been done
-        return ConnectError(f"{what}: the server has refused to begin with this")
+        # Before the server had said how many it allows, it may have been one too many.
+        return (NotBegun if before else ConnectError)(f"{what}: the server has refused to begin with this")
     return ConnectionLost(f"{what}: the server broke off: {wire.error_name(code)}")
 
 

@@ -14,6 +14,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -32,7 +33,7 @@ from steersman.client.transport.base import (
 )
 from steersman.client.transport.explaining import explained
 from steersman.client.transport.http1 import Http1Connection, Http1Encoder
-from steersman.client.transport.http2 import Http2Connection, NotBegun
+from steersman.client.transport.http2 import MOST_STREAMS, Http2Connection, NotBegun
 from steersman.client.transport.http2_wire import Http2Encoder
 from steersman.client.transport.idle import IdleWatchdog
 from steersman.client.transport.tls import TlsLayer
@@ -43,6 +44,8 @@ __all__ = ["NativeTransport", "can_use_native"]
 _CONNECT_SECONDS: Final = 10.0
 _IDLE_SECONDS: Final = 60.0
 """How long an unused connection is kept; servers close theirs after 75 s (nginx) or some minutes (the API server)."""
+_MOST_TRIES: Final = 100
+"""How often a request is sent that the server says it has not begun with, each time on a new connection."""
 _CLOSED: Final = "the client is closed"
 
 
@@ -73,6 +76,7 @@ class NativeTransport(UnsupportedTransport):
         self._encode1 = Http1Encoder(authority)
         self._encode2 = Http2Encoder(parts.scheme, authority)
         self._http2 = http2
+        self._shares = http2  # until the server is known not to speak it
         self._shared: Http2Connection | None = None
         self._dialling: asyncio.Task[Wire] | None = None
         self._idle: list[Http1Connection] = []
@@ -97,12 +101,20 @@ class NativeTransport(UnsupportedTransport):
     ) -> Response:
         what = f"{method} {path}"
         where = self._where(method, path, query)
+        until = asyncio.get_running_loop().time() + timeout
+        tries = 0
         while True:
-            connection = self._take() or await self._connect(what, timeout)
+            connection = self._take()
+            if connection is None:
+                connection = await self._connect(what, timeout)
+                timeout = until - connection.now()
             try:
                 return await connection.exchange(what, connection.encode(method, where, headers, body), timeout)
             except NotBegun:
-                continue
+                timeout = until - connection.now()
+                tries += 1
+                if tries == _MOST_TRIES or timeout <= 0:
+                    raise
 
     def stream(
         self,
@@ -130,12 +142,17 @@ class NativeTransport(UnsupportedTransport):
         idle_timeout: float,
     ) -> AsyncGenerator[StreamResponse]:
         exchange: Exchange | None = None
+        until = asyncio.get_running_loop().time() + connect_timeout
+        tries = 0
         while exchange is None:
-            connection = self._take() or await self._connect(what, connect_timeout)
+            connection = self._take() or await self._connect(what, until - asyncio.get_running_loop().time())
+            left = until - connection.now()
             try:
-                exchange = await connection.open(what, connection.encode(method, where, headers, body), connect_timeout)
+                exchange = await connection.open(what, connection.encode(method, where, headers, body), left)
             except NotBegun:
-                continue
+                tries += 1
+                if tries == _MOST_TRIES or connection.now() >= until:
+                    raise
         watchdog = IdleWatchdog(idle_timeout, what)
         self._streams.add(watchdog)
         try:
@@ -163,6 +180,7 @@ class NativeTransport(UnsupportedTransport):
         self._idle.clear()
         if self._dialling is not None:
             self._dialling.cancel()
+            await asyncio.wait([self._dialling])
         if self._sockets is not None:
             await self._sockets.close()
         for _ in range(10):  # lets the sockets notice
@@ -208,16 +226,19 @@ class NativeTransport(UnsupportedTransport):
 
     def _other(self, shared: Http2Connection) -> Wire | None:
         """Another connection with room, now that this one has none or is old."""
-        if not shared.busy:
-            shared.abort(TransportError("not used any more"))
-        for wire in self._all:
-            if isinstance(wire, Http2Connection) and wire.usable and wire.busy and wire.generation == self._generation:
-                self._shared = wire
-                return wire
+        now = shared.now()
+        for wire in list(self._all):
+            if isinstance(wire, Http2Connection):
+                if not wire.busy and now - wire.idle_since >= _IDLE_SECONDS:
+                    wire.abort(TransportError("not used any more"))
+                elif wire.usable:
+                    self._shared = wire
+                    return wire
         return None
 
     def _renew(self) -> None:
         """The client certificate is another: what is open ends with what is in flight on it."""
+        self._certificate = self._config.auth.client_certificate()
         self._context = None
         self._generation += 1
         self._shared = None
@@ -227,37 +248,53 @@ class NativeTransport(UnsupportedTransport):
 
     async def _connect(self, what: str, timeout: float) -> Wire:
         """A new connection. Where it may serve many, whoever comes meanwhile waits for it, and fails as it does."""
-        limit = min(timeout, _CONNECT_SECONDS)
         try:
             async with asyncio.timeout(timeout):
-                while self._tls and self._http2 and not self._closed:
-                    if self._dialling is None:
-                        self._dialling = asyncio.ensure_future(self._dial(limit))
-                        self._dialling.add_done_callback(self._dialled)
-                    await asyncio.shield(self._dialling)
+                while self._tls and self._shares and not self._closed:
+                    await self._dial_for_all()
                     if (connection := self._take()) is not None:
                         return connection
-                return await self._dial(limit)
+                wire = await self._dial(min(timeout, _CONNECT_SECONDS))
+                if isinstance(wire, Http2Connection):  # it has learnt it meanwhile
+                    self._shares, self._shared = True, wire
+                return wire
         except TimeoutError:
             raise ConnectError(f"{what}: cannot connect: no answer within {timeout:g} s") from None
         except TransportError as problem:
             raise type(problem)(f"{what}: {problem}") from None
+
+    async def _dial_for_all(self) -> None:
+        """Wait for the one connection that is being made; the first who comes begins, and none ends it by leaving."""
+        dialling = self._dialling
+        if dialling is None:
+            dialling = self._dialling = asyncio.ensure_future(self._dial(_CONNECT_SECONDS))
+            dialling.add_done_callback(self._dialled)
+        await asyncio.wait([dialling])
+        if dialling.cancelled():
+            raise TransportError(_CLOSED)
+        wire = dialling.result()
+        left = isinstance(wire, Http2Connection) and not wire.usable and not wire.busy
+        if left and wire.generation == self._generation:
+            raise ConnectError("cannot connect: the server closed the connection before anything was sent")
 
     def _dialled(self, task: asyncio.Task[Wire]) -> None:
         self._dialling = None
         if task.cancelled() or task.exception() is not None:
             return  # who waits is told; where nobody does, the error has been heard here
         wire = task.result()
-        if isinstance(wire, Http2Connection):
+        if not isinstance(wire, Http2Connection):
+            self._shares = False  # the server does not speak it: connections need not wait for each other
+            self.release(wire)
+        elif wire.generation == self._generation:
             self._shared = wire
         else:
-            self._http2 = False  # the server does not speak it: connections need not wait for each other
-            self.release(wire)
+            wire.drain()
 
     async def _dial(self, limit: float) -> Wire:
         if self._closed:
             raise TransportError(_CLOSED)
         name = self._config.tls.server_name or self._host
+        made = partial(self._made, self._generation)
         try:
             context = self._tls_context() if self._tls else None
         except (ssl.SSLError, ValueError) as problem:
@@ -269,10 +306,10 @@ class NativeTransport(UnsupportedTransport):
         try:
             async with asyncio.timeout(limit):
                 tls = None if context is None else TlsLayer(context, name)
-                wire = await dial(self._host, self._port, tls, self._made)
+                wire = await dial(self._host, self._port, tls, made)
         except TimeoutError:
             raise ConnectError(f"cannot connect: no answer within {limit:g} s") from None
-        except (OSError, UnicodeError) as problem:
+        except (OSError, ValueError) as problem:
             raise ConnectError(f"cannot connect: {explained(problem)}") from None
         self._all.add(wire)
         if self._closed:
@@ -280,14 +317,14 @@ class NativeTransport(UnsupportedTransport):
             raise TransportError(_CLOSED)
         return wire
 
-    def _made(self, transport: asyncio.Transport, tls: TlsLayer | None) -> Wire:
+    def _made(self, generation: int, transport: asyncio.Transport, tls: TlsLayer | None) -> Wire:
         if tls is not None and tls.protocol == "h2":
-            return Http2Connection(self, self._generation, transport, tls, self._encode2)
-        return Http1Connection(self, self._generation, transport, tls, self._encode1)
+            known = min([wire.most for wire in self._all if isinstance(wire, Http2Connection)], default=MOST_STREAMS)
+            return Http2Connection(self, generation, transport, tls, self._encode2, max(1, known))
+        return Http1Connection(self, generation, transport, tls, self._encode1)
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._context is None:
-            self._certificate = self._config.auth.client_certificate()
             self._context = ssl_context(self._config.tls, self._certificate)
             if self._http2:
                 self._context.set_alpn_protocols(["h2", "http/1.1"])
