@@ -12,11 +12,13 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from benchmarks.metrics import LATENCIES, name_of, number, ratio
-from benchmarks.rows import OURS, Row
-from benchmarks.verdicts import Growth, Results, Verdict, extremes, growths, summarise, values
+from benchmarks.metrics import LATENCIES, name_of, number, quantity, ratio
+from benchmarks.report import limit_of
+from benchmarks.rows import CEILING, OURS, Row
+from benchmarks.verdicts import Growth, Ratio, Results, Verdict, extremes, growths, ratios, summarise, values
 
 _INK, _FAINT, _GRID = "#222222", "#6b6b6b", "#e4e4e4"
 _HOLDS, _MISSED = "#0072B2", "#D55E00"
@@ -30,9 +32,16 @@ _STYLES: tuple[tuple[str, str, str], ...] = (
     ("official-client", "#8C6D1F", "X"),
     ("bare", "#000000", "*"),
 )
+_WIDEST = 2.5
+"""Shares of a limit beyond this are cut off in the plot, and told in numbers."""
 _VARIANT_LINES = ("-", "--", ":", "-.")
 _LATENCY_NAMES = dict(zip(LATENCIES, ("p50", "p99", "p99.9", "max"), strict=True))
-_LATENCY_MARKS = {"p50_ms": ("o", True), "p99_ms": ("s", True), "p999_ms": ("D", True), "max_ms": ("|", True)}
+_LATENCY_MARKS: dict[str, dict[str, Any]] = {
+    "p50_ms": {"marker": "o", "markersize": 6},
+    "p99_ms": {"marker": "s", "markersize": 6},
+    "p999_ms": {"marker": "D", "markersize": 6},
+    "max_ms": {"marker": "|", "markersize": 10, "markeredgewidth": 2},
+}
 
 _SETTINGS = {
     "svg.hashsalt": "steersman",
@@ -66,7 +75,7 @@ def draw_all(results: Results, rows: Sequence[Row], directory: Path) -> list[Pat
     """Every plot that the results have numbers for; the paths written. Plots of earlier reports are removed."""
     directory.mkdir(parents=True, exist_ok=True)
     for old in directory.iterdir():
-        if old.suffix in (".svg", ".png") and old.stem.startswith(("growth-", "latency", "bars")):
+        if old.suffix in (".svg", ".png") and old.stem.startswith(("growth-", "latency", "bars", "peers")):
             old.unlink()
     written: list[Path] = []
     with mpl.rc_context(_SETTINGS):
@@ -79,12 +88,23 @@ def _figures(results: Results, rows: Sequence[Row]) -> Iterator[tuple[str, Figur
     verdicts = [v for v in summarise(results, rows) if v.ratio is not None and v.ratio > 0]
     if verdicts:
         yield "bars", bars(verdicts)
+    if compared := _compared(results, rows):
+        yield "peers", peers_plot(compared)
     grown = growths(results, rows)
     for family in dict.fromkeys(g.family for g in grown):
         yield f"growth-{family}", growth([g for g in grown if g.family == family])
     late = [row for row in rows if row.section == "Latency" and row.name in results["rows"]]
     if late:
         yield "latency", latencies(results, late)
+
+
+def _compared(results: Results, rows: Sequence[Row]) -> list[Ratio]:
+    """Of each row, what it is mainly about; the ceiling of the server is no peer."""
+    found = [r for r in ratios(results, rows) if r.peer not in CEILING and r.ratio > 0]
+    first: dict[str, str] = {}
+    for r in found:
+        first.setdefault(r.row.name, r.metric)
+    return [r for r in found if r.metric == first[r.row.name]]
 
 
 def _save(figure: Figure, stem: Path) -> list[Path]:
@@ -128,13 +148,13 @@ def _growth_panel(axes: Any, panel: Growth) -> None:
         low = [(p.median - max(p.low, p.median * 0.01)) / scale for p in shown]
         high = [(p.high - p.median) / scale for p in shown]
         exponent = panel.exponents.get(peer)
-        axes.errorbar(
-            [p.x for p in shown], [p.median / scale for p in shown], yerr=(low, high), capsize=2.5, elinewidth=1,
-            markersize=5, label=peer + ("" if exponent is None else f"  (exponent {exponent:.2f})"),
-            **_style(peer, peers),
-        )  # fmt: skip
+        label = peer + ("" if exponent is None else f"  (exponent {exponent:.2f})")
+        style = _style(peer, peers)
+        xs, ys = [p.x for p in shown], [p.median / scale for p in shown]
+        axes.plot(xs, ys, markersize=5, label=label, **style)
+        axes.errorbar(xs, ys, yerr=(low, high), fmt="none", capsize=2.5, elinewidth=1, ecolor=style["color"])
     axes.set(xscale="log", yscale="log", xlabel=panel.x_name, ylabel=f"{name_of(panel.metric)}, {unit}")
-    sizes = sorted({p.x for points in panel.points.values() for p in points})
+    sizes = sorted({p.x for p in max(panel.points.values(), key=len)})
     axes.set_xticks(sizes, [f"{x:,.0f}" for x in sizes])
     axes.xaxis.set_minor_locator(NullLocator())
     _plain_log(axes.yaxis)
@@ -165,8 +185,11 @@ def latencies(results: Results, rows: Sequence[Row]) -> Figure:
     grid = figure.subplots(len(rows), 1, squeeze=False, height_ratios=[count + 1 for count in counts])
     for (axes,), row in zip(grid, rows, strict=True):
         _latency_panel(axes, results, row)
-    handles, labels = grid[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), fontsize=8)
+    handles = [
+        Line2D([], [], color=_FAINT, linestyle="", label=_LATENCY_NAMES[metric], **_LATENCY_MARKS[metric])
+        for metric in LATENCIES
+    ]
+    figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), fontsize=8)
     return figure
 
 
@@ -174,15 +197,12 @@ def _latency_panel(axes: Any, results: Results, row: Row) -> None:
     peers = list(results["rows"][row.name])
     for at, peer in enumerate(peers):
         found = {m: extremes(numbers)[0] for m in LATENCIES if (numbers := values(results, row.name, peer, m))}
+        if not found:
+            continue
         colour = _style(peer, peers)["color"]
         axes.plot([min(found.values()), max(found.values())], [at, at], color=colour, linewidth=1.6, alpha=0.5)
         for metric, value in found.items():
-            marker, _ = _LATENCY_MARKS[metric]
-            label = _LATENCY_NAMES[metric] if at == 0 else None
-            axes.plot(
-                [value], [at], marker=marker, color=colour, linestyle="", label=label,
-                markersize=10 if marker == "|" else 6, markeredgewidth=2 if marker == "|" else 0.8,
-            )  # fmt: skip
+            axes.plot([value], [at], color=colour, linestyle="", **_LATENCY_MARKS[metric])
     axes.set(xscale="log", xlabel="ms", ylim=(len(peers) - 0.4, -0.6))
     axes.set_yticks(range(len(peers)), peers)
     axes.set_title(f"{row.name}: {row.title}", fontsize=9)
@@ -191,39 +211,75 @@ def _latency_panel(axes: Any, results: Results, row: Row) -> None:
 
 
 def bars(verdicts: Sequence[Verdict]) -> Figure:
-    """Every bar: the ratio (or exponent, or share of the limit) with its spread, and the limit as a black tick."""
-    figure = Figure(figsize=(8.2, 0.8 + 0.27 * len(verdicts)), layout="constrained")
+    """Every bar as a share of its limit, so that what ends left of the line holds; the numbers stand beside it."""
+    figure = Figure(figsize=(8.6, 0.7 + 0.25 * len(verdicts)), layout="constrained")
     axes = figure.subplots()
-    for at, v in enumerate(verdicts):
-        value, limit, spread = _on_one_scale(v)
-        colour = _HOLDS if v.holds else _MISSED
-        axes.barh(
-            at, value, height=0.62, color=colour, hatch=None if v.holds else "////", edgecolor="white", linewidth=0
-        )
-        axes.plot(list(spread), [at, at], color=_INK, linewidth=1)
-        axes.plot([limit], [at], marker="|", color="black", markersize=13, markeredgewidth=2.4)
-    axes.set(
-        xscale="log", ylim=(len(verdicts) - 0.4, -0.6), xlabel="ours ÷ peer (exponents and absolute bars: ÷ limit)"
-    )
-    axes.set_yticks(range(len(verdicts)), [_bar_name(v) for v in verdicts])
+    shares = [v.ratio / v.bar.limit for v in verdicts if v.ratio is not None]
+    for at, (v, share) in enumerate(zip(verdicts, shares, strict=True)):
+        colour, hatch = (_HOLDS, None) if v.holds else (_MISSED, "////")
+        axes.barh(at, min(share, _WIDEST), height=0.64, color=colour, hatch=hatch, edgecolor="white", linewidth=0)
+        if v.spread:
+            ends = [min(end / v.bar.limit, _WIDEST) for end in v.spread]
+            axes.plot(ends, [at, at], color=_INK, linewidth=1.2)
+        beyond = f" ({share:.1f} times the limit)" if share > _WIDEST else ""
+        axes.annotate(
+            _numbers_of(v) + beyond, (1, at), xycoords=("axes fraction", "data"), xytext=(6, 0),
+            textcoords="offset points", va="center", fontsize=8, color=_INK if v.holds else _MISSED,
+        )  # fmt: skip
+    axes.axvline(1, color="black", linewidth=1.6)
+    axes.set(xlim=(0, min(max(1.1, *shares) * 1.05, _WIDEST)), ylim=(len(verdicts) - 0.4, -0.6))
+    axes.set_xlabel("share of the limit (solid: holds, hatched: missed)")
+    axes.set_yticks(range(len(verdicts)), [_bar_name(v) for v in verdicts], fontsize=8)
     axes.tick_params(axis="y", length=0)
-    _plain_log(axes.xaxis)
     axes.grid(visible=True, axis="x")
     return figure
 
 
-def _on_one_scale(v: Verdict) -> tuple[float, float, tuple[float, float]]:
-    assert v.ratio is not None
-    spread = v.spread or (v.ratio, v.ratio)
-    if v.bar.against and not v.bar.over:
-        return v.ratio, v.bar.limit, spread
-    return v.ratio / v.bar.limit, 1.0, (spread[0] / v.bar.limit, spread[1] / v.bar.limit)
-
-
 def _bar_name(v: Verdict) -> str:
-    assert v.ratio is not None
-    name = name_of(v.bar.metric)
     if v.bar.over:
-        return f"{v.row.family}: {name}, exponent {ratio(v.ratio)}"
-    against = f" ÷ {v.bar.against}: {ratio(v.ratio)}" if v.bar.against else f": {number(v.ours)}"
-    return f"{v.row.name}: {name}{against}"
+        return f"{v.row.family}: {name_of(v.bar.metric)}, exponent"
+    against = f" ÷ {v.bar.against}" if v.bar.against else ""
+    return f"{v.row.name}: {name_of(v.bar.metric)}{against}"
+
+
+def _numbers_of(v: Verdict) -> str:
+    assert v.ratio is not None
+    if v.bar.over:
+        return f"{number(v.ratio)}  ({limit_of(v.bar)})"
+    return f"{ratio(v.ratio) if v.bar.against else quantity(v.bar.metric, v.ours)}  ({limit_of(v.bar)})"
+
+
+def peers_plot(found: Sequence[Ratio]) -> Figure:
+    """Ours ÷ each peer, a line a row, on a logarithmic axis: left of 1, ours takes less."""
+    names = list(dict.fromkeys(r.row.name for r in found))
+    peers = sorted({_as_named(r) for r in found}, key=_order)
+    figure = Figure(figsize=(8.2, 1.1 + 0.25 * len(names)), layout="constrained")
+    axes = figure.subplots()
+    for peer in peers:
+        mine = [r for r in found if _as_named(r) == peer]
+        style = {**_style(peer, peers), "linestyle": "", "markersize": 7, "markeredgewidth": 1.4}
+        axes.plot([r.ratio for r in mine], [names.index(r.row.name) for r in mine], label=peer, **style)
+        for r in mine:
+            at = names.index(r.row.name)
+            axes.plot(list(r.spread), [at, at], color=style["color"], linewidth=1.2, alpha=0.6)
+    axes.axvline(1, color="black", linewidth=1.4)
+    axes.set(xscale="log", ylim=(len(names) - 0.4, -0.6))
+    axes.set_xlabel("ours ÷ peer (left of 1: ours takes less)")
+    about = {r.row.name: r.metric for r in found}
+    axes.set_yticks(range(len(names)), [f"{name}: {name_of(about[name])}" for name in names], fontsize=8)
+    _plain_log(axes.xaxis)
+    axes.grid(visible=True)
+    figure.legend(loc="outside lower center", ncols=4, fontsize=8, handletextpad=0.3)
+    return figure
+
+
+def _as_named(r: Ratio) -> str:
+    """The peer without a variant that the row's own name says."""
+    base, *variants = r.peer.split("+")
+    return "+".join([base, *(variant for variant in variants if not r.row.name.endswith(variant))])
+
+
+def _order(peer: str) -> tuple[int, str]:
+    names = [name for name, _, _ in _STYLES]
+    base = peer.partition("+")[0]
+    return (names.index(base) if base in names else len(names), peer)

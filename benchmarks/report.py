@@ -43,7 +43,8 @@ def _bar_line(v: Verdict) -> str:
         return (
             f"| {v.row.name} | {name} | | {bar.against if not bar.over else ''} | not measured | {limit_of(bar)} | — |"
         )
-    spread = f" ({ratio(v.spread[0])} to {ratio(v.spread[1])})" if v.spread else ""
+    said = number if bar.over else ratio
+    spread = f" ({said(v.spread[0])} to {said(v.spread[1])})" if v.spread else ""
     verdict = "holds" if v.holds else "**missed**"
     if bar.over:
         return f"| {v.row.name} | {name} | {number(v.ours)}{spread} | | | {limit_of(bar)} | {verdict} |"
@@ -137,16 +138,19 @@ def headroom_lines(found: Sequence[Headroom]) -> list[str]:
     ]
 
 
-def row_lines(results: Results, rows: Sequence[Row]) -> list[str]:
-    """One line a row: which of its bars hold."""
-    width = max((len(row.name) for row in rows), default=0)
-    return [f"{row.name:{width}}  {_row_line(results, rows, row)}" for row in rows]
+def row_lines(results: Results, shown: Sequence[Row], rows: Sequence[Row]) -> list[str]:
+    """One line for each row that is shown: which of its bars hold. `rows` are all, which bars on growth look at."""
+    width = max((len(row.name) for row in shown), default=0)
+    verdicts = summarise(results, rows)
+    return [
+        f"{row.name:{width}}  {_row_line(results, row, [v for v in verdicts if v.row.name == row.name])}"
+        for row in shown
+    ]
 
 
-def _row_line(results: Results, rows: Sequence[Row], row: Row) -> str:
+def _row_line(results: Results, row: Row, verdicts: Sequence[Verdict]) -> str:
     failed = [f"{peer} COULD NOT BE MEASURED" for peer in results["failed"].get(row.name, {})]
     absent = [f"{peer} not measured" for peer in results.get("skipped", {}).get(row.name, {})]
-    verdicts = [v for v in summarise(results, rows) if v.row is row]
     said = [_said(verdict) for verdict in verdicts] or [_unbarred(results, row)]
     return "; ".join([*failed, *said, *absent])
 

@@ -10,7 +10,7 @@ import argparse
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks import history
@@ -49,7 +49,9 @@ def _run(chosen: Sequence[Row], options: argparse.Namespace) -> int:
     if options.keep and before is not None and before["quick"] != options.quick:
         raise BenchmarkError(f"{path} has other sizes: results of --quick and of full sizes are never mixed")
     signal.signal(signal.SIGTERM, _interrupt)
-    measured, finished = measure(chosen, options.runs, options.peers, options.budget * 60, before, quick=options.quick)
+    measured, finished = measure(
+        chosen, options.runs, options.peers, options.budget * 60, before, quick=options.quick, opened=Bench
+    )
     _print(measured, chosen, before)
     results, rows = measured, list(chosen)
     whole = not options.rows and not options.peers
@@ -82,7 +84,8 @@ def _status(results: Results, rows: Sequence[Row]) -> int:
 
 def measure(
     rows: Sequence[Row], runs: int | None, peers: Sequence[str] | None, budget: float,
-    before: Results | None = None, *, quick: bool,
+    before: Results | None = None, *, quick: bool, opened: Callable[[], Bench],
+    now: Callable[[], float] = time.monotonic,
 ) -> tuple[Results, bool]:  # fmt: skip
     """Measure the rows, round by round, within `budget` seconds; and whether it came to its end.
 
@@ -90,14 +93,14 @@ def measure(
     """
     plan = groups(rows, runs, peers)
     usable = before if before is not None and before["quick"] == quick else None
-    session = _Session(quick, Clock(budget, history.seconds(usable)), sum(len(group.peers) for group in plan))
+    session = _Session(quick, Clock(budget, history.seconds(usable)), now, sum(len(group.peers) for group in plan))
     for group in plan:
         session.asked[group.row.name] = runs_of(group.row, runs)
     finished = True
     bench: Bench | None = None
     with session.progress:
         try:
-            bench = Bench()
+            bench = opened()
             session.prepare(bench, dict.fromkeys(peer for group in plan for peer in group.peers))
             session.all(bench, plan)
         except KeyboardInterrupt:
@@ -112,7 +115,7 @@ def measure(
 class _Session:
     """What one call measures: the results as they grow, the clock, and who is out."""
 
-    def __init__(self, quick: bool, clock: Clock, steps: int) -> None:
+    def __init__(self, quick: bool, clock: Clock, now: Callable[[], float], steps: int) -> None:
         self._results: Results = {
             "machine": machine(), "quick": quick, "runs": 0, "rows": {}, "failed": {}, "skipped": {}, "taken": {},
         }  # fmt: skip
@@ -120,7 +123,8 @@ class _Session:
         self._done = 0
         self._seconds: dict[str, dict[str, list[float]]] = {}
         self._out: set[tuple[str, str]] = set()
-        self._began = time.monotonic()
+        self._now = now
+        self._began = now()
         self.asked: dict[str, int] = {}
         self.progress = Progress(steps)
 
@@ -133,11 +137,11 @@ class _Session:
                 continue
             except BenchmarkError as error:
                 self.progress.say(f"{peer}: {error}")
-        self._began = time.monotonic()
+        self._began = self._now()
 
     def all(self, bench: Bench, plan: Sequence[Group]) -> None:
         for n, group in enumerate(plan):
-            spent = time.monotonic() - self._began
+            spent = self._now() - self._began
             if not self._clock.fits(group, spent, self._out):
                 self._drop(group)
                 continue
@@ -145,7 +149,7 @@ class _Session:
                 if (group.row.name, peer) in self._out:
                     self.progress.skip(1)
                     continue
-                spent = time.monotonic() - self._began
+                spent = self._now() - self._began
                 rest = Group(group.row, group.run, group.peers[at:])
                 left = self._clock.cost(rest, self._out)
                 left += self._clock.left(plan[n + 1 :], spent + left, self._out)
@@ -155,7 +159,7 @@ class _Session:
 
     def _one(self, bench: Bench, row: Row, peer: str, run: int) -> None:
         quick = self._results["quick"]
-        began = time.monotonic()
+        began = self._now()
         try:
             numbers = row.measure(bench, peer, row.size(peer, quick=quick), run + 1)
         except NotMeasured as why:
@@ -166,7 +170,7 @@ class _Session:
             self._results["failed"].setdefault(row.name, {})[peer] = str(error)
             self._leave_out(row, peer, str(error))
         else:
-            lasted = time.monotonic() - began
+            lasted = self._now() - began
             self._clock.lasted(row.name, peer, lasted)
             self._seconds.setdefault(row.name, {}).setdefault(peer, []).append(lasted)
             self._results["rows"].setdefault(row.name, {}).setdefault(peer, []).append(dict(numbers))
@@ -195,7 +199,7 @@ class _Session:
 def _print(results: Results, rows: Sequence[Row], before: Results | None) -> None:
     shown = [row for row in rows if row.name in results["rows"] or row.name in results["failed"]]
     print(plain(ratios_table(list(ratios(results, shown)))), end="\n\n")
-    print(*row_lines(results, shown), sep="\n", end="\n\n")
+    print(*row_lines(results, shown, rows), sep="\n", end="\n\n")
     for row, how in results.get("taken", {}).items():
         if "asked" in how:
             print(f"{row}: {how['runs']} of {how['asked']} runs were made")

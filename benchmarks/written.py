@@ -84,7 +84,7 @@ def _report(
     yield from _taken(results, rows)
     yield from _section("Bars")
     yield from _bars(results, rows)
-    yield from _pictures(names, "bars")
+    yield from _pictures(names, "bars", "peers")
     yield from _changes(results, rows, before)
     for title, members in _sections(rows).items():
         yield from _rows(results, members, title, names)
@@ -126,7 +126,7 @@ def _summary_lines(results: Results, rows: Sequence[Row]) -> Iterator[str]:
     yield "One line a row:"
     yield ""
     yield "```text"
-    yield from row_lines(results, [row for row in rows if row.bars])
+    yield from row_lines(results, [row for row in rows if row.bars], rows)
     yield "```"
 
 
@@ -168,7 +168,7 @@ def _rows(results: Results, rows: Sequence[Row], title: str, pictures: Sequence[
         yield from [*ratios_table(found), ""]
     if lines := headroom_lines(headrooms(results, measured)):
         yield from [*(f"- {line}" for line in lines), ""]
-    yield from _pictures(pictures, f"section-{slug(title)}", f"latency-{slug(title)}")
+    yield from _pictures(pictures, slug(title))
     yield from ["", "<details><summary>Every number</summary>", ""]
     yield from numbers_table(results, [row.name for row in measured])
     yield from ["", "</details>"]

@@ -1,0 +1,203 @@
+"""How rows are measured: round by round, side by side, within a budget, and never in silence."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+from benchmarks import run
+from benchmarks.harness import Bench, BenchmarkError, NotMeasured
+from benchmarks.progress import span
+from benchmarks.rows import Numbers, Row, Size
+from benchmarks.schedule import Clock, Group, groups
+from benchmarks.verdicts import Results
+
+
+class Machine:
+    """Measures nothing, in virtual time: each run takes the seconds that its peer's name says after a dash."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.log: list[str] = []
+        self.prepared: list[str] = []
+        self.closed = False
+
+    def prepare(self, peer: str) -> None:
+        self.now += 1000
+        self.prepared.append(peer)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def row(self, name: str, *peers: str, runs: int = 2) -> Row:
+        def measure(_bench: Bench, peer: str, _size: Size, seed: int) -> Numbers:
+            self.log.append(f"{name}/{peer}/{seed}")
+            match peer:
+                case "absent":
+                    raise NotMeasured("no tool chain")
+                case "broken":
+                    raise BenchmarkError("lost 3 events")
+                case "interrupted":
+                    raise KeyboardInterrupt
+                case _:
+                    self.now += float(peer.partition("-")[2] or 1)
+                    return {"cpu_us": 1.0}
+
+        return Row(name, "", measure, Size(), Size(), peers, runs=runs)
+
+    def measure(self, *rows: Row, budget: float = 1e9, before: Results | None = None) -> tuple[Results, bool]:
+        opened = cast("Callable[[], Bench]", lambda: self)
+        return run.measure(
+            rows, None, None, budget, before, quick=False, opened=opened, now=lambda: self.now
+        )  # fmt: skip
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+def test_every_row_is_measured_once_before_any_is_measured_again(machine: Machine) -> None:
+    results, finished = machine.measure(machine.row("x", "a", "b"), machine.row("y", "a"))
+    assert machine.log == ["x/a/1", "x/b/1", "y/a/1", "x/a/2", "x/b/2", "y/a/2"]
+    assert finished
+    assert machine.closed
+    assert results["runs"] == 2
+    assert results["failed"] == {}
+
+
+def test_a_row_has_as_many_runs_as_it_says(machine: Machine) -> None:
+    rows = [machine.row("x", "a", runs=3), machine.row("y", "a", runs=1)]
+    assert [(g.row.name, g.run) for g in groups(rows, None, None)] == [("x", 0), ("y", 0), ("x", 1), ("x", 2)]
+    assert [(g.row.name, g.run, g.peers) for g in groups(rows, 1, ["q"])] == [("x", 0, ("q",)), ("y", 0, ("q",))]
+
+
+def test_the_budget_leaves_out_later_runs_whole_and_says_so(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results, _ = machine.measure(machine.row("x", "a-60", "b-60"), machine.row("y", "a-10"), budget=150)
+    assert machine.log == ["x/a-60/1", "x/b-60/1", "y/a-10/1", "y/a-10/2"]
+    assert "the budget of 2 min 30 s leaves out x, run 2" in capsys.readouterr().err
+    assert results.get("taken", {})["x"].get("asked") == 2
+    assert "asked" not in results.get("taken", {})["y"]
+
+
+def test_a_first_run_is_made_even_beyond_the_budget(machine: Machine) -> None:
+    machine.measure(machine.row("x", "a-60"), machine.row("y", "a-60"), budget=1)
+    assert machine.log == ["x/a-60/1", "y/a-60/1"]
+
+
+def test_builds_are_on_nobodys_clock(machine: Machine) -> None:
+    results, _ = machine.measure(machine.row("x", "a-60", "b-60"), budget=240)
+    assert machine.prepared == ["a-60", "b-60"]
+    assert results.get("taken", {})["x"].get("seconds") == {"a-60": 60.0, "b-60": 60.0}
+    assert len(machine.log) == 4
+
+
+def test_a_failure_is_reported_and_not_tried_again(machine: Machine) -> None:
+    results, _ = machine.measure(machine.row("x", "a", "broken"))
+    assert machine.log == ["x/a/1", "x/broken/1", "x/a/2"]
+    assert results["failed"] == {"x": {"broken": "lost 3 events"}}
+
+
+def test_a_peer_that_cannot_be_had_is_no_failure(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    results, _ = machine.measure(machine.row("x", "absent", "a"))
+    assert results["failed"] == {}
+    assert results.get("skipped") == {"x": {"absent": "no tool chain"}}
+    assert "x · absent: not measured: no tool chain" in capsys.readouterr().err
+
+
+def test_an_interrupt_reports_what_was_measured(machine: Machine) -> None:
+    results, finished = machine.measure(machine.row("x", "a"), machine.row("y", "interrupted"))
+    assert not finished
+    assert machine.closed
+    assert list(results["rows"]) == ["x"]
+
+
+def test_what_runs_last_is_learned_from_the_last_results_and_then_from_this_session(machine: Machine) -> None:
+    row = machine.row("x", "a", "b", "c")
+    clock = Clock(100, {("x", "a"): 7.0})
+    group = Group(row, 1, row.peers)
+    assert clock.cost(group) == 7 + 5 + 5
+    clock.lasted("x", "a", 20)
+    clock.lasted("x", "a", 10)
+    assert clock.cost(group, {("x", "c")}) == 20 + 5
+    assert clock.fits(group, 70)
+    assert not clock.fits(group, 71)
+
+
+def test_progress_without_a_terminal_is_plain_lines(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    machine.measure(machine.row("x", "a-3", runs=2))
+    assert capsys.readouterr().err.splitlines() == [
+        "[1/2] x · a-3 · run 1  (0 s gone, about 10 s left)",
+        "[2/2] x · a-3 · run 2  (3 s gone, about 3 s left)",
+    ]
+    assert span(125) == "2 min 5 s"
+
+
+class Runner:
+    """The command line over virtual rows."""
+
+    def __init__(self, machine: Machine, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.directory = directory
+        monkeypatch.setattr(run, "ROWS", (machine.row("x", "steersman"), machine.row("y", "steersman")))
+        monkeypatch.setattr(run, "Bench", lambda: machine)
+
+    def __call__(self, *arguments: str) -> int:
+        return run.main([*arguments, "--out", str(self.directory)])
+
+    def kept(self) -> Results:
+        return json.loads((self.directory / "results.json").read_text())
+
+
+@pytest.fixture
+def command(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
+    monkeypatch.setattr("benchmarks.written._plots", lambda *_: [])
+    return Runner(machine, tmp_path, monkeypatch)
+
+
+def test_all_rows_at_full_size_write_the_results_and_the_report(command: Runner) -> None:
+    assert command() == 0
+    assert list(command.kept()["rows"]) == ["x", "y"]
+    assert (command.directory / "report.md").exists()
+
+
+@pytest.mark.parametrize("arguments", [("x",), ("--quick",), ("--peers", "steersman")])
+def test_anything_less_only_prints(command: Runner, arguments: tuple[str, ...]) -> None:
+    assert command(*arguments) == 0
+    assert list(command.directory.iterdir()) == []
+
+
+def test_one_row_is_measured_anew_beside_the_kept_others(command: Runner, machine: Machine) -> None:
+    command()
+    machine.log.clear()
+    assert command("y", "--keep") == 0
+    assert machine.log == ["y/steersman/1", "y/steersman/2"]
+    assert list(command.kept()["rows"]) == ["x", "y"]
+
+
+def test_small_sizes_do_not_overwrite_kept_full_ones(command: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    command()
+    before = command.kept()
+    assert command("--quick", "--keep") == 2
+    assert "never mixed" in capsys.readouterr().err
+    assert command.kept() == before
+
+
+def test_the_kept_results_can_be_rendered_anew(
+    command: Runner, machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("--render") == 2
+    assert "nothing to render" in capsys.readouterr().err
+    command()
+    machine.log.clear()
+    (command.directory / "report.md").unlink()
+    assert command("--render") == 0
+    assert machine.log == []
+    assert (command.directory / "report.md").exists()
+
+
+def test_an_unknown_row_is_named(command: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("nonsense") == 2
+    assert "no such row: nonsense; see --list" in capsys.readouterr().err
