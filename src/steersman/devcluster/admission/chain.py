@@ -12,6 +12,7 @@ from steersman.devcluster.admission import limits, plugins
 from steersman.devcluster.admission.calling import WebhookCaller
 from steersman.devcluster.admission.lookups import Lookups
 from steersman.devcluster.admission.matching import Equivalents
+from steersman.devcluster.admission.podsecurity import check_namespace, check_pod, check_template
 from steersman.devcluster.admission.policies import Policies
 from steersman.devcluster.admission.quotas import check_quotas
 from steersman.devcluster.admission.serviceaccount import default_service_account, require_service_account
@@ -40,13 +41,21 @@ _MUTATORS: _Table = {
     (CREATE, "storage.k8s.io", "volumeattributesclasses"): (plugins.in_use_protection,),
     (CREATE, "networking.k8s.io", "ingresses"): (plugins.default_ingress_class,),
 }
+_WITH_TEMPLATES = (
+    ("", "podtemplates"), ("", "replicationcontrollers"), ("apps", "daemonsets"), ("apps", "deployments"),
+    ("apps", "replicasets"), ("apps", "statefulsets"), ("batch", "cronjobs"), ("batch", "jobs"),
+)  # fmt: skip
 _VALIDATORS: _Table = {
-    (CREATE, "", "pods"): (limits.check_limits, require_service_account),
+    (CREATE, "", "pods"): (limits.check_limits, require_service_account, check_pod),
+    (UPDATE, "", "pods"): (check_pod,),
+    (CREATE, "", "namespaces"): (check_namespace,),
+    (UPDATE, "", "namespaces"): (check_namespace,),
     (CREATE, "", "persistentvolumeclaims"): (limits.check_limits,),
     (UPDATE, "", "persistentvolumeclaims"): (limits.check_limits,),
     (CREATE, "scheduling.k8s.io", "priorityclasses"): (plugins.single_default_priority,),
     (UPDATE, "scheduling.k8s.io", "priorityclasses"): (plugins.single_default_priority,),
 }
+_VALIDATORS.update({(when, *kind): (check_template,) for when in (CREATE, UPDATE) for kind in _WITH_TEMPLATES})
 
 
 class Admission:
@@ -112,7 +121,7 @@ class Admission:
 
     def _judge(self, write: Write) -> None:
         for plugin in self._validators.get((write.operation, write.group, write.resource), ()):
-            if not write.subresource:
+            if not write.subresource or (plugin is check_pod and write.subresource == "ephemeralcontainers"):
                 plugin(write, self.lookups)
         self.policies.check(write)
 

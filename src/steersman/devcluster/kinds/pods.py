@@ -17,7 +17,7 @@ from steersman.devcluster.kinds.pods_faults import (
 )
 from steersman.devcluster.kinds.pods_qos import qos_class
 from steersman.devcluster.kinds.podspec_defaults import default_pod, drop_disabled
-from steersman.devcluster.kinds.podwarnings import spec_warnings
+from steersman.devcluster.kinds.podwarnings import seccomp_warnings, spec_warnings
 from steersman.devcluster.kinds.workload_base import name_warnings
 from steersman.devcluster.kinds.workload_cells import POD_COLUMNS, pod_row
 from steersman.devcluster.objects import Object, Path, dig, meta
@@ -107,7 +107,8 @@ class Pod(Plain):
         if old is not None or ctx.subresource:
             return ()
         found = list(name_warnings(obj, "the Pod's hostname"))
-        found += spec_warnings(_SPEC, obj.get("spec") or {})
+        spec = parts.part(obj, "spec")
+        found += [*seccomp_warnings(Path("metadata"), obj, spec), *spec_warnings(_SPEC, spec)]
         return found
 
     def fields(self, obj: Object) -> Mapping[str, str]:

@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterator, Sequence
 
 from steersman.devcluster.kinds import parts
-from steersman.devcluster.objects import Object, Path
+from steersman.devcluster.objects import Object, Path, annotations_of
 from steersman.models import Quantity
 
-__all__ = ["spec_warnings", "template_warnings"]
+__all__ = ["seccomp_warnings", "spec_warnings", "template_warnings"]
 
 _DEPRECATED_LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
@@ -32,12 +32,30 @@ _VOLUMES = {
     "cephfs": "deprecated in v1.28, non-functional in v1.31+",
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }
+_SECCOMP = "container.seccomp.security.alpha.kubernetes.io/"
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def template_warnings(path: Path, template: Object | None) -> Sequence[str]:
     """Of a template at a path."""
-    return spec_warnings(path / "spec", template.get("spec") or {}) if template else ()
+    if not template:
+        return ()
+    spec = parts.part(template, "spec")
+    return [*seccomp_warnings(path / "metadata", template, spec), *spec_warnings(path / "spec", spec)]
+
+
+def seccomp_warnings(path: Path, obj: Object, spec: Object) -> Iterator[str]:
+    """Of annotations that were seccomp profiles once and have no field beside them; `path` is the metadata's."""
+    annotations = annotations_of(obj)
+    if not any("seccomp" in key for key in annotations):
+        return
+    holders = [("seccomp.security.alpha.kubernetes.io/pod", spec)]
+    for field in _CONTAINERS:
+        holders += [(f"{_SECCOMP}{item.get('name')}", item) for item in parts.items(spec, field)]
+    for key, holder in holders:
+        if key in annotations and parts.part(holder, "securityContext").get("seccompProfile") is None:
+            at = (path / "annotations").key(key)
+            yield f'{at}: non-functional in v1.27+; use the "seccompProfile" field instead'
 
 
 def spec_warnings(path: Path, spec: Object) -> Sequence[str]:
