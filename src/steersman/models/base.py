@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from itertools import repeat
 from types import UnionType
@@ -106,6 +107,22 @@ def _is_mapping(annotation: object) -> bool:
     return isinstance(plain, type) and issubclass(plain, Mapping)
 
 
+def own_annotations(namespace: Mapping[str, Any]) -> dict[str, Any]:
+    """The annotations of a class body; names that are not defined yet are forward references.
+
+    From Python 3.14 on (PEP 649) the body holds a function that makes them instead.
+    """
+    written = namespace.get("__annotations__")
+    if written is not None or sys.version_info < (3, 14):
+        return written or {}
+    import annotationlib
+
+    annotate = annotationlib.get_annotate_from_class_namespace(namespace)
+    if annotate is None:
+        return {}
+    return annotationlib.call_annotate_function(annotate, annotationlib.Format.FORWARDREF)
+
+
 def _freezer(names: tuple[str, ...], then: Callable[[Any], None] | None) -> Callable[[Any], None]:
     set_field = msgspec.structs.force_setattr
 
@@ -156,7 +173,7 @@ class ModelMeta(type(msgspec.Struct)):
     ) -> ModelMeta:
         inherited = any(getattr(base, "__omit_empty__", False) for base in bases)
         omits = inherited if omit_empty is None else omit_empty
-        annotations: dict[str, Any] = namespace.get("__annotations__", {})
+        annotations = own_annotations(namespace)
         own_mappings = [n for n, a in annotations.items() if _is_mapping(a)]
         for field_name in annotations:
             if field_name not in namespace:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from steersman.models.base import EMPTY, Model, ModelMeta, fields_of
+from steersman.models.base import EMPTY, Model, ModelMeta, fields_of, own_annotations
 from steersman.models.meta import ObjectMeta, PartialObjectMetadata
 from steersman.models.wire import decode, from_dict
 
@@ -221,7 +221,9 @@ class ResourceMeta(ModelMeta):
             external=external,
         )
         _check(name, info)
-        annotations = namespace.setdefault("__annotations__", {})
+        annotations = own_annotations(namespace)
+        for made_late in ("__annotate__", "__annotate_func__"):  # would be asked instead of what follows
+            namespace.pop(made_late, None)
         namespace["__annotations__"] = {
             # The types themselves: names would be looked up in the module of the kind, which need not import them.
             "api_version": str,
