@@ -43,7 +43,7 @@ _LATENCY_MARKS: dict[str, dict[str, Any]] = {
     "max_ms": {"marker": "|", "markersize": 10, "markeredgewidth": 2},
 }
 
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "steersman",
     "svg.fonttype": "none",
     "font.family": "sans-serif",

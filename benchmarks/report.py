@@ -25,7 +25,7 @@ _TIMES = "\N{MULTIPLICATION SIGN}"
 def render_table(summary: Sequence[Verdict], results: Results) -> str:
     """Markdown: the bars first, then every number."""
     lines = [*bars_table(summary), "", "Every number (median, and smallest to largest of the runs):", ""]
-    rows = dict.fromkeys([*results["rows"], *results["failed"], *results.get("skipped", {})])
+    rows: dict[str, None] = dict.fromkeys([*results["rows"], *results["failed"], *results.get("skipped", {})])
     return "\n".join([*lines, *numbers_table(results, list(rows))]) + "\n"
 
 

@@ -17,16 +17,19 @@ from benchmarks import history
 from benchmarks.facts import machine
 from benchmarks.harness import HERE, Bench, BenchmarkError, NotMeasured
 from benchmarks.progress import Progress, span
-from benchmarks.report import ratios_table, row_lines
+from benchmarks.report import headroom_lines, ratios_table, row_lines
 from benchmarks.rows import ROWS, Row
 from benchmarks.schedule import Clock, Group, groups, runs_of
 from benchmarks.tables import plain
-from benchmarks.verdicts import Results, Taken, ratios, summarise
+from benchmarks.verdicts import Results, Taken, headrooms, ratios, summarise
 from benchmarks.written import write_all
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit status: 0 when every measured bar holds, 1 when one is missed, 2 when a run could not be trusted."""
+    """Exit status: 0 when every measured bar holds, 1 when one is missed, 2 when a run could not be trusted.
+
+    130 after an interrupt, whatever was measured by then.
+    """
     options = _options(argv)
     if options.list:
         print(plain([[row.name, row.title, ", ".join(row.peers)] for row in ROWS]))
@@ -52,27 +55,30 @@ def _run(chosen: Sequence[Row], options: argparse.Namespace) -> int:
     measured, finished = measure(
         chosen, options.runs, options.peers, options.budget * 60, before, quick=options.quick, opened=Bench
     )
-    _print(measured, chosen, before)
+    changes = [str(change) for change in history.compare(before, measured, chosen)]
+    _print(measured, chosen, changes, finished=finished)
     results, rows = measured, list(chosen)
     whole = not options.rows and not options.peers
     if before is not None and before["quick"] == options.quick and (options.keep or (whole and not finished)):
         results, notes = history.merge(before, measured, ROWS, finished=finished)
         rows = list(ROWS)
-        print(*notes, sep="\n", file=sys.stderr)
+        print(*notes, sep="\n", end="\n" if notes else "", file=sys.stderr)
+    if before is not None and before["quick"] == options.quick:
+        results["changes"] = changes
     if options.json or options.report or options.keep or (whole and not options.quick):
         path.parent.mkdir(parents=True, exist_ok=True)
         history.save(path, results)
         print(f"wrote {path}")
     if options.report or (whole and not options.quick):
-        write_all(results, rows, options.out, before)
-    return _status(measured, chosen)
+        write_all(results, rows, options.out)
+    return _status(measured, chosen) if finished else 130
 
 
 def _render_only(kept: Results | None, path: Path, options: argparse.Namespace) -> int:
     if kept is None:
         raise BenchmarkError(f"{path} is not there: nothing to render")
-    _print(kept, ROWS, None)
-    write_all(kept, ROWS, options.out, None)
+    _print(kept, ROWS, kept.get("changes", []), finished=True)
+    write_all(kept, ROWS, options.out)
     return _status(kept, ROWS)
 
 
@@ -196,14 +202,21 @@ class _Session:
         return {**self._results, "runs": runs, "taken": taken}
 
 
-def _print(results: Results, rows: Sequence[Row], before: Results | None) -> None:
-    shown = [row for row in rows if row.name in results["rows"] or row.name in results["failed"]]
-    print(plain(ratios_table(list(ratios(results, shown)))), end="\n\n")
-    print(*row_lines(results, shown, rows), sep="\n", end="\n\n")
-    for row, how in results.get("taken", {}).items():
-        if "asked" in how:
-            print(f"{row}: {how['runs']} of {how['asked']} runs were made")
-    print(*history.compare(before, results, shown), sep="\n")
+def _print(results: Results, rows: Sequence[Row], changes: Sequence[str], *, finished: bool) -> None:
+    known = {*results["rows"], *results["failed"], *results.get("skipped", {})}
+    shown = [row for row in rows if row.name in known]
+    if found := list(ratios(results, shown)):
+        print(plain(ratios_table(found)), end="\n\n")
+    said = row_lines(results, shown, rows)
+    said += headroom_lines(headrooms(results, shown))
+    said += [
+        f"{row}: {how['runs']} of {how['asked']} runs were made"
+        for row, how in results.get("taken", {}).items()
+        if "asked" in how
+    ]
+    if not finished and (left := [row.name for row in rows if row.name not in known]):
+        said.append(f"not measured: {', '.join(left)}")
+    print(*said, *changes, sep="\n")
 
 
 def _interrupt(_signal: int, _frame: object) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.rows import Row
+from benchmarks.rows import OURS, Row
 
 UNKNOWN_S = 5.0
 """What a run is taken to last until one was seen."""
@@ -26,10 +26,10 @@ class Group:
 
 
 def groups(rows: Sequence[Row], runs: int | None, peers: Sequence[str] | None) -> list[Group]:
-    """Round by round; `runs` and `peers`, where given, replace the rows' own."""
+    """Round by round; `runs` and `peers`, where given, replace the rows' own. A row of ours alone stays ours alone."""
     rounds = max((runs_of(row, runs) for row in rows), default=0)
     return [
-        Group(row, run, tuple(dict.fromkeys(peers or row.peers)))
+        Group(row, run, tuple(dict.fromkeys(peers if peers and row.peers != (OURS,) else row.peers)))
         for run in range(rounds)
         for row in rows
         if run < runs_of(row, runs)

@@ -39,6 +39,8 @@ class Results(TypedDict):
     skipped: NotRequired[dict[str, dict[str, str]]]
     """Peers that this machine cannot run, and why: no failure."""
     taken: NotRequired[dict[str, Taken]]
+    changes: NotRequired[list[str]]
+    """What changed since the results before these, in words; absent when there were none."""
 
 
 @dataclass(frozen=True)

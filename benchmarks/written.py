@@ -37,12 +37,12 @@ STUDIES = (
 )
 
 
-def write_all(results: Results, rows: Sequence[Row], out: Path, before: Results | None) -> list[Path]:
+def write_all(results: Results, rows: Sequence[Row], out: Path) -> list[Path]:
     """Write report.md and plots/ into `out`, and the bars into its README where it has one; what was written."""
     out.mkdir(parents=True, exist_ok=True)
     pictures = _plots(results, rows, out / "plots")
     report = out / "report.md"
-    report.write_text("\n".join(_report(results, rows, out, before, pictures)) + "\n")
+    report.write_text("\n".join(_report(results, rows, out, pictures)) + "\n")
     written = [report, *pictures]
     readme = out / "README.md"
     if readme.exists() and not results["quick"]:
@@ -70,9 +70,7 @@ def _summary(results: Results, rows: Sequence[Row]) -> Iterator[str]:
     yield from bars_table(verdicts)
 
 
-def _report(
-    results: Results, rows: Sequence[Row], out: Path, before: Results | None, pictures: Sequence[Path]
-) -> Iterator[str]:
+def _report(results: Results, rows: Sequence[Row], out: Path, pictures: Sequence[Path]) -> Iterator[str]:
     names = [path.name for path in pictures if path.suffix == ".svg"]
     yield "# Benchmarks: the report"
     yield ""
@@ -85,7 +83,7 @@ def _report(
     yield from _section("Bars")
     yield from _bars(results, rows)
     yield from _pictures(names, "bars", "peers")
-    yield from _changes(results, rows, before)
+    yield from _changes(results)
     for title, members in _sections(rows).items():
         yield from _rows(results, members, title, names)
     if grown := growths(results, rows):
@@ -140,9 +138,9 @@ def _unmeasured(results: Results, rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _changes(results: Results, rows: Sequence[Row], before: Results | None) -> Iterator[str]:
-    changes = history.compare(before, results, rows)
-    if before is not None:
+def _changes(results: Results) -> Iterator[str]:
+    changes = results.get("changes")
+    if changes is not None:
         yield from _section("Since the last report")
         yield from (f"- {change}" for change in changes)
         if not changes:

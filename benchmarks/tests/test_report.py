@@ -198,7 +198,7 @@ def test_the_report_has_every_row_and_the_readme_only_the_bars(
     unbarred = Row("first-pass", "Another row", measured_nowhere, Size(), Size(), section="More")
     outcome = results([10.0, 11.0], [100.0, 100.0])
     outcome["rows"]["first-pass"] = {OURS: [{"cpu_us": 3.0}]}
-    written.write_all(outcome, [ROW, unbarred], tmp_path, None)
+    written.write_all(outcome, [ROW, unbarred], tmp_path)
     report, short = (tmp_path / "report.md").read_text(), readme.read_text()
     assert "## More" in report
     assert "| first-pass | steersman | CPU 3.00 µs |" in report
@@ -212,7 +212,7 @@ def test_the_report_has_every_row_and_the_readme_only_the_bars(
 def test_small_sizes_never_reach_the_readme(tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text(f"{BEGIN}\nold\n{END}\n")
-    written.write_all({**results([1.0], [9.0]), "quick": True}, [ROW], tmp_path, None)
+    written.write_all({**results([1.0], [9.0]), "quick": True}, [ROW], tmp_path)
     assert "old" in readme.read_text()
     assert "no evidence" in (tmp_path / "report.md").read_text()
 

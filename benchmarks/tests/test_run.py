@@ -22,6 +22,8 @@ class Machine:
         self.log: list[str] = []
         self.prepared: list[str] = []
         self.closed = False
+        self.cpu = 1.0
+        self.interrupted_at = ""
 
     def prepare(self, peer: str) -> None:
         self.now += 1000
@@ -33,16 +35,16 @@ class Machine:
     def row(self, name: str, *peers: str, runs: int = 2) -> Row:
         def measure(_bench: Bench, peer: str, _size: Size, seed: int) -> Numbers:
             self.log.append(f"{name}/{peer}/{seed}")
+            if self.log[-1] == self.interrupted_at:
+                raise KeyboardInterrupt
             match peer:
                 case "absent":
                     raise NotMeasured("no tool chain")
                 case "broken":
                     raise BenchmarkError("lost 3 events")
-                case "interrupted":
-                    raise KeyboardInterrupt
                 case _:
                     self.now += float(peer.partition("-")[2] or 1)
-                    return {"cpu_us": 1.0}
+                    return {"cpu_us": self.cpu}
 
         return Row(name, "", measure, Size(), Size(), peers, runs=runs)
 
@@ -71,6 +73,11 @@ def test_a_row_has_as_many_runs_as_it_says(machine: Machine) -> None:
     rows = [machine.row("x", "a", runs=3), machine.row("y", "a", runs=1)]
     assert [(g.row.name, g.run) for g in groups(rows, None, None)] == [("x", 0), ("y", 0), ("x", 1), ("x", 2)]
     assert [(g.row.name, g.run, g.peers) for g in groups(rows, 1, ["q"])] == [("x", 0, ("q",)), ("y", 0, ("q",))]
+
+
+def test_a_row_of_ours_alone_stays_so_whatever_peers_are_asked_for(machine: Machine) -> None:
+    (group,) = groups([machine.row("import", "steersman", runs=1)], None, ["kopf"])
+    assert group.peers == ("steersman",)
 
 
 def test_the_budget_leaves_out_later_runs_whole_and_says_so(
@@ -109,7 +116,8 @@ def test_a_peer_that_cannot_be_had_is_no_failure(machine: Machine, capsys: pytes
 
 
 def test_an_interrupt_reports_what_was_measured(machine: Machine) -> None:
-    results, finished = machine.measure(machine.row("x", "a"), machine.row("y", "interrupted"))
+    machine.interrupted_at = "y/a/1"
+    results, finished = machine.measure(machine.row("x", "a"), machine.row("y", "a"))
     assert not finished
     assert machine.closed
     assert list(results["rows"]) == ["x"]
@@ -196,6 +204,30 @@ def test_the_kept_results_can_be_rendered_anew(
     assert command("--render") == 0
     assert machine.log == []
     assert (command.directory / "report.md").exists()
+
+
+def test_what_changed_since_the_last_results_is_printed_and_kept(
+    command: Runner, machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command()
+    assert "changes" not in command.kept()
+    machine.cpu = 2.0
+    command()
+    line = "slower than last time: x, CPU 1.00 µs (1.00 µs to 1.00 µs) → 2.00 µs (2.00 µs to 2.00 µs)"
+    assert line in capsys.readouterr().out
+    assert line in (command.directory / "report.md").read_text()
+    command("--render")
+    assert line in capsys.readouterr().out
+
+
+def test_an_interrupted_run_keeps_what_it_did_not_measure_and_does_not_end_well(
+    command: Runner, machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command()
+    machine.cpu, machine.interrupted_at = 2.0, "y/steersman/1"
+    assert command() == 130
+    assert [runs["steersman"][0]["cpu_us"] for runs in command.kept()["rows"].values()] == [2.0, 1.0]
+    assert "not measured: y" in capsys.readouterr().out
 
 
 def test_an_unknown_row_is_named(command: Runner, capsys: pytest.CaptureFixture[str]) -> None:
