@@ -13,6 +13,7 @@ import queue
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -225,9 +226,18 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     informers = run(options)
     stopped.wait()
-    for informer in informers:
-        informer.stop()
+    stop(informers)
     return 0
+
+
+def stop(informers: Sequence[SharedInformer]) -> None:
+    """Stop the informers; one that does not notice, which happens, is left to the end of the process."""
+    stopping = [threading.Thread(target=informer.stop, daemon=True) for informer in informers]
+    for thread in stopping:
+        thread.start()
+    deadline = time.monotonic() + 5
+    for thread in stopping:
+        thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def check(options: argparse.Namespace) -> None:
