@@ -259,6 +259,10 @@ class Bench:
         """What peers without objects reported, by run: rows that subtract it share it."""
         self._programs: dict[str, list[str] | BenchmarkError] = {}
 
+    def prepare(self, peer: str) -> None:
+        """Build what a peer needs, so that no run's time has it. Raises NotMeasured and BenchmarkError, as `peer` does."""
+        self._program(peer.partition("+")[0])
+
     @contextlib.contextmanager
     def peer(self, name: str, kind: str = "widgets", mode: str = "informer", **options: int | str) -> Iterator[Peer]:
         """Run a peer; its "starting" mark has arrived when the body begins.

@@ -38,12 +38,12 @@ class Meter:
             self.latencies.append(time.time_ns() - sent)
 
     def mark(self, name: str) -> None:
-        """Report on stdout."""
+        """Report on stdout; the latencies are left for the driver to ask for."""
+        self._report(name, [])
+
+    def _report(self, name: str, latencies: list[int]) -> None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        latencies: list[int] = []
-        if name != POLL:
-            latencies, self.latencies = self.latencies, []
-            latencies.sort()
+        latencies.sort()
 
         def at(q: float) -> float:
             return latencies[min(len(latencies) - 1, int(q * len(latencies)))] / 1e9 if latencies else 0.0
@@ -80,8 +80,12 @@ class Meter:
                 gc.collect()
                 _malloc_trim()
                 _forget_peak()
-            self.mark(name)
+            self._report(name, [] if name == POLL else self._taken())
         os._exit(0)
+
+    def _taken(self) -> list[int]:
+        latencies, self.latencies = self.latencies, []
+        return latencies
 
 
 def _commands() -> Iterator[str]:

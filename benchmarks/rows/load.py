@@ -128,8 +128,8 @@ def _writes(counters: Mapping[str, int]) -> int:
 
 
 def _check(process: Peer, size: Size, mode: str, before: Mark, after: Mark) -> None:
-    if after["errors"]:
-        raise BenchmarkError(f"{process.name} met {after['errors']} errors")
+    if errors := after["errors"] - before["errors"]:
+        raise BenchmarkError(f"{process.name} met {errors} errors")
     if mode == "informer" and (seen := after["events"] - before["events"]) != size.events:
         raise BenchmarkError(f"{process.name} saw {seen} events of {size.events}")
     if mode != "informer":
