@@ -60,6 +60,7 @@ type counter struct {
 	m      *meter.Meter
 	due    *queue
 	synced func()
+	known  map[string]string // generations, by name and namespace as they stand in the bytes
 }
 
 var (
@@ -75,9 +76,7 @@ func (c *counter) line(line []byte) {
 	case bytes.HasPrefix(line, modified):
 		c.m.Events.Add(1)
 		if c.due != nil {
-			if due, ok := examine(line); ok {
-				c.due.add(due)
-			}
+			c.examine(line)
 		}
 	case bytes.HasPrefix(line, added):
 		c.m.Seen.Add(1)
@@ -110,21 +109,25 @@ func (c *counter) frame(frame []byte) {
 	}
 }
 
-// examine is the patch that a Widget's status needs; false when it has seen the generation, as the echo of a patch has.
-func examine(line []byte) (due job, ok bool) {
+// examine queues the patch that a Widget's status needs. An event without a new generation, as the echo of a patch is
+// one, needs none, so that there is one patch for each change.
+func (c *counter) examine(line []byte) {
 	generation := value(line, `"generation":`)
-	if bytes.Equal(generation, value(line, `"observedGeneration":`)) {
-		return job{}, false
-	}
 	namespace := bytes.Index(line, []byte(`","namespace":"`))
 	if namespace < 0 {
-		return job{}, false
+		return
 	}
-	name := line[bytes.LastIndexByte(line[:namespace], '"')+1 : namespace]
-	due.path = "/apis/bench.steersman.dev/v1/namespaces/" + string(value(line, `","namespace":"`)) + "/widgets/" + string(name) + "/status"
+	start := bytes.LastIndexByte(line[:namespace], '"') + 1
+	inside := value(line[namespace:], `","namespace":"`)
+	name, key := line[start:namespace], line[start:namespace+len(`","namespace":"`)+len(inside)]
+	if c.known[string(key)] == string(generation) {
+		return
+	}
+	c.known[string(key)] = string(generation)
+	due := job{path: "/apis/bench.steersman.dev/v1/namespaces/" + string(inside) + "/widgets/" + string(name) + "/status"}
 	due.body = append(append([]byte(`{"status":{"observedGeneration":`), generation...), "}}"...)
 	due.sent, _ = strconv.ParseInt(string(value(line, `"`+meter.Stamp+`":"`)), 10, 64)
-	return due, true
+	c.due.add(due)
 }
 
 // value is what stands behind a marker, up to the next quote, comma or brace.

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	window = 1 << 28 // of the connection and of each stream; replenished when half of it is used
-	frame  = 1 << 20 // the largest frame that we read
+	window  = 1 << 28 // of the connection and of each stream; replenished when half of it is used
+	frame   = 1 << 20 // the largest frame that we read
+	streams = 100     // what kube-apiserver allows a connection
 )
 
 // connection2 is one connection for all watches and patches, as Go's clients have it.

@@ -38,6 +38,8 @@ func main() {
 		bench.Impossible("the bare peer has no controllers; mode patch writes for every event")
 	case *version != "1.1" && *version != "2":
 		bench.Impossible("the bare peer speaks HTTP 1.1 and 2, not " + *version)
+	case *version == "2" && len(o.Kinds())*len(o.Watched())+o.Workers > streams:
+		bench.Impossible("more watches and patches than one HTTP/2 connection may have streams")
 	case o.Controllers > 1 || o.Strip:
 		bench.Impossible("the bare peer has neither controllers nor objects")
 	}
@@ -75,7 +77,7 @@ func run(o bench.Options, version string) error {
 	synced := make(chan struct{})
 	for _, kind := range o.Kinds() {
 		for _, namespace := range o.Watched() {
-			c := &counter{m: m, due: due, synced: func() { synced <- struct{}{} }}
+			c := &counter{m: m, due: due, known: map[string]string{}, synced: func() { synced <- struct{}{} }}
 			sink := (&lines{each: c.line}).feed
 			if o.Wire == "protobuf" && (kind.Resource.Group != widget.GroupVersion.Group || o.Form == "metadata") {
 				sink = (&frames{each: c.frame}).feed
