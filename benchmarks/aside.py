@@ -1,13 +1,12 @@
 """What the smaller studies (real, transports, pythons) share: options, interleaved runs, results, the exit status.
 
 A study is a list of rows and a bench that knows how to start its peers; measuring is the rows' business and rendering
-the report's. Results have the shape of `benchmarks.report.Results`, so that the report shows them like its own.
+the report's. Results have the shape of the report's own, so that it shows them as a section.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 import time
@@ -16,9 +15,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.harness import Bench, BenchmarkError
-from benchmarks.report import Results, machine, render_table, summarise
+from benchmarks import history
+from benchmarks.facts import machine
+from benchmarks.harness import Bench, BenchmarkError, NotMeasured
+from benchmarks.report import render_table
 from benchmarks.rows import Row
+from benchmarks.verdicts import Results, summarise
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,18 @@ def main(study: Study, argv: list[str] | None = None) -> int:
         return 2
     signal.signal(signal.SIGTERM, _interrupt)
     try:
+        before = history.load(options.json) if options.json and options.keep else None
         results = measured(study, chosen, options.runs, options.peers, quick=options.quick)
+        if before is not None:
+            results, notes = history.merge(before, results, study.rows)
+            print(*notes, sep="\n", file=sys.stderr)
     except BenchmarkError as error:
         print(error, file=sys.stderr)
         return 2
-    verdicts = summarise(results, chosen)
+    verdicts = summarise(results, [row for row in study.rows if row.name in results["rows"]])
     print(render_table(verdicts, results))
     if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
+        history.save(options.json, results)
     if results["failed"]:
         return 2
     return 1 if any(verdict.holds is False for verdict in verdicts) else 0
@@ -62,24 +68,33 @@ def measured(study: Study, rows: Sequence[Row], runs: int, peers: Sequence[str] 
     """Every row of every peer, A B A B; an interrupt ends it early with what there is."""
     results: Results = {
         "machine": {**machine(), **study.facts()}, "quick": quick, "runs": runs, "rows": {}, "failed": {},
+        "skipped": {}, "taken": {},
     }  # fmt: skip
     steps = [(row, run, peer) for row in rows for run in range(runs) for peer in peers or row.peers]
-    started = time.monotonic()
+    began = time.monotonic()
     with study.open() as bench:
         try:
-            for step, (row, run, peer) in enumerate(steps, 1):
-                what = f"[{step}/{len(steps)}] {row.name} · {peer} · run {run + 1}"
-                print(f"{what}  ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
-                try:
-                    numbers = row.measure(bench, peer, row.size(peer, quick=quick), run + 1)
-                except BenchmarkError as error:
-                    results["failed"].setdefault(row.name, {})[peer] = str(error)
-                    print(f"{row.name} · {peer}: {error}", file=sys.stderr)
-                else:
-                    results["rows"].setdefault(row.name, {}).setdefault(peer, []).append(dict(numbers))
+            for number, (row, run, peer) in enumerate(steps, 1):
+                what = f"[{number}/{len(steps)}] {row.name} · {peer} · run {run + 1}"
+                print(f"{what}  ({time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
+                _take(bench, row, peer, run, results)
         except KeyboardInterrupt:
             print("interrupted: reporting what was measured", file=sys.stderr)
     return results
+
+
+def _take(bench: Bench, row: Row, peer: str, run: int, results: Results) -> None:
+    try:
+        numbers = row.measure(bench, peer, row.size(peer, quick=results["quick"]), run + 1)
+    except NotMeasured as reason:
+        results.setdefault("skipped", {}).setdefault(row.name, {})[peer] = str(reason)
+        print(f"{row.name} · {peer}: {reason}", file=sys.stderr)
+    except BenchmarkError as error:
+        results["failed"].setdefault(row.name, {})[peer] = str(error)
+        print(f"{row.name} · {peer}: {error}", file=sys.stderr)
+    else:
+        results["rows"].setdefault(row.name, {}).setdefault(peer, []).append(dict(numbers))
+        results.setdefault("taken", {})[row.name] = {"machine": results["machine"], "runs": run + 1}
 
 
 def _interrupt(_signal: int, _frame: object) -> None:
@@ -94,4 +109,5 @@ def _options(study: Study, argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=3, help="runs of each row and peer (default: 3)")
     parser.add_argument("--peers", nargs="*", help="these peers instead of a row's own")
     parser.add_argument("--json", type=Path, help="write the raw results there")
+    parser.add_argument("--keep", action="store_true", help="keep the rows in --json that this run does not measure")
     return parser.parse_args(argv)

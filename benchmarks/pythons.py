@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import aside
-from benchmarks.harness import ROOT, Bench, BenchmarkError, Stub, build, cache_dir, cores
+from benchmarks.harness import ROOT, Bench, BenchmarkError, NotMeasured, cache_dir, cores
 from benchmarks.rows import Numbers, Row, Size, patches, sync
 
 _OLDEST: Final = (3, 11)
@@ -129,10 +129,11 @@ def environment(interpreter: Interpreter) -> Path:
     if not (home / "complete").exists():
         _run([uv, "venv", "--quiet", "--clear", "--no-config", "--python", str(interpreter.executable), str(home)])
         (home / "lock.txt").write_text(locked)
-        _run([
-            uv, "pip", "install", "--quiet", "--require-hashes", "--only-binary", ":all:", "--python", str(python),
-            "--requirement", str(home / "lock.txt"),
-        ])  # fmt: skip
+        install = [uv, "pip", "install", "--quiet", "--require-hashes", "--only-binary", ":all:"]
+        try:
+            _run([*install, "--python", str(python), "--requirement", str(home / "lock.txt")])
+        except BenchmarkError as error:
+            raise NotMeasured(f"{interpreter.name}: {error}") from None
         (home / "complete").touch()
     for packages in home.glob("lib/python3*/site-packages"):
         (packages / "steersman-source.pth").write_text(f"{ROOT / 'src'}\n")
@@ -157,19 +158,25 @@ class PythonBench(Bench):
     """The stub server, and our peer on each interpreter; a peer's name is its interpreter's."""
 
     def __init__(self, interpreters: Mapping[str, Interpreter]) -> None:
+        super().__init__()
         self._interpreters = interpreters
-        self._ready: dict[str, Path] = {}
-        self.stub = Stub(build("server", "stub-server"))
+        self._ready: dict[str, Path | BenchmarkError] = {}
 
     def python(self, name: str) -> Path:
         """The interpreter in its environment, with bytecode compiled."""
         if name not in self._interpreters:
             raise BenchmarkError(f"no interpreter {name!r}; there are {', '.join(self._interpreters)}")
         if name not in self._ready:
-            python = environment(self._interpreters[name])
-            _run([str(python), "-c", "import benchmarks.peers.steersman_peer, steersman.k8s.core_v1"])
-            self._ready[name] = python
-        return self._ready[name]
+            try:
+                python = environment(self._interpreters[name])
+                _run([str(python), "-c", "import benchmarks.peers.steersman_peer, steersman.k8s.core_v1"])
+                self._ready[name] = python
+            except BenchmarkError as error:
+                self._ready[name] = error
+        ready = self._ready[name]
+        if isinstance(ready, BenchmarkError):
+            raise ready
+        return ready
 
     def _command(self, name: str, kind: str, mode: str) -> list[str]:
         return [

@@ -48,8 +48,11 @@ class RealServer(Stub):
     def control(self, method: str, path: str) -> dict[str, Any]:
         raise BenchmarkError(f"a real API server cannot do {method} {path}")
 
-    def reset(self, kind: str, count: int, seed: int) -> dict[str, Any]:
+    def reset(self, kind: str, count: int, seed: int, namespaces: int = 0, forms: str = "") -> dict[str, Any]:
         """Have `count` objects of a kind; the seed counts once, for a real server takes its time to be filled."""
+        if namespaces:
+            raise BenchmarkError("rows on a real API server use the namespaces that its objects come in")
+        del forms  # it has them all
         key = (kind if count else "", count)
         plane = self._planes.pop(key, None)
         if plane is not None and plane.writes > _TIRED:

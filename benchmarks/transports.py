@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from benchmarks import aside
-from benchmarks.harness import Bench, Stub, build
+from benchmarks.harness import Bench
 from benchmarks.peers.transport_peer import TRANSPORTS
 from benchmarks.rows import Bar, Row, Size, events, patches
 
@@ -22,9 +22,6 @@ NATIVE = "native"
 
 class TransportBench(Bench):
     """The stub server, and one of our peers per transport; a peer's name is its transport's."""
-
-    def __init__(self) -> None:
-        self.stub = Stub(build("server", "stub-server"))
 
     def _command(self, name: str, kind: str, mode: str) -> list[str]:
         base, *variants = name.split("+")

@@ -1,4 +1,4 @@
-"""The whole runtime of Steersman with a transport of one's choice: `--transport native|pyreqwest|aiohttp`.
+"""The whole runtime of Steersman with a transport of one's choice: `--transport NAME`, of `TRANSPORTS`.
 
 What an operator does to choose one: an informer's `Client(config, transport=…)`, an operator's `Replica(transport=…)`.
 Everything else is as in `steersman_peer`, whose numbers these are beside.
@@ -22,12 +22,13 @@ from steersman.operator import Settings
 from steersman.operator.run import Replica
 from steersman.telemetry.log import configure
 
-TRANSPORTS = {
-    "native": "NativeTransport",
-    "pyreqwest": "PyreqwestTransport",
-    "aiohttp": "AiohttpTransport",
+TRANSPORTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "native": ("NativeTransport", {}),
+    "native-http1": ("NativeTransport", {"http2": False}),
+    "pyreqwest": ("PyreqwestTransport", {}),
+    "aiohttp": ("AiohttpTransport", {}),
 }
-"""What `steersman.client.transport` calls them; a new one is a line here."""
+"""What `steersman.client.transport` calls them, and options; a new one is a line here."""
 
 OPERATORS = {"noop": reading, "patch": reporting}
 
@@ -36,7 +37,8 @@ def make(name: str, config: Config) -> Transport:
     """The transport of that name for a cluster."""
     import steersman.client.transport as room
 
-    return getattr(room, TRANSPORTS[name])(config)
+    transport, options = TRANSPORTS[name]
+    return getattr(room, transport)(config, **options)
 
 
 def count(change: Change) -> None:
