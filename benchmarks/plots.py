@@ -15,13 +15,25 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from benchmarks.metrics import LATENCIES, name_of, number, quantity, ratio
+from benchmarks.metrics import LATENCIES, UNITS, name_of, number, quantity, ratio
 from benchmarks.report import limit_of
 from benchmarks.rows import CEILING, OURS, Row
-from benchmarks.verdicts import Growth, Ratio, Results, Verdict, extremes, growths, ratios, summarise, values
+from benchmarks.verdicts import (
+    Growth,
+    Ratio,
+    Results,
+    Verdict,
+    extremes,
+    growths,
+    main_metrics,
+    ratios,
+    summarise,
+    values,
+)
 
 _INK, _FAINT, _GRID = "#222222", "#6b6b6b", "#e4e4e4"
 _HOLDS, _MISSED = "#0072B2", "#D55E00"
+_OURS, _THEIRS = "#D55E00", "#0072B2"
 _STYLES: tuple[tuple[str, str, str], ...] = (
     ("steersman", "#D55E00", "o"),
     ("controller-runtime", "#0072B2", "s"),
@@ -105,6 +117,16 @@ def _compared(results: Results, rows: Sequence[Row]) -> list[Ratio]:
     for r in found:
         first.setdefault(r.row.name, r.metric)
     return [r for r in found if r.metric == first[r.row.name]]
+
+
+def draw_study(name: str, results: Results, rows: Sequence[Row], directory: Path) -> list[Path]:
+    """What each row of a study is mainly about, a bar for each peer."""
+    measured = [row for row in rows if row.name in results["rows"]]
+    if not measured:
+        return []
+    directory.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context(_SETTINGS):
+        return _save(absolute(results, measured), directory / f"study-{name}")
 
 
 def _save(figure: Figure, stem: Path) -> list[Path]:
@@ -208,6 +230,37 @@ def _latency_panel(axes: Any, results: Results, row: Row) -> None:
     axes.set_title(f"{row.name}: {row.title}", fontsize=9)
     _plain_log(axes.xaxis)
     axes.grid(visible=True, axis="x")
+
+
+def absolute(results: Results, rows: Sequence[Row]) -> Figure:
+    """The main metric of each row, a bar a peer: the median with its number, and the spread of the runs."""
+    counts = [len(results["rows"][row.name]) for row in rows]
+    figure = Figure(figsize=(7.6, 0.75 * len(rows) + 0.3 * sum(counts)), layout="constrained")
+    grid = figure.subplots(len(rows), 1, squeeze=False, height_ratios=[count + 1 for count in counts])
+    for (axes,), row in zip(grid, rows, strict=True):
+        metric = _shared_metric(row, results)
+        peers = [peer for peer in results["rows"][row.name] if values(results, row.name, peer, metric)]
+        for at, peer in enumerate(peers):
+            median, low, high = extremes(values(results, row.name, peer, metric))
+            axes.barh(at, median, height=0.62, color=_OURS if at == 0 else _THEIRS)
+            axes.plot([low, high], [at, at], color=_INK, linewidth=1.2)
+            axes.annotate(
+                quantity(metric, median), (max(high, 0), at), xytext=(6, 0), textcoords="offset points", va="center",
+                fontsize=8,
+            )  # fmt: skip
+        axes.set_yticks(range(len(peers)), peers)
+        axes.set(ylim=(len(peers) - 0.4, -0.6), xlabel=", ".join(filter(None, UNITS.get(metric, (metric, "")))))
+        axes.margins(x=0.15)
+        axes.set_title(f"{row.name}: {row.title.replace('`', '')}", fontsize=9)
+        axes.grid(visible=True, axis="x")
+    return figure
+
+
+def _shared_metric(row: Row, results: Results) -> str:
+    """Of what the row is mainly about, the first that most peers report."""
+    found = main_metrics(row, results)
+    runs = [runs[0] for runs in results["rows"][row.name].values()]
+    return max(found, key=lambda metric: sum(metric in run for run in runs))
 
 
 def bars(verdicts: Sequence[Verdict]) -> Figure:

@@ -7,7 +7,7 @@ printed as not measured.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.facts import described, machine
@@ -43,8 +43,7 @@ def _bar_line(v: Verdict) -> str:
         return (
             f"| {v.row.name} | {name} | | {bar.against if not bar.over else ''} | not measured | {limit_of(bar)} | — |"
         )
-    said = number if bar.over else ratio
-    spread = f" ({said(v.spread[0])} to {said(v.spread[1])})" if v.spread else ""
+    spread = _span(v.spread, number if bar.over else ratio)
     verdict = "holds" if v.holds else "**missed**"
     if bar.over:
         return f"| {v.row.name} | {name} | {number(v.ours)}{spread} | | | {limit_of(bar)} | {verdict} |"
@@ -99,22 +98,25 @@ def ratios_table(found: Sequence[Ratio]) -> list[str]:
         "| row | measured | ours (spread) | peer | theirs (spread) | ratio (spread) |",
         "|---|---|---|---|---|---|",
     ]
-    for r in found:
-        spread = f"{ratio(r.spread[0])} to {ratio(r.spread[1])}"
-        lines.append(
-            f"| {r.row.name} | {name_of(r.metric)} | {_with_spread(r.metric, r.ours)}{_variant(r)} | {r.peer} "
-            f"| {_with_spread(r.metric, r.theirs)} | {ratio(r.ratio)} ({spread}) |"
-        )
-    return lines
+    return lines + [
+        f"| {r.row.name} | {name_of(r.metric)} | {_with_spread(r.metric, r.ours)}{_variant(r)} | {r.peer} "
+        f"| {_with_spread(r.metric, r.theirs)} | {ratio(r.ratio)}{_span(r.spread, ratio)} |"
+        for r in found
+    ]
 
 
 def _variant(r: Ratio) -> str:
-    return "" if r.mine == OURS else f" ({r.mine.partition('+')[2]})"
+    return "" if r.mine == OURS else f" ({r.mine.removeprefix(OURS + '+')})"
 
 
 def _with_spread(metric: str, numbers: tuple[float, float, float]) -> str:
     median, low, high = numbers
-    return f"{quantity(metric, median)} ({number(low)} to {number(high)})"
+    return f"{quantity(metric, median)}{_span((low, high), number)}"
+
+
+def _span(ends: tuple[float, float] | None, said: Callable[[float], str]) -> str:
+    """The spread in brackets; nothing of a single run."""
+    return "" if ends is None or ends[0] == ends[1] else f" ({said(ends[0])} to {said(ends[1])})"
 
 
 def growth_table(found: Sequence[Growth]) -> list[str]:
@@ -179,9 +181,11 @@ def _unbarred(results: Results, row: Row) -> str:
     return f"no bar: {name_of(metric)}: {', '.join(medians)}"
 
 
-def measured_on(results: Results) -> str:
+def measured_on(results: Results, known: Mapping[str, str] | None = None) -> str:
+    """The facts that are not `known` to the reader from above."""
     note = "Small sizes (--quick): no evidence.\n\n" if results["quick"] else ""
-    return f"{note}Measured on: {described(results['machine'])}."
+    facts = {name: fact for name, fact in results["machine"].items() if known is None or known.get(name) != fact}
+    return f"{note}Measured on: {described(facts)}." if facts else f"{note}Measured on the same machine."
 
 
 def update_readme(path: Path, table: str, results: Results) -> None:

@@ -153,10 +153,13 @@ def ratios(results: Results, rows: Sequence[Row]) -> Iterator[Ratio]:
 
 
 def counterpart(row: Row, peer: str, measured: Sequence[str]) -> str:
-    """Which of ours a peer is compared with: as a bar says, else ours in the same form, else ours as it comes."""
+    """Which of ours a peer is compared with: as a bar says, else ours in the same form, else ours as it comes.
+
+    Where all peers are ours, as in a study of transports, the first of them is what the others are compared with.
+    """
     said = [bar.ours for bar in row.bars if bar.against == peer]
     variants = "+".join([OURS, *peer.split("+")[1:]])
-    return next((mine for mine in [*said, variants] if mine in measured), OURS)
+    return next((mine for mine in [*said, variants, OURS, *row.peers, *measured] if mine in measured), OURS)
 
 
 def extremes(numbers: Sequence[float]) -> tuple[float, float, float]:

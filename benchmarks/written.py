@@ -91,7 +91,7 @@ def _report(results: Results, rows: Sequence[Row], out: Path, pictures: Sequence
         yield from growth_table(grown)
         yield from _pictures(names, "growth-")
     for module, title in STUDIES:
-        yield from _study(module, title, out)
+        yield from _study(module, title, out, results["machine"])
     yield from _flames(out)
 
 
@@ -190,22 +190,32 @@ def _pictures(names: Sequence[str], *prefixes: str) -> Iterator[str]:
             yield f"![{alt}](plots/{name})"
 
 
-def _study(name: str, title: str, out: Path) -> Iterator[str]:
+def _study(name: str, title: str, out: Path, known: dict[str, str]) -> Iterator[str]:
     kept = history.load(out / f"{name}.json") or history.load(HERE / f"{name}.json")
     yield from _section(title)
     if kept is None:
         yield f"Not measured here: `python -m benchmarks.{name} --json benchmarks/{name}.json`."
         return
     rows: Sequence[Row] = importlib.import_module(f"benchmarks.{name}").ROWS
-    yield measured_on(kept) + f" {kept['runs']} interleaved runs."
+    pictures = _study_plot(name, kept, rows, out / "plots")
+    yield measured_on(kept, known) + f" {kept['runs']} interleaved runs."
     yield ""
     if any(row.bars for row in rows):
         yield from [*bars_table(summarise(kept, rows)), ""]
     if found := list(ratios(kept, rows)):
         yield from [*ratios_table(found), ""]
-    yield from ["<details><summary>Every number</summary>", ""]
+    yield from _pictures([path.name for path in pictures if path.suffix == ".svg"], "study-")
+    yield from ["", "<details><summary>Every number</summary>", ""]
     yield from numbers_table(kept, list(kept["rows"]))
     yield from ["", "</details>"]
+
+
+def _study_plot(name: str, kept: Results, rows: Sequence[Row], directory: Path) -> list[Path]:
+    try:
+        from benchmarks import plots
+    except ImportError:
+        return sorted(directory.glob(f"study-{name}.*"))
+    return plots.draw_study(name, kept, rows, directory)
 
 
 def _flames(out: Path) -> Iterator[str]:
