@@ -224,7 +224,7 @@ class DevCluster:
 
         await controllers.run(
             self.config,
-            transport=lambda _config: InProcessTransport(self.server, _CONTROLLERS),
+            transport=lambda _config: InProcessTransport(self.server, _CONTROLLERS, quiet=True),
             stop=self._stop,
             now=self._utc,
             rng=self._rng,

@@ -29,11 +29,16 @@ class _Headers(dict[str, str]):
 
 
 class InProcessTransport:
-    """A `client.transport.Transport` that calls an API server; all is asked as `user`, whatever the headers say."""
+    """A `client.transport.Transport` that calls an API server; all is asked as `user`, whatever the headers say.
 
-    def __init__(self, server: APIServer, user: User | None = None) -> None:
+    With `quiet` no warnings are passed on: for who knows what it does, as the built-in controllers do, which read what
+    is deprecated as long as it is served.
+    """
+
+    def __init__(self, server: APIServer, user: User | None = None, *, quiet: bool = False) -> None:
         self._server = server
         self._user = user
+        self._quiet = quiet
         self._closed = False
 
     def _request(self, method: str, path: str, query: Query, headers: RequestHeaders, body: bytes | None) -> Request:
@@ -63,7 +68,7 @@ class InProcessTransport:
                     data = b"".join([chunk async for chunk in response.stream])
         except TimeoutError:
             raise TransportTimeout(f"{method} {path}: no answer within {timeout:g} s") from None
-        return Answer(response.status, _headers(response), data)
+        return Answer(response.status, self._headers(response), data)
 
     @asynccontextmanager
     async def stream(
@@ -81,7 +86,7 @@ class InProcessTransport:
         chunks = response.stream if response.stream is not None else _whole(response.body)
         reading = _timed(chunks, idle_timeout, f"{method} {path}")
         try:
-            yield StreamResponse(response.status, _headers(response), reading)
+            yield StreamResponse(response.status, self._headers(response), reading)
         finally:
             for each in (reading, chunks):
                 close = getattr(each, "aclose", None)
@@ -104,9 +109,11 @@ class InProcessTransport:
     async def close(self) -> None:
         self._closed = True
 
-
-def _headers(response: Response) -> HeaderPairs:
-    return HeaderPairs((("Content-Type", response.content_type), *response.headers))
+    def _headers(self, response: Response) -> HeaderPairs:
+        headers = response.headers
+        if self._quiet and headers:
+            headers = [pair for pair in headers if pair[0] != "Warning"]
+        return HeaderPairs((("Content-Type", response.content_type), *headers))
 
 
 async def _whole(body: bytes) -> AsyncIterator[bytes]:

@@ -6,7 +6,7 @@ scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from steersman.k8s import Node, Pod
@@ -14,10 +14,25 @@ from steersman.k8s.core_v1 import Taint, Toleration
 from steersman.models import Quantity
 from steersman.models.selectors import from_label_selector, requirement
 
-__all__ = ["Amounts", "node_problem", "preference", "requests_of", "selects_node", "tolerates", "untolerated"]
+__all__ = [
+    "Amounts",
+    "Placed",
+    "affinity_problem",
+    "is_for_want_of_room",
+    "node_problem",
+    "preference",
+    "requests_of",
+    "selects_node",
+    "sociability",
+    "tolerates",
+    "untolerated",
+    "would_fit_alone",
+]
 
 Amounts = Mapping[str, int]
 """Resources in thousandths of their unit."""
+Placed = tuple[Pod, Mapping[str, str]]
+"""A Pod and the labels of its node."""
 
 
 def requests_of(pod: Pod) -> dict[str, int]:
@@ -124,27 +139,48 @@ def node_problem(pod: Pod, node: Node, used: Amounts, wants: Amounts) -> str:
     return ""
 
 
-def affinity_problem(
-    pod: Pod, node: Node, others: Iterable[Pod], node_labels: Callable[[str], Mapping[str, str]]
-) -> str:
-    """Why required affinity between Pods keeps the Pod off the node; empty when nothing does.
+def is_for_want_of_room(problem: str) -> bool:
+    """Whether a problem of a node is one that goes when Pods go."""
+    return problem.startswith(("Insufficient ", "Too many pods"))
 
-    `others` are the bound Pods that matter, `node_labels` the labels of a node by name.
-    """
+
+def would_fit_alone(node: Node, wants: Amounts) -> bool:
+    """Whether an empty node has what a Pod asks for."""
+    allocatable = _milli(node.status.allocatable)
+    return all(amount <= allocatable.get(name, 0) for name, amount in wants.items())
+
+
+def affinity_problem(pod: Pod, node: Node, others: Iterable[Placed]) -> str:
+    """Why required affinity between Pods keeps the Pod off the node; empty when nothing does."""
     affinity = pod.spec.affinity
     others = list(others)
     if affinity and affinity.pod_affinity:
         for term in affinity.pod_affinity.required_during_scheduling_ignored_during_execution:
-            if not any(_together(term, pod, other, node, node_labels) for other in others):
+            if not any(_together(term, pod, other, node) for other in others):
                 itself = from_label_selector(term.label_selector).matches(pod.metadata.labels)
-                nobody = not any(_matches(term, pod, other) for other in others)
+                nobody = not any(_matches(term, pod, other) for other, _ in others)
                 if not (itself and nobody and term.topology_key in node.metadata.labels):
                     return "node(s) didn't match pod affinity rules"
     if affinity and affinity.pod_anti_affinity:
         for term in affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution:
-            if any(_together(term, pod, other, node, node_labels) for other in others):
+            if any(_together(term, pod, other, node) for other in others):
                 return "node(s) didn't match pod anti-affinity rules"
     return ""
+
+
+def sociability(pod: Pod, node: Node, others: Iterable[Placed]) -> int:
+    """How much preferred affinity between Pods likes the node: weights of those it wants near, less those it avoids."""
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return 0
+    near = affinity.pod_affinity.preferred_during_scheduling_ignored_during_execution if affinity.pod_affinity else ()
+    avoided = affinity.pod_anti_affinity
+    far = avoided.preferred_during_scheduling_ignored_during_execution if avoided else ()
+    found = 0
+    for other in others:
+        found += sum(term.weight for term in near if _together(term.pod_affinity_term, pod, other, node))
+        found -= sum(term.weight for term in far if _together(term.pod_affinity_term, pod, other, node))
+    return found
 
 
 def _matches(term: Any, pod: Pod, other: Pod) -> bool:
@@ -154,9 +190,8 @@ def _matches(term: Any, pod: Pod, other: Pod) -> bool:
     return from_label_selector(term.label_selector).matches(other.metadata.labels)
 
 
-def _together(term: Any, pod: Pod, other: Pod, node: Node, node_labels: Callable[[str], Mapping[str, str]]) -> bool:
-    if not _matches(term, pod, other):
+def _together(term: Any, pod: Pod, other: Placed, node: Node) -> bool:
+    if not _matches(term, pod, other[0]):
         return False
     key = term.topology_key
-    place = node_labels(other.spec.node_name or "")
-    return key in node.metadata.labels and place.get(key) == node.metadata.labels[key]
+    return key in node.metadata.labels and other[1].get(key) == node.metadata.labels[key]

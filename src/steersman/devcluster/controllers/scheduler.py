@@ -1,4 +1,4 @@
-"""The scheduler: binds each pending Pod to the least loaded node that can run it.
+"""The scheduler: binds each pending Pod to the best node that can run it, and lets less important Pods make room.
 
 What bound Pods ask of their nodes is kept in a ledger that follows the watch, so a decision costs as much as there
 are nodes, not Pods. A decision is booked before its binding is sent, so no two Pods get the same room.
@@ -14,15 +14,20 @@ from steersman.cache import Change
 from steersman.client import Conflict, NotFound
 from steersman.controller import Retry
 from steersman.devcluster.controllers.claims import SELECTED_NODE, claims_of, waits_for_consumer
-from steersman.devcluster.controllers.fitting import Amounts, affinity_problem, node_problem, preference, requests_of
+from steersman.devcluster.controllers.fitting import Amounts, requests_of
+from steersman.devcluster.controllers.placing import NOT_HELPFUL, Placing, Victims, cheapest, priority_of, unplaced
 from steersman.devcluster.controllers.pods import NODE_INDEX, UNBOUND, phase_of, pod_condition
-from steersman.k8s import Node, PersistentVolumeClaim, Pod, StorageClass
+from steersman.devcluster.controllers.spreading import Bound
+from steersman.k8s import Node, PersistentVolumeClaim, Pod, PodDisruptionBudget, StorageClass
 from steersman.models import Key, MergePatch, StrategicMergePatch, encode, key_of
 from steersman.operator import ALL_NAMESPACES, Context, Operator, Watch
 
 __all__ = ["Ledger", "Scheduler", "register"]
 
 NAME = "default-scheduler"
+NEVER = "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
+_PREEMPTED = "PreemptionByScheduler"
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class Ledger:
@@ -34,6 +39,10 @@ class Ledger:
 
     def used(self, node: str) -> Amounts:
         return self._used.get(node) or Counter()
+
+    def node_of(self, pod: Pod) -> str:
+        """The node that a Pod has, or is about to have."""
+        return pod.spec.node_name or self._booked.get(pod.metadata.uid, ("",))[0]
 
     def book(self, uid: str, node: str, amounts: Amounts) -> None:
         """Count a Pod on a node, instead of where it was counted before."""
@@ -65,10 +74,17 @@ class Scheduler:
 
     def __init__(self) -> None:
         self.ledger = Ledger()
+        self._nominated: dict[str, tuple[Pod, str]] = {}
 
     async def start(self, ctx: Context) -> None:
         """Fill the ledger before the first decision."""
         ctx.cache.informer(Pod).add_handler(self.ledger.follow)
+        ctx.cache.informer(Pod).add_handler(self._follow)
+
+    def _follow(self, change: Change) -> None:
+        """Forget whose room was kept, once it is taken or given up."""
+        if change.entry.uid in self._nominated and (change.new is None or change.new.object(Pod).spec.node_name):
+            del self._nominated[change.entry.uid]
 
     async def reconcile(self, pod: Pod, ctx: Context) -> None:
         """Bind the Pod, or say why it cannot be."""
@@ -77,9 +93,13 @@ class Scheduler:
         if (gates := pod.spec.scheduling_gates) and gates:
             return
         missing, waiting = self._claims(pod, ctx)
-        node, message = (None, missing) if missing else self.choose(pod, ctx)
+        node, message, victims = (None, missing, None) if missing else self.place(pod, ctx)
         if node is None:
-            await _unschedulable(pod, ctx, message)
+            if victims is not None and self._waits_for_room(pod, ctx):
+                return
+            if victims is not None:
+                await self._preempt(pod, victims, ctx)
+            await _unschedulable(pod, ctx, message, victims.node if victims is not None else "")
             return
         if waiting:
             await _select_node(waiting, node, ctx)  # their binding brings the Pod back here
@@ -95,35 +115,61 @@ class Scheduler:
         where = f"Successfully assigned {pod.metadata.namespace}/{pod.metadata.name} to {node}"
         ctx.event("Scheduled", where, action="Binding")
 
-    def choose(self, pod: Pod, ctx: Context) -> tuple[str | None, str]:
-        """The node for a Pod, or `None` and why there is none."""
-        wants = requests_of(pod)
+    def place(self, pod: Pod, ctx: Context) -> tuple[str | None, str, Victims | None]:
+        """The node for a Pod; or why there is none, and which Pods are to make room."""
         nodes = ctx.list(Node)
-        spec: Any = pod.spec
-        selective = spec.affinity is not None and (spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity)
-        others = [p for p in ctx.list(Pod, namespace=ALL_NAMESPACES) if p.spec.node_name] if selective else ()
-        labels = {node.metadata.name: node.metadata.labels for node in nodes}
-        problems: Counter[str] = Counter()
-        fitting: list[tuple[int, float, str]] = []
-        for node in nodes:
-            name = node.metadata.name
-            used = self.ledger.used(name)
-            problem = node_problem(pod, node, used, wants)
-            if not problem and selective:
-                problem = affinity_problem(pod, node, others, lambda n: labels.get(n, {}))
-            if problem:
-                problems[problem] += 1
-            else:
-                fitting.append((-preference(pod, node), used.get("pods", 0), name))
-        if fitting:
-            return min(fitting)[2], ""
         if not nodes:
-            return None, "no nodes available to schedule pods"
-        reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in problems.items()))
-        return None, (
-            f"0/{len(nodes)} nodes are available: {reasons}. no new claims to deallocate, preemption: "
-            f"0/{len(nodes)} nodes are available: {len(nodes)} Preemption is not helpful for scheduling."
-        )
+            return None, "no nodes available to schedule pods", None
+        placing = Placing(pod, nodes, lambda name: self._used(name, pod), lambda: self._bound(ctx))
+        problems = {node.metadata.name: placing.problem(node) for node in nodes}
+        if fitting := [node for node in nodes if problems[node.metadata.name] is None]:
+            return placing.best(fitting), "", None
+        refused = {name: problem for name, problem in problems.items() if problem is not None}
+        texts = [problem.text for problem in refused.values()]
+        if pod.spec.preemption_policy == "Never":
+            return None, f"{unplaced(len(nodes), texts, None)} {NEVER}", None
+        budgets = ctx.list(PodDisruptionBudget, namespace=ALL_NAMESPACES)
+        hopeful = [node for node in nodes if refused[node.metadata.name].might_fit]
+        found = [placing.victims(node, budgets) for node in hopeful]
+        if (victims := cheapest([each for each in found if not isinstance(each, str)])) is not None:
+            return None, unplaced(len(nodes), texts, None), victims
+        helped = Counter(each for each in found if isinstance(each, str))
+        helped[NOT_HELPFUL] += len(nodes) - len(hopeful)
+        return None, unplaced(len(nodes), texts, +helped), None
+
+    def _used(self, node: str, pod: Pod) -> Amounts:
+        """What is booked on a node, with the room that is kept for Pods which are at least as important."""
+        used = self.ledger.used(node)
+        mine, uid = priority_of(pod), pod.metadata.uid
+        kept = [p for p, at in self._nominated.values() if at == node and priority_of(p) >= mine]
+        others = [p for p in kept if p.metadata.uid != uid]
+        if not others:
+            return used
+        total = Counter(used)
+        for other in others:
+            total.update(requests_of(other))
+        return total
+
+    def _bound(self, ctx: Context) -> list[Bound]:
+        pods = ((pod, self.ledger.node_of(pod)) for pod in ctx.list(Pod, namespace=ALL_NAMESPACES))
+        return [(pod, node) for pod, node in pods if node and phase_of(pod) not in ("Succeeded", "Failed")]
+
+    def _waits_for_room(self, pod: Pod, ctx: Context) -> bool:
+        """Whether Pods are leaving already to make room for this one."""
+        node = pod.status.nominated_node_name
+        if not node:
+            return False
+        mine = priority_of(pod)
+        leaving = (p for p, at in self._bound(ctx) if at == node and p.metadata.deletion_timestamp is not None)
+        return any(priority_of(p) < mine and _is_preempted(p) for p in leaving)
+
+    async def _preempt(self, pod: Pod, victims: Victims, ctx: Context) -> None:
+        """Let Pods go so that this one can come; the node's room is kept for it."""
+        self._nominated[pod.metadata.uid] = pod, victims.node
+        for victim in victims.pods:
+            if await _evict(victim, ctx):
+                told = f"Preempted by pod {pod.metadata.uid} on node {victims.node}"
+                ctx.event("Preempted", told, action="Preempting", about=victim)
 
     def _claims(self, pod: Pod, ctx: Context) -> tuple[str, list[PersistentVolumeClaim]]:
         """What is wrong with the volume claims of a Pod, and those that wait to be told a node."""
@@ -168,16 +214,44 @@ async def _bind(pod: Pod, node: str, ctx: Context) -> None:
     await ctx.client.raw.request("POST", path, body=encode(binding))
 
 
-async def _unschedulable(pod: Pod, ctx: Context, message: str) -> None:
+async def _evict(pod: Pod, ctx: Context) -> bool:
+    """Mark a Pod as preempted and delete it; false when it is gone already."""
+    if pod.metadata.deletion_timestamp is not None:
+        return False
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": _PREEMPTED,
+        "message": f"{NAME}: preempting to accommodate a higher priority pod",
+        "lastTransitionTime": ctx.now().strftime(_TIME),
+        "observedGeneration": pod.metadata.generation,
+    }
+    body = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
+    try:
+        await ctx.patch(pod, StrategicMergePatch(body), subresource="status")
+    except (NotFound, Conflict):
+        return False
+    return await ctx.delete(pod)
+
+
+def _is_preempted(pod: Pod) -> bool:
+    condition = pod_condition(pod, "DisruptionTarget")
+    return condition is not None and condition.status == "True" and condition.reason == _PREEMPTED
+
+
+async def _unschedulable(pod: Pod, ctx: Context, message: str, nominated: str = "") -> None:
     known = pod_condition(pod, "PodScheduled")
-    if known is not None and known.status == "False" and known.message == message:
+    same = (pod.status.nominated_node_name or "") == nominated
+    if known is not None and known.status == "False" and known.message == message and same:
         return
-    changed = known is None or known.status != "False"
     condition: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     condition |= {"message": message, "observedGeneration": pod.metadata.generation}
-    if changed:
-        condition["lastTransitionTime"] = ctx.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-    body = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
+    if known is None or known.status != "False":
+        condition["lastTransitionTime"] = ctx.now().strftime(_TIME)
+    status: dict[str, Any] = {"conditions": [condition]}
+    if not same:
+        status["nominatedNodeName"] = nominated or None
+    body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
     try:
         await ctx.patch(pod, StrategicMergePatch(body), subresource="status")
     except (NotFound, Conflict):
@@ -202,7 +276,7 @@ def register(operator: Operator) -> None:
 
     operator.controller(
         name="scheduler",
-        reads=[Pod, StorageClass],
+        reads=[Pod, StorageClass, PodDisruptionBudget],
         watches=[
             Watch(Node, to=_all_waiting),
             Watch(Pod, to=_all_waiting, where=deleted | (where(_frees_room) & ~created)),
