@@ -77,3 +77,9 @@ def test_totals_of_zero_and_missing_latencies_do_not_stop_a_plot(tmp_path: Path)
     odd["rows"][NAMES[0]][OURS] = [{"cpu_us": 0.0, "total_cpu_ms": -1.0, "total_mb": 0.0}]
     odd["rows"]["late"][OURS] = [{"cpu_us": 1.0}]
     assert plots.draw_all(odd, ROWS, tmp_path)
+
+
+def test_a_study_has_a_bar_for_each_peer(tmp_path: Path) -> None:
+    svg, png = plots.draw_study("transports", results(), ROWS, tmp_path)
+    assert (svg.name, png.name) == ("study-transports.svg", "study-transports.png")
+    assert "9.45 µs" in svg.read_text()

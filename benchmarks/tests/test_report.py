@@ -157,6 +157,14 @@ def test_a_form_is_compared_with_the_same_form_of_ours() -> None:
     assert (found.mine, found.peer) == peers
 
 
+def test_where_all_peers_are_ours_the_first_is_what_the_others_are_compared_with() -> None:
+    row = Row("transport", "", measured_nowhere, Size(), Size(), ("native", "aiohttp"))
+    outcome = results([], [])
+    outcome["rows"] = {row.name: {"native": [{"cpu_us": 1.0}], "aiohttp": [{"cpu_us": 2.0}]}}
+    (found,) = ratios(outcome, [row])
+    assert (found.mine, found.peer, found.ratio) == ("native", "aiohttp", 0.5)
+
+
 def test_the_ceiling_of_the_server_stands_beside_the_fastest_peer_that_decodes() -> None:
     ceiling = Row("headroom", "", measured_nowhere, Size("widgets"), Size(), (OURS, "bare+http1"))
     same = Row("events", "", measured_nowhere, Size("widgets"), Size(), (OURS, THEIRS))
@@ -203,6 +211,7 @@ def test_the_report_has_every_row_and_the_readme_only_the_bars(
     assert "## More" in report
     assert "| first-pass | steersman | CPU 3.00 µs |" in report
     assert "| sync | CPU | 10.5 µs | 100 µs (controller-runtime) | 0.10 (0.10 to 0.11) | ≤ 0.2 | holds |" in short
+    assert "## The embedded cluster beside kube-apiserver" in report
     assert "first-pass" not in short
     assert short.startswith("before\n")
     assert short.endswith("after\n")
