@@ -260,7 +260,7 @@ class Bench:
         self._programs: dict[str, list[str] | BenchmarkError] = {}
 
     def prepare(self, peer: str) -> None:
-        """Build what a peer needs, so that no run's time has it. Raises NotMeasured and BenchmarkError, as `peer` does."""
+        """Build what a peer needs, so that no run has to. Raises NotMeasured and BenchmarkError as `peer` does."""
         self._program(peer.partition("+")[0])
 
     @contextlib.contextmanager
