@@ -21,6 +21,9 @@ _ZSTD: Final = 1
 LEVEL: Final = 1
 """With a dictionary, level 3 saves two percent more of the bytes and takes a sixth more time."""
 DICTIONARY: Final = 32 * 1024
+SEGMENT: Final = 2048
+"""Bytes that the trainer takes from a sample at a time. Left to itself it tries four lengths, takes three times as
+long, and on objects of the API ends no better."""
 LARGE: Final = 16 * 1024
 """Objects above this compress well enough by themselves before there is a dictionary."""
 RETHINK: Final = 4 * 1024 * 1024
@@ -64,12 +67,12 @@ class Codecs:
     def train(self, samples: Sequence[bytes]) -> bool:
         """Make a dictionary of `samples` and use it from now on; false when they are too few or too alike to teach one.
 
-        Takes about 8 ms for 300 objects of 1 KB and 30 ms for as many of 5 KB.
+        Takes about 8 ms for 150 objects of 1 KB and 12 ms for as many of 5 KB.
         """
         if len(self._compress) >= MOST + 2:
             return False
         try:
-            data = zstandard.train_dictionary(DICTIONARY, [bytes(s) for s in samples])
+            data = zstandard.train_dictionary(DICTIONARY, [bytes(s) for s in samples], k=SEGMENT, d=8)
         except zstandard.ZstdError:
             data = zstandard.ZstdCompressionDict(b"".join(samples)[-DICTIONARY:])
         data.precompute_compress(level=LEVEL)  # pyright: ignore[reportUnknownMemberType]
