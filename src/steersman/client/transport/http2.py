@@ -22,7 +22,7 @@ from steersman.client.transport.wire import Pool, Wire
 
 __all__ = ["MOST_STREAMS", "Http2Connection", "NotBegun"]
 
-_STREAM_WINDOW: Final = 1 << 22
+_STREAM_WINDOW: Final = 1 << 19
 """Bytes of one response that may wait for their reader."""
 _CONNECTION_WINDOW: Final = 1 << 30
 _LONGEST_FRAME: Final = 1 << 14
@@ -163,7 +163,7 @@ class Http2Connection(Wire):
         self.future = self._loop.create_future
         self._streams: dict[int, _Stream] = {}
         self._next = 1
-        self._blind = _LAST_STREAM  # streams below it were begun before the server had said what it allows
+        self._blind = _LAST_STREAM  # streams below it were begun before the server last said what it allows
         self._draining = False
         self._out: list[bytes] = []
         self._rest = b""
@@ -467,6 +467,7 @@ class Http2Connection(Wire):
             if not flags & wire.ACK:
                 self._configure(data)
                 self._put(frame(wire.SETTINGS, wire.ACK, 0, b""))
+                self._push()  # only now: until they hear of it, servers may hold clients to the old windows
         elif kind == wire.RST_STREAM:
             self._broken_off(number, int.from_bytes(data, "big"))
         elif kind == wire.GOAWAY:
@@ -507,7 +508,7 @@ class Http2Connection(Wire):
     def _configure(self, data: bytes) -> None:
         if len(data) % 6:
             raise ValueError("half a setting")
-        self._blind = min(self._blind, self._next)
+        self._blind = self._next
         for at in range(0, len(data), 6):
             key, value = int.from_bytes(data[at : at + 2], "big"), int.from_bytes(data[at + 2 : at + 6], "big")
             if key == 0x3:
@@ -516,8 +517,6 @@ class Http2Connection(Wire):
                 for stream in self._blocked:
                     stream.window += value - self._start_room
                 self._start_room = value
-        if self._blocked:
-            self._push()
 
     def _leaving(self, last: int, code: int) -> None:
         """The server goes: what it has not begun may be asked elsewhere, the rest it still answers (RFC 9113 §6.8)."""
