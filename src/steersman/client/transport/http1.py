@@ -21,6 +21,8 @@ from steersman.client.transport.wire import Pool, Wire
 __all__ = ["Http1Connection", "Http1Encoder", "RawHeaders", "checked"]
 
 _LONGEST_HEAD: Final = 512 * 1024
+_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
+"""A token (RFC 9110 §5.6.2)."""
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
 
 
@@ -345,6 +347,8 @@ def checked(headers: RequestHeaders) -> Iterable[tuple[str, str]]:
     for name, value in headers.items() if isinstance(headers, Mapping) else headers:
         if not _is_text(name) or not _is_text(value):
             raise TransportError(f"the header {name!r} holds a line break or another control character")
+        if not _NAME(name):
+            raise TransportError(f"{name!r} is no name of a header")
         yield name, value
 
 
