@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from steersman.testing.controlplane import ControlPlane
 from steersman.testing.controlplane_binaries import BinariesNotFoundError
 
 _TICK = os.sysconf("SC_CLK_TCK")
+_CALM, _CALM_WITHIN = 0.15, 20.0
+"""A server that takes less of its core is at rest, done with garbage and new kinds; seconds to wait for that."""
 _TIRED = 100_000
 """Writes after which a server starts anew, so that etcd's history stays small for whoever is measured next."""
 
@@ -128,24 +131,35 @@ class Plane:
         self._writing = self._thread(work)
 
     def rest(self) -> None:
-        """Wait for writers; then have every status tell of its object's present generation."""
+        """Wait for writers, have every status tell of its object's present generation, and let the server calm down."""
         self._join()
-        if not self._stale:
-            return
+        if self._stale:
 
-        async def work() -> None:
-            self.writes += await real_load.settle(self.kubeconfig, self._kind)
+            async def work() -> None:
+                self.writes += await real_load.settle(self.kubeconfig, self._kind)
 
-        self._run(work)
-        self._stale = False
+            self._run(work)
+            self._stale = False
+        deadline = time.monotonic() + _CALM_WITHIN
+        while self._load_of(0.5) > _CALM and time.monotonic() < deadline:
+            pass
+
+    def _load_of(self, seconds: float) -> float:
+        """The share of a core that the server takes in the next `seconds`."""
+        before = self._cpu()
+        time.sleep(seconds)
+        return (self._cpu() - before) / seconds
 
     def counters(self) -> dict[str, Any]:
         """See `RealServer.counters`."""
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise BenchmarkError(f"the writers failed: {failure}")
-        cpu = sum(_cpu(pid) for pid in self._server.pids.values())
+        cpu = self._cpu()  # before the server is asked for its metrics
         return {"patches": self._patches(), "cpuSeconds": cpu, "loadRunning": self._busy()}
+
+    def _cpu(self) -> float:
+        return sum(_cpu(pid) for pid in self._server.pids.values())
 
     def close(self) -> None:
         """Stop the server; writers fail."""
