@@ -131,11 +131,14 @@ def _integer(value: int, bits: int) -> bytes:
 def status_of(block: bytes) -> int:
     """The status that a response's header block begins with. Raises ValueError where there is none."""
     at = 1 if block[:1] == b"\x20" else 0  # "the table has size 0 from now on"
-    if (status := _STATUSES.get(block[at])) is not None:
-        return status
-    if not block[at] & 0x0F:  # the name is spelled out, which is allowed and seldom
-        return _status(block)
-    return _status(block[at : at + 2 + (block[at + 1] & 0x7F)])
+    try:
+        if (status := _STATUSES.get(block[at])) is not None:
+            return status
+        if not block[at] & 0x0F:  # the name is spelled out, which is allowed and seldom
+            return _status(block)
+        return _status(block[at : at + 2 + (block[at + 1] & 0x7F)])
+    except IndexError:
+        raise ValueError("the response does not begin with a status") from None
 
 
 @functools.lru_cache(maxsize=256)

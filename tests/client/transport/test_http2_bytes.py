@@ -1,0 +1,612 @@
+"""HTTP/2 as a function of bytes and of time: however they are cut, wrong ones, and silence. No sockets here."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import cycle, pairwise, product
+
+import hpack
+import pytest
+from hyperframe.frame import (
+    ContinuationFrame,
+    DataFrame,
+    Frame,
+    GoAwayFrame,
+    HeadersFrame,
+    PingFrame,
+    PushPromiseFrame,
+    RstStreamFrame,
+    SettingsFrame,
+    WindowUpdateFrame,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steersman.client.errors import ConnectError, ConnectionLost, TransportTimeout
+from steersman.client.transport.http2 import _STREAM_WINDOW, Http2Connection, NotBegun
+from steersman.client.transport.http2_wire import BlockHeaders, Http2Encoder, status_of
+from steersman.testing import virtual_time
+
+ENCODE = Http2Encoder("https", "api.example")
+
+
+class Line:
+    """Stands for the socket: what was written, and whether it still is."""
+
+    def __init__(self) -> None:
+        self.written = bytearray()
+        self.open = True
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def abort(self) -> None:
+        self.open = False
+
+    def frames(self) -> list[Frame]:
+        """What has been sent since the last look."""
+        data = memoryview(bytes(self.written).removeprefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+        self.written.clear()
+        frames: list[Frame] = []
+        while data:
+            frame, size = Frame.parse_frame_header(data[:9])
+            frame.parse_body(data[9 : 9 + size])
+            frames.append(frame)
+            data = data[9 + size :]
+        return frames
+
+
+class Pool:
+    def __init__(self) -> None:
+        self.released = 0
+
+    def release(self, connection: Http2Connection) -> None:
+        self.released += 1
+
+    def forget(self, connection: Http2Connection) -> None:
+        pass
+
+
+class Both:
+    """A connection and its line."""
+
+    def __init__(self) -> None:
+        self.pool = Pool()
+        self.line = Line()
+        self.connection = Http2Connection(self.pool, 0, self.line, None, ENCODE)
+        self.connection.begin()
+
+    def ask(self, path: str = "/", method: str = "GET", body: bytes | None = None, timeout: float = 600.0):
+        request = ENCODE(method, path, (), body)
+        return asyncio.create_task(self.connection.exchange(f"{method} {path}", request, timeout))
+
+    def open(self, path: str = "/watch", timeout: float = 600.0):
+        return asyncio.create_task(self.connection.open(f"GET {path}", ENCODE("GET", path, (), None), timeout))
+
+    def say(self, *frames: Frame | bytes) -> None:
+        self.connection.data_received(b"".join(f if isinstance(f, bytes) else f.serialize() for f in frames))
+
+
+async def turns(count: int = 3) -> None:
+    """Let everybody have a turn: there is no I/O here to wait for."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def head(stream: int, block: bytes = b"\x88", *flags: str) -> HeadersFrame:
+    return HeadersFrame(stream, block, flags=["END_HEADERS", *flags])
+
+
+def data(stream: int, body: bytes = b"", *flags: str) -> DataFrame:
+    return DataFrame(stream, body, flags=list(flags))
+
+
+# However it is cut.
+
+NAMES = st.sampled_from(["content-type", "warning", "retry-after", "x-kubernetes-pf-flowschema-uid", "x", "x-\xe9"])
+HEADERS = st.lists(
+    st.tuples(NAMES, st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=300)), max_size=5
+)
+
+
+@st.composite
+def answers(draw):
+    """A status, headers, the pieces of a body, and the ways in which they are put."""
+    return {
+        "status": draw(st.integers(200, 599)),
+        "headers": draw(HEADERS),
+        "pieces": draw(st.lists(st.binary(max_size=400), max_size=4)),
+        "padding": draw(st.none() | st.integers(0, 255)),
+        "huffman": draw(st.booleans()),
+        "interim": draw(st.booleans()),
+        "priority": draw(st.booleans()),
+        "trailers": draw(st.booleans()),
+        "continued": draw(st.integers(0, 3)),
+    }
+
+
+def blocks(stream, block, continued, *, flags=(), **kw):
+    """A header block as one frame or as several."""
+    cuts = [len(block) * n // (continued + 1) for n in range(continued + 2)]
+    parts = [block[a:b] for a, b in pairwise(cuts)]
+    first = HeadersFrame(stream, parts[0], flags=[*flags, *(["END_HEADERS"] if len(parts) == 1 else [])], **kw)
+    rest = [ContinuationFrame(stream, part) for part in parts[1:]]
+    if rest:
+        rest[-1].flags.add("END_HEADERS")
+    return b"".join(frame.serialize() for frame in [first, *rest])
+
+
+def frames_of(stream, answer, encoder):
+    """The answer as a list of bytes, between which frames of other streams may come."""
+    out = []
+
+    def encoded(*pairs):
+        return encoder.encode([(n.encode("latin-1"), v.encode("latin-1")) for n, v in pairs], huffman=answer["huffman"])
+
+    padding = answer["padding"]
+    padded, kw = ((), {}) if padding is None else (("PADDED",), {"pad_length": padding})
+    if answer["interim"]:
+        out.append(blocks(stream, encoded((":status", "103"), ("link", "</a>")), 0))
+    block = encoded((":status", str(answer["status"])), *answer["headers"])
+    bodiless = not answer["pieces"] and not answer["trailers"]
+    flags = [*padded, *(["PRIORITY"] if answer["priority"] else []), *(["END_STREAM"] if bodiless else [])]
+    out.append(blocks(stream, block, answer["continued"], flags=flags, **kw))
+    for n, piece in enumerate(answer["pieces"]):
+        last = n == len(answer["pieces"]) - 1 and not answer["trailers"]
+        out.append(DataFrame(stream, piece, flags=[*padded, *(["END_STREAM"] if last else [])], **kw).serialize())
+    if answer["trailers"]:
+        out.append(blocks(stream, encoded(("grpc-status", "0")), 0, flags=["END_STREAM"]))
+    return out
+
+
+OTHERS = [
+    SettingsFrame(0, settings={1: 4096, 4: 70_000, 8: 1}).serialize(),
+    SettingsFrame(0, flags=["ACK"]).serialize(),
+    PingFrame(0, b"12345678").serialize(),
+    WindowUpdateFrame(0, window_increment=10).serialize(),
+    b"\x00\x00\x07\xfa\x00\x00\x00\x00\x00unknown",
+    DataFrame(1, b"late").serialize(),
+    RstStreamFrame(1, error_code=8).serialize(),
+]
+
+
+@given(
+    said=st.lists(answers(), min_size=1, max_size=4),
+    order=st.lists(st.integers(0, 10), min_size=1),
+    between=st.lists(st.none() | st.sampled_from(OTHERS), min_size=1),
+    sizes=st.lists(st.integers(1, 600), min_size=1),
+)
+@settings(max_examples=100, deadline=None)
+def test_answers_are_the_same_however_they_are_mixed_and_cut(said, order, between, sizes):
+    encoder = hpack.Encoder()
+    encoder.header_table_size = 0
+    # Blocks are numbered as they are encoded; the order is free, since no table is shared.
+    queues = {2 * n + 3: frames_of(2 * n + 3, answer, encoder) for n, answer in enumerate(said)}
+    order, between, sizes = cycle(order), cycle(between), cycle(sizes)
+    sent = bytearray()
+    while queues:
+        stream = list(queues)[next(order) % len(queues)]
+        sent += (next(between) or b"") + queues[stream].pop(0)
+        if not queues[stream]:
+            del queues[stream]
+
+    @virtual_time
+    async def run():
+        both = Both()
+        both.ask("/left").cancel()  # never starts
+        left = both.ask("/left")  # stream 1, for which things come late
+        await turns()
+        left.cancel()
+        asked = [both.ask(f"/{n}") for n in range(len(said))]
+        await turns()
+        rest = bytes(sent)
+        while rest:
+            size = next(sizes)
+            both.connection.data_received(rest[:size])
+            rest = rest[size:]
+        got = await asyncio.gather(*asked)
+        both.connection.abort(ConnectionLost("over"))
+        return got
+
+    for answer, response in zip(said, run(), strict=True):
+        assert response.status == answer["status"]
+        assert response.body == b"".join(answer["pieces"])
+        for name, _ in answer["headers"]:
+            values = [value for other, value in answer["headers"] if other == name]
+            assert list(response.headers.get_all(name)) == values
+            assert BlockHeaders(response.headers._block).get(name) == values[0]
+        assert response.headers.get("x-not-there") is None
+
+
+@given(st.lists(st.binary(max_size=60), max_size=6))
+@settings(max_examples=150, deadline=None)
+def test_no_bytes_at_all_are_more_than_an_error(pieces):
+    @virtual_time
+    async def run():
+        both = Both()
+        asked = [both.ask(), both.open()]
+        await turns()
+        for piece in pieces:
+            both.connection.data_received(piece)
+        both.connection.abort(ConnectionLost("over"))
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    for result in run():
+        assert not isinstance(result, Exception) or isinstance(result, (ConnectionLost, ConnectError))
+
+
+@given(
+    kinds=st.lists(
+        st.tuples(
+            st.integers(0, 10), st.integers(0, 255), st.sampled_from([0, 1, 2, 3, 5, 1 << 31]), st.binary(max_size=20)
+        ),
+        max_size=8,
+    )
+)
+@settings(max_examples=150, deadline=None)
+def test_no_frames_at_all_are_more_than_an_error(kinds):
+    sent = b"".join(
+        len(body).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + body
+        for kind, flags, stream, body in kinds
+    )
+
+    @virtual_time
+    async def run():
+        both = Both()
+        asked = [both.ask("/", "PUT", b"x" * 100_000), both.open()]
+        await turns()
+        both.connection.data_received(sent)
+        await turns()
+        both.connection.abort(ConnectionLost("over"))
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    for result in run():
+        assert not isinstance(result, Exception) or isinstance(result, (ConnectionLost, ConnectError))
+
+
+# Statuses.
+
+
+INDEXED = {200: 0x88, 204: 0x89, 206: 0x8A, 304: 0x8B, 400: 0x8C, 404: 0x8D, 500: 0x8E}
+FORMS = {"not indexed": b"\x08", "never indexed": b"\x18", "to be indexed": b"\x48", "by another index": b"\x0d"}
+
+
+@pytest.mark.parametrize("form", ["indexed", *FORMS, "spelled out"])
+def test_a_status_is_read_in_every_form(form):
+    for status, huffman, start in product(range(200, 600, 3), [False, True], [b"", b"\x20", b"\x20\x20"]):
+        text = str(status).encode()
+        code = hpack.Encoder().huffman_coder.encode(text)
+        value = bytes((0x80 | len(code),)) + code if huffman else b"\x03" + text
+        if form == "indexed" and status in INDEXED:
+            field = bytes((INDEXED[status],))
+        elif form == "spelled out":
+            field = b"\x00\x07:status" + value
+        else:
+            field = FORMS.get(form, b"\x08") + value
+        assert status_of(start + field + b"\x5f\x10application/json") == status
+        assert status_of(start + field) == status
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        b"\x82",
+        b"\x08\x03abc",
+        b"\x08\x022x",
+        b"\x08\x04" + b"2000",
+        b"\x5f\x03200",
+        b"\x00\x01a\x03200",
+        b"\x40\x00\x00",
+    ],
+)
+def test_what_is_no_status_is_refused(block):
+    with pytest.raises(ValueError, match=r"status|decoded"):
+        status_of(block)
+
+
+def test_headers_longer_than_a_library_takes_by_itself_are_read():
+    block = hpack.Encoder().encode([(":status", "200"), ("audit", "x" * 200_000), ("retry-after", "7")], huffman=False)
+    assert BlockHeaders(block).get("Retry-After") == "7"
+
+
+# What no server should send.
+
+GARBAGE = {
+    "HTTP/1.1": b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+    "a frame too long": b"\xff\xff\xff\x00\x00\x00\x00\x00\x01" + b"x" * 100,
+    "data before a head": data(1, b"x"),
+    "data of a stream that never was": data(77, b"x"),
+    "data of a stream of the server's": data(2, b"x"),
+    "data of the connection": b"\x00\x00\x01\x00\x00\x00\x00\x00\x00x",
+    "a head of a stream that never was": head(77),
+    "a header block that breaks off": HeadersFrame(1, b"\x88").serialize() + PingFrame(0, b"12345678").serialize(),
+    "a continuation of nothing": ContinuationFrame(1, b"\x88"),
+    "a continuation of another": HeadersFrame(1, b"\x88").serialize() + ContinuationFrame(3, b"").serialize(),
+    "a continuation without end": HeadersFrame(1, b"\x88").serialize()
+    + ContinuationFrame(1, b"x" * 65_536).serialize() * 9,
+    "a push": PushPromiseFrame(1, promised_stream_id=2, data=b"\x82", flags=["END_HEADERS"]),
+    "a head without a status": head(1, b"\x82"),
+    "an empty head": head(1, b""),
+    "a head that cannot be decoded": head(1, b"\x7f\xff\xff\xff"),
+    "a second head": head(1).serialize() + head(1).serialize(),
+    "an interim answer that ends": head(1, b"\x08\x03103", "END_STREAM"),
+    "more padding than frame": b"\x00\x00\x02\x01\x0d\x00\x00\x00\x01\x05\x88",
+    "nothing but padding": head(1).serialize() + b"\x00\x00\x00\x00\x08\x00\x00\x00\x01",
+    "half a setting": b"\x00\x00\x05\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00",
+    "a ping of seven bytes": b"\x00\x00\x07\x06\x00\x00\x00\x00\x001234567",
+    "a reset of three bytes": b"\x00\x00\x03\x03\x00\x00\x00\x00\x01\x00\x00\x00",
+    "a window of five bytes": b"\x00\x00\x05\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01",
+    "a reset of a stream that never was": RstStreamFrame(77, error_code=8),
+    "room for a stream that never was": WindowUpdateFrame(77, window_increment=1),
+}
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+@virtual_time
+async def test_what_no_server_should_send_ends_the_connection(name):
+    both = Both()
+    asked = both.ask("/pods", "POST")
+    await turns()
+    both.say(GARBAGE[name])
+    with pytest.raises(ConnectionLost, match=r"POST /pods: the answer is no HTTP/2: ."):
+        await asked
+    assert not both.line.open
+    assert not both.connection.usable
+    assert isinstance(both.line.frames()[-1], GoAwayFrame)
+
+
+@virtual_time
+async def test_more_than_was_allowed_to_come_ends_the_connection():
+    both = Both()
+    opening = both.open()
+    await turns()
+    both.say(head(1))
+    stream = await opening
+    for _ in range(_STREAM_WINDOW // 16_384 + 1):
+        both.say(data(1, bytes(16_384)))
+    assert not both.line.open
+    while stream.body:
+        await stream.read()
+    with pytest.raises(ConnectionLost, match="more than was allowed"):
+        await stream.read()
+
+
+@virtual_time
+async def test_the_reserved_bit_means_nothing():
+    both = Both()
+    asked = both.ask()
+    await turns()
+    both.say(b"\x00\x00\x01\x01\x05\x80\x00\x00\x01\x88")
+    assert (await asked).status == 200
+
+
+@virtual_time
+async def test_frames_after_the_end_of_a_connection_are_nothing():
+    both = Both()
+    asked = both.ask()
+    await turns()
+    both.connection.drain()
+    both.say(
+        head(1, b"\x88", "END_STREAM"), data(1, b"late"), PingFrame(0, b"12345678"), SettingsFrame(0), b"\xff" * 40
+    )
+    assert (await asked).status == 200
+    assert not both.line.open
+
+
+# Who leaves, and when.
+
+
+@virtual_time
+async def test_a_cancellation_that_meets_its_answer_is_a_cancellation():
+    both = Both()
+    asked = both.ask()
+    await turns()
+    both.line.frames()
+    both.say(head(1, b"\x88", "END_STREAM"))
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    await turns()
+    assert both.line.frames() == [], "there is nothing left to cancel"
+    assert both.pool.released == 1
+
+
+@virtual_time
+async def test_an_answer_that_meets_its_cancellation_is_nothing():
+    both = Both()
+    asked = both.ask()
+    await turns()
+    asked.cancel()
+    both.say(head(1, b"\x88", "END_STREAM"))
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    again = both.ask()
+    await turns()
+    both.say(head(3, b"\x88"), data(3, b"mine", "END_STREAM"))
+    assert (await again).body == b"mine"
+    assert both.line.open
+
+
+@virtual_time
+async def test_a_stream_that_is_complete_is_read_after_its_connection_has_gone():
+    both = Both()
+    opening = both.open()
+    await turns()
+    both.say(head(1), data(1, b"all", "END_STREAM"))
+    both.connection.abort(ConnectionLost("over"))
+    stream = await opening
+    assert await stream.read() == b"all"
+    assert await stream.read() == b""
+    stream.finish()
+
+
+@virtual_time
+async def test_a_server_that_goes_away_answers_what_it_has_begun():
+    both = Both()
+    first, second = both.ask("/1"), both.ask("/2")
+    await turns()
+    both.say(GoAwayFrame(0, last_stream_id=1))
+    with pytest.raises(NotBegun, match="GET /2: the server goes away"):
+        await second
+    assert not both.connection.usable
+    both.say(GoAwayFrame(0, last_stream_id=1), head(1, b"\x88", "END_STREAM"))
+    assert (await first).status == 200
+    assert not both.line.open
+
+
+@virtual_time
+async def test_a_refusal_is_worth_another_try_only_where_the_limit_was_not_known():
+    both = Both()
+    early = both.ask("/early")
+    await turns()
+    both.say(SettingsFrame(0, settings={3: 5}))
+    late = both.ask("/late")
+    await turns()
+    both.say(RstStreamFrame(1, error_code=7), RstStreamFrame(3, error_code=7))
+    with pytest.raises(NotBegun):
+        await early
+    with pytest.raises(ConnectError) as refused:
+        await late
+    assert not isinstance(refused.value, NotBegun)
+
+
+@virtual_time
+async def test_settings_are_acknowledged_before_they_are_made_use_of():
+    both = Both()
+    both.say(SettingsFrame(0, settings={4: 0}))
+    asked = both.ask("/", "PUT", b"x" * 100)
+    await turns()
+    both.line.frames()
+    both.say(SettingsFrame(0, settings={4: 60}), WindowUpdateFrame(1, window_increment=40))
+    await turns()
+    assert [(type(f).__name__, len(getattr(f, "data", b""))) for f in both.line.frames()] == [
+        ("SettingsFrame", 0),
+        ("DataFrame", 60),
+        ("DataFrame", 40),
+    ]
+    both.say(head(1, b"\x88", "END_STREAM"))
+    await asked
+
+
+@virtual_time
+async def test_a_reader_makes_room_as_it_reads():
+    both = Both()
+    opening = both.open()
+    await turns()
+    both.say(head(1))
+    stream = await opening
+    both.line.frames()
+    size = _STREAM_WINDOW - 100
+    both.say(data(1, bytes(size)))
+    await turns()
+    assert both.line.frames() == [], "nobody has read"
+    assert len(await stream.read()) == size
+    await turns()
+    (room,) = both.line.frames()
+    assert (room.stream_id, room.window_increment) == (1, size)
+    stream.finish()
+    both.connection.abort(ConnectionLost("over"))
+
+
+# Time.
+
+
+@virtual_time
+async def test_each_request_has_its_own_time():
+    both = Both()
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    ended: dict[float, float] = {}
+
+    async def ask(timeout: float) -> None:
+        with pytest.raises(TransportTimeout, match="GET /: no answer"):
+            await both.connection.exchange("GET /", ENCODE("GET", "/", (), None), timeout)
+        ended[timeout] = loop.time() - started
+
+    await asyncio.gather(*(ask(timeout) for timeout in (20, 5, 25, 1)))
+    assert ended == {timeout: pytest.approx(timeout) for timeout in (1, 5, 20, 25)}
+    await turns()
+    resets = [frame.stream_id for frame in both.line.frames() if isinstance(frame, RstStreamFrame)]
+    assert resets == [7, 3, 1, 5]
+    assert both.line.open
+
+
+async def watching(both: Both):
+    opening = both.open()
+    await turns()
+    both.say(head(1))
+    stream = await opening
+    both.line.frames()
+    return stream
+
+
+@virtual_time
+async def test_silence_is_asked_about_and_then_given_up():
+    both = Both()
+    loop = asyncio.get_running_loop()
+    stream = await watching(both)
+    await asyncio.sleep(20)
+    both.say(data(1, b"0\n"))
+    await stream.read()
+    heard = loop.time()
+    reading = asyncio.create_task(stream.read())
+    await asyncio.sleep(29.9)
+    assert both.line.frames() == []
+    await asyncio.sleep(0.2)
+    assert [type(frame) for frame in both.line.frames()] == [PingFrame]
+    with pytest.raises(ConnectionLost, match="a ping was not answered within 15 s"):
+        await reading
+    assert loop.time() - heard == pytest.approx(45)
+    assert not both.line.open
+
+
+@virtual_time
+async def test_a_server_that_answers_pings_is_waited_for():
+    both = Both()
+    stream = await watching(both)
+    reading = asyncio.create_task(stream.read())
+    for _ in range(20):
+        await asyncio.sleep(30.1)
+        (ping,) = both.line.frames()
+        both.say(PingFrame(0, ping.opaque_data, flags=["ACK"]))
+    both.say(data(1, b"0\n"))
+    assert await reading == b"0\n"
+    stream.finish()
+    await turns()
+
+
+@virtual_time
+async def test_a_server_that_speaks_but_answers_no_ping_lives():
+    both = Both()
+    stream = await watching(both)
+    loop = asyncio.get_running_loop()
+    looks = 0
+    look = loop.call_at
+
+    def count(*args, **kw):
+        nonlocal looks
+        looks += 1
+        return look(*args, **kw)
+
+    loop.call_at = count
+    for _ in range(10):
+        await asyncio.sleep(31)
+        both.say(data(1, b"0\n"))
+        assert await stream.read() == b"0\n"
+    assert both.line.open
+    assert looks < 100, "the timer must not spin"
+    stream.finish()
+    await turns()
+
+
+@virtual_time
+async def test_a_connection_without_requests_has_no_timer():
+    both = Both()
+    asked = both.ask()
+    await turns()
+    both.say(head(1, b"\x88", "END_STREAM"))
+    await asked
+    both.line.frames()
+    await asyncio.sleep(3600)
+    assert both.line.frames() == []
+    assert both.connection._timer is None
