@@ -185,7 +185,7 @@ async def test_an_eviction_may_be_of_one_version(both: Both):
     await play(both, *runs("p"))
     method, path, body = evict("p", preconditions={"resourceVersion": "1"})
     for answer in await both.each(method, path, body):
-        assert answer.code == 409
+        assert answer.code == 409, answer.body
         assert "the ResourceVersion in the precondition (1) does not match the ResourceVersion in record" in str(
             answer.body
         )
@@ -193,4 +193,5 @@ async def test_an_eviction_may_be_of_one_version(both: Both):
         pod = await server.ask("GET", f"{PODS}/p".replace("{ns}", both.namespace))
         version = pod["metadata"]["resourceVersion"]
         method, path, body = evict("p", preconditions={"resourceVersion": version})
-        assert (await server.ask(method, path.replace("{ns}", both.namespace), body)).code == 201
+        answer = await server.ask(method, path.replace("{ns}", both.namespace), body)
+        assert answer.code == 201, f"{server.name}: {answer.body}"

@@ -121,7 +121,7 @@ def faults(cluster: Cluster) -> Faults:
 
 
 @pytest.fixture
-def operator(cluster: Cluster) -> Iterator[Operators]:
+def operator(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Operators]:
     """Runs operators beside the test: `handle = operator("myapp.operator:operator", namespaces=…, settings=…)`.
 
     Each runs in a thread of its own as a ServiceAccount that may do what the operator declares and nothing more; what
@@ -129,6 +129,8 @@ def operator(cluster: Cluster) -> Iterator[Operators]:
     """
     from steersman.testing.running import Operators
 
+    if "namespace" in request.fixturenames:  # it must outlive what works in it, with the roles that are in it
+        request.getfixturevalue("namespace")
     running = Operators(cluster)
     try:
         yield running

@@ -1,5 +1,6 @@
 """The database: what was acknowledged survives a kill, and what cannot be used is refused in words."""
 
+import os
 import signal
 import sqlite3
 import stat
@@ -106,7 +107,7 @@ def test_a_second_cluster_on_the_same_data_is_refused(tmp_path: Path):
 def test_a_file_that_is_no_database_is_refused_in_words(tmp_path: Path):
     path = tmp_path / "cluster.db"
     path.write_bytes(b"no database at all, but long enough to be looked at" * 50)
-    with pytest.raises(DataError, match=r"cannot be used.*move it away"):
+    with pytest.raises(DataError, match=r"no data of a cluster.*move it away"):
         Database(path)
 
 
@@ -118,10 +119,29 @@ def test_data_of_another_version_is_refused_in_words(tmp_path: Path):
         Database(tmp_path / "cluster.db")
 
 
-def test_a_directory_that_cannot_be_made_is_refused_in_words(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("directory", "told"),
+    [
+        ("file", "is no directory"),
+        ("file/below", "cannot be made: Not a directory"),
+        ("dangling", "is no directory"),
+        ("taken", "is no file"),
+        ("/proc/nowhere", "cannot be made: No such file or directory"),
+    ],
+)
+def test_a_place_where_nothing_can_be_kept_is_refused_in_words(tmp_path: Path, directory: str, told: str):
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot be used"):
-        Database(tmp_path / "file" / "cluster.db")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "taken" / "cluster.db").mkdir(parents=True)
+    with pytest.raises(DataError, match=f"{told}.*; choose another --data"):
+        Database(tmp_path / directory / "cluster.db")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_that_may_not_be_written_is_refused_in_words(tmp_path: Path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(DataError, match="cannot be written; choose another --data"):
+        Database(tmp_path / "cluster.db")
 
 
 def test_a_write_that_the_disk_refuses_changes_nothing(tmp_path: Path):

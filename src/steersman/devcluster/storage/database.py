@@ -6,6 +6,7 @@ of it: a killed process loses nothing that it acknowledged. (A machine that lose
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,10 +24,26 @@ create table if not exists objects (
 create table if not exists facts (name text primary key, value blob not null) without rowid;
 """
 _VERSION = 1
+_ELSEWHERE = "choose another --data"
 
 
 class DataError(Exception):
     """The data directory cannot be used; the message says why and what to do."""
+
+
+def _check(path: Path) -> None:
+    """Make the directory, and see that a file can be in it; SQLite would not tell why it cannot."""
+    directory = path.parent
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except FileExistsError:
+        raise DataError(f"{directory} is no directory; {_ELSEWHERE}") from None
+    except OSError as problem:
+        raise DataError(f"{directory} cannot be made: {problem.strerror}; {_ELSEWHERE}") from None
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} is no file, and the data of a cluster is one; {_ELSEWHERE}")
+    if not os.access(directory, os.W_OK | os.X_OK) or (path.exists() and not os.access(path, os.R_OK | os.W_OK)):
+        raise DataError(f"{path if path.exists() else directory} cannot be written; {_ELSEWHERE}")
 
 
 class Database:
@@ -34,8 +51,8 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        _check(path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0.2)
             path.chmod(0o600)
             self._db.execute("pragma locking_mode=exclusive")
@@ -47,9 +64,11 @@ class Database:
                 raise DataError(
                     f"{path} is in use by another cluster: stop that one, or choose another --data"
                 ) from None
-            raise DataError(f"{path} cannot be opened: {problem}") from None
-        except (sqlite3.DatabaseError, OSError) as problem:
-            raise DataError(f"{path} cannot be used: {problem}; move it away to start afresh") from None
+            raise DataError(f"{path} cannot be used: {problem}; {_ELSEWHERE}") from None
+        except sqlite3.DatabaseError as problem:
+            raise DataError(f"{path} is no data of a cluster: {problem}; move it away to start afresh") from None
+        except OSError as problem:
+            raise DataError(f"{path} cannot be used: {problem.strerror}; {_ELSEWHERE}") from None
         version = self.fact("version")
         if version is None:
             self.remember("version", str(_VERSION).encode())
