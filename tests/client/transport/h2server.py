@@ -255,24 +255,25 @@ class H2Server:
                 await self._changed.wait()
 
 
-def server_context(directory: Path, protocols: list[str]) -> ssl.SSLContext:
+def server_context(directory: Path, protocols: list[str], *, asks_who: bool = True) -> ssl.SSLContext:
     pair = AUTHORITY.serving("server", ["127.0.0.1"])
     (directory / "server.pem").write_bytes(pair.cert_pem + pair.key_pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(directory / "server.pem")
-    context.load_verify_locations(cadata=AUTHORITY.cert_pem.decode())
-    context.verify_mode = ssl.CERT_OPTIONAL
+    if asks_who:
+        context.load_verify_locations(cadata=AUTHORITY.cert_pem.decode())
+        context.verify_mode = ssl.CERT_OPTIONAL
     if protocols:
         context.set_alpn_protocols(protocols)
     return context
 
 
 @asynccontextmanager
-async def h2_server(directory: Path) -> AsyncIterator[H2Server]:
+async def h2_server(directory: Path, *, asks_who: bool = True) -> AsyncIterator[H2Server]:
     """A server on a free port of the loopback, with its own certificate."""
     server = H2Server()
     listener = await asyncio.get_running_loop().create_server(
-        lambda: Peer(server), "127.0.0.1", 0, ssl=server_context(directory, ["h2"])
+        lambda: Peer(server), "127.0.0.1", 0, ssl=server_context(directory, ["h2"], asks_who=asks_who)
     )
     server.url = f"https://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
     try:

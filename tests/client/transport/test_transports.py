@@ -12,8 +12,10 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from cryptography import x509
@@ -25,12 +27,19 @@ from steersman.client.config import ClientCertificate, Config, TlsConfig
 from steersman.client.errors import ConnectError, ConnectionLost, TransportError, TransportTimeout
 from steersman.client.transport import AiohttpTransport, NativeTransport, PyreqwestTransport, Transport, transport_for
 
-_spec = importlib.util.spec_from_file_location("steersman_tests_hostile", Path(__file__).with_name("hostile.py"))
-assert _spec is not None
-assert _spec.loader is not None
-hostile_module = importlib.util.module_from_spec(_spec)
-sys.modules[_spec.name] = hostile_module
-_spec.loader.exec_module(hostile_module)
+
+def _beside(file: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"steersman_tests_{file}", Path(__file__).with_name(f"{file}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+hostile_module = _beside("hostile")
+h2hostile_module = _beside("h2hostile")
 HostileServer = hostile_module.HostileServer
 
 Make = Callable[[Config], Transport]
@@ -49,7 +58,11 @@ class Holds:
         return self.certificate
 
 
-@pytest.fixture(params=[NativeTransport, PyreqwestTransport, AiohttpTransport])
+def over_http2(config: Config) -> Transport:
+    return NativeTransport(replace(config, tls=h2hostile_module.tls_of) if config.tls == TlsConfig() else config)
+
+
+@pytest.fixture(params=[NativeTransport, over_http2, PyreqwestTransport, AiohttpTransport])
 async def make(request) -> AsyncIterator[Make]:
     made: list[Transport] = []
 
@@ -64,9 +77,14 @@ async def make(request) -> AsyncIterator[Make]:
 
 
 @pytest.fixture
-async def hostile() -> AsyncIterator[HostileServer]:
-    async with hostile_module.hostile_server() as server:
-        yield server
+async def hostile(request, tmp_path) -> AsyncIterator[HostileServer]:
+    kind = getattr(request.node, "callspec", None)
+    if kind is not None and kind.params.get("make") is over_http2:
+        async with h2hostile_module.h2_hostile(tmp_path) as server:
+            yield server
+    else:
+        async with hostile_module.hostile_server() as server:
+            yield server
 
 
 async def test_status_headers_and_body_come_back(make, hostile):
