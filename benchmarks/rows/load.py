@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 
 from benchmarks.harness import Bench, BenchmarkError, Mark, Peer
-from benchmarks.rows.model import OURS, THEIRS, Numbers, Size
+from benchmarks.rows.model import CEILING, OURS, THEIRS, Numbers, Size
 from benchmarks.rows.steps import at_rest, fill, settled, silent
 
 _PAUSE = 0.05
@@ -136,7 +136,7 @@ def _check(process: Peer, size: Size, mode: str, before: Mark, after: Mark) -> N
         done = after["reconciles"] - before["reconciles"]
         if done < _due(size):
             raise BenchmarkError(f"{process.name} reconciled {done} times, {_due(size)} were due")
-        if after["latencies"] < _due(size):
+        if after["latencies"] < _due(size) and process.name not in CEILING:  # those read no stamps
             raise BenchmarkError(f"{process.name} noted {after['latencies']} latencies of {_due(size)} reconciles")
 
 
