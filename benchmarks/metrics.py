@@ -67,6 +67,8 @@ def quantity(metric: str, value: float | None) -> str:
 
 def ratio(value: float) -> str:
     """`0.25`, and `1/13` where two digits would say too little."""
+    if value < 0:
+        return "below 0"
     return f"1/{1 / value:.0f}" if 0 < value < 0.1 else f"{value:.2f}"
 
 

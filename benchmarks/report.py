@@ -54,6 +54,10 @@ def _bar_line(v: Verdict) -> str:
     return f"| {v.row.name} | {name} | {ours} | {theirs} | {ratio(v.ratio)}{spread} | {limit_of(bar)} | {verdict} |"
 
 
+def _unknown(v: Verdict) -> str:
+    return "less than the noise" if v.noise else "not measured"
+
+
 def limit_of(bar: Bar) -> str:
     if bar.over:
         return f"≤ {bar.limit:g}"
@@ -161,7 +165,7 @@ def _said(v: Verdict) -> str:
     name = name_of(v.bar.metric)
     against = f" {_TIMES} {v.bar.against}" if v.bar.against and not v.bar.over else ""
     if v.ratio is None:
-        return f"{name}{against}: not measured (bar {limit_of(v.bar)})"
+        return f"{name}{against}: {_unknown(v)} (bar {limit_of(v.bar)})"
     word = "holds" if v.holds else "MISSED"
     if v.bar.over:
         return f"{word}: {name} grows with exponent {number(v.ours)} ({limit_of(v.bar)})"

@@ -47,6 +47,8 @@ class Results(TypedDict):
 class Verdict:
     """One bar: what was measured, what was asked. `holds` is None when one side has no numbers.
 
+    Nor does a bar hold or not hold when a median is not above zero: what was measured is then less than the noise of
+    what was subtracted.
     For a bar on growth `ours` and `ratio` are the exponent.
     """
 
@@ -60,6 +62,11 @@ class Verdict:
     @property
     def holds(self) -> bool | None:
         return None if self.ratio is None else self.ratio <= self.bar.limit
+
+    @property
+    def noise(self) -> bool:
+        """Both sides were measured, and one of them as nothing."""
+        return self.ratio is None and self.ours is not None
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,7 @@ def _verdict(results: Results, row: Row, bar: Bar) -> Verdict:
     if not ours or not theirs:
         return Verdict(row, bar, None, None, None, None)
     a, b = statistics.median(ours), statistics.median(theirs)
-    if b <= 0:
+    if a <= 0 or b <= 0:
         return Verdict(row, bar, a, b, None, None)
     return Verdict(row, bar, a, b, a / b, ratio_spread(ours, theirs))
 

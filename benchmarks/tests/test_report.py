@@ -93,6 +93,13 @@ def test_a_peer_that_took_nothing_gives_no_ratio() -> None:
     assert verdict.ratio is None
 
 
+def test_less_than_nothing_holds_no_bar() -> None:
+    outcome = results([-3.0, -1.0], [100.0, 100.0])
+    (verdict,) = summarise(outcome, [ROW])
+    assert verdict.holds is None
+    assert "| -2.00 µs | controller-runtime | less than the noise |" in render_table([verdict], outcome)
+
+
 @pytest.mark.parametrize(("exponent", "holds"), [(0.9, True), (1.0, True), (1.04, True), (1.2, False)])
 def test_growth_is_judged_by_the_fitted_exponent(exponent: float, holds: bool) -> None:
     rows, outcome = family(exponent)
