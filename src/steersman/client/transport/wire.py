@@ -59,7 +59,7 @@ class Wire(asyncio.Protocol):
         self._tls = tls
         self._transport: asyncio.Transport | None = transport
         self._problem: TransportError | None = None
-        self._what = "the API server"
+        self._what = ""  # the request that the connection is busy with, where there is one at a time
         self.now = self._loop.time
         self.generation = generation
         self.idle_since = self.now()
@@ -133,11 +133,14 @@ class Wire(asyncio.Protocol):
             return
         except ssl.SSLError as problem:
             self._alert(tls)
-            self.abort(ConnectionLost(f"{self._what}: the connection broke: {problem}"))
+            self.abort(self._broke(problem))
             return
         self._alert(tls)
         if plain:
             self.received(plain)
+
+    def _broke(self, why: object) -> ConnectionLost:
+        return ConnectionLost(f"{self._what}{': ' if self._what else ''}the connection broke: {why}")
 
     def _alert(self, tls: TlsLayer) -> None:
         """Send what TLS has to say of itself."""
@@ -149,7 +152,7 @@ class Wire(asyncio.Protocol):
             self.ended()
         self._transport = None
         if self._problem is None:
-            self._problem = ConnectionLost(f"{self._what}: the connection broke: {exc or 'closed by the server'}")
+            self._problem = self._broke(exc or "closed by the server")
         self.fail(self._problem)
         self._pool.forget(self)
 
