@@ -7,6 +7,7 @@ beside the numbers, since it often matters more than the version.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import hashlib
 import json
@@ -103,10 +104,11 @@ def _of_pyenv() -> list[Path]:
 
 def probe(executable: Path) -> Interpreter | None:
     """What an interpreter says of itself; None where it is too old, another implementation, or does not start."""
-    done = subprocess.run([executable, "-I", "-c", _PROBE], capture_output=True, text=True, check=False)
-    if done.returncode:
+    try:
+        done = subprocess.run([executable, "-I", "-c", _PROBE], capture_output=True, text=True, check=True)
+        facts = json.loads(done.stdout)
+    except (OSError, subprocess.CalledProcessError, ValueError):
         return None
-    facts = json.loads(done.stdout)
     if facts["implementation"] != "CPython" or tuple(facts["number"]) < _OLDEST:
         return None
     words = [f"-O{facts['level']}", "PGO" if facts["pgo"] else "no PGO", "LTO" if facts["lto"] else "no LTO"]
@@ -236,13 +238,11 @@ def study(interpreters: Sequence[Interpreter]) -> aside.Study:
 
 def main(argv: list[str] | None = None) -> int:
     """See `aside.main`; `--python PATH`, any number of times, names further interpreters."""
-    given, extra = list(sys.argv[1:] if argv is None else argv), list[Path]()
-    while "--python" in given:
-        at = given.index("--python")
-        extra.append(Path(given[at + 1]))
-        del given[at : at + 2]
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--python", type=Path, action="append", default=[])
+    options, rest = parser.parse_known_args(argv)
     try:
-        return aside.main(study(found(extra)), given)
+        return aside.main(study(found(options.python)), rest)
     except BenchmarkError as error:
         print(error, file=sys.stderr)
         return 2

@@ -1,0 +1,116 @@
+"""The studies beside the rows: what they are made of holds together, without measuring anything."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks import pythons, real, real_load, transports
+from benchmarks.harness import BenchmarkError
+from benchmarks.peers import httptools_peer, transport_peer
+from benchmarks.rows import ROWS
+
+from steersman.client.config import Config
+
+
+def test_no_two_rows_share_a_name():
+    names = [row.name for rows in (ROWS, real.ROWS, transports.ROWS, pythons.ROWS) for row in rows]
+    assert len(names) == len(set(names))
+
+
+def test_every_bar_is_on_peers_that_its_row_measures():
+    for row in (*real.ROWS, *transports.ROWS):
+        for bar in row.bars:
+            assert {bar.ours, bar.against} - {""} <= set(row.peers), row.name
+
+
+@pytest.mark.parametrize("name", transport_peer.TRANSPORTS)
+async def test_every_transport_of_the_list_can_be_made(name):
+    await transport_peer.make(name, Config.for_url("http://127.0.0.1:1")).close()
+
+
+def test_this_interpreter_is_found_and_tells_how_it_was_built():
+    version = ".".join(map(str, sys.version_info[:3]))
+    probed = pythons.probe(Path(sys.executable))
+    assert probed is not None
+    assert probed.version.startswith(version)
+    assert "GIL" in probed.flags
+
+
+def test_what_is_no_python_is_refused_by_name():
+    with pytest.raises(BenchmarkError, match="no CPython"):
+        pythons.found([Path("/bin/true")])
+
+
+def test_an_environment_gets_what_the_lock_file_says_of_uvloop():
+    block = pythons._block("a==1 \\\n    --hash=x\nuvloop==2 \\\n    --hash=y \\\n    --hash=z\nb==3\n", "uvloop")
+    assert block == "uvloop==2 \\\n    --hash=y \\\n    --hash=z\n"
+
+
+def test_a_pod_of_the_stub_agrees_with_itself_before_a_real_server_sees_it():
+    resources = {"limits": {"memory": "1Mi"}, "requests": {"memory": "2Mi"}}
+    spec = {
+        "volumes": [{"name": "config"}, {"name": "token-a"}],
+        "containers": [{"resources": resources, "volumeMounts": [{"name": "config"}, {"name": "token-b"}]}],
+    }
+    real_load._mend(spec)
+    assert resources["requests"] == resources["limits"]
+    assert [mount["name"] for mount in spec["containers"][0]["volumeMounts"]] == ["config", "token-a"]
+
+
+class Wires:
+    """Stands where the limit's connections do, and keeps what is sent."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send(self, data):
+        self.sent.append(data)
+
+
+def _event(kind, generation, observed=0):
+    metadata = {"name": "web", "namespace": "shop", "uid": "u-1", "generation": generation}
+    status = {"observedGeneration": observed, "phase": "Ready", "readyReplicas": 2, "endpoint": "web.shop.svc:8080"}
+    obj = {"metadata": metadata, "spec": {"replicas": 2}, "status": status}
+    return json.dumps({"type": kind, "object": obj}).encode() + b"\n"
+
+
+@pytest.fixture
+def limit(monkeypatch):
+    monkeypatch.setattr(httptools_peer, "meter", httptools_peer.Meter())
+    return httptools_peer.Limit("Host: x\r\n", "patch")
+
+
+def test_the_limit_answers_an_update_with_one_patch_of_status(limit):
+    wire = Wires()
+    limit.writes(wire)
+    limit._received(_event("ADDED", 1, observed=1))
+    assert wire.sent == []
+    update = _event("MODIFIED", 2, observed=1)
+    limit._received(update[:40])
+    limit._received(update[40:])
+    head, _, body = wire.sent.pop().partition(b"\r\n\r\n")
+    assert head.startswith(b"PATCH /apis/bench.steersman.dev/v1/namespaces/shop/widgets/web/status HTTP/1.1\r\n")
+    assert json.loads(body)["status"]["observedGeneration"] == 2
+    assert json.loads(body)["metadata"] == {"uid": "u-1"}
+
+
+def test_the_limit_does_not_answer_the_echo_of_its_own_patch(limit):
+    wire = Wires()
+    limit.writes(wire)
+    limit._received(_event("ADDED", 2, observed=2) + _event("MODIFIED", 2, observed=2))
+    assert wire.sent == []
+
+
+def test_the_limit_writes_the_newest_state_once_a_connection_is_free(limit):
+    limit._received(_event("ADDED", 1) + _event("MODIFIED", 2) + _event("MODIFIED", 3))
+    wire = Wires()
+    limit.writes(wire)
+    limit._write()
+    (request,) = wire.sent
+    assert b'"observedGeneration":3' in request
+
+
+def test_the_limit_counts_a_refused_write_as_an_error(limit):
+    limit._written(Wires(), 409)
+    assert (httptools_peer.meter.errors, httptools_peer.meter.patches) == (1, 0)
