@@ -39,10 +39,10 @@ def _bar_line(v: Verdict) -> str:
     name, bar = name_of(v.bar.metric), v.bar
     if bar.over:
         name = f"{name}, exponent"
-    if v.ratio is None or v.ours is None:
-        return (
-            f"| {v.row.name} | {name} | | {bar.against if not bar.over else ''} | not measured | {limit_of(bar)} | — |"
-        )
+    if v.ratio is None:
+        ours = quantity(bar.metric, v.ours) if v.ours is not None else ""
+        peer = "" if bar.over else bar.against
+        return f"| {v.row.name} | {name} | {ours} | {peer} | {_unknown(v)} | {limit_of(bar)} | — |"
     spread = _span(v.spread, number if bar.over else ratio)
     verdict = "holds" if v.holds else "**missed**"
     if bar.over:

@@ -65,7 +65,7 @@ def _summary(results: Results, rows: Sequence[Row]) -> Iterator[str]:
     verdicts = summarise(results, rows)
     held, missed = sum(v.holds is True for v in verdicts), sum(v.holds is False for v in verdicts)
     unknown = len(verdicts) - held - missed
-    yield f"{held} bars hold, {missed} are missed, {unknown} were not measured. Everything: [report.md](report.md)."
+    yield f"{held} bars hold, {missed} are missed, {unknown} could not be judged. Everything: [report.md](report.md)."
     yield ""
     yield from bars_table(verdicts)
 
