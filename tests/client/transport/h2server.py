@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
@@ -107,8 +108,7 @@ class Peer(asyncio.Protocol):
         self.lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's are no subclasses
         self.user = dict(part[0] for part in (transport.get_extra_info("peercert") or {}).get("subject", ())).get(
             "commonName"
         )
