@@ -43,7 +43,9 @@ func dial(version string, address string, ca []byte, file string) (transport, er
 type http1 struct {
 	address string
 	config  *tls.Config
-	idle    sync.Pool
+
+	mu   sync.Mutex
+	idle []*connection
 }
 
 type connection struct {
@@ -74,28 +76,41 @@ func (h *http1) watch(path, accept string, sink func([]byte)) error {
 }
 
 func (h *http1) patch(path string, body []byte) error {
-	c, ok := h.idle.Get().(*connection)
-	if !ok {
-		var err error
-		if c, err = h.connect(8 << 10); err != nil {
-			return err
-		}
+	c, err := h.taken()
+	if err != nil {
+		return err
 	}
 	c.out = fmt.Appendf(c.out[:0],
 		"PATCH %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/merge-patch+json\r\nContent-Length: %d\r\n\r\n%s",
 		path, h.address, len(body), body)
 	if _, err := c.tls.Write(c.out); err != nil {
+		c.tls.Close()
 		return err
 	}
 	if err := c.answer(func([]byte) {}); err != nil {
 		c.tls.Close()
 		return err
 	}
-	h.idle.Put(c)
+	h.mu.Lock()
+	h.idle = append(h.idle, c)
+	h.mu.Unlock()
 	return nil
 }
 
-// answer feeds the body of an answer to sink. Raises anything but a 200.
+// taken is an idle connection, or a new one.
+func (h *http1) taken() (*connection, error) {
+	h.mu.Lock()
+	if last := len(h.idle) - 1; last >= 0 {
+		c := h.idle[last]
+		h.idle = h.idle[:last]
+		h.mu.Unlock()
+		return c, nil
+	}
+	h.mu.Unlock()
+	return h.connect(8 << 10)
+}
+
+// answer feeds the body of an answer to sink. Anything but a 200 is an error.
 func (c *connection) answer(sink func([]byte)) error {
 	status, err := c.reader.ReadSlice('\n')
 	if err != nil {
