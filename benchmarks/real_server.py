@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import real_load
-from benchmarks.harness import BenchmarkError, Stub, cores
-from steersman.testing.controlplane import ControlPlane
-from steersman.testing.controlplane_binaries import BinariesNotFoundError
+from benchmarks.harness import BenchmarkError, NotMeasured, Stub, cores
+from steersman.testing.controlplane import BinariesNotFoundError, ComponentError, ControlPlane
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _CALM, _CALM_WITHIN = 0.15, 20.0
@@ -104,6 +103,8 @@ class Plane:
                 controller_manager=False, scheduler=False, apiserver_args=("--audit-log-path=",), ready_after=None
             )
         except BinariesNotFoundError as error:
+            raise NotMeasured(str(error)) from None
+        except ComponentError as error:
             raise BenchmarkError(str(error)) from None
         finally:
             os.sched_setaffinity(0, before)
