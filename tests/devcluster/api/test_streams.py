@@ -2,15 +2,19 @@
 
 import asyncio
 import json
+import ssl
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from steersman.devcluster.cluster import DevCluster, Options
 from steersman.devcluster.spdy.headers import HeaderWriter
+from steersman.pki import Authority
 
 from .conftest import Door, Wire
 from .kubelets import ScriptedKubelet
@@ -433,6 +437,84 @@ async def test_a_proxy_of_a_service_takes_a_pod_of_its_endpoints(node: Node):
     async with await _serve(handler, node.kubelet):
         for name in ("web:http", "web:8080", "http:web:8080"):
             assert await node.door.ask("GET", f"{services}/{name}/proxy/") == (200, "ok")
+
+
+async def test_a_proxy_speaks_tls_to_a_pod_that_wants_it(node: Node):
+    pair = Authority.create("somebody").serving("pod", ["pod"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.NamedTemporaryFile() as pem:
+        pem.write(pair.cert_pem + pair.key_pem)
+        pem.flush()
+        context.load_cert_chain(pem.name)
+    heads: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\nsecure")
+        writer.close()
+
+    path = POD.replace("/web", "/https:web:80")
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as pod:
+        node.kubelet.port = pod.sockets[0].getsockname()[1]
+        assert await node.door.ask("GET", f"{path}/proxy/") == (200, "secure")
+    assert b"\r\nHost: web:80\r\n" in heads[0]
+
+    async def plain(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(plain, "127.0.0.1", 0) as pod:
+        node.kubelet.port = pod.sockets[0].getsockname()[1]
+        status, refusal = await node.door.ask("GET", f"{path}/proxy/")
+        assert (status, refusal["reason"]) == (503, "ServiceUnavailable")
+
+
+async def test_a_proxy_lets_a_connection_be_upgraded(node: Node):
+    heads: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello ")
+        while data := await reader.read(100):
+            writer.write(data.upper())
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as pod:
+        node.kubelet.port = pod.sockets[0].getsockname()[1]
+        async with node.door.wire() as wire:
+            await wire.request("GET", f"{POD}/proxy/talk", None, "Connection: upgrade", "Upgrade: echo")
+            status, headers = await wire.head()
+            assert (status, headers["upgrade"]) == (101, "echo")
+            assert await wire.reader.readexactly(6) == b"hello "
+            await wire.send(b"world")
+            assert await wire.reader.readexactly(5) == b"WORLD"
+    assert b"\r\nUpgrade: echo\r\n" in heads[0]
+
+
+async def test_a_proxy_carries_web_sockets_without_the_token_in_their_protocols(node: Node):
+    told: list[str] = []
+
+    async def talk(request: web.Request) -> web.WebSocketResponse:
+        told.append(request.headers["Sec-WebSocket-Protocol"])
+        socket = web.WebSocketResponse(protocols=["chat"])
+        await socket.prepare(request)
+        async for message in socket:
+            await socket.send_str(message.data[::-1])
+        return socket
+
+    app = web.Application()
+    app.router.add_get("/chat", talk)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    node.kubelet.port = runner.addresses[0][1]
+    protocols = ("base64url.bearer.authorization.k8s.io.c2VjcmV0", "chat")
+    async with node.socket(f"{POD}/proxy/chat", *protocols) as socket:
+        assert socket.protocol == "chat"
+        await socket.send_str("stressed")
+        assert (await socket.receive()).data == "desserts"
+    assert told == ["chat"]
+    await runner.cleanup()
 
 
 # Our own client, in-process.

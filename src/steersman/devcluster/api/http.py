@@ -163,13 +163,17 @@ class Front:
         return socket
 
     async def _tunnel(self, request: web.BaseRequest, response: Response) -> web.StreamResponse:
-        """Bytes both ways from here on: what SPDY needs of an upgraded connection."""
+        """Bytes both ways from here on: what SPDY needs of an upgraded connection, and what a proxy passes on."""
         assert response.serve is not None
         assert request.transport is not None
         incoming = _Incoming(request.transport)
         request.protocol.set_parser(cast(Any, incoming))
         request.protocol.keep_alive(False)
-        headers = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": response.tunnel}
+        headers = CIMultiDict(response.headers)
+        if not response.headers:
+            headers.update(
+                {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": response.tunnel}
+            )
         answer = web.StreamResponse(status=101, headers=headers)
         answer.force_close()
         with suppress(ConnectionError, ClientConnectionError):

@@ -97,7 +97,8 @@ class Socket(Protocol):
 class Response:
     """One answer: a whole body, or a stream of chunks, or a socket that `serve` runs.
 
-    The socket is a web socket of one of `protocols`, or SPDY/3.1 where `tunnel` names what runs over that.
+    The socket is a web socket of one of `protocols`, or SPDY/3.1 where `tunnel` names what runs over that. Where
+    there are headers, they say what the connection is upgraded to.
     """
 
     __slots__ = ("body", "content_type", "headers", "protocols", "serve", "status", "stream", "tunnel")
