@@ -7,13 +7,11 @@ Several controllers are several handlers: kopf calls them in turn for one change
 from __future__ import annotations
 
 import argparse
-import base64
+import os
 import sys
-import tempfile
 from typing import Any, NoReturn
 
 import kopf
-import yaml
 
 from benchmarks.peers.meter import STAMP, Meter
 
@@ -63,13 +61,11 @@ def main() -> None:
     options = parsed()
     kopf.configure()
 
+    os.environ["KUBECONFIG"] = options.kubeconfig
+
     @kopf.on.login()
-    def login(**_: Any) -> kopf.ConnectionInfo:
-        with open(options.kubeconfig, encoding="utf-8") as file:
-            cluster = yaml.safe_load(file)["clusters"][0]["cluster"]
-        with tempfile.NamedTemporaryFile(delete=False, suffix=".pem") as ca:
-            ca.write(base64.b64decode(cluster["certificate-authority-data"]))
-        return kopf.ConnectionInfo(server=cluster["server"], ca_path=ca.name, token="bench")
+    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
+        return kopf.login_with_kubeconfig(**kwargs)
 
     @kopf.on.startup()
     def limit(settings: kopf.OperatorSettings, **_: Any) -> None:
