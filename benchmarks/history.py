@@ -58,7 +58,7 @@ def seconds(results: Results | None) -> dict[tuple[str, str], float]:
 def merge(before: Results, now: Results, rows: Sequence[Row], *, finished: bool = True) -> tuple[Results, list[str]]:
     """The rows of `before`, replaced by those measured now, in the order of `rows`; and what was decided, in words.
 
-    A row of which peers went unmeasured because of an interrupt (`finished` is False) does not replace a fuller one.
+    Where `finished` is False (an interrupt, or some of the peers alone), a row does not replace one with more peers.
     Rows that no longer exist are dropped. Raises BenchmarkError when one side has small sizes and the other has not.
     """
     if before["quick"] != now["quick"]:

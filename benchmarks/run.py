@@ -60,7 +60,7 @@ def _run(chosen: Sequence[Row], options: argparse.Namespace) -> int:
     results, rows = measured, list(chosen)
     whole = not options.rows and not options.peers
     if before is not None and before["quick"] == options.quick and (options.keep or (whole and not finished)):
-        results, notes = history.merge(before, measured, ROWS, finished=finished)
+        results, notes = history.merge(before, measured, ROWS, finished=finished and not options.peers)
         rows = list(ROWS)
         print(*notes, sep="\n", end="\n" if notes else "", file=sys.stderr)
     if before is not None and before["quick"] == options.quick:

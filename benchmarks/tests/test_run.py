@@ -185,6 +185,17 @@ def test_one_row_is_measured_anew_beside_the_kept_others(command: Runner, machin
     assert list(command.kept()["rows"]) == ["x", "y"]
 
 
+def test_some_of_the_peers_alone_do_not_replace_a_fuller_row(
+    command: Runner, machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "ROWS", (machine.row("x", "steersman", "kopf"),))
+    command()
+    machine.cpu = 2.0
+    command("--keep", "--peers", "kopf")
+    assert "x: earlier numbers kept, since steersman was not measured now" in capsys.readouterr().err
+    assert command.kept()["rows"]["x"]["kopf"][0]["cpu_us"] == 1.0
+
+
 def test_small_sizes_do_not_overwrite_kept_full_ones(command: Runner, capsys: pytest.CaptureFixture[str]) -> None:
     command()
     before = command.kept()
