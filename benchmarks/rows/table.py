@@ -74,7 +74,7 @@ def _sync_rows() -> Iterator[Row]:
     )  # fmt: skip
     for count in (10_000, 30_000):
         yield Row(
-            f"sync-mixed-{count // 1000}k", f"Initial sync of 11 kinds, {count:,} real-world objects of 1 to 8 KB", sync,
+            f"sync-mixed-{count // 1000}k", f"Initial sync of 11 kinds, {count:,} real-world objects", sync,
             Size("mixed", count), Size("mixed", count // 10),
             (OURS, THEIRS, PROTOBUF, CLIENT_GO, KUBE_RS) if count == 10_000 else (OURS, THEIRS, PROTOBUF),
             (cpu, BUILT_IN, Bar("bytes", 0.15)), section="Initial sync", family="sync-mixed", x=count, runs=2,
