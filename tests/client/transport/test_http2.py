@@ -608,6 +608,34 @@ async def test_a_server_without_http2_gets_connections_side_by_side(tmp_path, pr
     await asyncio.gather(*[task for task in serving if task])
 
 
+async def test_a_server_that_learns_http2_meanwhile_is_spoken_to_in_it(tmp_path):
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\nold")
+        await writer.drain()
+        writer.transport.abort()
+
+    context = h2server.server_context(tmp_path, ["http/1.1"])
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    port = listener.sockets[0].getsockname()[1]
+    server = H2Server()
+    server.url = f"https://127.0.0.1:{port}"
+    transport = NativeTransport(server.config())
+    assert (await get(transport)).body == b"old"
+    listener.close()
+    await listener.wait_closed()
+    context = h2server.server_context(tmp_path, ["h2"])
+    listener = await asyncio.get_running_loop().create_server(
+        lambda: h2server.Peer(server), "127.0.0.1", port, ssl=context
+    )
+    for _ in range(10):
+        assert (await get(transport)).body == b"ok"
+    assert server.connections == 1
+    await transport.close()
+    await server.until(lambda: server.peers[0].lost)
+    listener.close()
+
+
 async def test_a_server_is_not_asked_for_http2_where_it_is_not_wanted(server):
     transport = NativeTransport(server.config(), http2=False)
     with pytest.raises(TransportError):
