@@ -41,6 +41,7 @@ final class Reconcilers {
     @Override
     public ErrorStatusUpdateControl<P> updateErrorStatus(P object, Context<P> context, Exception error) {
       meter.errors.incrementAndGet();
+      System.err.println(object.getMetadata().getName() + ": " + error); // the driver shows it when the run fails
       return ErrorStatusUpdateControl.defaultErrorProcessing();
     }
   }
