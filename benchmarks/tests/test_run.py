@@ -162,6 +162,7 @@ class Runner:
 @pytest.fixture
 def command(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
     monkeypatch.setattr("benchmarks.written._plots", lambda *_: [])
+    monkeypatch.setattr("benchmarks.written.STUDIES", ())
     return Runner(machine, tmp_path, monkeypatch)
 
 
