@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from typing import Any
 
 from benchmarks.peers.meter import STAMP, Meter
@@ -98,7 +99,10 @@ def main() -> None:
     parser.add_argument("--kind", default="widgets")
     parser.add_argument("--mode", default="informer")
     parser.add_argument("--asyncio", action="store_true")
-    options = parser.parse_args()
+    options, more = parser.parse_known_args()
+    if more:
+        print(f"put together by hand, there is no {' '.join(more)}", file=sys.stderr)
+        sys.exit(3)
     try:
         if options.asyncio:
             raise ImportError

@@ -32,7 +32,7 @@ def cold_start(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
         if silent(peer):
             mark = process.until(lambda m: m["seen"] >= 1, 30, "seeing the object", 0.02)
         else:
-            mark = process.wait("first-reconcile", 30)
+            mark = process.wait("first-reconcile", 60)
         return {
             "wall_ms": (mark["wall"] - process.started) * 1e3,
             "cpu_ms": mark["cpu"] * 1e3,
