@@ -61,6 +61,26 @@ async def test_a_job_fails_beyond_its_backoff_limit(lab):
     assert condition.message == "Job has reached the specified backoff limit"
 
 
+async def test_an_index_that_fails_is_given_up_and_the_others_go_on(lab):
+    body = job(completions=2, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=0)
+    body["spec"]["template"]["spec"]["nodeSelector"] = {"no": "where"}
+    await lab.create(Job, body)
+
+    async def both():
+        pods = await lab.list(Pod)
+        return pods if len(pods) == 2 else None
+
+    key = "batch.kubernetes.io/job-completion-index"
+    pods = {pod.metadata.annotations[key]: pod.metadata.name for pod in await lab.eventually(both, "two Pods")}
+    await lab.patch(Pod, pods["1"], {"status": {"phase": "Failed"}}, subresource="status")
+    going = await lab.until(Job, "work", lambda job: job.status.failed_indexes == "1")
+    assert (going.status.active, has("Failed")(going)) == (1, False)
+    await lab.patch(Pod, pods["0"], {"status": {"phase": "Succeeded"}}, subresource="status")
+    failed = await lab.until(Job, "work", has("Failed"))
+    assert get_condition(failed.status.conditions, "Failed").reason == "FailedIndexes"
+    assert (failed.status.completed_indexes, failed.status.failed) == ("0", 1)
+
+
 async def test_a_job_past_its_deadline_is_stopped(lab):
     body = job(activeDeadlineSeconds=1)
     body["spec"]["template"]["spec"]["nodeSelector"] = {"no": "where"}
