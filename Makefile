@@ -49,8 +49,12 @@ generate: $(READY) ## Generate src/steersman/k8s from the API server's OpenAPI
 controlplane: ## Build kube-apiserver, etcd and friends once, into the user's cache
 	@bash hack/controlplane/build.sh
 
-bench: $(READY) ## Run the benchmarks side by side with the peers
-	@$(BIN)/python -m benchmarks
+$(VENV)/.bench: $(READY) requirements/bench.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
+	@touch $@
+
+bench: $(VENV)/.bench ## Run the benchmarks side by side with the peers, within 20 minutes (ARGS="ROW --runs 5": doubt a row)
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 lock: $(READY) ## Bring requirements/*.txt, the lock files, in step with pyproject.toml
 	@for set in "runtime" "dev --extra dev --extra otel --extra pydantic --extra uvloop --group dev" "bench --group bench"; do \
