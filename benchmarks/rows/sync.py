@@ -79,9 +79,9 @@ def relist(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
         settled(process, size, "informer", count)
         time.sleep(0.5)
         before = process.ask("settle")
-        watches = bench.stub.counters()["watches"]
+        listed = bench.stub.counters()["listed"]
         bench.stub.expire(size.kind)
-        _watching_again(bench, process, size, watches)
+        _listed_again(bench, process, size, listed + count)
         quiet = at_rest(process, "events")
         after = process.ask("mark")
         bench.stub.load(size.kind, size.events, 0)
@@ -99,12 +99,12 @@ def relist(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
     }
 
 
-def _watching_again(bench: Bench, process: Peer, size: Size, watches: int) -> None:
+def _listed_again(bench: Bench, process: Peer, size: Size, listed: int) -> None:
     deadline = time.monotonic() + 60
     while True:
         now = bench.stub.counters()
-        if now["watches"] > watches and now.get(f"watchers/{size.kind}", 0):
+        if now["listed"] >= listed and now.get(f"watchers/{size.kind}", 0):
             return
         if time.monotonic() > deadline:
-            raise process.failed("did not watch again within 60 s of 410 Expired")
+            raise process.failed("did not list and watch again within 60 s of 410 Expired")
         time.sleep(0.05)
