@@ -333,6 +333,15 @@ def test_a_dictionary_is_trained_on_the_first_thousand_and_what_came_before_is_p
     assert store.bytes == sum(len(e.record) for e in store.entries())
 
 
+def test_a_thousand_small_objects_stay_plain():
+    """C4: what a dictionary takes is more than it could save."""
+    store = Store(WIDGET)
+    for n in range(1100):
+        apply(store, "ADDED", widget(f"w-{n}", 1))
+    store.tidy()
+    assert store.bytes > sum(e.size for e in store.entries())
+
+
 def test_small_collections_stay_plain_and_big_objects_do_not():
     """C4: a dictionary costs more than it saves for a handful of objects."""
     codecs = Codecs()
@@ -421,7 +430,7 @@ def test_an_undecodable_version_is_reported_once():
 
 def test_what_changes_stays_plain_until_it_is_settled_and_reads_the_same():
     """C4: a record that is new is not packed yet; a list that follows packs what it takes over."""
-    store, objects = Store(WIDGET), many(1200)
+    store, objects = Store(WIDGET), many(2000)
     for obj in objects:
         apply(store, "ADDED", obj)
     store.tidy()

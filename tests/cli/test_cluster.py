@@ -230,7 +230,7 @@ class TestStarting:
         (shell.home / "junk" / "cluster.db").write_bytes(b"not a database, but long enough to be looked at" * 50)
         refused = shell.run("cluster", "start", "--data", "junk")
         assert refused.returncode == 1
-        assert "cluster.db cannot be used: file is not a database" in refused.stderr
+        assert "cluster.db is no data of a cluster: file is not a database" in refused.stderr
 
     def test_a_place_that_cannot_be_written_is_told(self, shell):
         (shell.home / "file").write_text("")

@@ -37,6 +37,8 @@ SAMPLE: Final = 150
 """Objects from which a dictionary is trained: twice as many gain nothing that can be measured."""
 FEW: Final = 64
 """Collections smaller than this stay plain."""
+WORTH: Final = 1024 * 1024
+"""Bytes below which a collection stays plain too: a dictionary and what works with it take a quarter of that."""
 HOT: Final = 512
 """Decoded objects that are kept."""
 GONE: Final = 1024
@@ -400,7 +402,7 @@ class Store:
     def _tidy(self, content: _Staged, settled: bool = False) -> None:
         codecs, count = self._codecs, content.count
         if not codecs.trained:
-            if count < ENOUGH and not (settled and count >= FEW):
+            if content.bytes < WORTH or (count < ENOUGH and not (settled and count >= FEW)):
                 return
         elif not (codecs.outdated() or (self._trained_on < ENOUGH and count >= 8 * self._trained_on)):
             return

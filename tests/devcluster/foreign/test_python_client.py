@@ -117,7 +117,8 @@ def test_a_deployment_rolls_out_and_scales(api, namespace):
     assert apps.read_namespaced_deployment_scale("web", namespace).status.replicas == 2
     apps.delete_namespaced_deployment("web", namespace, propagation_policy="Foreground")
     core = client.CoreV1Api(api)
-    until(lambda: not core.list_namespaced_pod(namespace).items, "its Pods are gone")
+    # A process that misses its SIGTERM has a grace period of 30 s.
+    until(lambda: not core.list_namespaced_pod(namespace).items, "its Pods are gone", seconds=60.0)
 
 
 def test_custom_resources_through_the_dynamic_client(api, namespace):
