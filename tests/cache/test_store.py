@@ -342,6 +342,16 @@ def test_a_thousand_small_objects_stay_plain():
     assert store.bytes > sum(e.size for e in store.entries())
 
 
+def test_large_objects_teach_nothing_and_are_packed_by_themselves():
+    """C4: what is larger than half a dictionary needs none, and is not tried again and again."""
+    store = Store(WIDGET)
+    rng = random.Random(1)
+    for n in range(120):
+        apply(store, "ADDED", widget(f"w-{n}", 1, size="".join(f"{rng.randrange(99)}," for _ in range(9000))))
+    assert store.bytes < 0.6 * sum(e.size for e in store.entries())
+    assert not Codecs().train([e.raw() for e in store.entries()])
+
+
 def test_small_collections_stay_plain_and_big_objects_do_not():
     """C4: a dictionary costs more than it saves for a handful of objects."""
     codecs = Codecs()

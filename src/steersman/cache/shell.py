@@ -75,9 +75,9 @@ CROWDED: Final = 1000
 """Events a second from which on gathering pays. At 500 a second it saved nothing and cost 8 ms of latency."""
 PLAIN_FOR: Final = 5.0
 """Seconds that new objects stay uncompressed at least: most that change are read, or change again, by then."""
-PACK_AT_ONCE: Final = 500
-"""Objects that are compressed in one go, in some two milliseconds; then others get their turn."""
-PACK_EVERY: Final = 0.02
+PACK_AT_ONCE: Final = 50
+"""Objects that are compressed in one go, in less than a millisecond; then others get their turn."""
+PACK_EVERY: Final = 0.005
 STRETCH: Final = 0.25
 """Seconds over which events are counted."""
 DRY: Final = 0.0002

@@ -77,6 +77,7 @@ class Store:
         self.fresh = Fresh(self._packed)
         """New records, still plain; to be settled after a while."""
         self._trained_on = 0
+        self._untaught = 0  # how many objects there were when they could teach nothing
         self._hot: OrderedDict[tuple[Any, Key], tuple[bytes, Any]] = OrderedDict()
         self._gone: dict[str, None] = {}
         self._bad: dict[Key, Undecodable] = {}
@@ -404,12 +405,16 @@ class Store:
         if not codecs.trained:
             if content.bytes < WORTH or (count < ENOUGH and not (settled and count >= FEW)):
                 return
+            if count < 2 * self._untaught:
+                return
         elif not (codecs.outdated() or (self._trained_on < ENOUGH and count >= 8 * self._trained_on)):
             return
         sample = islice(_evenly(content.objects, max(1, count // SAMPLE)), SAMPLE)
         if codecs.train([self.body_of(record) for record in sample]):
             self._trained_on = min(count, ENOUGH)
             self._repack(content)
+        else:
+            self._untaught = count
 
     def _repack(self, content: _Staged) -> None:
         for names in content.objects.values():
