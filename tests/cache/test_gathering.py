@@ -79,6 +79,19 @@ async def test_after_the_rush_events_are_told_at_once_again():
 
 
 @virtual_time
+async def test_a_trickle_after_a_big_initial_list_is_told_at_once():
+    """W3: what came before a lull says nothing of now, however much it was."""
+    server = FakeServer()
+    for i in range(5000):
+        server.put(f"old{i}")
+    async with cached(server) as (cache, informer, _):
+        await cache.wait_synced(5)
+        await asyncio.sleep(1)
+        delays, _ = await load(server, informer, 500, 300)
+        assert max(delays) == 0
+
+
+@virtual_time
 async def test_a_reader_of_an_own_write_waits_no_longer_than_the_gathering():
     """C2: and while somebody waits, nothing is gathered."""
     server = FakeServer()

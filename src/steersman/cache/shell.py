@@ -135,7 +135,8 @@ class _Pace:
     def took_in(self, events: int, now: float) -> None:
         self._events += events
         if (spent := now - self._since) >= STRETCH:
-            self.crowded = self._events > CROWDED * spent
+            # After a lull, what came before it (the whole initial content perhaps) says nothing of now.
+            self.crowded = spent < 2 * STRETCH and self._events > CROWDED * spent
             self._events, self._since = 0, now
 
 
