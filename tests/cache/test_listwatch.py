@@ -48,7 +48,7 @@ class Recording(UnsupportedTransport):
 
 
 def source(transport, **scope):
-    return RawListWatch(Client(Config.for_url("http://fake"), transport=transport).raw, WIDGET.info, **scope)
+    return RawListWatch(Client(Config.for_url("http://fake"), transport=transport).raw, WIDGET, **scope)
 
 
 async def test_a_list_asks_for_pages_of_the_most_recent_state():

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from steersman.cache.consistency import OwnWrite
-from steersman.cache.entry import Entry, Undecodable
+from steersman.cache.entry import Entry, NotCached, Undecodable
 from steersman.cache.index import IndexFunction
 from steersman.cache.informer import Informer, Scope
 from steersman.cache.listwatch import ListWatch, RawListWatch
+from steersman.cache.partial import REMEDY
 from steersman.cache.shell import Server, Shell
 from steersman.cache.store import Transform
 from steersman.client.hooks import WriteObserver, WriteOutcome
@@ -28,7 +29,8 @@ __all__ = ["Cache", "CacheClient", "NotCached", "SyncTimeout"]
 
 T = TypeVar("T")
 
-ListWatches: TypeAlias = Callable[[ResourceInfo, Scope], ListWatch]
+ListWatches: TypeAlias = Callable[[View[Any], Scope], ListWatch]
+"""Where an informer's bytes come from; the view's form says whether metadata is enough."""
 
 QUESTIONS: Final = 1024
 """Answers to "which informers cover this read?" that are remembered."""
@@ -49,10 +51,6 @@ class Selects(Protocol):
     """A parsed label selector."""
 
     def matches(self, labels: Mapping[str, str]) -> bool: ...
-
-
-class NotCached(LookupError):  # noqa: N818 - reads as what it says
-    """No informer covers the read: declare the kind, or read through the client."""
 
 
 class SyncTimeout(TimeoutError):  # noqa: N818 - reads as what it says
@@ -84,7 +82,7 @@ class Cache:
         self._informers: dict[tuple[GVK, Scope], Informer] = {}
         self._by_kind: dict[GVK, list[Informer]] = {}
         self._by_resource: dict[tuple[str, str], list[Informer]] = {}
-        self._covering: dict[tuple[ResourceInfo, str | None, str], list[Informer]] = {}
+        self._covering: dict[tuple[ResourceInfo, bool, str | None, str], list[Informer]] = {}
         self._tasks: dict[Informer, asyncio.Task[None]] = {}
         self._dropped: set[asyncio.Task[None]] = set()
         self._started = False
@@ -102,6 +100,9 @@ class Cache:
     ) -> Informer:
         """Declare that a kind is watched; the same arguments give the same informer, whatever the view (W11).
 
+        The server is asked for metadata only while every declaration of a kind and scope is in a metadata view. The
+        first other one widens the informer for good: it lists afresh, in whole, and is not synced until that is done.
+
         `labels` and `fields` are selectors, as text or parsed. An index function is given the object in the view of
         `kind`. Starts watching at once when the cache has been started. Raises `ValueError` when an index or the
         transform contradicts an earlier declaration.
@@ -118,11 +119,33 @@ class Cache:
             self._covering.clear()
             if self._started:
                 self._run(known)
-        elif transform is not None and known.store.transform is not transform:
-            raise ValueError(f"{info.kind}: the informer for {scope or 'all objects'} already has another transform")
+        else:
+            if transform is not None and known.transform is not transform:
+                raise ValueError(
+                    f"{info.kind}: the informer for {scope or 'all objects'} already has another transform"
+                )
+            if view.form != "metadata" and not known.whole:
+                self._widen(known, view)
         for name, function in (indexes or {}).items():
             known.declare_index(name, function, view)
         return known
+
+    def _widen(self, informer: Informer, view: View[Any]) -> None:
+        informer.widen(view)
+        self._covering.clear()
+        if informer in self._tasks:
+            informer.when_told(lambda: self._restart(informer))
+
+    def _restart(self, informer: Informer) -> None:
+        """List and watch anew, in the form that is asked for now."""
+        if (task := self._tasks.get(informer)) is not None:
+            self._let_go(task)
+            self._run(informer, task)
+
+    def _let_go(self, task: asyncio.Task[None]) -> None:
+        self._dropped.add(task)
+        task.add_done_callback(self._dropped.discard)
+        task.cancel()
 
     def drop(self, informer: Informer) -> None:
         """Stop watching at once and forget: its handlers hear nothing more, and reads of its scope raise `NotCached`.
@@ -140,9 +163,7 @@ class Cache:
         informer.close()
         informer.metrics.forget()
         if (task := self._tasks.pop(informer, None)) is not None:
-            self._dropped.add(task)
-            task.add_done_callback(self._dropped.discard)
-            task.cancel()
+            self._let_go(task)
 
     @property
     def informers(self) -> tuple[Informer, ...]:
@@ -193,20 +214,26 @@ class Cache:
     def get(self, kind: KindLike[T], key: Key) -> T | None:
         """The object as cached, or `None`. Raises `NotCached`, and `Undecodable` when it does not fit its type."""
         view = kind if isinstance(kind, View) else view_of(kind)
-        for informer in self._informers_for(view.info, key[0] or None):
+        for informer in self._informers_for(view, key[0] or None):
             entry = informer.get(key)
             if entry is not None:
                 return entry.object(view)
         return None
 
     def entry(self, gvk: GVK, key: Key) -> Entry | None:
-        """The cached state of one object, decoded as nothing yet; `None` where there is none, or nothing caches it."""
+        """The cached state of one object, decoded as nothing yet; `None` where there is none, or nothing caches it.
+
+        The whole object where some informer has it, else its metadata (`Entry.whole`).
+        """
+        partial: Entry | None = None
         for informer in self._by_kind.get(gvk, ()):
             if informer.scope.namespace in (None, key.namespace):
                 found = informer.store.get(key)
                 if found is not None:
-                    return found
-        return None
+                    if found.whole:
+                        return found
+                    partial = partial or found
+        return partial
 
     def list(
         self,
@@ -228,7 +255,7 @@ class Cache:
         selector = _selector(labels)
         found: list[T] = []
         seen: set[Key] = set()
-        informers = self._informers_for(view.info, namespace, str(labels or ""))
+        informers = self._informers_for(view, namespace, str(labels or ""))
         for informer in informers:
             for entry in _select(informer, namespace, owner, index):
                 if len(informers) > 1:
@@ -247,7 +274,7 @@ class Cache:
         """Whether reads of that kind (in that namespace) are answered from the cache."""
         view = kind if isinstance(kind, View) else view_of(kind)
         try:
-            return bool(self._informers_for(view.info, namespace or None))
+            return bool(self._informers_for(view, namespace or None))
         except NotCached:
             return False
 
@@ -284,48 +311,65 @@ class Cache:
                     )
         return fresh
 
-    def _informers_for(self, info: ResourceInfo, namespace: str | None, labels: str = "") -> list[Informer]:
-        """The informers that together answer a read; worked out once, until informers come or go."""
-        question = (info, namespace, labels)
+    def _informers_for(self, view: View[Any], namespace: str | None, labels: str = "") -> list[Informer]:
+        """The informers that together answer a read; worked out once, until informers come, widen or go."""
+        info, whole = view.info, view.form != "metadata"
+        question = (info, whole, namespace, labels)
         known = self._covering.get(question)
         if known is None:
             if len(self._covering) >= QUESTIONS:
                 self._covering.clear()
-            known = self._covering[question] = self._find_informers(info, namespace, labels)
+            known = self._covering[question] = self._find_informers(info, whole, namespace, labels)
         return known
 
-    def _find_informers(self, info: ResourceInfo, namespace: str | None, labels: str) -> list[Informer]:
+    def _find_informers(self, info: ResourceInfo, whole: bool, namespace: str | None, labels: str) -> list[Informer]:
         """The one for all objects, else those that come nearest."""
         informers = self._by_kind.get(info.gvk, ())
-        fitting = [i for i in informers if not namespace or i.scope.namespace in (None, namespace)]
-        if not fitting:
+        covering = [i for i in informers if not namespace or i.scope.namespace in (None, namespace)]
+        where = f"in namespace {namespace} " if namespace else ""
+        if not covering:
             raise NotCached(
-                f"{info.gvk} {f'in namespace {namespace} ' if namespace else ''}is not cached: declare it "
+                f"{info.gvk} {where}is not cached: declare it "
                 "(owns=, reads=, watches=, or Cache.informer), or read it through the client"
             )
+        fitting = [i for i in covering if i.whole] if whole else covering
+        if not fitting:
+            raise NotCached(f"only the metadata of {info.gvk} {where}is cached: {REMEDY}")
         for informer in fitting:
             if informer.scope.namespace is None and not informer.scope.selects:
                 return [informer]
         exact = [i for i in fitting if labels and i.scope.labels == labels and not i.scope.fields]
-        whole = [i for i in fitting if not i.scope.selects]
-        return exact or whole or fitting
+        unselected = [i for i in fitting if not i.scope.selects]
+        return exact or unselected or fitting
 
-    def _run(self, informer: Informer) -> None:
+    def _run(self, informer: Informer, after: asyncio.Task[None] | None = None) -> None:
         loop = asyncio.get_running_loop()
-        store, started = informer.store, self._now().timestamp()
+        if after is None:
+            self._observe(informer)
+        source = self._sources(informer.view, informer.scope)
+        shell = Shell(informer, source, server=self._server, rng=self._rng)
+        name = f"informer {informer.kind} {informer.scope}"
+        self._tasks[informer] = loop.create_task(_run_after(after, shell), name=name)
+
+    def _observe(self, informer: Informer) -> None:
+        started = self._now().timestamp()
         informer.metrics.observe(
-            objects=lambda: len(store),
-            stored=lambda: store.bytes,
+            objects=lambda: len(informer.store),
+            stored=lambda: informer.store.bytes,
             last=lambda: informer.last_event,
             lag=lambda: max(0.0, self._now().timestamp() - (informer.last_event or started)),
         )
-        source = self._sources(informer.info, informer.scope)
-        shell = Shell(informer, source, server=self._server, rng=self._rng)
-        self._tasks[informer] = loop.create_task(shell.run(), name=f"informer {informer.kind} {informer.scope}")
 
-    def _from_client(self, info: ResourceInfo, scope: Scope) -> ListWatch:
+    def _from_client(self, view: View[Any], scope: Scope) -> ListWatch:
         assert self._client is not None
-        return RawListWatch(self._client.raw, info, namespace=scope.namespace, labels=scope.labels, fields=scope.fields)
+        return RawListWatch(self._client.raw, view, namespace=scope.namespace, labels=scope.labels, fields=scope.fields)
+
+
+async def _run_after(before: asyncio.Task[None] | None, shell: Shell) -> None:
+    """Run a shell when the one before it has let go of the informer."""
+    if before is not None:
+        await asyncio.wait([before])
+    await shell.run()
 
 
 class _Observer:

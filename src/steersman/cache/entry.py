@@ -24,10 +24,14 @@ from steersman.models import (
 if TYPE_CHECKING:
     from steersman.cache.store import Store
 
-__all__ = ["Change", "ChangeType", "Entry", "Undecodable"]
+__all__ = ["Change", "ChangeType", "Entry", "NotCached", "Undecodable"]
 
 T = TypeVar("T")
 ChangeType: TypeAlias = Literal["add", "update", "delete"]
+
+
+class NotCached(LookupError):  # noqa: N818 - reads as what it says
+    """No informer has what the read needs: declare the kind in the form that is read, or read through the client."""
 
 
 class Undecodable(DecodeError):  # noqa: N818 - reads as what it says
@@ -114,8 +118,16 @@ class Entry:
                 return owner
         return None
 
+    @property
+    def whole(self) -> bool:
+        """Whether the whole object is here, and not only its metadata (W11)."""
+        return self._store.view.form != "metadata"
+
     def raw(self) -> bytes:
-        """The object's JSON, without managedFields and what a transform dropped; for every caller its own to keep."""
+        """The object's JSON, without managedFields and what a transform dropped; for every caller its own to keep.
+
+        Has the metadata only where not `whole`.
+        """
         if self._body is None:
             return self._store.body_of(self.record)
         return self._body
@@ -133,6 +145,7 @@ class Entry:
         """The object in a view. Typed and metadata views are shared and immutable; a dynamic one is decoded anew.
 
         Raises `Undecodable` with the field path; the problem is counted and logged once per version of the object.
+        Raises `NotCached` for any but a metadata view where the entry is not `whole`.
         """
         return self._store.read(self, view)
 

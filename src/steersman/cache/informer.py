@@ -1,7 +1,8 @@
 """The informer: takes in the bytes of one kind and scope, keeps the store, and tells the handlers what changed.
 
 `feed` is the hot path, one synchronous pass: bytes, store, handlers, and with them the work queues. An informer does
-no I/O of its own; its shell reads the bytes and drives the reflector. One informer serves every view of its kind (W11).
+no I/O of its own; its shell reads the bytes and drives the reflector. One informer serves every view of its kind, and
+keeps whole objects as soon as one of them needs more than metadata (W11).
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from steersman.cache.consistency import OwnWrites
-from steersman.cache.entry import Change, Entry, Undecodable
+from steersman.cache.entry import Change, Entry, NotCached, Undecodable
 from steersman.cache.hygiene import give_back
 from steersman.cache.index import IndexFunction
 from steersman.cache.metrics import InformerMetrics
+from steersman.cache.partial import REMEDY, MetadataStore, differences
 from steersman.cache.store import Store, Transform
 from steersman.cache.versions import at_least, later
 from steersman.cache.wire import error_of, event_of, initial_end, item_of, items_of, type_prefix
@@ -64,7 +66,8 @@ class Fed(NamedTuple):
 class Informer:
     """All objects of one kind and scope, kept current.
 
-    Reads are synchronous, and complete and consistent as of one moment once `synced`. Before that they are empty.
+    Reads are synchronous, and complete and consistent as of one moment once `synced`. Before that they are empty; while
+    an informer of metadata widens to whole objects, metadata is read as it was when that began.
     """
 
     def __init__(
@@ -72,12 +75,13 @@ class Informer:
     ) -> None:
         info = view.info
         self.view = view
+        """The view that it was declared with, or widened to; its form is what the server is asked for."""
         self.info = info
         self.scope = scope = scope or Scope()
         self.kind = f"{info.kind}.{info.group}" if info.group else info.kind
-        self.store = Store(
-            view, transform=transform, on_undecodable=self._undecodable, on_index_error=self._index_failed
-        )
+        self.transform = transform
+        self.store = self._new_store()
+        """What reads are answered from."""
         self.writes = OwnWrites(self)
         self.metrics = InformerMetrics(self.kind, str(scope))
         self.version = ""
@@ -89,6 +93,11 @@ class Informer:
         self.last_event: float = 0.0
         """When the server last said anything, in seconds of the wall clock."""
         self._now = now
+        self._indexes: dict[str, tuple[IndexFunction, View[Any]]] = {}
+        self._collecting = self.store  # another than `store` only while it widens
+        self._widening = False
+        self._filled = False
+        self._when_told: Callable[[], None] | None = None
         self._handlers: tuple[Handler, ...] = ()
         self._joining: list[Handler] = []
         self._telling = False
@@ -101,11 +110,11 @@ class Informer:
 
     @property
     def synced(self) -> bool:
-        """Whether the first whole content is in the store and all handlers have heard of it (C3)."""
+        """Whether the content is in the store, in the form that is asked for, and all handlers heard of it (C3)."""
         return self._synced.is_set() and not self._closed
 
     async def wait_synced(self) -> None:
-        """Return as soon as `synced`, or when the cache drops the informer."""
+        """Return as soon as `synced`, after widening once more; or when the cache drops the informer."""
         await self._synced.wait()
 
     def get(self, key: Key) -> Entry | None:
@@ -121,12 +130,29 @@ class Informer:
         return self.store.by_owner(uid)
 
     def indexed(self, name: str, value: str) -> list[Entry]:
-        """The entries under a value of a declared index; raises `KeyError` for an unknown index."""
+        """The entries under a value of a declared index; raises `KeyError` for an unknown index.
+
+        Raises `NotCached` for an index over whole objects before these have been listed.
+        """
+        if self._widening and (declared := self._indexes.get(name)) is not None and not _fits(self.store, declared[1]):
+            raise NotCached(f"{self.kind} is still being listed: the index {name!r} is over whole objects: {REMEDY}")
         return self.store.by_index(name, value)
 
     def declare_index(self, name: str, function: IndexFunction, view: View[Any] | None = None) -> None:
-        """Add an index over objects in `view`; raises `ValueError` when the name has another function."""
-        self.store.declare(name, function, view)
+        """Add an index over objects in `view`.
+
+        Raises `ValueError` when the name has another function, or when `view` shows more than the metadata that is
+        kept.
+        """
+        view = view or self.view
+        if not self.whole and view.form != "metadata":
+            raise ValueError(
+                f"{self.kind}: the index {name!r} is over whole objects, but only metadata is kept: {REMEDY}"
+            )
+        for store in {self.store, self._collecting}:
+            if _fits(store, view):
+                store.declare(name, function, view)
+        self._indexes.setdefault(name, (function, view))
 
     def __len__(self) -> int:
         return len(self.store)
@@ -144,10 +170,13 @@ class Informer:
         return at_least(self.version, resource_version)
 
     def add_handler(self, handler: Handler) -> None:
-        """Tell `handler` of everything that is there, as initial adds, and of all changes from now on."""
+        """Tell `handler` of everything that is there, as initial adds, and of all changes from now on.
+
+        While the informer widens to whole objects, that begins when these are there.
+        """
         if self._closed:
             return
-        if self._telling:
+        if self._telling or self._widening:
             self._joining.append(handler)
             return
         if self.synced:
@@ -169,14 +198,44 @@ class Informer:
         self._synced.set()
         self.writes.give_up()
 
+    @property
+    def whole(self) -> bool:
+        """Whether whole objects are asked for, and not only their metadata."""
+        return self.view.form != "metadata"
+
+    def widen(self, view: View[Any]) -> None:
+        """Ask for whole objects from the next list on; until that is complete, what there is answers metadata views.
+
+        Handlers that are added from now on hear of whole objects only. Those that were there hear of what changed,
+        and not of objects of which there is only more to be seen.
+        """
+        self.discard()
+        self.view = view
+        store = self._new_store()
+        for name, (function, of) in self._indexes.items():
+            store.declare(name, function, of)
+        self._collecting = store
+        if self._filled:
+            self._widening = True
+            self._synced.clear()
+        else:
+            self.store = store
+
+    def when_told(self, then: Callable[[], None]) -> None:
+        """Call `then` as soon as no handler is in the middle of being told of a list."""
+        if self._telling:
+            self._when_told = then
+        else:
+            then()
+
     def begin(self) -> None:
         """Collect a new content."""
-        self.store.begin()
+        self._collecting.begin()
         self._staging = True
 
     def discard(self) -> None:
         """Forget the content that is being collected."""
-        self.store.discard()
+        self._collecting.discard()
         self._staging = False
 
     def feed(self, lines: list[bytes]) -> Fed:  # noqa: C901 - the hot path is one loop
@@ -185,7 +244,7 @@ class Informer:
         Raises the `ApiError` of an ERROR event and `Malformed`; what came before it is taken in and `version` says
         how far.
         """
-        apply, stage, staging = self.store.apply, self.store.stage, self._staging
+        apply, stage, staging = self.store.apply, self._collecting.stage, self._staging
         handlers, writes = self._handlers, self.writes
         version = self.version
         taken = 0
@@ -203,7 +262,9 @@ class Informer:
                 elif event == "ERROR":
                     raise error_of(body, f"WATCH {self.info.path(self.scope.namespace)}")
                 elif staging:
+                    # The version stays that of the content which readers see.
                     stage(event, meta, body, guessed)
+                    continue
                 else:
                     for change in apply(event, meta, body, guessed):
                         for handler in handlers:
@@ -226,7 +287,7 @@ class Informer:
     def stage_page(self, page: bytes) -> tuple[str, str]:
         """Take one page of a list into the new content; its version and the token of the next. Raises `Malformed`."""
         version, token, items = items_of(page)
-        stage = self.store.stage
+        stage = self._collecting.stage
         prefix = type_prefix(self.info.api_version, self.info.kind)
         for item in items:
             meta, body, guessed = item_of(bytes(item), prefix)
@@ -238,10 +299,19 @@ class Informer:
         """Swap the new content in at once, then tell the handlers; `synced` when they have all heard (C3)."""
         self._staging = False
         self.metrics.relists.inc()
-        changes = self.store.commit(initial=not self.synced)
+        before = self.store
+        changes = self._collecting.commit(initial=not self._filled)
+        if self._widening:
+            self.store = self._collecting
+            self._widening = False
+            changes = differences(before, self.store)
+        self._filled = True
         self.version = version
         await self._tell_all(changes)
-        self._synced.set()
+        if before is not self.store:
+            before.clear()  # an entry that somebody keeps shall not keep everything
+        if not self._widening:  # which a handler may have asked for
+            self._synced.set()
         if len(self.store) >= MANY:
             give_back()
 
@@ -264,6 +334,13 @@ class Informer:
             self._telling = False
         if self.writes.active:
             self.writes.advance(relisted=True)
+        if (then := self._when_told) is not None:
+            self._when_told = None
+            then()
+        if not self._widening:  # who joins while it widens waits for whole objects
+            self._let_join()
+
+    def _let_join(self) -> None:
         joining, self._joining = self._joining, []
         for handler in joining:
             if self._closed:
@@ -271,6 +348,12 @@ class Informer:
             for entry in self.entries():
                 self._tell_one(handler, Change("add", entry.key, None, entry, initial=True))
             self._handlers = (*self._handlers, handler)
+
+    def _new_store(self) -> Store:
+        kept = Store if self.whole else MetadataStore
+        return kept(
+            self.view, transform=self.transform, on_undecodable=self._undecodable, on_index_error=self._index_failed
+        )
 
     def _tell_one(self, handler: Handler, change: Change) -> None:
         try:
@@ -281,7 +364,7 @@ class Informer:
     def _took_in(self, events: int) -> None:
         self.last_event = self._now().timestamp()
         self.metrics.events.inc(events)
-        self.store.tidy()
+        self._collecting.tidy()
         if self.writes.active:
             self.writes.advance()
 
@@ -319,3 +402,8 @@ class Informer:
             path=error.path,
             problem=error.problem,
         )
+
+
+def _fits(store: Store, view: View[Any]) -> bool:
+    """Whether the store has what the view shows."""
+    return view.form == "metadata" or store.view.form != "metadata"

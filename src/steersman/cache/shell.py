@@ -144,17 +144,17 @@ class Shell:
     """Keeps one informer current from one `ListWatch`."""
 
     def __init__(self, informer: Informer, source: ListWatch, *, server: Server, rng: random.Random) -> None:
-        self.state = State(watch_list=server.watch_list)
         self._informer = informer
         self._source = source
         self._server = server
+        self.state = self._at_first()
         self._rng = rng
         self._settling: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:
         """List and watch until cancelled."""
         loop = asyncio.get_running_loop()
-        self.state = State(watch_list=self._server.watch_list)
+        self.state = self._at_first()
         try:
             effect = await self._advance(Start())
             while True:
@@ -173,6 +173,11 @@ class Shell:
             self._informer.discard()
             if self._settling is not None:
                 self._settling.cancel()
+
+    def _at_first(self) -> State:
+        # An informer that widens has a content already: a list must not be older than that.
+        version = self._informer.version
+        return State(watch_list=self._server.watch_list, version=version, synced=bool(version))
 
     async def _advance(self, event: Event) -> Effect:
         """Step, perform all that is local, and return the piece of I/O that is left."""

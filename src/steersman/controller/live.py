@@ -17,7 +17,11 @@ class CachedState:
         self._cache = cache
 
     async def entry(self, kind: View[Any], key: Key) -> Entry | None:
-        """The cached object, or None; waits for the echo of an own write that is still under way (C2)."""
+        """The cached object, or None; waits for the echo of an own write that is still under way (C2).
+
+        None too where only metadata is cached, and more is asked for.
+        """
         if self._cache.outstanding(kind, key):
             await self._cache.read_barrier(kind, key)
-        return self._cache.entry(kind.info.gvk, key)
+        entry = self._cache.entry(kind.info.gvk, key)
+        return entry if entry is None or entry.whole or kind.form == "metadata" else None

@@ -129,7 +129,7 @@ class Wiring:
             attached.append(informer)
             for index in self._operator.indexes:
                 if index.kind.info.gvk == view.info.gvk:
-                    informer.declare_index(index.name, index.function, index.kind)
+                    self._cache.informer(index.kind, namespace=namespace, indexes={index.name: index.function})
         return informer
 
     def _namespace_changed(self, change: Change) -> None:

@@ -1,0 +1,102 @@
+"""The store of a kind that is only looked at by its metadata, and how what it has gives way to whole objects.
+
+The server sends such objects as PartialObjectMetadata; they are kept under their own kind, so that a metadata view
+shows the same whatever was asked of the server. Such an object is never decoded as its type: what is missing would
+read as empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from steersman.cache.entry import Change, Entry, NotCached, Undecodable
+from steersman.cache.store import Store, Transform
+from steersman.cache.wire import Meta, type_prefix
+from steersman.models import Key, KindLike, View, metadata_of, view_of
+
+__all__ = ["REMEDY", "MetadataStore", "differences"]
+
+T = TypeVar("T")
+
+REMEDY: Final = (
+    "declare that whole objects are read (owns=, reads=, watches= with the class or dynamic(…), or Cache.informer)"
+    " and await wait_synced, or read them through the client"
+)
+"""What to do about a read of whole objects where there are none."""
+
+_PARTIAL: Final = type_prefix("meta.k8s.io/v1", "PartialObjectMetadata")
+_NAME: Final = b'"PartialObjectMetadata"'
+
+_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class MetadataStore(Store):
+    """All objects of one kind and scope, of each its metadata.
+
+    A server that has no metadata form sends whole objects; these are kept as they are, and read by their metadata all
+    the same.
+    """
+
+    def __init__(
+        self,
+        view: View[Any],
+        *,
+        transform: Transform | None = None,
+        on_undecodable: Callable[[Undecodable], None] = lambda _problem: None,
+        on_index_error: Callable[[str, Key, Exception], None] = lambda _index, _key, _problem: None,
+    ) -> None:
+        super().__init__(
+            metadata_of(view), transform=transform, on_undecodable=on_undecodable, on_index_error=on_index_error
+        )
+        info = view.info
+        self._begin = type_prefix(info.api_version, info.kind)
+
+    def read(self, entry: Entry, kind: KindLike[T]) -> T:
+        """See `Store.read`; raises `NotCached` for every other view than that of the metadata."""
+        view = kind if isinstance(kind, View) else view_of(kind)
+        if view.form != "metadata":
+            raise NotCached(f"only the metadata of {view.info.kind} {entry.key} is here: {REMEDY}")
+        return super().read(entry, view)
+
+    def apply(self, event: str, meta: Meta, body: bytes, guessed: bool = False) -> tuple[Change, ...]:
+        """See `Store.apply`."""
+        return super().apply(event, meta, self._named(body), guessed)
+
+    def stage(self, event: str, meta: Meta, body: bytes, guessed: bool = False) -> None:
+        """See `Store.stage`."""
+        super().stage(event, meta, self._named(body), guessed)
+
+    def _named(self, body: bytes) -> bytes:
+        """The object under its own kind."""
+        if body.startswith(_PARTIAL):
+            return self._begin + body[len(_PARTIAL) :]
+        if _NAME not in body:
+            return body
+        members = _decode_members(body)
+        if bytes(members.get("kind", b"")) != _NAME:
+            return body
+        info = self.view.info
+        members["kind"] = Raw(msgspec.json.encode(info.kind))
+        members["apiVersion"] = Raw(msgspec.json.encode(info.api_version))
+        return msgspec.json.encode(members)
+
+
+def differences(before: Store, after: Store) -> Iterator[Change]:
+    """How the content of `after` differs from what `before` had: deletes first, then adds and updates (W5).
+
+    The same version of the same object is no difference, however much more of it there is now.
+    """
+    for old in before.entries():
+        new = after.get(old.key)
+        if new is None or new.uid != old.uid:
+            yield Change("delete", old.key, old, None)
+    for new in after.entries():
+        old = before.get(new.key)
+        if old is None or old.uid != new.uid:
+            yield Change("add", new.key, None, new)
+        elif old.resource_version != new.resource_version:
+            yield Change("update", new.key, old, new)
