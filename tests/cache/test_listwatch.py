@@ -15,7 +15,7 @@ from steersman.client.errors import ConnectError, ConnectionLost, TransportTimeo
 from steersman.client.status import Status
 from steersman.client.transport import UnsupportedTransport
 from steersman.client.transport.base import HeaderPairs, Response, StreamResponse
-from steersman.models import dynamic
+from steersman.models import dynamic, metadata_of
 
 WIDGET = dynamic("widgets.example.com/v1", "Widget")
 
@@ -25,15 +25,18 @@ class Recording(UnsupportedTransport):
 
     def __init__(self, status=200, body=b"{}"):
         self.asked = []
+        self.accepted = []
         self.answer = Response(status, body=body)
 
     async def request(self, method, path, *, query=(), headers=(), body=None, timeout):
+        self.accepted.append(dict(headers)["Accept"])
         self.asked.append((method, path, dict(query)))
         return self.answer
 
     def stream(self, method, path, *, query=(), headers=(), body=None, connect_timeout, idle_timeout):
         @asynccontextmanager
         async def opened():
+            self.accepted.append(dict(headers)["Accept"])
             self.asked.append((method, path, dict(query)))
 
             async def chunks():
@@ -47,8 +50,8 @@ class Recording(UnsupportedTransport):
         pass
 
 
-def source(transport, **scope):
-    return RawListWatch(Client(Config.for_url("http://fake"), transport=transport).raw, WIDGET, **scope)
+def source(transport, view=WIDGET, **scope):
+    return RawListWatch(Client(Config.for_url("http://fake"), transport=transport).raw, view, **scope)
 
 
 async def test_a_list_asks_for_pages_of_the_most_recent_state():
@@ -81,6 +84,23 @@ async def test_a_watch_list_asks_for_initial_events_and_bookmarks():
     assert transport.asked == [
         ("GET", path, {**both, **initial}),
         ("GET", path, {**both, "timeoutSeconds": "45", "resourceVersion": "9"}),
+    ]
+
+
+async def test_a_metadata_view_asks_for_metadata_and_takes_what_there_is():
+    """W11: whole objects stay acceptable, for servers that have no other form."""
+    transport = Recording()
+    for view in (metadata_of(WIDGET), WIDGET):
+        lists = source(transport, view)
+        await lists.list_page(limit=500, continue_="", resource_version="", match="")
+        async with lists.watch(resource_version="", send_initial_events=True, timeout=300):
+            pass
+    meta = "g=meta.k8s.io;v=v1,application/json"
+    assert transport.accepted == [
+        f"application/json;as=PartialObjectMetadataList;{meta}",
+        f"application/json;as=PartialObjectMetadata;{meta}",
+        "application/json",
+        "application/json",
     ]
 
 

@@ -10,6 +10,7 @@ import random
 from dataclasses import dataclass, field
 
 from cache_fakeserver import FakeServer, api_error, cached, content, line, status, truth, widget_view
+from cache_forms import METADATA, watched
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -202,6 +203,70 @@ def test_after_any_history_the_store_is_what_the_server_has(history, watch_list,
                 found = cache.list(WIDGET, index=("size", str(obj["spec"]["size"])), namespace=space)
                 assert [o.metadata.name for o in found] == [name]
             assert informer.problem == ""
+
+    run()
+
+
+@settings(
+    max_examples=EXAMPLES // 2, deadline=None, derandomize=EXAMPLES == 150, suppress_health_check=[HealthCheck.too_slow]
+)
+@given(
+    st.lists(operations, max_size=20),
+    st.lists(operations, max_size=20),
+    st.booleans(),
+    st.sampled_from((None, 1, 2)),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_whenever_an_informer_widens_everybody_hears_the_truth(before, after, watch_list, page, unruly, seed):
+    """W11: handlers of either form hear a legal sequence, of whole objects who asked for them, and end in the truth."""
+
+    @virtual_time
+    async def run():
+        server = Unruly(watch_list=watch_list, page=page)
+        if unruly:
+            server.shuffle = random.Random(seed)
+        server.put("a", "x", size=0)
+        server.put("b", "y", size=0)
+        gone = any(o[:2] == ("refuse", "404") for o in (*before, *after))
+        legal, legal_whole = Legal(forgiving=gone), Legal(forgiving=gone)
+        failures = []
+
+        def checked(handler, form):
+            def handle(change):
+                try:
+                    handler(change)
+                    assert form == "metadata" or change.type == "delete" or change.new.whole
+                except AssertionError as problem:
+                    failures.append(problem)
+
+            return handle
+
+        async with watched(server, start=False, seed=seed) as (_, forms, cache, informer, _):
+            informer.add_handler(checked(legal, "metadata"))
+            await cache.start()
+            for operation in before:
+                await perform(server, operation)
+            cache.informer(WIDGET, indexes={"size": lambda o: str(o["spec"]["size"])})
+            informer.add_handler(checked(legal_whole, "dynamic"))
+            for operation in after:
+                server.lag = min(server.lag, server.version - max(server.compacted, 100))
+                await perform(server, operation)
+            server.refusals.clear()
+            server.lag, server.chop = 0, None
+            await asyncio.sleep(400)
+            assert failures == []
+            assert forms.asked == ["metadata", "dynamic"]
+            assert informer.synced
+            assert content(informer) == truth(server)
+            for heard in (legal, legal_whole):
+                assert {tuple(k): f"{u}@{v}" for k, (u, v) in heard.alive.items()} == truth(server)
+            for (space, name), obj in server.objects.items():
+                assert cache.get(WIDGET, Key(space, name))["spec"] == obj["spec"]
+                assert cache.get(METADATA, Key(space, name)).kind == "Widget"
+                found = cache.list(WIDGET, index=("size", str(obj["spec"]["size"])), namespace=space)
+                assert [o.metadata.name for o in found] == [name]
+            assert len(server.streams) == 1
 
     run()
 

@@ -148,3 +148,14 @@ def test_no_labels_select_everything():
     assert selector_of(None) is None
     assert selector_of({}) is None
     assert selector_of("") is None
+
+
+@virtual_time
+async def test_who_declares_only_metadata_may_read_no_more():
+    """W11: whatever others of the operator have declared; the refusal says what to do."""
+    async with reading(config_map("a", 1)) as (reach, informer):
+        reader = Reach(reach._cache, LabelIndexes(reach._cache), [metadata_of(ConfigMap)], "controller thing")
+        assert names(reader.list(metadata_of(ConfigMap), "n", None, None)) == ["a"]
+        with pytest.raises(NotCached, match=r"reads only the metadata of ConfigMap: add ConfigMap to reads="):
+            reader.get(view_of(ConfigMap), Key("n", "a"))
+        assert informer.whole

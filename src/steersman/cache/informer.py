@@ -17,7 +17,7 @@ from steersman.cache.entry import Change, Entry, NotCached, Undecodable
 from steersman.cache.hygiene import give_back
 from steersman.cache.index import IndexFunction
 from steersman.cache.metrics import InformerMetrics
-from steersman.cache.partial import REMEDY, MetadataStore, differences
+from steersman.cache.partial import REMEDY, MetadataStore
 from steersman.cache.store import Store, Transform
 from steersman.cache.versions import at_least, later
 from steersman.cache.wire import error_of, event_of, initial_end, item_of, items_of, type_prefix
@@ -302,9 +302,9 @@ class Informer:
         before = self.store
         changes = self._collecting.commit(initial=not self._filled)
         if self._widening:
-            self.store = self._collecting
-            self._widening = False
-            changes = differences(before, self.store)
+            assert isinstance(before, MetadataStore)
+            self.store, self._widening = self._collecting, False
+            changes = before.give_way(self.store)
         self._filled = True
         self.version = version
         await self._tell_all(changes)

@@ -18,7 +18,7 @@ from steersman.cache.store import Store, Transform
 from steersman.cache.wire import Meta, type_prefix
 from steersman.models import Key, KindLike, View, metadata_of, view_of
 
-__all__ = ["REMEDY", "MetadataStore", "differences"]
+__all__ = ["REMEDY", "MetadataStore"]
 
 T = TypeVar("T")
 
@@ -70,6 +70,27 @@ class MetadataStore(Store):
         """See `Store.stage`."""
         super().stage(event, meta, self._named(body), guessed)
 
+    def give_way(self, whole: Store) -> Iterator[Change]:
+        """How the content of `whole`, which takes this one's place, differs: deletes first, then adds and updates (W5).
+
+        The same version of the same object is no difference, however much more of it there is now.
+        """
+        whole._gone = self._gone
+        return self._differences(whole)
+
+    def _differences(self, whole: Store) -> Iterator[Change]:
+        for old in self.entries():
+            new = whole.get(old.key)
+            if new is None or new.uid != old.uid:
+                self._bury(old)
+                yield Change("delete", old.key, old, None)
+        for new in whole.entries():
+            old = self.get(new.key)
+            if old is None or old.uid != new.uid:
+                yield Change("add", new.key, None, new)
+            elif old.resource_version != new.resource_version:
+                yield Change("update", new.key, old, new)
+
     def _named(self, body: bytes) -> bytes:
         """The object under its own kind."""
         if body.startswith(_PARTIAL):
@@ -83,20 +104,3 @@ class MetadataStore(Store):
         members["kind"] = Raw(msgspec.json.encode(info.kind))
         members["apiVersion"] = Raw(msgspec.json.encode(info.api_version))
         return msgspec.json.encode(members)
-
-
-def differences(before: Store, after: Store) -> Iterator[Change]:
-    """How the content of `after` differs from what `before` had: deletes first, then adds and updates (W5).
-
-    The same version of the same object is no difference, however much more of it there is now.
-    """
-    for old in before.entries():
-        new = after.get(old.key)
-        if new is None or new.uid != old.uid:
-            yield Change("delete", old.key, old, None)
-    for new in after.entries():
-        old = before.get(new.key)
-        if old is None or old.uid != new.uid:
-            yield Change("add", new.key, None, new)
-        elif old.resource_version != new.resource_version:
-            yield Change("update", new.key, old, new)

@@ -115,8 +115,8 @@ class Applier:
         controller (or an ordinary owner with `controller=False`). With `force` (the default) fields of `obj` are taken
         from whoever holds them; without it another manager's field raises `FieldConflict`. Status is never applied.
 
-        Sends nothing when the cache shows that nothing would change. Raises `OwnershipError`, `Retry` while a
-        predecessor's child of the same name still exists, and the client's errors.
+        Sends nothing when the cache has the whole object and shows that nothing would change. Raises `OwnershipError`,
+        `Retry` while a predecessor's child of the same name still exists, and the client's errors.
         """
         view, namespace, name = _address(obj, kind)
         reference = None
@@ -132,7 +132,8 @@ class Applier:
             _check_controller(entry, reference, view, key)
         left: Differences | None = None
         memory = self._applied.get((view.info.gvk, key))
-        if memory is not None and entry is not None and _same_intent(memory, entry, fingerprint):
+        # Metadata alone cannot be returned as the object.
+        if memory is not None and entry is not None and entry.whole and _same_intent(memory, entry, fingerprint):
             if memory.resource_version != entry.resource_version:
                 left = _left(_wire(obj, reference, view, key), entry, memory)
             if not left:

@@ -17,11 +17,7 @@ class CachedState:
         self._cache = cache
 
     async def entry(self, kind: View[Any], key: Key) -> Entry | None:
-        """The cached object, or None; waits for the echo of an own write that is still under way (C2).
-
-        None too where only metadata is cached, and more is asked for.
-        """
+        """The cached object, or None; waits for the echo of an own write that is still under way (C2)."""
         if self._cache.outstanding(kind, key):
             await self._cache.read_barrier(kind, key)
-        entry = self._cache.entry(kind.info.gvk, key)
-        return entry if entry is None or entry.whole or kind.form == "metadata" else None
+        return self._cache.entry(kind.info.gvk, key)

@@ -71,6 +71,7 @@ class Reach:
         self.whose = whose
         self.views = tuple(views)
         self._kinds: frozenset[GVK] = frozenset(v.info.gvk for v in self.views)
+        self._whole: frozenset[GVK] = frozenset(v.info.gvk for v in self.views if v.form != "metadata")
 
     def get(self, view: View[T], key: Key) -> T | None:
         """See `Context.get`."""
@@ -111,6 +112,11 @@ class Reach:
             raise NotCached(
                 f"{self.whose} does not declare that it reads {view.info.kind}: add it to reads=[…], or read it from"
                 " the API server with `await ctx.fetch(…)`"
+            )
+        if view.form != "metadata" and view.info.gvk not in self._whole:
+            raise NotCached(
+                f"{self.whose} declares that it reads only the metadata of {view.info.kind}: add {view.info.kind} to"
+                " reads=[…], look at metadata_of(…), or read it from the API server with `await ctx.fetch(…)`"
             )
 
     async def settled(self) -> None:
