@@ -1,100 +1,135 @@
-"""What the smaller studies (real, transports, pythons) share: options, interleaved runs, results, the exit status.
+"""What the smaller studies (real, transports, pythons, webhook, embedded) share: options, report, exit status.
 
-A study is a list of rows and a bench that knows how to start its peers; measuring is the rows' business and rendering
-the report's. Results have the shape of the report's own, so that it shows them as a section.
+A study is a list of rows and a bench that knows how to start its peers. It is measured as the benchmark itself is,
+round by round within a budget, and its results have the shape of the report's own, which shows them as a section.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import history
-from benchmarks.facts import machine
 from benchmarks.harness import Bench, BenchmarkError, NotMeasured
-from benchmarks.report import render_table
-from benchmarks.rows import Row
+from benchmarks.report import render_table, update_readme
+from benchmarks.rows import Numbers, Row, Size
+from benchmarks.run import measure
 from benchmarks.verdicts import Results, summarise
+from steersman.testing.controlplane import BinariesNotFoundError, ComponentError
+
+BUDGET = 12.0
+"""Minutes of a study, so that all of them and the flame graph take less than three quarters of an hour."""
+
+
+Measure = Callable[[Bench, str, Size, int], Numbers]
+
+
+class Alone(Bench):
+    """For rows that start by themselves what they measure: no server, and nothing to build."""
+
+    def __init__(self) -> None:
+        """Starts nothing."""
+        self.baselines = {}
+
+    def prepare(self, peer: str) -> None:
+        """A row builds what it needs."""
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+
+def told(measure: Measure) -> Measure:
+    """A row's measurement whose connections, servers and time limits may fail: such a run could not be trusted.
+
+    Without the binaries of a control plane it is not measured.
+    """
+
+    @functools.wraps(measure)
+    def measured(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
+        try:
+            return measure(bench, peer, size, seed)
+        except (ExceptionGroup, OSError, BinariesNotFoundError, ComponentError) as error:
+            first: Exception = error
+            while isinstance(first, ExceptionGroup):
+                first = first.exceptions[0]
+            kind = NotMeasured if isinstance(first, BinariesNotFoundError) else BenchmarkError
+            raise kind(str(first) or type(first).__name__) from error
+
+    return measured
 
 
 @dataclass(frozen=True)
 class Study:
-    """`open` makes the bench that all rows share; `facts` adds to what is said about the machine."""
+    """`opened` makes the bench that all rows share; `facts` adds to what is said about the machine.
+
+    `page` is a file of its own with the markers that `update_readme` looks for.
+    """
 
     module: str
     title: str
     rows: Sequence[Row]
-    open: Callable[[], AbstractContextManager[Bench]]
+    opened: Callable[[], Bench] = Alone
     facts: Callable[[], dict[str, str]] = dict
+    page: Path | None = None
 
 
 def main(study: Study, argv: list[str] | None = None) -> int:
-    """Exit status: 0 when every measured bar holds, 1 when one is missed, 2 when a run could not be trusted."""
+    """Exit status: 0 when every measured bar holds, 1 when one is missed, 2 when a run could not be trusted.
+
+    130 after an interrupt, whatever was measured by then.
+    """
     options = _options(study, argv)
     if options.list:
         for row in study.rows:
             print(f"{row.name:24} {row.title} ({', '.join(row.peers)})")
         return 0
-    chosen = [row for row in study.rows if not options.rows or row.name in options.rows]
     if unknown := set(options.rows) - {row.name for row in study.rows}:
         print(f"no such row: {', '.join(sorted(unknown))}; see --list", file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        before = history.load(options.json) if options.json and options.keep else None
-        results = measured(study, chosen, options.runs, options.peers, quick=options.quick)
-        if before is not None:
-            results, notes = history.merge(before, results, study.rows)
-            print(*notes, sep="\n", file=sys.stderr)
+        return _measured(study, options)
     except BenchmarkError as error:
         print(error, file=sys.stderr)
         return 2
+
+
+def _measured(study: Study, options: argparse.Namespace) -> int:
+    chosen = [row for row in study.rows if not options.rows or row.name in options.rows]
+    before = history.load(options.json) if options.json and options.keep else None
+    if before is not None and before["quick"] != options.quick:
+        raise BenchmarkError(f"{options.json} has other sizes: results of --quick and of full sizes are never mixed")
+    now, finished = measure(
+        chosen, options.runs, options.peers, options.budget * 60, before, quick=options.quick, opened=study.opened
+    )
+    results = _with(now, study.facts())
+    if before is not None:
+        results, notes = history.merge(before, results, study.rows, finished=finished and not options.peers)
+        print(*notes, sep="\n", end="\n" if notes else "", file=sys.stderr)
     verdicts = summarise(results, [row for row in study.rows if row.name in results["rows"]])
-    print(render_table(verdicts, results))
+    table = render_table(verdicts, results)
+    print(table)
     if options.json:
         history.save(options.json, results)
+    if study.page is not None and options.report and not options.quick:
+        update_readme(study.page, table, results)
+    if not finished:
+        return 130
     if results["failed"]:
         return 2
     return 1 if any(verdict.holds is False for verdict in verdicts) else 0
 
 
-def measured(study: Study, rows: Sequence[Row], runs: int, peers: Sequence[str] | None, *, quick: bool) -> Results:
-    """Every row of every peer, A B A B; an interrupt ends it early with what there is."""
-    results: Results = {
-        "machine": {**machine(), **study.facts()}, "quick": quick, "runs": runs, "rows": {}, "failed": {},
-        "skipped": {}, "taken": {},
-    }  # fmt: skip
-    steps = [(row, run, peer) for row in rows for run in range(runs) for peer in peers or row.peers]
-    began = time.monotonic()
-    with study.open() as bench:
-        try:
-            for number, (row, run, peer) in enumerate(steps, 1):
-                what = f"[{number}/{len(steps)}] {row.name} · {peer} · run {run + 1}"
-                print(f"{what}  ({time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
-                _take(bench, row, peer, run, results)
-        except KeyboardInterrupt:
-            print("interrupted: reporting what was measured", file=sys.stderr)
-    return results
-
-
-def _take(bench: Bench, row: Row, peer: str, run: int, results: Results) -> None:
-    try:
-        numbers = row.measure(bench, peer, row.size(peer, quick=results["quick"]), run + 1)
-    except NotMeasured as reason:
-        results.setdefault("skipped", {}).setdefault(row.name, {})[peer] = str(reason)
-        print(f"{row.name} · {peer}: {reason}", file=sys.stderr)
-    except BenchmarkError as error:
-        results["failed"].setdefault(row.name, {})[peer] = str(error)
-        print(f"{row.name} · {peer}: {error}", file=sys.stderr)
-    else:
-        results["rows"].setdefault(row.name, {}).setdefault(peer, []).append(dict(numbers))
-        results.setdefault("taken", {})[row.name] = {"machine": results["machine"], "runs": run + 1}
+def _with(results: Results, facts: dict[str, str]) -> Results:
+    """The results, and these facts beside what is known of the machine."""
+    known = {**results["machine"], **facts}
+    taken = {row: {**how, "machine": known} for row, how in results.get("taken", {}).items()}
+    return {**results, "machine": known, "taken": taken}  # type: ignore[typeddict-item]
 
 
 def _interrupt(_signal: int, _frame: object) -> None:
@@ -106,8 +141,14 @@ def _options(study: Study, argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("rows", nargs="*", metavar="ROW", help="only these rows (default: all; see --list)")
     parser.add_argument("--list", action="store_true", help="show the rows and their peers")
     parser.add_argument("--quick", action="store_true", help="small sizes: a check that everything runs, no evidence")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each row and peer (default: 3)")
+    parser.add_argument("--runs", type=int, help="runs of each row and peer (default: what each row says)")
     parser.add_argument("--peers", nargs="*", help="these peers instead of a row's own")
+    parser.add_argument(
+        "--budget", type=float, default=BUDGET, metavar="MINUTES",
+        help=f"leave out later runs of rows that would take longer, and say so (default: {BUDGET:g})",
+    )  # fmt: skip
     parser.add_argument("--json", type=Path, help="write the raw results there")
     parser.add_argument("--keep", action="store_true", help="keep the rows in --json that this run does not measure")
+    if study.page is not None:
+        parser.add_argument("--report", action="store_true", help=f"write the table into {study.page.name}, too")
     return parser.parse_args(argv)

@@ -6,29 +6,26 @@ the servers' processes first. A run that lost a write, an event or a Pod fails; 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from benchmarks import aside
 from benchmarks import embedded_load as load
 from benchmarks.embedded_load import Ask, Connection
 from benchmarks.embedded_servers import REAL, Server, embedded, running
-from benchmarks.harness import HERE, BenchmarkError
-from benchmarks.report import Results, machine, render_table, summarise, update_readme
-from benchmarks.rows import OURS, Bar, Row, Size
+from benchmarks.harness import HERE, Bench, BenchmarkError
+from benchmarks.rows import OURS, Bar, Numbers, Row, Size
 
-Numbers = Mapping[str, float]
 _IN_FLIGHT = 16
 _WATCHERS = 100
 
 
-def start(_bench: object, peer: str, _size: Size, _seed: int) -> Numbers:
+@aside.told
+def start(_bench: Bench, peer: str, _size: Size, _seed: int) -> Numbers:
     """To the first answer: from exec, and from `start` in a process that has imported the cluster."""
     began = time.time()
     if peer == REAL:
@@ -55,9 +52,10 @@ def start(_bench: object, peer: str, _size: Size, _seed: int) -> Numbers:
     }
 
 
-def _on(workloads: bool = False) -> Callable[..., Callable[..., Numbers]]:
-    def wrap(measure: Callable[[Server, Size], Coroutine[Any, Any, Numbers]]) -> Callable[..., Numbers]:
-        def measured(_bench: object, peer: str, size: Size, _seed: int) -> Numbers:
+def _on(workloads: bool = False) -> Callable[..., aside.Measure]:
+    def wrap(measure: Callable[[Server, Size], Coroutine[Any, Any, Numbers]]) -> aside.Measure:
+        @aside.told
+        def measured(_bench: Bench, peer: str, size: Size, _seed: int) -> Numbers:
             with running(peer, workloads=workloads) as server:
                 return asyncio.run(measure(server, size))
 
@@ -93,7 +91,7 @@ _WRITES: Mapping[str, Callable[[int, int], Ask]] = {
 }  # fmt: skip
 
 
-def _writes(verb: str) -> Callable[..., Numbers]:
+def _writes(verb: str) -> aside.Measure:
     @_on()
     async def writes(server: Server, size: Size) -> Numbers:
         make, names = _WRITES[verb], min(500, size.events)
@@ -165,7 +163,8 @@ async def fan_out(server: Server, size: Size) -> Numbers:
     return {"cpu_us": used / (size.events * _WATCHERS) * 1e6, "per_s": size.events * _WATCHERS / wall}
 
 
-def pods(_bench: object, peer: str, size: Size, _seed: int) -> Numbers:
+@aside.told
+def pods(_bench: Bench, peer: str, size: Size, _seed: int) -> Numbers:
     """Deployments of 100 until all Pods are Ready, in three sizes: what one Pod costs, and how that grows."""
     numbers: dict[str, float] = {}
     counts = [size.objects // 10, size.objects * 3 // 10, size.objects]
@@ -236,87 +235,7 @@ ROWS: tuple[Row, ...] = (
 )  # fmt: skip
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Exit status: 0 when every measured bar holds, 1 when one is missed, 2 when a run could not be trusted."""
-    options = _options(argv)
-    chosen = [row for row in ROWS if not options.rows or row.name in options.rows]
-    if unknown := set(options.rows) - {row.name for row in ROWS}:
-        print(
-            f"no such row: {', '.join(sorted(unknown))}; there are {', '.join(r.name for r in ROWS)}", file=sys.stderr
-        )
-        return 2
-    results = _kept(options) or Results(machine=_machine(), quick=options.quick, runs=options.runs, rows={}, failed={})
-    for row in chosen:
-        results["rows"].pop(row.name, None)
-        results["failed"].pop(row.name, None)
-    steps = [
-        _Step(row, run, peer) for row in chosen for run in range(options.runs) for peer in options.peers or row.peers
-    ]
-    try:
-        for number, step in enumerate(steps, 1):
-            _take(step, f"[{number}/{len(steps)}]", options.quick, results)
-    except KeyboardInterrupt:
-        print("interrupted: reporting what was measured", file=sys.stderr)
-    shown = [row for row in ROWS if row.name in results["rows"] or row.name in results["failed"]]
-    results["rows"] = {row.name: results["rows"][row.name] for row in shown if row.name in results["rows"]}
-    verdicts = summarise(results, shown)
-    table = render_table(verdicts, results)
-    print(table)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
-    if options.report:
-        update_readme(HERE / "embedded.md", table, results)
-    if results["failed"]:
-        return 2
-    return 1 if any(verdict.holds is False for verdict in verdicts) else 0
-
-
-@dataclass(frozen=True)
-class _Step:
-    row: Row
-    run: int
-    peer: str
-
-
-def _take(step: _Step, progress: str, quick: bool, results: Results) -> None:
-    row, peer = step.row, step.peer
-    print(f"{progress} {row.name} · {peer} · run {step.run + 1}", file=sys.stderr, flush=True)
-    try:
-        numbers = row.measure(None, peer, row.size(peer, quick=quick), step.run)  # type: ignore[arg-type]
-    except (BenchmarkError, ExceptionGroup, OSError, TimeoutError) as error:
-        while isinstance(error, ExceptionGroup):
-            error = error.exceptions[0]
-        results["failed"].setdefault(row.name, {})[peer] = str(error) or type(error).__name__
-        print(f"{row.name} · {peer}: {error!r}", file=sys.stderr)
-        return
-    print("    " + ", ".join(f"{name} {value:.4g}" for name, value in numbers.items()), file=sys.stderr, flush=True)
-    results["rows"].setdefault(row.name, {}).setdefault(peer, []).append(dict(numbers))
-
-
-def _machine() -> dict[str, str]:
-    """What these numbers depend on."""
-    known = ("CPU", "memory", "system", "Python", "aiohttp", "msgspec")
-    return {name: value for name, value in machine().items() if name in known}
-
-
-def _kept(options: argparse.Namespace) -> Results | None:
-    if not options.keep or not options.json or not options.json.exists():
-        return None
-    before: Results = json.loads(options.json.read_text())
-    return before if before["quick"] == options.quick else None
-
-
-def _options(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.embedded", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of: {', '.join(row.name for row in ROWS)}")
-    parser.add_argument("--quick", action="store_true", help="small sizes: a check that everything runs, no evidence")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each row and peer (default: 3)")
-    parser.add_argument("--peers", nargs="*", help=f"of: {OURS}, {REAL}")
-    parser.add_argument("--json", type=Path, help="write the raw results there")
-    parser.add_argument("--keep", action="store_true", help="keep the rows in --json that this run does not measure")
-    parser.add_argument("--report", action="store_true", help="write the table into benchmarks/embedded.md")
-    return parser.parse_args(argv)
-
+STUDY = aside.Study("embedded", (__doc__ or "").splitlines()[0], ROWS, page=HERE / "embedded.md")
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(aside.main(STUDY))

@@ -90,7 +90,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="few updates: checks that everything runs")
     parser.add_argument("--runs", type=int, default=8, help="how many times all objects are updated (default: 8)")
     parser.add_argument("--rate", type=int, default=200, help="samples a second (default: 200)")
-    parser.add_argument("--svg", type=Path, default=TARGET, help="write the graph there")
+    parser.add_argument("--svg", type=Path, help=f"write the graph there (default: {TARGET.name}, not with --quick)")
     parser.add_argument("--folded", type=Path, help="keep the stacks, for other tools")
     options = parser.parse_args(argv)
     try:
@@ -100,8 +100,9 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     count = sum(stacks.values())
     note = f"{count:,} samples of the event loop at work; native frames included, waiting left out"
-    options.svg.parent.mkdir(parents=True, exist_ok=True)
-    options.svg.write_text(render(stacks, "Steersman: an update handled with one status PATCH, saturated", note))
+    if target := options.svg or (None if options.quick else TARGET):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(render(stacks, "Steersman: an update handled with one status PATCH, saturated", note))
     if options.folded:
         options.folded.write_text("".join(f"{';'.join(stack)} {n}\n" for stack, n in sorted(stacks.items())))
     for who, share in shares(stacks):

@@ -1,19 +1,19 @@
 """The same rows on every CPython that is found: `python -m benchmarks.pythons [ROW...] --runs N --json F`.
 
-Interpreters from 3.11 on: pyenv's, those on PATH, and what `--python` names. Each gets a virtual environment of its own
-from the lock file, wheels only; one that a wheel is missing for is reported as that. How each was built is printed
-beside the numbers, since it often matters more than the version.
+Interpreters from 3.11 on: pyenv's, those on PATH, those unpacked below `interpreters/` of the benchmarks' cache, and
+what `--python` names. Each gets a virtual environment of its own from the lock file, wheels only; one that a wheel is
+missing for is reported as that. How each was built is said beside the numbers: it often matters more than the version.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
 import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,8 +24,11 @@ from typing import Final
 from benchmarks import aside
 from benchmarks.harness import ROOT, Bench, BenchmarkError, NotMeasured, cache_dir, cores
 from benchmarks.rows import Numbers, Row, Size, patches, sync
+from benchmarks.verdicts import Results, values
 
 _OLDEST: Final = (3, 11)
+_NAME: Final = "python-"
+_FREE_THREADED: Final = "Free-threaded CPython"
 _LOCKS: Final = (ROOT / "requirements" / "runtime.txt", ROOT / "requirements" / "dev.txt")
 
 _PROBE: Final = """
@@ -67,12 +70,12 @@ class Interpreter:
     @property
     def name(self) -> str:
         """What its numbers stand under."""
-        return f"python-{self.version}{'t' if self.free_threaded else ''}"
+        return f"{_NAME}{self.version}{'t' if self.free_threaded else ''}"
 
 
 def found(extra: Sequence[Path] = ()) -> list[Interpreter]:
     """The interpreters from 3.11 on, oldest first; of two of one version and build the one named first."""
-    candidates = [*extra, *_on_path(), *_of_pyenv()]
+    candidates = [*extra, *_on_path(), *_of_pyenv(), *_unpacked()]
     known: dict[str, Interpreter] = {}
     for candidate in candidates:
         if (probed := probe(candidate)) is None:
@@ -81,7 +84,7 @@ def found(extra: Sequence[Path] = ()) -> list[Interpreter]:
             continue
         name, more = probed.name, 2
         while probed.name in known and known[probed.name].flags != probed.flags:
-            probed, more = replace(probed, version=f"{name.removeprefix('python-')}#{more}"), more + 1
+            probed, more = replace(probed, version=f"{name.removeprefix(_NAME)}#{more}"), more + 1
         known.setdefault(probed.name, probed)
     return sorted(known.values(), key=lambda one: [int(part) for part in re.findall(r"\d+", one.version)])
 
@@ -100,6 +103,12 @@ def _on_path() -> list[Path]:
 def _of_pyenv() -> list[Path]:
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     return sorted(root.glob("versions/*/bin/python3"))
+
+
+def _unpacked() -> list[Path]:
+    """Packages of a distribution that were unpacked there, never installed (`dpkg-deb -x`): a newer Debian's Python."""
+    binaries = (cache_dir() / "interpreters").glob("*/usr/bin/python3.*")
+    return sorted(path for path in binaries if re.fullmatch(r"python3\.\d+t?", path.name))
 
 
 def probe(executable: Path) -> Interpreter | None:
@@ -164,6 +173,10 @@ class PythonBench(Bench):
         self._interpreters = interpreters
         self._ready: dict[str, Path | BenchmarkError] = {}
 
+    def prepare(self, peer: str) -> None:
+        """Make its environment."""
+        self.python(peer)
+
     def python(self, name: str) -> Path:
         """The interpreter in its environment, with bytecode compiled."""
         if name not in self._interpreters:
@@ -218,22 +231,40 @@ def study(interpreters: Sequence[Interpreter]) -> aside.Study:
     """The rows for these interpreters."""
     known = {one.name: one for one in interpreters}
 
-    @contextlib.contextmanager
-    def opened() -> Iterator[Bench]:
-        bench = PythonBench(known)
-        try:
-            yield bench
-        finally:
-            bench.close()
-
     def facts() -> dict[str, str]:
         said = {name: one.flags for name, one in known.items()}
         if not any(one.free_threaded for one in interpreters):
-            said["free-threaded CPython"] = "none found"
+            said[_FREE_THREADED] = "none found"
         return said
 
     rows = [replace(row, peers=tuple(known)) for row in ROWS]
-    return aside.Study("pythons", (__doc__ or "").splitlines()[0], rows, opened, facts)
+    return aside.Study("pythons", (__doc__ or "").splitlines()[0], rows, lambda: PythonBench(known), facts)
+
+
+def words(results: Results) -> Iterator[str]:
+    """What the numbers say, in sentences: the quickest for an update beside the others, and who is how it was built."""
+    row = ROWS[-1]
+    medians = {
+        peer: statistics.median(numbers)
+        for peer in results["rows"].get(row.name, {})
+        if (numbers := values(results, row.name, peer, "cpu_us"))
+    }
+    if len(medians) > 1:
+        best, *others = sorted(medians, key=lambda peer: medians[peer])
+        beside = ", ".join(f"{medians[other] / medians[best]:.2f} on {_plain(other)}" for other in others)
+        yield f"{_plain(best)} takes the least CPU for an update: for its 1.00 it is {beside}."
+    built: dict[str, list[str]] = {}
+    for name, fact in results["machine"].items():
+        if name.startswith(_NAME):
+            built.setdefault(fact, []).append(_plain(name))
+    for flags, names in built.items():
+        yield f"{' and '.join(names)}: {flags}."
+    if said := results["machine"].get(_FREE_THREADED):
+        yield f"{_FREE_THREADED}: {said}."
+
+
+def _plain(name: str) -> str:
+    return f"CPython {name.removeprefix(_NAME)}"
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -6,9 +6,8 @@ and writers are pinned to the first core, the peer to the last. It needs what `m
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from benchmarks import aside
 from benchmarks.harness import Bench, Stub, build
@@ -52,14 +51,9 @@ peer only where the server has room to spare, at 50 a second: else a peer that a
 """
 
 
-@contextlib.contextmanager
-def opened() -> Iterator[Bench]:
+def opened() -> Bench:
     """The bench of this study."""
-    bench = Bench(RealServer(Stub(build("server", "stub-server"))))
-    try:
-        yield bench
-    finally:
-        bench.close()
+    return Bench(RealServer(Stub(build("server", "stub-server"))))
 
 
 STUDY = aside.Study("real", (__doc__ or "").splitlines()[0], ROWS, opened)

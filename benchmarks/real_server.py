@@ -21,6 +21,8 @@ from steersman.testing.controlplane import BinariesNotFoundError, ComponentError
 _TICK = os.sysconf("SC_CLK_TCK")
 _CALM, _CALM_WITHIN = 0.15, 20.0
 """A server that takes less of its core is at rest, done with garbage and new kinds; seconds to wait for that."""
+_PLANES = 3
+"""Servers kept at a time: the empty one, and one for each kind of objects, since rows come round by round."""
 _TIRED = 100_000
 """Writes after which a server starts anew, so that etcd's history stays small for whoever is measured next."""
 
@@ -61,7 +63,7 @@ class RealServer(Stub):
             plane.close()
             plane = None
         if plane is None:
-            while len(self._planes) > 1:
+            while len(self._planes) >= _PLANES:
                 self._planes.pop(next(iter(self._planes))).close()
             plane = Plane(kind)
             if count:

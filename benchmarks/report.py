@@ -6,6 +6,7 @@ printed as not measured.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -107,6 +108,26 @@ def ratios_table(found: Sequence[Ratio]) -> list[str]:
         f"| {_with_spread(r.metric, r.theirs)} | {ratio(r.ratio)}{_span(r.spread, ratio)} |"
         for r in found
     ]
+
+
+def across_table(results: Results, rows: Sequence[Row]) -> list[str]:
+    """A column for each peer, where all are ours: medians, and in brackets their ratios to the first peer's."""
+    measured = [row for row in rows if row.name in results["rows"]]
+    peers = list(dict.fromkeys(peer for row in measured for peer in results["rows"][row.name]))
+    lines = [f"| row | measured | {' | '.join(peers)} |", "|---|---|" + "---|" * len(peers)]
+    for row in measured:
+        for metric in main_metrics(row, results):
+            medians = [statistics.median(values(results, row.name, peer, metric) or [math.nan]) for peer in peers]
+            cells = [_cell(metric, median, medians[0]) for median in medians]
+            lines.append(f"| {row.name} | {name_of(metric)} | {' | '.join(cells)} |")
+    return lines
+
+
+def _cell(metric: str, median: float, first: float) -> str:
+    if math.isnan(median):
+        return ""
+    beside = "" if math.isnan(first) or median == first or first <= 0 else f" ({median / first:.2f})"
+    return f"{quantity(metric, median)}{beside}"
 
 
 def _variant(r: Ratio) -> str:

@@ -6,9 +6,8 @@ runtime at all. What a transport costs shows only here: in isolation hand-overs 
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from benchmarks import aside
 from benchmarks.harness import Bench
@@ -22,6 +21,9 @@ NATIVE = "native"
 
 class TransportBench(Bench):
     """The stub server, and one of our peers per transport; a peer's name is its transport's."""
+
+    def prepare(self, peer: str) -> None:
+        """They are Python: there is nothing to build."""
 
     def _command(self, name: str, kind: str, mode: str) -> list[str]:
         base, *variants = name.split("+")
@@ -47,17 +49,7 @@ ROWS: Sequence[Row] = (
 )  # fmt: skip
 
 
-@contextlib.contextmanager
-def opened() -> Iterator[Bench]:
-    """The bench of this study."""
-    bench = TransportBench()
-    try:
-        yield bench
-    finally:
-        bench.close()
-
-
-STUDY = aside.Study("transports", (__doc__ or "").splitlines()[0], ROWS, opened)
+STUDY = aside.Study("transports", (__doc__ or "").splitlines()[0], ROWS, TransportBench)
 
 if __name__ == "__main__":
     sys.exit(aside.main(STUDY))

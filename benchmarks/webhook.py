@@ -1,4 +1,4 @@
-"""A mutating Pod webhook beside controller-runtime's: `python -m benchmarks.webhook [--runs N] [--json F] [--report]`.
+"""A mutating Pod webhook beside controller-runtime's: `python -m benchmarks.webhook [ROW...] --runs N --report`.
 
 Both get the same reviews over the same TLS connections from one driver on another core; both add a label and a
 container and answer with a JSON patch, and every answer is checked. Runs are interleaved; CPU is each process's own.
@@ -6,7 +6,6 @@ container and answer with a JSON patch, and every answer is checked. Runs are in
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import base64
 import contextlib
@@ -17,18 +16,17 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks import aside
 from benchmarks.embedded_load import Ask, Connection, connections
 from benchmarks.embedded_servers import Server
-from benchmarks.harness import HERE, BenchmarkError, Peer, build
-from benchmarks.report import Results, machine, render_table, summarise, update_readme
-from benchmarks.rows import OURS, PLAIN, THEIRS, Bar, Row, Size
+from benchmarks.harness import HERE, Bench, BenchmarkError, Peer, build
+from benchmarks.rows import OURS, PLAIN, THEIRS, Bar, Numbers, Row, Size
 from steersman.pki import Authority
 
-Numbers = Mapping[str, float]
 _IN_FLIGHT = 16
 _PATH = "/mutate--v1-pod?timeout=10s"
 _PEERS = (OURS, PLAIN, THEIRS)
@@ -128,8 +126,9 @@ def check(answer: bytes, uid: str) -> None:
         raise BenchmarkError(f"not the patch that was to be made: {patch}")
 
 
-def _load(containers: int, in_flight: int) -> Callable[[object, str, Size, int], Numbers]:
-    def measure(_bench: object, peer: str, size: Size, _seed: int) -> Numbers:
+def _load(containers: int, in_flight: int) -> aside.Measure:
+    @aside.told
+    def measure(_bench: Bench, peer: str, size: Size, _seed: int) -> Numbers:
         with _running(peer) as (process, server):
             return asyncio.run(_measure(process, server, size, containers, in_flight))
 
@@ -222,51 +221,7 @@ ROWS = (
 )  # fmt: skip
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Exit status: 0 when every bar holds, 1 when one is missed, 2 when a run could not be trusted."""
-    options = _options(argv)
-    chosen = [row for row in ROWS if not options.rows or row.name in options.rows]
-    results = Results(machine=machine(), quick=options.quick, runs=options.runs, rows={}, failed={})
-    for row in chosen:
-        for run in range(options.runs):
-            for peer in options.peers or row.peers:
-                _take(row, peer, run, options.quick, results)
-    verdicts = summarise(results, chosen)
-    table = render_table(verdicts, results)
-    print(table)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
-    if options.report:
-        update_readme(HERE / "webhook.md", table, results)
-    if results["failed"]:
-        return 2
-    return 1 if any(verdict.holds is False for verdict in verdicts) else 0
-
-
-def _take(row: Row, peer: str, run: int, quick: bool, results: Results) -> None:
-    print(f"{row.name} · {peer} · run {run + 1}", file=sys.stderr, flush=True)
-    try:
-        numbers = row.measure(None, peer, row.size(peer, quick=quick), run)  # type: ignore[arg-type]
-    except (BenchmarkError, ExceptionGroup, OSError, TimeoutError) as error:
-        while isinstance(error, ExceptionGroup):
-            error = error.exceptions[0]
-        results["failed"].setdefault(row.name, {})[peer] = str(error) or type(error).__name__
-        print(f"{row.name} · {peer}: {error!r}", file=sys.stderr)
-        return
-    print("    " + ", ".join(f"{name} {value:.4g}" for name, value in numbers.items()), file=sys.stderr, flush=True)
-    results["rows"].setdefault(row.name, {}).setdefault(peer, []).append(dict(numbers))
-
-
-def _options(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.webhook", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of: {', '.join(row.name for row in ROWS)}")
-    parser.add_argument("--quick", action="store_true", help="small sizes: a check that everything runs, no evidence")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each row and peer (default: 3)")
-    parser.add_argument("--peers", nargs="*", help=f"of: {', '.join(_PEERS)}")
-    parser.add_argument("--json", type=Path, help="write the raw results there")
-    parser.add_argument("--report", action="store_true", help="write the table into benchmarks/webhook.md")
-    return parser.parse_args(argv)
-
+STUDY = aside.Study("webhook", (__doc__ or "").splitlines()[0], ROWS, page=HERE / "webhook.md")
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(aside.main(STUDY))

@@ -15,6 +15,7 @@ from benchmarks import history
 from benchmarks.facts import described
 from benchmarks.harness import HERE
 from benchmarks.report import (
+    across_table,
     bars_table,
     first_line,
     growth_table,
@@ -25,7 +26,7 @@ from benchmarks.report import (
     row_lines,
     update_readme,
 )
-from benchmarks.rows import Row
+from benchmarks.rows import OURS, Row
 from benchmarks.verdicts import Results, growths, headrooms, ratios, summarise
 
 STUDIES = (
@@ -196,17 +197,26 @@ def _study(name: str, title: str, out: Path, known: dict[str, str]) -> Iterator[
     if kept is None:
         yield f"Not measured here: `python -m benchmarks.{name} --json benchmarks/{name}.json`."
         return
-    rows: Sequence[Row] = importlib.import_module(f"benchmarks.{name}").ROWS
+    study = importlib.import_module(f"benchmarks.{name}")
+    rows: Sequence[Row] = study.ROWS
+    measured = [row for row in rows if row.name in kept["rows"] or row.name in kept["failed"]]
     pictures = _study_plot(name, kept, rows, out / "plots")
-    yield measured_on(kept, known) + f" {kept['runs']} interleaved runs."
+    said = list(study.words(kept)) if hasattr(study, "words") else []
+    told = {name: fact for name, fact in kept["machine"].items() if any(fact in sentence for sentence in said)}
+    yield measured_on(kept, {**known, **told})
     yield ""
+    yield from (f"- `{row.name}`: {row.title} ({_runs(kept, row)})" for row in measured)
+    if said:
+        yield from ["", *(f"- {sentence}" for sentence in said)]
     if any(row.bars for row in rows):
-        yield from [*bars_table(summarise(kept, rows)), ""]
-    if found := list(ratios(kept, rows)):
-        yield from [*ratios_table(found), ""]
+        yield from ["", *bars_table(summarise(kept, rows))]
+    if all(OURS not in kept["rows"].get(row.name, {}) for row in measured):
+        yield from ["", "In brackets: the ratio to the first column.", "", *across_table(kept, rows)]
+    elif found := list(ratios(kept, rows)):
+        yield from ["", *ratios_table(found)]
     yield from _pictures([path.name for path in pictures if path.suffix == ".svg"], "study-")
     yield from ["", "<details><summary>Every number</summary>", ""]
-    yield from numbers_table(kept, list(kept["rows"]))
+    yield from numbers_table(kept, list(dict.fromkeys([*kept["rows"], *kept["failed"], *kept.get("skipped", {})])))
     yield from ["", "</details>"]
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from benchmarks import written
+from benchmarks import history, written
 from benchmarks.harness import BenchmarkError
 from benchmarks.metrics import UNITS
 from benchmarks.report import BEGIN, END, limit_of, render_table, row_lines, summarise, update_readme
@@ -223,6 +223,22 @@ def test_the_report_has_every_row_and_the_readme_only_the_bars(
     assert short.startswith("before\n")
     assert short.endswith("after\n")
     assert "wrote" in capsys.readouterr().out
+
+
+def test_a_study_whose_peers_are_all_ours_has_a_column_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written, "_plots", lambda *_: [])
+    peers = {"python-3.11.2": [{"cpu_us": 80.0}], "python-3.14.0": [{"cpu_us": 88.0}, {"cpu_us": 88.0}]}
+    kept: Results = {**results([], []), "runs": 2, "rows": {"python-patch": peers}}
+    kept["machine"] = {"CPU": "another", "python-3.11.2": "-O2, GIL", "Free-threaded CPython": "none found"}
+    history.save(tmp_path / "pythons.json", kept)
+    written.write_all(results([1.0], [9.0]), [ROW], tmp_path)
+    report = (tmp_path / "report.md").read_text()
+    assert "| row | measured | python-3.11.2 | python-3.14.0 |" in report
+    assert "| python-patch | CPU | 80.0 µs | 88.0 µs (1.10) |" in report
+    assert "Measured on: CPU: another.\n" in report
+    assert "- CPython 3.11.2: -O2, GIL.\n- Free-threaded CPython: none found." in report
 
 
 def test_small_sizes_never_reach_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,21 +5,26 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks import pythons, real, real_load, transports
-from benchmarks.harness import BenchmarkError
+from benchmarks import aside, embedded, pythons, real, real_load, toolchains, transports, webhook
+from benchmarks.harness import BenchmarkError, NotMeasured
 from benchmarks.peers import httptools_peer, transport_peer
-from benchmarks.rows import ROWS
+from benchmarks.rows import ROWS, Row, Size
 
 from steersman.client.config import Config
+from steersman.testing.controlplane import BinariesNotFoundError
 
 
 def test_no_two_rows_share_a_name():
-    names = [row.name for rows in (ROWS, real.ROWS, transports.ROWS, pythons.ROWS) for row in rows]
+    names = [
+        row.name
+        for rows in (ROWS, real.ROWS, transports.ROWS, pythons.ROWS, webhook.ROWS, embedded.ROWS)
+        for row in rows
+    ]
     assert len(names) == len(set(names))
 
 
 def test_every_bar_is_on_peers_that_its_row_measures():
-    for row in (*real.ROWS, *transports.ROWS):
+    for row in (*real.ROWS, *transports.ROWS, *webhook.ROWS, *embedded.ROWS):
         for bar in row.bars:
             assert {bar.ours, bar.against} - {""} <= set(row.peers), row.name
 
@@ -40,6 +45,81 @@ def test_this_interpreter_is_found_and_tells_how_it_was_built():
 def test_what_is_no_python_is_refused_by_name():
     with pytest.raises(BenchmarkError, match="no CPython"):
         pythons.found([Path("/bin/true")])
+
+
+def test_a_python_that_was_unpacked_and_not_installed_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(toolchains, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(pythons, "cache_dir", lambda: tmp_path)
+    binaries = tmp_path / "interpreters" / "elsewhere" / "usr" / "bin"
+    binaries.mkdir(parents=True)
+    for name in ("python3.14", "python3.14t", "python3.14-config", "pydoc3.14"):
+        (binaries / name).touch()
+    assert [path.name for path in pythons._unpacked()] == ["python3.14", "python3.14t"]
+
+
+def _results(rows, machine=()):
+    return {"machine": dict(machine), "quick": False, "runs": 1, "rows": rows, "failed": {}}
+
+
+def test_the_interpreters_are_compared_with_the_quickest_in_a_sentence():
+    peers = {"python-3.11.2": [{"cpu_us": 88.0}], "python-3.14.0": [{"cpu_us": 80.0}]}
+    machine = {"CPU": "one", "python-3.11.2": "-O2, GIL", "python-3.14.0": "-O2, GIL"}
+    assert list(pythons.words(_results({"python-patch": peers}, machine))) == [
+        "CPython 3.14.0 takes the least CPU for an update: for its 1.00 it is 1.10 on CPython 3.11.2.",
+        "CPython 3.11.2 and CPython 3.14.0: -O2, GIL.",
+    ]
+
+
+def test_interpreters_that_were_not_measured_are_not_compared():
+    assert list(pythons.words(_results({}))) == []
+
+
+def _raising(error):
+    @aside.told
+    def measure(_bench, _peer, _size, _seed):
+        raise error
+
+    return measure
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [
+        (ExceptionGroup("tasks", [ExceptionGroup("more", [ConnectionResetError("gone")])]), BenchmarkError, "gone"),
+        (TimeoutError(), BenchmarkError, "TimeoutError"),
+        (BinariesNotFoundError("no etcd"), NotMeasured, "no etcd"),
+    ],
+)
+def test_a_run_whose_connections_fail_is_a_run_that_cannot_be_trusted(error, kind, said):
+    with pytest.raises(BenchmarkError, match=said) as raised:
+        _raising(error)(aside.Alone(), "peer", Size(), 1)
+    assert type(raised.value) is kind
+
+
+def _study(*measures):
+    rows = [Row(f"row-{n}", "", measure, Size(), Size(), ("steersman",)) for n, measure in enumerate(measures)]
+    return aside.Study("nothing", "Nothing", rows, facts=lambda: {"weather": "fair"})
+
+
+def test_a_study_tells_what_failed_and_keeps_the_rest(tmp_path, capsys):
+    kept = tmp_path / "kept.json"
+    study = _study(lambda *_: {"cpu_us": 1.0}, _raising(TimeoutError("too late")))
+    assert aside.main(study, ["--json", str(kept), "--runs", "2"]) == 2
+    results = json.loads(kept.read_text())
+    assert results["rows"]["row-0"] == {"steersman": [{"cpu_us": 1.0}, {"cpu_us": 1.0}]}
+    assert results["failed"]["row-1"] == {"steersman": "too late"}
+    assert results["machine"]["weather"] == results["taken"]["row-0"]["machine"]["weather"] == "fair"
+    assert "too late" in capsys.readouterr().out
+
+
+def test_one_row_measured_anew_leaves_the_others_as_they_were(tmp_path):
+    kept = tmp_path / "kept.json"
+    aside.main(_study(lambda *_: {"cpu_us": 1.0}, lambda *_: {"cpu_us": 2.0}), ["--json", str(kept)])
+    again = _study(lambda *_: {"cpu_us": 3.0}, lambda *_: {"cpu_us": 4.0})
+    assert aside.main(again, ["row-1", "--json", str(kept), "--keep"]) == 0
+    rows = json.loads(kept.read_text())["rows"]
+    assert [rows[row]["steersman"][0]["cpu_us"] for row in ("row-0", "row-1")] == [1.0, 4.0]
+    assert aside.main(again, ["--quick", "--json", str(kept), "--keep"]) == 2
 
 
 def test_an_environment_gets_what_the_lock_file_says_of_uvloop():
