@@ -496,7 +496,7 @@ async def test_a_certificate_that_rotates_during_the_handshake_is_not_used_any_m
 
 async def test_an_old_connection_that_nobody_uses_is_replaced(server, transport):
     await get(transport)
-    transport._shared.idle_since -= 61
+    transport._pool._shared.idle_since -= 61
     await get(transport)
     assert server.connections == 2
     await server.until(lambda: server.peers[0].lost)

@@ -23,8 +23,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steersman.client.errors import ConnectError, ConnectionLost, TransportTimeout
-from steersman.client.transport.http2 import _STREAM_WINDOW, Http2Connection, NotBegun
-from steersman.client.transport.http2_wire import BlockHeaders, Http2Encoder, status_of
+from steersman.client.transport.http2 import Http2Connection, Http2Encoder, NotBegun
+from steersman.client.transport.http2.blocks import BlockHeaders, status_of
+from steersman.client.transport.http2.stream import STREAM_WINDOW
 from steersman.testing import virtual_time
 
 ENCODE = Http2Encoder("https", "api.example")
@@ -77,11 +78,18 @@ class Both:
         self.connection.begin()
 
     def ask(self, path: str = "/", method: str = "GET", body: bytes | None = None, timeout: float = 600.0):
-        request = ENCODE(method, path, (), body)
-        return asyncio.create_task(self.connection.exchange(f"{method} {path}", request, timeout))
+        return asyncio.create_task(self._asked(path, method, body, timeout))
+
+    async def _asked(self, path: str, method: str, body: bytes | None, timeout: float):
+        answer = self.connection.ask(method, path, (), body, timeout)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self.connection.unask(answer)
+            raise
 
     def open(self, path: str = "/watch", timeout: float = 600.0):
-        return asyncio.create_task(self.connection.open(f"GET {path}", ENCODE("GET", path, (), None), timeout))
+        return asyncio.create_task(self.connection.open("GET", path, (), None, timeout))
 
     def say(self, *frames: Frame | bytes) -> None:
         self.connection.data_received(b"".join(f if isinstance(f, bytes) else f.serialize() for f in frames))
@@ -362,7 +370,7 @@ async def test_more_than_was_allowed_to_come_ends_the_connection():
     await turns()
     both.say(head(1))
     stream = await opening
-    for _ in range(_STREAM_WINDOW // 16_384 + 1):
+    for _ in range(STREAM_WINDOW // 16_384 + 1):
         both.say(data(1, bytes(16_384)))
     assert not both.line.open
     while stream.body:
@@ -496,7 +504,7 @@ async def test_a_reader_makes_room_as_it_reads():
     both.say(head(1))
     stream = await opening
     both.line.frames()
-    size = _STREAM_WINDOW - 100
+    size = STREAM_WINDOW - 100
     both.say(data(1, bytes(size)))
     await turns()
     assert both.line.frames() == [], "nobody has read"
@@ -520,7 +528,7 @@ async def test_each_request_has_its_own_time():
 
     async def ask(timeout: float) -> None:
         with pytest.raises(TransportTimeout, match="GET /: no answer"):
-            await both.connection.exchange("GET /", ENCODE("GET", "/", (), None), timeout)
+            await both.connection.ask("GET", "/", (), None, timeout)
         ended[timeout] = loop.time() - started
 
     await asyncio.gather(*(ask(timeout) for timeout in (20, 5, 25, 1)))
@@ -609,4 +617,4 @@ async def test_a_connection_without_requests_has_no_timer():
     both.line.frames()
     await asyncio.sleep(3600)
     assert both.line.frames() == []
-    assert both.connection._timer is None
+    assert both.connection.patience.timer is None

@@ -16,7 +16,7 @@ import httptools
 from steersman.client.errors import ConnectionLost, TransportError, TransportTimeout
 from steersman.client.transport.base import RequestHeaders, Response
 from steersman.client.transport.tls import TlsLayer
-from steersman.client.transport.wire import Pool, Wire
+from steersman.client.transport.wire import Pool, Wire, asked
 
 __all__ = ["Http1Connection", "Http1Encoder", "RawHeaders", "checked"]
 
@@ -106,6 +106,7 @@ class Http1Connection(Wire):
         "_body",
         "_complete",
         "_deadline",
+        "_encode",
         "_head",
         "_head_done",
         "_head_size",
@@ -116,7 +117,6 @@ class Http1Connection(Wire):
         "_reader",
         "_timer",
         "_unasked",
-        "encode",
         "status",
     )
 
@@ -124,7 +124,7 @@ class Http1Connection(Wire):
         self, pool: Pool, generation: int, transport: asyncio.Transport, tls: TlsLayer | None, encode: Http1Encoder
     ) -> None:
         super().__init__(pool, generation, transport, tls)
-        self.encode = encode
+        self._encode = encode
         self._answer: asyncio.Future[Response] | None = None
         self._head: asyncio.Future[None] | None = None
         self._reader: asyncio.Future[None] | None = None
@@ -150,29 +150,29 @@ class Http1Connection(Wire):
     def usable(self) -> bool:
         return self._transport is not None and not self._unasked and self._problem is None
 
-    async def exchange(self, what: str, request: Sequence[bytes], timeout: float) -> Response:
-        """Send a request and wait for the whole response."""
+    def ask(
+        self, method: str, where: str, headers: RequestHeaders, body: bytes | None, timeout: float
+    ) -> asyncio.Future[Response]:
+        request = self._encode(method, where, headers, body)
         answer = self._answer = self._loop.create_future()
-        self._send(what, request, timeout)
-        try:
-            return await answer
-        except asyncio.CancelledError:
-            # Once answered, the connection may already serve somebody else.
-            if self._answer is answer:
-                self.abort(ConnectionLost(f"{what}: cancelled"))
-            raise
-        finally:
-            if self._answer is answer:
-                self._answer = None
+        self._send(asked(method, where), request, timeout)
+        return answer
 
-    async def open(self, what: str, request: Sequence[bytes], timeout: float) -> Http1Connection:
+    def unask(self, answer: asyncio.Future[Response]) -> None:
+        if self._answer is answer:  # once answered, the connection may already serve somebody else
+            self.abort(ConnectionLost(f"{self._what}: cancelled"))
+
+    async def open(
+        self, method: str, where: str, headers: RequestHeaders, body: bytes | None, timeout: float
+    ) -> Http1Connection:
         """Send a request and wait for the head of the response; the body comes by `read`."""
+        request = self._encode(method, where, headers, body)
         head = self._head = self._loop.create_future()
-        self._send(what, request, timeout)
+        self._send(asked(method, where), request, timeout)
         try:
             await head
         except asyncio.CancelledError:
-            self.abort(ConnectionLost(f"{what}: cancelled"))
+            self.abort(ConnectionLost(f"{self._what}: cancelled"))
             raise
         finally:
             self._head = None
@@ -261,6 +261,7 @@ class Http1Connection(Wire):
         for waiter in (self._answer, self._head):
             if waiter is not None and not waiter.done():
                 waiter.set_exception(problem)
+        self._answer = None
         self._wake()
         if self._timer is not None:
             self._timer.cancel()

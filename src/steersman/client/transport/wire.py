@@ -1,21 +1,24 @@
 """What every connection of the native transport stands on: a socket, the records of TLS, and who must know of its end.
 
-`dial` connects, shakes hands and lets the answer of ALPN (RFC 7301) choose the protocol: HTTP/2 where the server speaks
-it, HTTP/1.1 everywhere else. Protocols say `send`, `received` and `ended`, and know nothing of TLS.
+Protocols (`http1`, `http2`) say `send`, `received` and `ended`, and know nothing of TLS; `dialling` makes them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from steersman.client.errors import ConnectionLost, TransportError
-from steersman.client.transport.base import Headers, Response
+from steersman.client.transport.base import Headers, RequestHeaders, Response
 from steersman.client.transport.tls import TlsClosed, TlsLayer
 
-__all__ = ["Exchange", "Pool", "Wire", "dial"]
+__all__ = ["Exchange", "Pool", "Wire", "asked"]
+
+
+def asked(method: str, where: str) -> str:
+    """A request as errors call it: without the query, which may hold what is nobody's business."""
+    return f"{method} {where.partition('?')[0]}"
 
 
 class Pool(Protocol):
@@ -86,18 +89,23 @@ class Wire(asyncio.Protocol):
         """Whether another request may be sent now."""
         raise NotImplementedError
 
-    async def exchange(self, what: str, request: Any, timeout: float) -> Response:
-        """Send a request and wait for the whole response."""
+    def ask(
+        self, method: str, where: str, headers: RequestHeaders, body: bytes | None, timeout: float
+    ) -> asyncio.Future[Response]:
+        """Send a request; the future is of the whole response. Whoever leaves it before that says so to `unask`.
+
+        `where` is the path and the encoded query. Raises TransportError for headers that cannot be sent.
+        """
         raise NotImplementedError
 
-    async def open(self, what: str, request: Any, timeout: float) -> Exchange:
+    def unask(self, answer: asyncio.Future[Response]) -> None:
+        """Nobody waits for the answer any more; nothing happens where it has come."""
+        raise NotImplementedError
+
+    async def open(
+        self, method: str, where: str, headers: RequestHeaders, body: bytes | None, timeout: float
+    ) -> Exchange:
         """Send a request and wait for the head of the response."""
-        raise NotImplementedError
-
-    def encode(
-        self, method: str, where: str, headers: Sequence[tuple[str, str]] | Mapping[str, str], body: bytes | None
-    ) -> Any:
-        """A request as `exchange` and `open` take it. Raises TransportError for headers that cannot be sent."""
         raise NotImplementedError
 
     # What they need.
@@ -155,69 +163,3 @@ class Wire(asyncio.Protocol):
             self._problem = self._broke(exc or "closed by the server")
         self.fail(self._problem)
         self._pool.forget(self)
-
-
-Make = Callable[[asyncio.Transport, TlsLayer | None], Wire]
-"""Makes the connection once it is known what the server speaks."""
-
-
-async def dial(host: str, port: int, tls: TlsLayer | None, make: Make) -> Wire:
-    """Connect and shake hands. Raises OSError (ssl.SSLError is one) and ValueError for what either fails of."""
-    loop = asyncio.get_running_loop()
-    transport, greeting = await loop.create_connection(lambda: _Greeting(tls, make), host, port)
-    try:
-        return await greeting.done
-    except BaseException:
-        transport.abort()
-        raise
-
-
-_EARLY: Final = "the server closed the connection during the handshake"
-
-
-class _Greeting(asyncio.Protocol):
-    """Owns the socket until it is known what is spoken on it."""
-
-    def __init__(self, tls: TlsLayer | None, make: Make) -> None:
-        self._tls = tls
-        self._make = make
-        self._transport: Any = None
-        self.done: asyncio.Future[Wire] = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: Any) -> None:
-        self._transport = transport
-        if self._tls is None:
-            self._finish()
-        else:
-            self._shake(self._tls, b"")
-
-    def data_received(self, data: bytes) -> None:
-        if self._tls is not None and not self.done.done():
-            self._shake(self._tls, data)
-
-    def _shake(self, tls: TlsLayer, data: bytes) -> None:
-        try:
-            shaken = tls.shake(data)
-        except (ssl.SSLError, ValueError) as problem:
-            shaken = False
-            if not self.done.done():
-                self.done.set_exception(problem)
-        if records := tls.to_send():
-            self._transport.write(records)
-        if shaken:
-            self._finish()
-
-    def _finish(self) -> None:
-        wire = self._make(self._transport, self._tls)
-        # From here on, also what came together with the end of the handshake is the protocol's.
-        self._transport.set_protocol(wire)
-        if self.done.done():  # given up meanwhile
-            return
-        self.done.set_result(wire)
-        wire.begin()
-        if self._tls is not None:
-            wire.data_received(b"")
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self.done.done():
-            self.done.set_exception(exc or ConnectionResetError(_EARLY))

@@ -1,4 +1,4 @@
-"""HTTP/2's frames and header blocks as bytes (RFC 9113, RFC 7541): what is sent, and what came, read late.
+"""HTTP/2's header blocks as bytes (RFC 7541): what requests say, and what answers said, read late.
 
 The client asks for a compression table of size zero, so that each header block stands by itself: a status is its first
 byte, and the rest is only decoded when somebody wants to know. Requests use no table either. No I/O and no state here.
@@ -7,7 +7,6 @@ byte, and the rest is only decoded when somebody wants to know. Requests use no 
 from __future__ import annotations
 
 import functools
-import struct
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,81 +19,53 @@ from steersman.client.errors import TransportError
 from steersman.client.transport.base import RequestHeaders
 from steersman.client.transport.http1 import checked
 
-__all__ = ["BlockHeaders", "Http2Encoder", "error_name", "frame", "status_of"]
+__all__ = ["STATUSES", "BlockHeaders", "Http2Encoder", "agrees", "status_of"]
 
-DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
-END_STREAM, ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
-PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-NO_ERROR, PROTOCOL_ERROR, REFUSED_STREAM, CANCEL = 0, 1, 7, 8
-FRAME_HEAD: Final = struct.Struct(">BHBBI")
-"""The length's upper byte and its lower two, type, flags, stream."""
-
-_ERRORS: Final = (
-    "NO_ERROR",
-    "PROTOCOL_ERROR",
-    "INTERNAL_ERROR",
-    "FLOW_CONTROL_ERROR",
-    "SETTINGS_TIMEOUT",
-    "STREAM_CLOSED",
-    "FRAME_SIZE_ERROR",
-    "REFUSED_STREAM",
-    "CANCEL",
-    "COMPRESSION_ERROR",
-    "CONNECT_ERROR",
-    "ENHANCE_YOUR_CALM",
-    "INADEQUATE_SECURITY",
-    "HTTP_1_1_REQUIRED",
-)
 _LONGEST_LIST: Final = 1 << 20
-_STATUSES: Final = {0x88: 200, 0x89: 204, 0x8A: 206, 0x8B: 304, 0x8C: 400, 0x8D: 404, 0x8E: 500}
+STATUSES: Final = {0x88: 200, 0x89: 204, 0x8A: 206, 0x8B: 304, 0x8C: 400, 0x8D: 404, 0x8E: 500}
 """The statuses that HPACK's static table has an index for (RFC 7541, appendix A)."""
-_METHODS: Final = {
-    "GET": b"\x82",
-    "POST": b"\x83",
-    **{verb: b"\x02" + bytes((len(verb),)) + verb.encode() for verb in ("DELETE", "PATCH", "PUT")},
+_STARTS: Final = {
+    "GET": b"\x82\x04",
+    "POST": b"\x83\x04",
+    **{verb: b"\x02" + bytes((len(verb),)) + verb.encode() + b"\x04" for verb in ("DELETE", "PATCH", "PUT")},
 }
+"""The method, and that the path follows."""
 _FORBIDDEN: Final = frozenset({"connection", "host", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"})
 """Headers of one connection, which HTTP/2 does not have (RFC 9113 §8.2.2)."""
+_BYTES: Final = [bytes((value,)) for value in range(256)]
+_HUFFMAN: Final = HuffmanEncoder(REQUEST_CODES, REQUEST_CODES_LENGTH)
+_LENGTH_INDEX: Final = 28
+"""content-length's in HPACK's static table."""
+_LENGTH_NAMES: Final = frozenset({b"content-length", _HUFFMAN.encode(b"content-length")})
 _SECRET: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    """One frame."""
-    size = len(payload)
-    return FRAME_HEAD.pack(size >> 16, size & 0xFFFF, kind, flags, stream) + payload
-
-
-def error_name(code: int) -> str:
-    """An error code's name (RFC 9113 §7)."""
-    return _ERRORS[code] if code < len(_ERRORS) else f"error {code}"
 
 
 class Http2Encoder:
     """Makes requests as header blocks; the parts that recur are kept. Credentials are marked as never to be indexed."""
 
     def __init__(self, scheme: str, authority: str) -> None:
-        self._start = (b"\x87" if scheme == "https" else b"\x86") + b"\x01" + _string(authority)
+        self._said = (b"\x87" if scheme == "https" else b"\x86") + b"\x01" + _string(authority)
         self._blocks: dict[object, bytes] = {}
 
-    def __call__(
-        self, method: str, where: str, headers: RequestHeaders, body: bytes | None
-    ) -> tuple[bytes, bytes | None]:
-        """The header block and the body. Raises TransportError for a header that cannot be sent."""
-        start = _METHODS.get(method) or b"\x02" + _string(method)
+    def __call__(self, method: str, where: str, headers: RequestHeaders, body: bytes | None) -> bytes:
+        """The header block of a request with this body. Raises TransportError for a header that cannot be sent."""
+        start = _STARTS.get(method) or b"\x02" + _string(method) + b"\x04"
         path = where.encode("latin-1")
         size = len(path)
-        said = b"\x04" + (bytes((size,)) if size < 127 else _integer(size, 7)) + path
-        length = _length(len(body)) if body is not None else b""
-        return b"".join((start, said, self._start, self._block(headers), length)), body
-
-    def _block(self, headers: RequestHeaders) -> bytes:
-        key = headers if isinstance(headers, tuple) else tuple(checked(headers))
-        block = self._blocks.get(key)
+        size_said = _BYTES[size] if size < 127 else _integer(size, 7)
+        block = self._blocks.get(headers) if headers.__class__ is tuple else None
         if block is None:
-            block = b"".join([_literal(name.lower(), value) for name, value in checked(headers)])
-            if len(self._blocks) > 64:  # tokens rotate
-                self._blocks.clear()
-            self._blocks[key] = block
+            block = self._encoded(headers)
+        if body is None:
+            return b"".join((start, size_said, path, self._said, block))
+        return b"".join((start, size_said, path, self._said, block, _length(len(body))))
+
+    def _encoded(self, headers: RequestHeaders) -> bytes:
+        pairs = tuple(checked(headers))
+        block = b"".join([_literal(name.lower(), value) for name, value in pairs])
+        if len(self._blocks) > 64:  # tokens rotate
+            self._blocks.clear()
+        self._blocks[pairs] = block
         return block
 
 
@@ -132,7 +103,7 @@ def status_of(block: bytes) -> int:
     """The status that a response's header block begins with. Raises ValueError where there is none."""
     at = 1 if block[:1] == b"\x20" else 0  # "the table has size 0 from now on"
     try:
-        if (status := _STATUSES.get(block[at])) is not None:
+        if (status := STATUSES.get(block[at])) is not None:
             return status
         if not block[at] & 0x0F:  # the name is spelled out, which is allowed and seldom
             return _status(block)
@@ -149,6 +120,69 @@ def _status(field: bytes) -> int:
     return int(status)
 
 
+def agrees(block: bytes, size: int) -> bool:
+    """Whether a body of `size` bytes is what the block's content-length says; true where it says nothing."""
+    usual, *forms = _length_forms(size)
+    if usual in block:  # looking for bytes costs less than reading the block
+        return True
+    if all(value in forms for value in _lengths(block)):
+        return True
+    return all(value.isdecimal() and int(value) == size for value in BlockHeaders(block).get_all("content-length"))
+
+
+@functools.lru_cache(maxsize=4096)
+def _length_forms(size: int) -> tuple[bytes, bytes, bytes]:
+    """A content-length as Go's servers put it, never indexed and in the shorter form; and its value in both."""
+    text = str(size).encode()
+    code = _HUFFMAN.encode(text)
+    plain, coded = bytes((len(text),)) + text, bytes((0x80 | len(code),)) + code
+    return b"\x0f\x0d" + (coded if len(coded) < len(plain) else plain), plain, coded
+
+
+def _lengths(block: bytes) -> Sequence[bytes]:
+    """The values of all content-lengths, as they stand in the block; the other fields are passed over."""
+    found: list[bytes] = []
+    at, end = 0, len(block)
+    try:
+        while at < end:
+            first = block[at]
+            if first & 0x80:  # a whole field of the table, which has no length with a value
+                _, at = _number(block, at, 0x7F)
+            elif first & 0xE0 == 0x20:  # a new size of the table
+                _, at = _number(block, at, 0x1F)
+            else:
+                index, at = _number(block, at, 0x3F if first & 0x40 else 0x0F)
+                named = index == _LENGTH_INDEX
+                if not index:
+                    size, start = _number(block, at, 0x7F)
+                    named = block[start : start + size] in _LENGTH_NAMES
+                    at = start + size
+                size, start = _number(block, at, 0x7F)
+                if named:
+                    found.append(block[at : start + size])
+                at = start + size
+    except IndexError:  # it breaks off; what is no header is not there
+        return ()
+    return found
+
+
+def _number(block: bytes, at: int, most: int) -> tuple[int, int]:
+    """RFC 7541 §5.1: a number whose first bits are those of `most`, and where it ends."""
+    value = block[at] & most
+    at += 1
+    if value == most:
+        shift = 0
+        more = 0x80
+        while more & 0x80:
+            if shift > 28:
+                raise IndexError("no number of anything that can be here")
+            more = block[at]
+            at += 1
+            value += (more & 0x7F) << shift
+            shift += 7
+    return value, at
+
+
 def _decoded(block: bytes) -> Sequence[tuple[str, str]]:
     try:
         pairs = hpack.Decoder(max_header_list_size=_LONGEST_LIST).decode(block, raw=True)
@@ -163,7 +197,7 @@ def _marks(name: str) -> tuple[bytes, bytes] | None:
     raw = name.lower().encode("latin-1")
     if any(known == raw for known, _ in HeaderTable.STATIC_TABLE):
         return None
-    return raw, HuffmanEncoder(REQUEST_CODES, REQUEST_CODES_LENGTH).encode(raw)
+    return raw, _HUFFMAN.encode(raw)
 
 
 class BlockHeaders:
@@ -177,8 +211,8 @@ class BlockHeaders:
 
     def get(self, name: str) -> str | None:
         if self._known is None and (marks := _marks(name)) is not None:
-            block = self._block
-            if marks[0] not in block and marks[1] not in block:
+            plain, coded = marks
+            if coded not in self._block and plain not in self._block:
                 return None
         found = self.get_all(name)
         return found[0] if found else None

@@ -1,0 +1,115 @@
+"""One request of an HTTP/2 connection and its response. Whole answers are a future, watches and logs are read.
+
+Thousands are made each second, and most carry nothing but an answer: what is seldom needed is a class's attribute until
+it is set. Frames are none of its business: the connection fills it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+
+from steersman.client.errors import ConnectError, TransportError
+from steersman.client.transport.base import Response
+from steersman.client.transport.http2.blocks import BlockHeaders
+from steersman.client.transport.wire import asked
+
+__all__ = ["NEVER", "STREAM_WINDOW", "Connection", "NotBegun", "Stream"]
+
+STREAM_WINDOW: Final = 1 << 19
+"""Bytes of one response that may wait for their reader."""
+NEVER: Final = float("inf")
+
+
+class NotBegun(ConnectError):  # noqa: N818 - reads as what it says
+    """The server says that it has not begun with a request (RFC 9113 §6.8, §8.7): it may be asked elsewhere."""
+
+
+class Connection(Protocol):
+    """What a stream needs of its connection."""
+
+    def waiter(self) -> asyncio.Future[None]:
+        """A future of the loop."""
+        ...
+
+    def make_room(self, stream: Stream) -> None:
+        """The server may send what has been read once more."""
+        ...
+
+    def leave(self, stream: Stream, why: str) -> None:
+        """Nobody waits for it any more."""
+        ...
+
+
+class Stream:
+    """`answer` waits for the whole response, `head` for the status, `reader` for more of the body."""
+
+    answer: asyncio.Future[Response] | None = None
+    head: asyncio.Future[None] | None = None
+    reader: asyncio.Future[None] | None = None
+    status: int = 0
+    block: bytes = b""
+    body: list[bytes] | None = None  # what has come in pieces
+    total: int = 0  # bytes of the body that have come in pieces
+    arrived: int = 0  # bytes that the server has not been given room for again
+    complete: bool = False
+    problem: TransportError | None = None
+    unsent: memoryview | None = None
+    window: int = 0
+
+    def __init__(self, connection: Connection, number: int, method: str, where: str, deadline: float) -> None:
+        self._connection = connection
+        self.id = number
+        self.method = method
+        self.where = where
+        self.deadline = deadline
+
+    @property
+    def what(self) -> str:
+        """The request, for people."""
+        return asked(self.method, self.where)
+
+    @property
+    def headers(self) -> BlockHeaders:
+        return BlockHeaders(self.block)
+
+    def take(self) -> bytes:
+        """The pieces of the body that are there, as one."""
+        body, self.body = self.body, None
+        if body is None:
+            return b""
+        return body[0] if len(body) == 1 else b"".join(body)
+
+    async def read(self) -> bytes:
+        """The bytes of the body that are there, or the next ones; `b""` at its end."""
+        while self.body is None:
+            if self.complete:
+                return b""
+            if self.problem is not None:
+                raise self.problem
+            reader = self.reader = self._connection.waiter()
+            try:
+                await reader
+            finally:
+                self.reader = None
+        data = self.take()
+        if self.arrived > STREAM_WINDOW >> 1 and not self.complete:
+            self._connection.make_room(self)
+        return data
+
+    def wake(self) -> None:
+        """There is something to read, or there will never be more."""
+        if self.reader is not None and not self.reader.done():
+            self.reader.set_result(None)
+
+    def finish(self) -> None:
+        """The reader leaves; a response that is not complete is cancelled."""
+        self._connection.leave(self, "left")
+
+    def fail(self, problem: TransportError) -> None:
+        """Whoever waits gets `problem`."""
+        self.problem = problem
+        for waiter in (self.answer, self.head):
+            if waiter is not None and not waiter.done():
+                waiter.set_exception(problem)
+        self.wake()
