@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
+import msgspec
+
 from steersman.client.config import Config
 from steersman.client.hooks import WriteObserver, WriteOutcome
-from steersman.client.lists import name_of
 from steersman.client.raw import Raw
 from steersman.models import (
     Dynamic,
@@ -67,9 +68,11 @@ class Verbs:
 
     def announce(self, info: ResourceInfo, key: Key, verb: str, dry_run: bool) -> list[Any]:
         """Tell the observers of a write that is about to leave; pass what is returned to `report`, in any case."""
-        if dry_run or not self.observers:
-            return []
-        return [(observer, observer.before_write(info, key, verb)) for observer in self.observers]
+        tokens: list[Any] = []
+        if not dry_run:
+            for observer in self.observers:
+                tokens.append((observer, observer.before_write(info, key, verb)))  # noqa: PERF401 - each write is here
+        return tokens
 
     def report(self, tokens: list[Any], outcome: WriteOutcome | None) -> None:
         """Tell the observers how a write ended; `None` when it changed nothing or nobody knows."""
@@ -77,10 +80,25 @@ class Verbs:
             observer.after_write(token, outcome)
 
 
+class _Left(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Answer(msgspec.Struct, frozen=True, gc=False):
+    metadata: _Left = _Left()
+
+
+_answer = msgspec.json.Decoder(_Answer)
+
+
 def outcome_of(body: bytes) -> WriteOutcome:
     """What a write left, read from its response without decoding the rest."""
-    name = name_of(body)
-    return WriteOutcome(name.uid, name.resource_version)
+    try:
+        left = _answer.decode(body).metadata
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return WriteOutcome("", "")
+    return WriteOutcome(left.uid, left.resource_version)
 
 
 class Target:

@@ -6,6 +6,7 @@ Names and meanings follow `k8s.io/apimachinery/pkg/apis/meta/v1` (ListOptions, P
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import msgspec
@@ -99,24 +100,24 @@ def list_query(
     return query
 
 
+@lru_cache(maxsize=256)
 def write_query(
-    *,
     dry_run: bool = False,
     field_manager: str | None = None,
     field_validation: FieldValidation | None = None,
     force: bool = False,
-) -> dict[str, str]:
-    """The query of a create, an update or a patch."""
-    query: dict[str, str] = {}
+) -> tuple[tuple[str, str], ...]:
+    """The query of a create, an update or a patch. A process asks few different ones, each many times."""
+    query: list[tuple[str, str]] = []
     if dry_run:
-        query["dryRun"] = "All"
+        query.append(("dryRun", "All"))
     if field_manager:
-        query["fieldManager"] = field_manager
+        query.append(("fieldManager", field_manager))
     if field_validation:
-        query["fieldValidation"] = field_validation
+        query.append(("fieldValidation", field_validation))
     if force:
-        query["force"] = "true"
-    return query
+        query.append(("force", "true"))
+    return tuple(query)
 
 
 def delete_options(

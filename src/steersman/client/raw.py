@@ -30,6 +30,7 @@ __all__ = ["JSON", "Raw"]
 JSON = "application/json"
 
 _LONGEST_ERROR = 1 << 20
+_LONG_AGO = float("-inf")
 
 _log = get_logger("client")
 
@@ -54,6 +55,7 @@ class Raw:
         """Checked before each attempt of each write; may be set later."""
         self._config = config
         self._transport = transport
+        self._send = transport.request
         self._retries = retries or RetryPolicy()
         self._slots = Slots(max_in_flight)
         self._time: Callable[[], float] = self._first_time
@@ -63,10 +65,11 @@ class Raw:
         self._metrics = HostMetrics(urlsplit(config.server).netloc)
         impersonation = config.impersonate.headers() if config.impersonate is not None else ()
         self._fixed = (("User-Agent", user_agent), *impersonation)
-        self._credentials: Mapping[str, str] | None = None
+        self._credentials: Mapping[str, str] = {}
+        self._credentials_until = _LONG_AGO
         self._headers: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
 
-    async def request(
+    async def request(  # noqa: C901 - each request is here: one coroutine, in the order in which it happens
         self,
         method: str,
         path: str,
@@ -85,60 +88,67 @@ class Raw:
         of `is_idempotent`. Raises the `ApiError` that fits a refusal, `TransportError` when no answer came,
         `CredentialError` when there are no credentials, and whatever the write gate raises.
         """
-        started = self._time()
-        attempt = 0
+        time, slots = self._time, self._slots
+        started = sent = time()
+        attempt = 1
+        refused: Mapping[str, str] | None = None
         while True:
-            attempt += 1
             try:
-                return await self._attempt(method, path, query, body, accept, content_type, timeout)
+                credentials = self._credentials
+                if sent >= self._credentials_until:
+                    credentials = await self._ask_credentials()
+                    sent = time()
+                headers = self._headers.get((accept, content_type if body is not None else ""))
+                if headers is None:
+                    headers = self._make_headers(accept, content_type if body is not None else "")
+                if self.gate is not None and method not in READS:
+                    waiting = self.gate.check(method, path)
+                    if waiting is not None:
+                        await waiting
+                        sent = time()
+                if not slots.take():
+                    await slots.wait()
+                    sent = time()
+                code = 0
+                try:
+                    response = await self._send(method, path, query=query, headers=headers, body=body, timeout=timeout)
+                    code = response.status
+                finally:
+                    slots.give()
+                    self._metrics.done(code, method, time() - sent)
+                if (warning := response.headers.get("Warning")) is not None and warning:
+                    self._warn(response.headers.get_all("Warning"), f"{method} {path}")
+                if 200 <= code < 300:
+                    return response
+                if code == 401 and refused is None and await self._renewed(credentials):
+                    refused, sent = credentials, time()
+                    continue
+                raise self._refusal(code, response.headers, response.body, f"{method} {path}")
             except ClientError as problem:
                 if idempotent is None:
                     idempotent = is_idempotent(method, content_type)
-                delay = retry_delay(
-                    retries or self._retries,
-                    problem,
-                    attempt=attempt,
-                    elapsed=self._time() - started,
-                    idempotent=idempotent,
-                    rng=self._rng,
-                )
+                delay = self._delay(problem, retries, attempt, time() - started, idempotent, method)
                 if delay is None:
                     raise
-                self._metrics.retried(problem.code if isinstance(problem, ApiError) else 0, method)
-                _log.debug("request is tried again", problem=str(problem), seconds=round(delay, 3), attempt=attempt)
             await asyncio.sleep(delay)
+            attempt, refused, sent = attempt + 1, None, time()
 
-    async def _attempt(
-        self, method: str, path: str, query: Query, body: bytes | None, accept: str, content_type: str, timeout: float
-    ) -> Response:
-        refused: Mapping[str, str] | None = None
-        slots, time = self._slots, self._time
-        while True:
-            credentials = await self._config.auth.headers()
-            headers = self._headers_for(credentials, accept, content_type if body is not None else "")
-            if method not in READS and self.gate is not None:
-                waiting = self.gate.check(method, path)
-                if waiting is not None:
-                    await waiting
-            if not slots.take():
-                await slots.wait()
-            started, code = time(), 0
-            try:
-                response = await self._transport.request(
-                    method, path, query=query, headers=headers, body=body, timeout=timeout
-                )
-                code = response.status
-            finally:
-                slots.give()
-                self._metrics.done(code, method, time() - started)
-            if (warnings := response.headers.get("Warning")) is not None and warnings:
-                self._warn(response.headers.get_all("Warning"), f"{method} {path}")
-            if 200 <= code < 300:
-                return response
-            if code == 401 and refused is None and await self._renewed(credentials):
-                refused = credentials
-                continue
-            raise self._refusal(code, response.headers, response.body, f"{method} {path}")
+    def _delay(
+        self,
+        problem: ClientError,
+        retries: RetryPolicy | None,
+        attempt: int,
+        elapsed: float,
+        idempotent: bool,
+        method: str,
+    ) -> float | None:
+        delay = retry_delay(
+            retries or self._retries, problem, attempt=attempt, elapsed=elapsed, idempotent=idempotent, rng=self._rng
+        )
+        if delay is not None:
+            self._metrics.retried(problem.code if isinstance(problem, ApiError) else 0, method)
+            _log.debug("request is tried again", problem=str(problem), seconds=round(delay, 3), attempt=attempt)
+        return delay
 
     def stream(
         self,
@@ -175,8 +185,8 @@ class Raw:
         request = f"{method} {path}"
         refused = False
         while True:
-            credentials = await self._config.auth.headers()
-            headers = self._headers_for(credentials, accept, content_type if body is not None else "")
+            headers = await self._headers_for(accept, content_type if body is not None else "")
+            credentials = self._credentials
             if method not in READS and self.gate is not None:
                 await self._pass_gate(method, path)
             started = time()
@@ -217,8 +227,8 @@ class Raw:
             await self._pass_gate("POST", path)
         refused = False
         while True:
-            credentials = await self._config.auth.headers()
-            headers = self._headers_for(credentials, "", "")
+            headers = await self._headers_for("", "")
+            credentials = self._credentials
             try:
                 return await self._transport.websocket(
                     path, query=query, headers=headers, protocols=protocols, timeout=timeout
@@ -238,26 +248,36 @@ class Raw:
         self._time = asyncio.get_running_loop().time
         return self._time()
 
-    def _headers_for(
-        self, credentials: Mapping[str, str], accept: str, content_type: str
-    ) -> tuple[tuple[str, str], ...]:
+    async def _ask_credentials(self) -> Mapping[str, str]:
+        """The credentials, which need not be asked for again as long as the authenticator says so."""
+        auth = self._config.auth
+        credentials = await auth.headers()
         if credentials is not self._credentials:
             self._credentials = credentials
             self._headers.clear()
-        headers = self._headers.get((accept, content_type))
-        if headers is None:
-            own = [("Accept", accept)] if accept else []
-            if content_type:
-                own.append(("Content-Type", content_type))
-            headers = self._headers[accept, content_type] = (*self._fixed, *credentials.items(), *own)
+        self._credentials_until = getattr(auth, "fresh_until", _LONG_AGO)
+        return credentials
+
+    def _make_headers(self, accept: str, content_type: str) -> tuple[tuple[str, str], ...]:
+        own = [("Accept", accept)] if accept else []
+        if content_type:
+            own.append(("Content-Type", content_type))
+        headers = self._headers[accept, content_type] = (*self._fixed, *self._credentials.items(), *own)
         return headers
 
+    async def _headers_for(self, accept: str, content_type: str) -> tuple[tuple[str, str], ...]:
+        await self._ask_credentials()
+        return self._headers.get((accept, content_type)) or self._make_headers(accept, content_type)
+
     async def _renewed(self, refused: Mapping[str, str]) -> bool:
-        auth = self._config.auth
-        if await auth.headers() is not refused:
-            return True  # somebody else's 401 has renewed them since
-        certificate = auth.client_certificate()
-        return await auth.headers(refresh=True) is not refused or auth.client_certificate() is not certificate
+        try:
+            auth = self._config.auth
+            if await auth.headers() is not refused:
+                return True  # somebody else's 401 has renewed them since
+            certificate = auth.client_certificate()
+            return await auth.headers(refresh=True) is not refused or auth.client_certificate() is not certificate
+        finally:
+            self._credentials_until = _LONG_AGO  # only now: others may have asked for the old ones meanwhile
 
     async def _pass_gate(self, method: str, path: str) -> None:
         assert self.gate is not None

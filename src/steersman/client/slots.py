@@ -43,8 +43,9 @@ class Slots:
 
     def give(self) -> None:
         """Give the slot back: it goes to the first in line."""
-        while self._waiters:
-            waiter = self._waiters.popleft()
+        waiters = self._waiters
+        while waiters:
+            waiter = waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)
                 return

@@ -7,6 +7,7 @@ certificates) lives behind `Authenticator`. Nothing here reads files or opens co
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -86,7 +87,11 @@ class Impersonation:
 
 @runtime_checkable
 class Authenticator(Protocol):
-    """Where the credentials of each request come from. Single-flight, loop-friendly, cheap when nothing expires."""
+    """Where the credentials of each request come from. Single-flight, loop-friendly, cheap when nothing expires.
+
+    It may have an attribute `fresh_until`, seconds of the loop's clock: until then, or until a 401, `headers` would
+    return what it has returned last, and need not be called.
+    """
 
     async def headers(self, *, refresh: bool = False) -> Mapping[str, str]:
         """Headers that authenticate a request. Call it before each request; do not change the mapping.
@@ -108,6 +113,8 @@ class Authenticator(Protocol):
 
 class Anonymous:
     """No credentials (plain `http://` behind `kubectl proxy`, or an anonymous user)."""
+
+    fresh_until = math.inf
 
     async def headers(self, *, refresh: bool = False) -> Mapping[str, str]:
         return NO_HEADERS

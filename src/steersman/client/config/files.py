@@ -72,7 +72,7 @@ class FileAuth:
         self._read_certificate = certificate
         self._headers = headers
         self._certificate: ClientCertificate | None = None
-        self._due = -math.inf
+        self.fresh_until = -math.inf
         self._complaint = ""
         try:
             self._read()
@@ -84,8 +84,8 @@ class FileAuth:
     async def headers(self, *, refresh: bool = False) -> Mapping[str, str]:
         """See `Authenticator.headers`; never raises."""
         now = asyncio.get_running_loop().time()
-        if refresh or now >= self._due:
-            self._due = now + _INTERVAL
+        if refresh or now >= self.fresh_until:
+            self.fresh_until = now + _INTERVAL
             self._reread()
         return self._headers
 
@@ -116,6 +116,8 @@ class FileAuth:
 
 class StaticAuth:
     """An `Authenticator` whose credentials never change: a token, a password, certificate data."""
+
+    fresh_until = math.inf
 
     def __init__(self, headers: Mapping[str, str], certificate: ClientCertificate | None = None) -> None:
         self._headers = headers

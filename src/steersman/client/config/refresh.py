@@ -48,7 +48,7 @@ class RefreshingAuth:
         self._obtain = obtain
         self._headers: Mapping[str, str] = NO_HEADERS
         self._certificate: ClientCertificate | None = None
-        self._fresh_until = -math.inf
+        self.fresh_until = -math.inf
         self._valid_until = -math.inf
         self._refreshed_at = -math.inf
         self._failed_at = -math.inf
@@ -60,7 +60,7 @@ class RefreshingAuth:
         """See `Authenticator.headers`. Raises `CredentialError` when there are no valid credentials to return."""
         now = asyncio.get_running_loop().time()
         if not refresh:
-            if now < self._fresh_until:
+            if now < self.fresh_until:
                 return self._headers
         elif now < self._refreshed_at + _RESTRAINT:
             return self._headers
@@ -113,11 +113,11 @@ class RefreshingAuth:
         if new.certificate != self._certificate:
             self._certificate = new.certificate
         if new.lifetime is None:
-            self._fresh_until = self._valid_until = math.inf
+            self.fresh_until = self._valid_until = math.inf
         else:
             self._valid_until = now + new.lifetime
             leeway = min(_LEEWAY, new.lifetime / 10)
-            self._fresh_until = now + max(_FAILURE_MEMORY, new.lifetime - leeway)
+            self.fresh_until = now + max(_FAILURE_MEMORY, new.lifetime - leeway)
 
 
 def _again(error: CredentialError) -> CredentialError:

@@ -11,7 +11,7 @@ What it never does: proxies, web sockets (other transports do), redirects, retri
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -175,7 +175,7 @@ class NativeTransport(UnsupportedTransport):
 
     def _question(self, query: Query) -> str:
         # Nearly all requests of a process ask one of a few questions.
-        pairs = tuple(query.items() if isinstance(query, dict) else _pairs(query))
+        pairs = query if query.__class__ is tuple else tuple(query.items() if isinstance(query, Mapping) else query)
         question = self._questions.get(pairs)
         if question is None:
             question = target("", pairs)
@@ -200,7 +200,3 @@ class _Chunks:
         if not chunk:
             raise StopAsyncIteration
         return chunk
-
-
-def _pairs(pairs: Query) -> Iterable[tuple[str, str]]:
-    return pairs.items() if isinstance(pairs, Mapping) else pairs
