@@ -17,6 +17,7 @@ from steersman.cache.index import IndexFunction
 from steersman.cache.informer import Informer, Scope
 from steersman.cache.listwatch import ListWatch, RawListWatch
 from steersman.cache.partial import REMEDY
+from steersman.cache.pool import Pool
 from steersman.cache.shell import Server, Shell
 from steersman.cache.store import Transform
 from steersman.client.hooks import WriteObserver, WriteOutcome
@@ -77,6 +78,7 @@ class Cache:
         self._client = client
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._now = now
+        self._pool = Pool()
         self._sources = sources or self._from_client
         self._server = Server()
         self._informers: dict[tuple[GVK, Scope], Informer] = {}
@@ -112,7 +114,7 @@ class Cache:
         scope = Scope((namespace or None) if info.namespaced else None, str(labels or ""), str(fields or ""))
         known = self._informers.get((info.gvk, scope))
         if known is None:
-            known = Informer(view, scope, transform=transform, now=self._now)
+            known = Informer(view, scope, transform=transform, pool=self._pool, now=self._now)
             self._informers[info.gvk, scope] = known
             self._by_kind.setdefault(info.gvk, []).append(known)
             self._by_resource.setdefault((info.group, info.plural), []).append(known)

@@ -7,6 +7,7 @@ are packed in one go.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -39,9 +40,19 @@ class Fresh:
             saved += self._settle()
         return saved
 
-    def settle(self, most: int) -> int:
-        """Pack up to `most` of the oldest; returns by how many bytes they shrank."""
-        return sum(self._settle() for _ in range(min(most, len(self._records))))
+    def settle(self, most: int, size: int = sys.maxsize) -> int:
+        """Pack up to `most` of the oldest, or as many as have `size` bytes; returns by how many bytes they shrank."""
+        saved = 0
+        left = max(0, self._bytes - size)
+        while most > 0 and self._records and self._bytes > left:
+            saved += self._settle()
+            most -= 1
+        return saved
+
+    def clear(self) -> None:
+        """Forget them all: nobody looks at them any more."""
+        self._records.clear()
+        self._bytes = 0
 
     def _settle(self) -> int:
         names, name, record = self._records.popleft()

@@ -18,6 +18,7 @@ from steersman.cache.hygiene import give_back
 from steersman.cache.index import IndexFunction
 from steersman.cache.metrics import InformerMetrics
 from steersman.cache.partial import REMEDY, MetadataStore
+from steersman.cache.pool import Pool
 from steersman.cache.store import Store, Transform
 from steersman.cache.versions import at_least, later
 from steersman.cache.wire import error_of, event_of, initial_end, item_of, items_of, type_prefix
@@ -71,7 +72,13 @@ class Informer:
     """
 
     def __init__(
-        self, view: View[Any], scope: Scope | None = None, *, transform: Transform | None = None, now: Now = utc_now
+        self,
+        view: View[Any],
+        scope: Scope | None = None,
+        *,
+        transform: Transform | None = None,
+        pool: Pool | None = None,
+        now: Now = utc_now,
     ) -> None:
         info = view.info
         self.view = view
@@ -80,6 +87,7 @@ class Informer:
         self.scope = scope = scope or Scope()
         self.kind = f"{info.kind}.{info.group}" if info.group else info.kind
         self.transform = transform
+        self._pool = pool or Pool()
         self.store = self._new_store()
         """What reads are answered from."""
         self.writes = OwnWrites(self)
@@ -352,7 +360,11 @@ class Informer:
     def _new_store(self) -> Store:
         kept = Store if self.whole else MetadataStore
         return kept(
-            self.view, transform=self.transform, on_undecodable=self._undecodable, on_index_error=self._index_failed
+            self.view,
+            transform=self.transform,
+            pool=self._pool,
+            on_undecodable=self._undecodable,
+            on_index_error=self._index_failed,
         )
 
     def _tell_one(self, handler: Handler, change: Change) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from steersman.cache.entry import Change, Entry, NotCached, Undecodable
+from steersman.cache.pool import Pool
 from steersman.cache.store import Store, Transform
 from steersman.cache.wire import Meta, type_prefix
 from steersman.models import Key, KindLike, View, metadata_of, view_of
@@ -46,11 +47,16 @@ class MetadataStore(Store):
         view: View[Any],
         *,
         transform: Transform | None = None,
+        pool: Pool | None = None,
         on_undecodable: Callable[[Undecodable], None] = lambda _problem: None,
         on_index_error: Callable[[str, Key, Exception], None] = lambda _index, _key, _problem: None,
     ) -> None:
         super().__init__(
-            metadata_of(view), transform=transform, on_undecodable=on_undecodable, on_index_error=on_index_error
+            metadata_of(view),
+            transform=transform,
+            pool=pool,
+            on_undecodable=on_undecodable,
+            on_index_error=on_index_error,
         )
         info = view.info
         self._begin = type_prefix(info.api_version, info.kind)

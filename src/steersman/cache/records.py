@@ -25,6 +25,7 @@ __all__ = [
     "payload_of",
     "same_object",
     "same_version",
+    "size_of",
 ]
 
 Facts: TypeAlias = tuple[int, int, int, tuple[str, ...]]
@@ -70,6 +71,11 @@ def payload_of(record: bytes) -> tuple[int, int, bytes]:
     """Codec, plain size, and the JSON as that codec left it."""
     codec, _flags, _owners, length, size, _generation = _HEAD.unpack_from(record)
     return codec, size, record[_SIZE + length :]
+
+
+def size_of(record: bytes) -> int:
+    """The size of the JSON, without taking the record apart."""
+    return int.from_bytes(record[8:12], "little")
 
 
 def has_owners(record: bytes) -> bool:

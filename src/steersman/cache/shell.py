@@ -77,6 +77,8 @@ PLAIN_FOR: Final = 5.0
 """Seconds that new objects stay uncompressed at least: most that change are read, or change again, by then."""
 PACK_AT_ONCE: Final = 50
 """Objects that are compressed in one go, in less than a millisecond; then others get their turn."""
+PACK_BYTES: Final = 64 * 1024
+"""The same for large objects, which take that long each."""
 PACK_EVERY: Final = 0.005
 STRETCH: Final = 0.25
 """Seconds over which events are counted."""
@@ -265,12 +267,15 @@ class Shell:
             async for chunk in chunks:
                 watchdog.heard()
                 run_dry = watchdog.last - asked > DRY
-                if lines := splitter.feed(chunk):
+                taken += len(chunk)
+                lines = splitter.feed(chunk)
+                del chunk  # what has been taken in must not live on in a frame that waits for more
+                if count := len(lines):
                     left = await self._take_in(lines)
                     if left is not None:
                         return left
-                    pace.took_in(len(lines), watchdog.last)
-                    taken += len(chunk)
+                    del lines
+                    pace.took_in(count, watchdog.last)
                     if run_dry and pace.crowded and self._may_gather():
                         await asyncio.sleep(GATHER)
                     elif taken > YIELD_EVERY:
@@ -304,9 +309,9 @@ class Shell:
     def _settle(self, loop: asyncio.AbstractEventLoop, left: int) -> None:
         """Pack what has been there for long enough, a slice at a time."""
         self._settling = None
-        self._informer.store.settle(min(left, PACK_AT_ONCE))
-        if (left := left - PACK_AT_ONCE) > 0:
-            self._settling = loop.call_later(PACK_EVERY, self._settle, loop, left)
+        packed = self._informer.store.settle(min(left, PACK_AT_ONCE), PACK_BYTES)
+        if packed and left > packed:
+            self._settling = loop.call_later(PACK_EVERY, self._settle, loop, left - packed)
         elif fresh := len(self._informer.store.fresh):
             self._settling = loop.call_later(PLAIN_FOR, self._settle, loop, fresh)
 

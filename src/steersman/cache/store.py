@@ -7,16 +7,18 @@ records and strings, which the garbage collector never visits.
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar
 
 from steersman.cache import records
-from steersman.cache.codecs import PLAIN, RETHINK, Codecs
+from steersman.cache.codecs import LARGE, PLAIN, Codec
 from steersman.cache.entry import Change, Entry, Undecodable
 from steersman.cache.fresh import Fresh
 from steersman.cache.index import Declared, Index, IndexFunction, key_of_member, member_of
+from steersman.cache.pool import OWN, SAMPLE, Pool
 from steersman.cache.shareable import shareable
 from steersman.cache.versions import older
 from steersman.cache.wire import Meta
@@ -31,14 +33,6 @@ kind and metadata's name, namespace, uid and resourceVersion alone."""
 
 _Objects: TypeAlias = dict[str, dict[str, bytes]]
 
-ENOUGH: Final = 1000
-"""Objects among which a sample is worth taking."""
-SAMPLE: Final = 150
-"""Objects from which a dictionary is trained: twice as many gain nothing that can be measured."""
-FEW: Final = 64
-"""Collections smaller than this stay plain."""
-WORTH: Final = 1024 * 1024
-"""Bytes below which a collection stays plain too: a dictionary and what works with it take a quarter of that."""
 HOT: Final = 512
 """Decoded objects that are kept."""
 GONE: Final = 1024
@@ -66,6 +60,7 @@ class Store:
         view: View[Any],
         *,
         transform: Transform | None = None,
+        pool: Pool | None = None,
         on_undecodable: Callable[[Undecodable], None] = lambda _problem: None,
         on_index_error: Callable[[str, Key, Exception], None] = lambda _index, _key, _problem: None,
     ) -> None:
@@ -73,11 +68,13 @@ class Store:
         self.transform = transform
         self._content = _Staged({})
         self._staged: _Staged | None = None
-        self._codecs = Codecs()
+        self._pool = pool or Pool()
+        self._codecs = self._pool.codecs
+        self._own: Codec | None = None
+        self._own_from = OWN
+        self._pool.join(self)
         self.fresh = Fresh(self._packed)
         """New records, still plain; to be settled after a while."""
-        self._trained_on = 0
-        self._untaught = 0  # how many objects there were when they could teach nothing
         self._hot: OrderedDict[tuple[Any, Key], tuple[bytes, Any]] = OrderedDict()
         self._gone: dict[str, None] = {}
         self._bad: dict[Key, Undecodable] = {}
@@ -237,19 +234,25 @@ class Store:
         current = self._content.objects.get(meta.namespace)
         record = current.get(meta.name) if current is not None else None
         kept: bytes | None = None
+        fresh = False
         if record is None or not records.same_version(record, meta):
             if self.transform is not None:
                 body = self.transform(body)
-            codec, payload = self._codecs.encode(body)
-            record = records.pack(records.facts_of(meta, len(body), guessed=guessed), codec, payload)
             kept = body
+            fresh = len(body) >= LARGE
+            codec, payload = (PLAIN, body) if fresh else (self._own or self._pool.common).encode(body)
+            record = records.pack(records.facts_of(meta, len(body), guessed=guessed), codec, payload)
         self._keep(staged, old, meta, record)
+        if fresh:
+            staged.bytes -= self.fresh.add(staged.objects[meta.namespace], meta.name, record)
         if staged.declared:
             self._index(staged, Entry(self, Key(meta.namespace, meta.name), record, kept))
 
     def discard(self) -> None:
         """Forget the new content."""
-        self._staged = None
+        if self._staged is not None:
+            self._staged = None
+            self.fresh.clear()
 
     def commit(self, *, initial: bool = False) -> Iterator[Change]:
         """Swap the new content in, in one step, and yield how it differs: deletes first, then adds and updates (W5).
@@ -258,9 +261,8 @@ class Store:
         """
         staged, before = self._staged, self._content
         assert staged is not None
-        self._staged = None
-        self._tidy(staged, settled=True)
-        self._content = staged
+        self._content, self._staged = staged, None
+        self.tidy(settled=True)
         self._bad = {k: bad for k, bad in self._bad.items() if self.get(k) is not None}
         return self._difference(before.objects, staged.objects, initial)
 
@@ -309,14 +311,49 @@ class Store:
                     entry = Entry(self, Key(namespace, object_name), record)
                     declared.put(member_of(*entry.key), self._values(name, declared, entry))
 
-    def settle(self, most: int) -> None:
-        """Pack up to `most` of the records that are `fresh`."""
-        self._content.bytes -= self.fresh.settle(most)
+    def settle(self, most: int, size: int = sys.maxsize) -> int:
+        """Pack up to `most` of the records that are `fresh`, or as many as have `size` bytes; returns how many."""
+        before = len(self.fresh)
+        content = self._staged or self._content
+        content.bytes -= self.fresh.settle(most, size)
+        return before - len(self.fresh)
 
-    def tidy(self) -> None:
-        """Train the dictionary when there is enough to learn from, or when the objects have outgrown it."""
-        if self._trained_on < ENOUGH or self._codecs.raw >= RETHINK:
-            self._tidy(self._staged or self._content)
+    def tidy(self, *, settled: bool = False) -> None:
+        """See to it that records are packed as well as it pays to; `settled` says that all objects are here."""
+        self._pool.tidy(settled=settled)
+        content, own = self._staged or self._content, self._own
+        if own.outdated() if own is not None else content.bytes >= self._own_from:
+            self._own_from = 2 * content.bytes
+            self._own = self._codecs.learn(self.sample(SAMPLE), than=own or self._pool.common) or own
+
+    # For the pool.
+
+    @property
+    def staging(self) -> bool:
+        """Whether a new content is being collected."""
+        return self._staged is not None
+
+    def amount(self) -> tuple[int, int]:
+        """The objects and bytes that the shared dictionary is for."""
+        content = self._staged or self._content
+        return (content.count, content.bytes) if self._own is None else (0, 0)
+
+    def sample(self, most: int) -> list[bytes]:
+        """The JSON of up to so many objects, from all over the content; large ones are left out."""
+        content = self._staged or self._content
+        everything = (record for names in content.objects.values() for record in names.values())
+        some = islice(everything, 0, None, max(1, content.count // max(1, most)))
+        return [self.body_of(record) for record in islice(some, most) if records.size_of(record) < LARGE]
+
+    def repack(self) -> None:
+        """Pack what has stayed plain for want of a dictionary."""
+        for content in (self._content, self._staged):
+            if content is not None:
+                for names in content.objects.values():
+                    for name, record in names.items():
+                        if record[0] == PLAIN and records.size_of(record) < LARGE:
+                            packed = names[name] = self._packed(record)
+                            content.bytes += len(packed) - len(record)
 
     # Parts.
 
@@ -324,11 +361,12 @@ class Store:
         if self.transform is not None:
             body = self.transform(body)
         facts = records.facts_of(meta, len(body), guessed=guessed)
-        stays_plain = self._codecs.trained
-        codec, payload = (PLAIN, body) if stays_plain else self._codecs.encode(body)
-        record = records.pack(facts, codec, payload)
+        codec = self._own or self._pool.common
+        fresh = codec.trained or len(body) >= LARGE
+        number, payload = (PLAIN, body) if fresh else codec.encode(body)
+        record = records.pack(facts, number, payload)
         self._keep(content, old, meta, record)
-        if stays_plain:
+        if fresh:
             content.bytes -= self.fresh.add(content.objects[meta.namespace], meta.name, record)
         entry = Entry(self, key, record, body, facts)
         if content.declared:
@@ -400,36 +438,9 @@ class Store:
             self._on_index_error(name, entry.key, problem)
             return ()
 
-    def _tidy(self, content: _Staged, settled: bool = False) -> None:
-        codecs, count = self._codecs, content.count
-        if not codecs.trained:
-            if content.bytes < WORTH or (count < ENOUGH and not (settled and count >= FEW)):
-                return
-            if count < 2 * self._untaught:
-                return
-        elif not (codecs.outdated() or (self._trained_on < ENOUGH and count >= 8 * self._trained_on)):
-            return
-        sample = islice(_evenly(content.objects, max(1, count // SAMPLE)), SAMPLE)
-        if codecs.train([self.body_of(record) for record in sample]):
-            self._trained_on = min(count, ENOUGH)
-            self._repack(content)
-        else:
-            self._untaught = count
-
-    def _repack(self, content: _Staged) -> None:
-        for names in content.objects.values():
-            for name, record in names.items():
-                packed = names[name] = self._packed(record)
-                content.bytes += len(packed) - len(record)
-
     def _packed(self, record: bytes) -> bytes:
-        codec, _size, payload = records.payload_of(record)
-        if codec != PLAIN:
+        number, _size, payload = records.payload_of(record)
+        if number != PLAIN:
             return record
-        codec, packed = self._codecs.encode(payload)
-        return b"".join((bytes((codec,)), record[1 : len(record) - len(payload)], packed))
-
-
-def _evenly(objects: _Objects, step: int) -> Iterator[bytes]:
-    everything = (record for names in objects.values() for record in names.values())
-    return islice(everything, 0, None, step)
+        number, packed = (self._own or self._pool.common).encode(payload)
+        return b"".join((bytes((number,)), record[1 : len(record) - len(payload)], packed))

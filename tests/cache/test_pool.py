@@ -1,0 +1,230 @@
+"""One dictionary for all stores of a cache: who teaches it, who uses it, who gets one of its own."""
+
+import gc
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steersman.cache import pool as module
+from steersman.cache.pool import Pool, shares
+from steersman.cache.store import Store
+from steersman.cache.wire import event_of
+from steersman.models import dynamic
+
+WIDGET = dynamic("example.com/v1", "Widget")
+
+
+def line(kind, name, version=1, size=0):
+    rng = random.Random(kind)
+    words = ["".join(rng.choices("abcdefghij", k=20)) for _ in range(40)]
+    rng = random.Random(name)
+    metadata = {"name": name, "namespace": "ns", "uid": f"{rng.getrandbits(64):x}", "resourceVersion": str(version)}
+    spec = {word: rng.randrange(10) for word in words} | {"text": "".join(rng.choices("abcdef", k=size))}
+    obj = {"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec}
+    return b'{"type":"ADDED","object":%s}' % json.dumps(obj, separators=(",", ":")).encode()
+
+
+def fill(store, kind, count, **more):
+    """What a list does: collects beside, and commits."""
+    store.begin()
+    for n in range(count):
+        store.stage(*event_of(line(kind, f"{kind}-{n}", **more)))
+    store.tidy()
+
+
+def ratio(store):
+    return store.bytes / sum(entry.size for entry in store.entries())
+
+
+def intact(store, kind, count, **more):
+    return all(
+        store.get(("ns", f"{kind}-{n}")).raw() == event_of(line(kind, f"{kind}-{n}", **more))[2] for n in range(count)
+    )
+
+
+def test_small_stores_share_one_dictionary():
+    """C4: none of them is worth a dictionary, together they are."""
+    pool = Pool()
+    kinds = {kind: Store(WIDGET, pool=pool) for kind in ("Red", "Green", "Blue")}
+    for kind, store in kinds.items():
+        fill(store, kind, 400)
+    for store in kinds.values():
+        list(store.commit())
+    assert len(pool.codecs) == 1
+    for kind, store in kinds.items():
+        assert ratio(store) < 0.5
+        assert intact(store, kind, 400)
+
+
+def test_stores_alone_share_nothing():
+    one, other = Store(WIDGET), Store(WIDGET)
+    fill(one, "Red", 1500)
+    assert len(one._codecs) == 1
+    assert len(other._codecs) == 0
+
+
+def test_few_objects_teach_when_all_stores_have_theirs():
+    """C4: as long as one is still being filled, there may be a better sample to come."""
+    pool = Pool()
+    one, other = Store(WIDGET, pool=pool), Store(WIDGET, pool=pool)
+    other.begin()
+    fill(one, "Red", 400, size=3000)
+    list(one.commit())
+    assert len(pool.codecs) == 0
+    list(other.commit())
+    assert len(pool.codecs) == 1
+    assert intact(one, "Red", 400, size=3000)
+
+
+def test_what_was_trained_on_few_is_trained_anew_when_there_are_many(monkeypatch):
+    monkeypatch.setattr(module, "WINDOW", 1024 * 1024)
+    pool = Pool()
+    one, other = Store(WIDGET, pool=pool), Store(WIDGET, pool=pool)
+    fill(one, "Red", 300, size=4000)
+    list(one.commit())
+    assert len(pool.codecs) == 1
+    fill(other, "Blue", 2500)
+    list(other.commit())
+    assert len(pool.codecs) == 2
+    assert intact(one, "Red", 300, size=4000)
+    assert intact(other, "Blue", 2500)
+
+
+def test_a_kind_that_comes_later_teaches_once(monkeypatch):
+    """C4: the dictionary that does not know it is replaced, and what never compresses well does not replace another."""
+    monkeypatch.setattr("steersman.cache.codecs.WINDOW", 200_000)
+    monkeypatch.setattr(module, "WINDOW", 200_000)
+    pool = Pool()
+    first, later, noise = (Store(WIDGET, pool=pool) for _ in range(3))
+    fill(first, "Red", 1200)
+    list(first.commit())
+    for n in range(1000):
+        later.apply(*event_of(line("Blue", f"Blue-{n}")))
+        if n % 100 == 99:
+            later.settle(100)
+            later.tidy()
+    learnt = len(pool.codecs)
+    assert 1 < learnt < 4
+    for n in range(600):
+        noise.apply(*event_of(line("Noise", f"Noise-{n}", size=12_000)))
+        if n % 20 == 19:
+            noise.settle(20)
+            noise.tidy()
+    assert len(pool.codecs) <= learnt + 1
+    assert intact(later, "Blue", 1000)
+
+
+def test_a_store_that_is_dropped_is_forgotten():
+    pool = Pool()
+    store = Store(WIDGET, pool=pool)
+    fill(store, "Red", 10)
+    del store
+    gc.collect()
+    assert len(pool._members) == 0
+
+
+@pytest.mark.parametrize("different", [True, False])
+def test_a_big_store_gets_a_dictionary_of_its_own_where_that_pays(monkeypatch, different):
+    """C4: a dictionary that is made for a store's kind is not made twice."""
+    monkeypatch.setattr("steersman.cache.store.OWN", 200_000)
+    pool = Pool()
+    first, second = Store(WIDGET, pool=pool), Store(WIDGET, pool=pool)
+    fill(first, "Red", 1200)
+    list(first.commit())
+    kind = "Blue" if different else "Red"
+    fill(second, kind, 1000)
+    list(second.commit())
+    assert (second._own is not None) is different
+    before = second.bytes
+    second.apply(*event_of(line(kind, "last")))
+    second.settle(len(second.fresh))
+    assert (second.bytes - before) < 0.5 * second.get(("ns", "last")).size
+    assert intact(second, kind, 1000)
+
+
+def test_what_is_discarded_is_not_packed_any_more():
+    """W2: a list that breaks off leaves nothing behind, and what is kept stays as it was."""
+    store = Store(WIDGET)
+    fill(store, "Red", 3, size=20_000)
+    list(store.commit())
+    store.settle(10)
+    before = store.bytes
+    fill(store, "Blue", 3, size=20_000)
+    store.discard()
+    assert not len(store.fresh)
+    assert store.settle(10) == 0
+    assert store.bytes == before
+
+
+@given(st.lists(st.integers(0, 100_000), min_size=1, max_size=1500), st.integers(1, 300))
+def test_samples_are_shared_out_in_full_and_to_nobody_without_objects(counts, most):
+    taken = shares(counts, most)
+    assert sum(taken) == (most if any(counts) else 0)
+    assert all(share == 0 for count, share in zip(counts, taken, strict=True) if count == 0)
+
+
+class Model:
+    """A store, and what must be in it."""
+
+    def __init__(self, pool):
+        self.store = Store(WIDGET, pool=pool)
+        self.current: dict[str, int] = {}
+        self.staged: dict[str, int] | None = None
+
+    def put(self, name, version, size):
+        event = event_of(line("Widget", name, version, size=size))
+        if self.staged is None:
+            self.store.apply(*event)
+            self.current[name] = version
+        else:
+            self.store.stage(*event)
+            self.staged[name] = version
+
+    def do(self, step):
+        match step:
+            case "begin":
+                self.store.begin()
+                self.staged = {}
+            case "commit" if self.staged is not None:
+                list(self.store.commit())
+                self.current, self.staged = self.staged, None
+            case "discard":
+                self.store.discard()
+                self.staged = None
+            case "settle":
+                self.store.settle(5, 20_000)
+            case _:
+                self.store.tidy()
+
+    def check(self):
+        assert {e.key.name: int(e.resource_version) for e in self.store.entries()} == self.current
+        assert self.store.bytes == sum(len(entry.record) for entry in self.store.entries())
+
+
+_STEPS = st.sampled_from(["put"] * 6 + ["begin", "commit", "discard", "settle", "tidy"])
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 1), _STEPS, st.integers(0, 30), st.sampled_from([0, 300, 17_000]))))
+def test_whatever_happens_every_object_reads_back_and_the_bytes_add_up(steps):
+    """C4: with dictionaries that come at any moment, before, during and after a list."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"ENOUGH": 20, "FEW": 17, "WORTH": 2000, "WINDOW": 4000}.items():
+            patch.setattr(module, name, value)
+        patch.setattr("steersman.cache.store.OWN", 3000)
+        pool = Pool()
+        models = [Model(pool), Model(pool)]
+        for version, (which, step, number, size) in enumerate(steps):
+            model = models[which]
+            if step == "put":
+                model.put(f"w{number}", version, size)
+            else:
+                model.do(step)
+            for each in models:
+                each.check()
+        for model in models:
+            for entry in model.store.entries():
+                assert json.loads(entry.raw())["metadata"]["resourceVersion"] == entry.resource_version
