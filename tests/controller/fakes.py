@@ -18,6 +18,7 @@ class FakeEntry:
     deleting: bool = False
     meta: ObjectMeta = field(default_factory=ObjectMeta)
     value: Any = None
+    whole: bool = True
 
     @property
     def owners(self) -> tuple[Any, ...]:
