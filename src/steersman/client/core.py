@@ -80,13 +80,8 @@ class Verbs:
             observer.after_write(token, outcome)
 
 
-class _Left(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    uid: str = ""
-    resource_version: str = ""
-
-
 class _Answer(msgspec.Struct, frozen=True, gc=False):
-    metadata: _Left = _Left()
+    metadata: WriteOutcome = WriteOutcome()
 
 
 _answer = msgspec.json.Decoder(_Answer)
@@ -95,10 +90,9 @@ _answer = msgspec.json.Decoder(_Answer)
 def outcome_of(body: bytes) -> WriteOutcome:
     """What a write left, read from its response without decoding the rest."""
     try:
-        left = _answer.decode(body).metadata
+        return _answer.decode(body).metadata
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return WriteOutcome("", "")
-    return WriteOutcome(left.uid, left.resource_version)
+        return WriteOutcome()
 
 
 class Target:

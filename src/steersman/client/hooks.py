@@ -7,7 +7,9 @@ called by the client and know nothing of it.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
+
+import msgspec
 
 from steersman.models import Key, ResourceInfo
 
@@ -25,11 +27,14 @@ class WriteGate(Protocol):
         ...
 
 
-class WriteOutcome(NamedTuple):
-    """What a write left: the object's uid and resourceVersion; `deleted` when the object is gone for good."""
+class WriteOutcome(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What a write left: the object's uid and resourceVersion; `deleted` when the object is gone for good.
 
-    uid: str
-    resource_version: str
+    The first two are read from an object's metadata as they stand there.
+    """
+
+    uid: str = ""
+    resource_version: str = ""
     deleted: bool = False
 
 

@@ -168,20 +168,19 @@ class NativeTransport(UnsupportedTransport):
     # The request.
 
     def _where(self, method: str, path: str, query: Query) -> str:
-        where = f"{self._prefix}{path}{self._question(query)}" if query else self._prefix + path
+        where = self._prefix + path
+        if query:
+            # Nearly all requests of a process ask one of a few questions.
+            pairs = query if isinstance(query, tuple) else tuple(query.items() if isinstance(query, Mapping) else query)
+            where += self._questions.get(pairs) or self._question(pairs)
         if not where.isascii() or not where.isprintable() or " " in where:
             raise TransportError(f"{method} {path!r}: the path must be percent-encoded")
         return where
 
-    def _question(self, query: Query) -> str:
-        # Nearly all requests of a process ask one of a few questions.
-        pairs = query if query.__class__ is tuple else tuple(query.items() if isinstance(query, Mapping) else query)
-        question = self._questions.get(pairs)
-        if question is None:
-            question = target("", pairs)
-            if len(self._questions) > 64:  # each page of a list has its own
-                self._questions.clear()
-            self._questions[pairs] = question
+    def _question(self, pairs: Sequence[tuple[str, str]]) -> str:
+        if len(self._questions) > 64:  # each page of a list has its own
+            self._questions.clear()
+        question = self._questions[pairs] = target("", pairs)
         return question
 
 

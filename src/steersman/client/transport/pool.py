@@ -52,7 +52,8 @@ class Connections:
             self._renew()
         shared = self._shared
         if shared is not None:
-            if shared.usable and (shared.streams or shared.now() - shared.idle_since < _IDLE_SECONDS):
+            busy = len(shared.streams)
+            if busy < shared.limit and (busy or shared.now() - shared.idle_since < _IDLE_SECONDS):
                 return shared
             return self._other(shared)
         while self._idle:

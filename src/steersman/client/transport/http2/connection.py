@@ -49,7 +49,7 @@ _SETTINGS: Final = {0x1: 0, 0x2: 0, 0x4: STREAM_WINDOW, 0x5: LONGEST_TAKEN, 0x6:
 class Http2Connection(Receiving):
     """One connection with many exchanges at a time; each `Stream` is one of them."""
 
-    __slots__ = ("_blind", "_draining", "_encode", "_future", "most", "patience")
+    __slots__ = ("_blind", "_draining", "_encode", "_future", "limit", "most", "patience")
 
     def __init__(
         self,
@@ -66,6 +66,7 @@ class Http2Connection(Receiving):
         self._blind = _LAST_STREAM  # streams below it were begun before the server last said what it allows
         self._draining = False
         self.most = most  # streams at a time
+        self.limit = most  # the same, and 0 when it takes no more
         self.patience = Patience(self, self._loop)
 
     # What the pool does.
@@ -77,7 +78,7 @@ class Http2Connection(Receiving):
 
     @property
     def usable(self) -> bool:
-        return len(self.streams) < self.most and not self._draining and self._transport is not None
+        return len(self.streams) < self.limit
 
     @property
     def busy(self) -> bool:
@@ -114,7 +115,7 @@ class Http2Connection(Receiving):
 
     def drain(self) -> None:
         """Take no more requests; closes when the last one has ended."""
-        self._draining = True
+        self._draining, self.limit = True, 0
         if not self.streams:
             self.abort(ConnectionLost("the connection is not used any more"))
 
@@ -128,7 +129,7 @@ class Http2Connection(Receiving):
             raise _said(self._problem or ConnectionLost("the connection broke"), stream.what)
         self.next = number + 2
         if number >= _LAST_STREAM:
-            self._draining = True
+            self._draining, self.limit = True, 0
         self.streams[number] = stream
         if deadline < self.patience.due:
             self.patience.wake_at(deadline)
@@ -157,6 +158,7 @@ class Http2Connection(Receiving):
         self.abort(ConnectionLost("the connection broke: closed by the server"))
 
     def fail(self, problem: TransportError) -> None:
+        self.limit = 0
         streams, self.streams = self.streams, {}
         self._blocked.clear()
         for stream in streams.values():
@@ -211,6 +213,7 @@ class Http2Connection(Receiving):
             key, value = int.from_bytes(data[at : at + 2], "big"), int.from_bytes(data[at + 2 : at + 6], "big")
             if key == 0x3:
                 self.most = value
+                self.limit = 0 if self._draining else value
             elif key == 0x4:
                 self.resize(value)
         self.put(frame(SETTINGS, ACK, 0, b""))
@@ -218,7 +221,7 @@ class Http2Connection(Receiving):
 
     def _leaving(self, last: int, code: int) -> None:
         """The server goes: what it has not begun may be asked elsewhere, the rest it still answers (RFC 9113 §6.8)."""
-        self._draining = True
+        self._draining, self.limit = True, 0
         why = error_name(code)
         for stream in [stream for stream in self.streams.values() if stream.id > last]:
             self.end(stream, NotBegun(f"{stream.what}: the server goes away ({why}) and has not begun with this"))

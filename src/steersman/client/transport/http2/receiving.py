@@ -116,6 +116,15 @@ class Receiving(Sending):
                 if kind == DATA:
                     self._data(number, flags, data[start:at])
                 elif kind == HEADERS:
+                    if flags == END_HEADERS and end - at > 9:
+                        high, low, kind, flags, other = _unpack(data, at)
+                        body = at + 9
+                        stop = body + (high << 16 | low)
+                        if flags == END_STREAM and other == number and kind == DATA and stop <= end:
+                            self._whole(number, data[start:at], data[body:stop])
+                            at = stop
+                            continue
+                        flags = END_HEADERS
                     self._headers(number, flags, data[start:at])
                 else:
                     self._other(kind, flags, number, data[start:at])
@@ -127,6 +136,26 @@ class Receiving(Sending):
             return
         if at < end:
             self._rest = data[at:]
+
+    def _whole(self, number: int, block: bytes, body: bytes) -> None:
+        """A head and the whole body, as small answers come."""
+        stream = self.streams.get(number)
+        status = STATUSES.get(block[0])
+        size = len(body)
+        if stream is None or status is None or stream.answer is None or stream.status or stream.unsent is not None:
+            self._headers(number, END_HEADERS, block)
+            self._data(number, END_STREAM, body)
+        elif not agrees(block, size):
+            stream.status, stream.block = status, block
+            self._data(number, END_STREAM, body)
+        else:
+            self._arrived += size
+            self._useless = 0
+            if not stream.answer.done():
+                stream.answer.set_result(Response(status, BlockHeaders(block), body))
+            del self.streams[number]
+            if not self.streams:
+                self.idle()
 
     def _data(self, number: int, flags: int, data: bytes) -> None:
         size = len(data)

@@ -1,13 +1,15 @@
 """One request of an HTTP/2 connection and its response. Whole answers are a future, watches and logs are read.
 
-Thousands are made each second, and most carry nothing but an answer: what is seldom needed is a class's attribute until
-it is set. Frames are none of its business: the connection fills it.
+Thousands are made each second, hence a struct, which is made without a Python call. Frames are none of its business:
+the connection fills it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from typing import Final, Protocol
+
+import msgspec
 
 from steersman.client.errors import ConnectError, TransportError
 from steersman.client.transport.base import Response
@@ -41,28 +43,32 @@ class Connection(Protocol):
         ...
 
 
-class Stream:
+class Stream(msgspec.Struct, eq=False):
     """`answer` waits for the whole response, `head` for the status, `reader` for more of the body."""
 
+    connection: Connection
+    id: int
+    method: str
+    where: str
+    deadline: float
     answer: asyncio.Future[Response] | None = None
     head: asyncio.Future[None] | None = None
     reader: asyncio.Future[None] | None = None
     status: int = 0
     block: bytes = b""
-    body: list[bytes] | None = None  # what has come in pieces
-    total: int = 0  # bytes of the body that have come in pieces
-    arrived: int = 0  # bytes that the server has not been given room for again
+    body: list[bytes] | None = None
+    """What has come in pieces."""
+    total: int = 0
+    """Bytes of the body that have come in pieces."""
+    arrived: int = 0
+    """Bytes that the server has not been given room for again."""
     complete: bool = False
     problem: TransportError | None = None
     unsent: memoryview | None = None
     window: int = 0
 
-    def __init__(self, connection: Connection, number: int, method: str, where: str, deadline: float) -> None:
-        self._connection = connection
-        self.id = number
-        self.method = method
-        self.where = where
-        self.deadline = deadline
+    def __repr__(self) -> str:
+        return f"<stream {self.id}: {self.what}>"
 
     @property
     def what(self) -> str:
@@ -87,14 +93,14 @@ class Stream:
                 return b""
             if self.problem is not None:
                 raise self.problem
-            reader = self.reader = self._connection.waiter()
+            reader = self.reader = self.connection.waiter()
             try:
                 await reader
             finally:
                 self.reader = None
         data = self.take()
         if self.arrived > STREAM_WINDOW >> 1 and not self.complete:
-            self._connection.make_room(self)
+            self.connection.make_room(self)
         return data
 
     def wake(self) -> None:
@@ -104,7 +110,7 @@ class Stream:
 
     def finish(self) -> None:
         """The reader leaves; a response that is not complete is cancelled."""
-        self._connection.leave(self, "left")
+        self.connection.leave(self, "left")
 
     def fail(self, problem: TransportError) -> None:
         """Whoever waits gets `problem`."""
