@@ -149,6 +149,10 @@ class Entry:
         """
         return self._store.read(self, view)
 
+    def object_once(self, view: KindLike[T]) -> T:
+        """As `object`, for who reads each version once: found where others have read it, but not kept for others."""
+        return self._store.read(self, view, keep=False)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Entry):
             return NotImplemented

@@ -128,8 +128,12 @@ class Store:
         codec, _size, payload = records.payload_of(record)
         return self._codecs.decode(codec, payload)
 
-    def read(self, entry: Entry, kind: KindLike[T]) -> T:
-        """The entry decoded in a view, from the hot ones where possible; raises `Undecodable`."""
+    def read(self, entry: Entry, kind: KindLike[T], *, keep: bool = True) -> T:
+        """The entry decoded in a view, from the hot ones where possible; raises `Undecodable`.
+
+        `keep` adds it to those. What is read once a version should not be: it would drive out what is read often, and
+        by the time it is driven out itself, its memory has left the processor's caches.
+        """
         view = kind if isinstance(kind, View) else view_of(kind)
         slot = (view.type, entry.key)
         hot = self._hot.get(slot)
@@ -140,7 +144,7 @@ class Store:
             value = view.decode(entry.raw())
         except DecodeError as problem:
             raise self.undecodable(entry, problem) from None
-        if shareable(view.type):
+        if keep and shareable(view.type):
             self._hot[slot] = (entry.record, value)
             if len(self._hot) > HOT:
                 self._hot.popitem(last=False)

@@ -77,7 +77,7 @@ class Reconciler:
         if entry is None:
             return None
         try:
-            obj = entry.object(self._view)
+            obj = entry.object_once(self._view)
         except Undecodable as problem:
             self._report(entry, problem)
             return None
