@@ -242,20 +242,25 @@ async def test_an_informer_never_narrows_again():
         assert cache.get(WIDGET, A)["spec"] == {"size": 1}
 
 
+@pytest.mark.parametrize(
+    ("watch_list", "after"), [(True, 0.0), (True, 0.005), (False, 0.0), (False, 0.015), (False, 0.025)]
+)
 @virtual_time
-async def test_who_widens_while_the_first_list_runs_waits_for_whole_objects():
+async def test_who_widens_while_the_first_list_runs_waits_for_whole_objects(watch_list, after):
     """C3: nothing of the metadata was told yet, and nothing of it is told."""
-    server = with_objects("a")
+    server = with_objects("a", watch_list=watch_list, page=1)
+    server.put("b", size=1)
     async with watched(server, start=False) as (_, forms, cache, informer, changes):
         await cache.start()
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(after)
         cache.informer(WIDGET)
         await cache.wait_synced(5)
+        await asyncio.sleep(1)
         assert forms.asked == ["metadata", "dynamic"]
-        assert said(changes) == ["add a"]
-        assert changes[0].initial
-        assert changes[0].new.whole
-        assert len(informer) == 1
+        assert said(changes) == ["add a", "add b"]
+        assert all(c.initial and c.new.whole for c in changes)
+        assert len(informer) == 2
+        assert len(server.streams) == 1
 
 
 @virtual_time

@@ -76,6 +76,25 @@ async def test_applying_what_the_cluster_has_sends_nothing():
     assert (a.sent, a.skipped) == (1, 5)
 
 
+async def test_a_kind_of_which_only_metadata_is_cached_is_applied_each_time():
+    """A1: what cannot be compared, nor returned, is left to the server; another's child is refused all the same."""
+
+    class OnlyMetadata(Api):
+        async def entry(self, view, key):
+            found = await super().entry(view, key)
+            if found is not None:
+                object.__setattr__(found, "whole", False)
+            return found
+
+    api = OnlyMetadata()
+    a = applier(api)
+    assert [await a.apply(deployment(), owner=OWNER) for _ in range(2)] == [api.read(Deployment, "web")] * 2
+    assert (a.sent, a.skipped) == (2, 0)
+    with pytest.raises(FieldConflict, match="is controlled by App 'web'"):
+        await a.apply(deployment(), owner=App(metadata=ObjectMeta(name="rival", namespace="prod", uid="owner-2")))
+    assert len(api.requests) == 2
+
+
 async def test_changes_by_others_beside_the_intent_send_nothing():
     """A1: a controller's status, and labels and fields of others, do not make us apply again."""
     api = Api()

@@ -135,6 +135,12 @@ class Cache:
     def _widen(self, informer: Informer, view: View[Any]) -> None:
         informer.widen(view)
         self._covering.clear()
+        if informer.version:
+            _log.info(
+                "whole objects are listed where only metadata was kept: declare them before the start to list once",
+                kind=informer.kind,
+                scope=str(informer.scope),
+            )
         if informer in self._tasks:
             informer.when_told(lambda: self._restart(informer))
 
