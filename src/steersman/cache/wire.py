@@ -108,6 +108,8 @@ _PREFIX: Final = {
     for t in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
 }
 _UNKNOWN: Final = (b"\n", 0)  # which no line starts with
+LONG: Final = 8 * 1024
+"""Bytes behind managedFields from which on looking whose they are is quicker than looking for others."""
 _CLOSING, _COMMA = ord("}"), ord(",")
 
 
@@ -160,17 +162,8 @@ def event_of(line: bytes) -> tuple[str, Meta, bytes, bool]:
     managed = meta.managed_fields
     if managed is UNSET:
         return kind, meta, line[begin:-1], False
-    start = line.find(_MANAGED)
-    value = bytes(managed)
-    end = start + 16 + len(value)
-    # Exact only where this is the one place of that name; anything else takes the slow and certain way.
-    if start < 0 or not line.startswith(value, start + 16) or line.find(_MANAGED, end) >= 0:
-        return kind, meta, _without_managed_fields(line[begin:-1]), False
-    if line[end] == _COMMA:
-        end += 1
-    elif line[start - 1] == _COMMA:
-        start -= 1
-    return kind, meta, line[begin:start] + line[end:-1], False
+    body = _cut(line, begin, len(line) - 1, bytes(managed))
+    return kind, meta, _without_managed_fields(line[begin:-1]) if body is None else body, False
 
 
 def _event_the_long_way(line: bytes) -> tuple[str, Meta, bytes, bool]:
@@ -202,16 +195,36 @@ def item_of(body: bytes, named: bytes) -> tuple[Meta, bytes, bool]:
     managed = meta.managed_fields
     if managed is UNSET:
         return meta, body, False
-    start = body.find(_MANAGED)
-    value = bytes(managed)
+    rest = _cut(body, 0, len(body), bytes(managed))
+    return meta, _without_managed_fields(body) if rest is None else rest, False
+
+
+def _cut(text: bytes, begin: int, stop: int, value: bytes) -> bytes | None:
+    """The object from `begin` to `stop` without its managedFields, which are `value`; `None` where that is not sure."""
+    start = text.find(_MANAGED, begin)
     end = start + 16 + len(value)
-    if start < 0 or not body.startswith(value, start + 16) or body.find(_MANAGED, end) >= 0:
-        return meta, _without_managed_fields(body), False
-    if body[end] == _COMMA:
+    if start < 0 or not text.startswith(value, start + 16):
+        return None
+    # Exact only where this is the one place of that name, or known to be the right one; else the slow, certain way.
+    long = stop - end > LONG
+    if not _is_metadatas(text[begin:start]) if long else text.find(_MANAGED, end) >= 0:
+        return None
+    if text[end] == _COMMA:
         end += 1
-    elif body[start - 1] == _COMMA:
+    elif text[start - 1] == _COMMA:
         start -= 1
-    return meta, body[:start] + body[end:], False
+    if long:
+        view = memoryview(text)
+        return b"".join((view[begin:start], view[end:stop]))
+    return text[begin:start] + text[end:stop]
+
+
+def _is_metadatas(text: bytes) -> bool:
+    """Whether managedFields that follow `text`, the start of an object, are its metadata's."""
+    try:
+        return _decode_head(b'%s"managedFields":0}}' % text).metadata.managed_fields is not UNSET
+    except msgspec.DecodeError:
+        return False
 
 
 def _without_managed_fields(body: bytes) -> bytes:

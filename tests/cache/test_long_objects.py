@@ -1,0 +1,71 @@
+"""Objects of many kilobytes: managedFields are cut out of them without a look at what follows, and only theirs."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steersman.cache.wire import LONG, Malformed, event_of, item_of
+
+FIELDS = [{"manager": "kubectl", "operation": "Apply", "fieldsV1": {"f:data": {"f:x": {}}}}]
+TAIL = "x" * (LONG + 100)
+
+
+def compact(obj):
+    return json.dumps(obj, separators=(",", ":")).encode()
+
+
+def taken(obj):
+    """What is kept of an object, the same from a stream and from a list."""
+    line = b'{"type":"ADDED","object":%s}' % obj
+    _, meta, body, guessed = event_of(line)
+    assert (meta, body, guessed) == item_of(obj, b"")
+    return meta.name, json.loads(body), guessed
+
+
+def nested(depth):
+    inner = st.dictionaries(st.sampled_from(["a", "metadata", "managedFields"]), st.just(1) | st.just(FIELDS))
+    return inner if depth == 0 else st.dictionaries(st.sampled_from(["spec", "metadata", "b"]), nested(depth - 1))
+
+
+@given(
+    st.permutations(["apiVersion", "kind", "metadata", "spec", "data"]), st.permutations(["name", "labels"]), nested(2)
+)
+def test_only_the_metadatas_managed_fields_are_cut_out(members, fields, spec):
+    """C4: wherever else an object has members of that name, and with whatever value."""
+    for at in range(3):
+        order = [*fields[:at], "managedFields", *fields[at:]]
+        values = {"name": "n", "managedFields": FIELDS, "labels": {"managedFields": "{"}}
+        metadata = {field: values[field] for field in order}
+        whole = {"apiVersion": "v1", "kind": "Thing", "metadata": metadata, "spec": spec, "data": TAIL}
+        obj = {member: whole[member] for member in members}
+        expected = json.loads(json.dumps(obj))
+        del expected["metadata"]["managedFields"]
+        assert taken(compact(obj)) == ("n", expected, False)
+
+
+def test_text_that_looks_like_managed_fields_is_left_alone():
+    note = json.dumps({"metadata": {"managedFields": FIELDS}})
+    for annotations in ({"last": note}, {"last": '"managedFields":' + compact(FIELDS).decode()}):
+        metadata = {"name": "n", "annotations": annotations, "managedFields": FIELDS}
+        obj = {"metadata": metadata, "data": {"x": TAIL}}
+        expected = {"metadata": {"name": "n", "annotations": annotations}, "data": {"x": TAIL}}
+        assert taken(compact(obj)) == ("n", expected, False)
+
+
+def test_metadata_that_is_there_twice_loses_nothing_else():
+    """The last one counts, as with every decoder; what looks the same elsewhere is kept."""
+    fields = compact(FIELDS)
+    first = b'{"metadata":{"name":"a"},"spec":{"managedFields":%s},"metadata":{"name":"n","managedFields":%s},"d":"%s"}'
+    name, body, _ = taken(first % (fields, fields, TAIL.encode()))
+    assert (name, body) == ("n", {"metadata": {"name": "n"}, "spec": {"managedFields": FIELDS}, "d": TAIL})
+
+
+@pytest.mark.parametrize("cut", [1, 2, 50, LONG])
+def test_a_long_line_that_breaks_off_is_malformed(cut):
+    line = b'{"type":"ADDED","object":%s}' % compact({"metadata": {"name": "n", "managedFields": FIELDS}, "d": TAIL})
+    with pytest.raises(Malformed):
+        event_of(line[:-cut])
+    with pytest.raises(Malformed):
+        event_of(line[: -cut - 1] + b"}")
