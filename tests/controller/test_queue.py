@@ -473,7 +473,7 @@ async def test_a_forgotten_key_leaves_nothing_behind():
         await take(q)
         q.done("a")
     assert "a" not in q.state
-    assert len(q.state._heap) < 100
+    assert len(q.state.timers) < 100
 
 
 def test_options_that_make_no_sense_are_refused():

@@ -167,7 +167,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_heap_stays_small(self) -> None:
-        assert len(self.queue._heap) <= 64 + 2 * 6 + 1
+        assert len(self.queue.timers) <= 64 + 2 * 6 + 1
 
     def teardown(self) -> None:
         """Nothing is lost: with workers enough, everything that is owed runs, and then all is forgotten."""

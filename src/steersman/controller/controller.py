@@ -179,5 +179,5 @@ class Controller:
 
 def _ids(rng: Random) -> Callable[[], str]:
     """Ids like `5f3a9c0e71d2-1a`: random per process, counted within it; cheaper than a UUID and as unique."""
-    prefix, numbers = f"{rng.getrandbits(48):012x}", count(1)
-    return lambda: f"{prefix}-{next(numbers):x}"
+    numbered = f"{rng.getrandbits(48):012x}-%x"
+    return map(numbered.__mod__, count(1)).__next__

@@ -17,10 +17,10 @@ class Deadline:
 
     __slots__ = ("_at", "_loop", "_seconds", "_task", "_timer", "fired")
 
-    def __init__(self, task: asyncio.Task[None], seconds: float | None) -> None:
+    def __init__(self, task: asyncio.Task[None], seconds: float) -> None:
         self._loop = task.get_loop()
         self._task = task
-        self._seconds = inf if seconds is None else seconds
+        self._seconds = seconds
         self._at = inf
         self._timer: asyncio.TimerHandle | None = None
         self.fired = False
@@ -29,7 +29,7 @@ class Deadline:
         """A reconcile begins."""
         self.fired = False
         self._at = now + self._seconds
-        if self._timer is None and self._at < inf:
+        if self._timer is None:
             self._timer = self._loop.call_at(self._at, self._ring, self._at)
 
     def end(self) -> None:

@@ -7,7 +7,7 @@ changed nothing any more and was answered with the version of theirs, or when a 
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from steersman.controller.protocols import Entry
 from steersman.controller.request import StatusWritten
@@ -19,12 +19,6 @@ _KEPT: Final = 128
 """Writes that are waited for; whatever is beyond wakes the controller for nothing, and no harm is done."""
 
 
-class _Expected(NamedTuple):
-    version: str
-    obj: Any
-    status: Any
-
-
 class Echoes:
     """What one controller has written and not seen yet, by uid.
 
@@ -32,14 +26,14 @@ class Echoes:
     """
 
     def __init__(self) -> None:
-        self._expected: dict[str, _Expected] = {}
+        self._expected: dict[str, StatusWritten] = {}
 
     def expect(self, written: StatusWritten) -> None:
         """A reconcile has ended by writing this status."""
         expected = self._expected
         uid = written.obj.metadata.uid
         expected.pop(uid, None)
-        expected[uid] = _Expected(written.resource_version, written.obj, written.status)
+        expected[uid] = written
         if len(expected) > _KEPT:
             del expected[next(iter(expected))]
 
@@ -49,7 +43,7 @@ class Echoes:
             return False
         uid = entry.uid
         expected = self._expected.get(uid)
-        if expected is None or expected.version != entry.resource_version:
+        if expected is None or expected.resource_version != entry.resource_version:
             return False
         del self._expected[uid]
         try:
@@ -57,5 +51,5 @@ class Echoes:
         except DecodeError:
             return False
         obj = expected.obj
-        metadata = replace(obj.metadata, resource_version=expected.version)
+        metadata = replace(obj.metadata, resource_version=expected.resource_version)
         return bool(found == replace(obj, metadata=metadata, status=expected.status))

@@ -91,35 +91,40 @@ class Worker:
         task = asyncio.current_task()
         assert task is not None
         log.CONTEXT.set(self._context)
-        self.deadline = Deadline(task, self._timeout)
-        yielded, turn, queue = 0.0, self._turn, self._queue
+        if self._timeout is not None:
+            self.deadline = Deadline(task, self._timeout)
+        queue, turn, new_id, clock = self._queue, self._turn, self._new_id, task.get_loop().time
+        yielded = 0.0
         try:
             while True:
-                job = await queue.get()
+                job = queue.take() or await queue.get()
                 turn.worker = self
-                await self._one(Request(job.key, job.reasons, job.attempt, self._new_id()), self.deadline)
+                ended = await self._one(Request(job.key, job.reasons, job.attempt, new_id()), clock)
                 # A reconcile that finds nothing to do awaits nothing: without this, the initial list of a big cluster
                 # would hold the loop, and the lease, until it is through.
-                if turn.worker is self and queue.now() - yielded > _SLICE:
+                if turn.worker is self and ended - yielded > _SLICE:
                     await asyncio.sleep(0)
-                    yielded = queue.now()
+                    yielded = clock()
         except QueueClosed:
             return
         finally:
-            self.deadline.close()
+            if self.deadline is not None:
+                self.deadline.close()
 
-    async def _one(self, request: Request, deadline: Deadline) -> None:
-        key, queue, stats = request.key, self._queue, self._stats
+    async def _one(self, request: Request, clock: Callable[[], float]) -> float:
+        """Reconcile and report; returns when that was done."""
+        stats, deadline = self._stats, self.deadline
         self.request = request
         CURRENT_REQUEST.set(request)
-        started = queue.now()
+        started = clock()
         stats.active += 1
-        deadline.start(started)
+        if deadline is not None:
+            deadline.start(started)
         try:
             result = await self._reconcile(request)
         except asyncio.CancelledError:
-            if not self._is_timeout(deadline):
-                queue.put_back(key, request.reasons)
+            if deadline is None or not self._is_timeout(deadline):
+                self._queue.put_back(request.key, request.reasons)
                 raise
             self._timed_out(request)
         except Exception as problem:  # noqa: BLE001 - R1: sorted out below, never lost
@@ -127,12 +132,15 @@ class Worker:
         else:
             self._finished(request, result)
         finally:
-            deadline.end()
-            if deadline.fired:  # the reconcile swallowed the cancellation and returned
-                self._is_timeout(deadline)
+            if deadline is not None:
+                deadline.end()
+                if deadline.fired:  # the reconcile swallowed the cancellation and returned
+                    self._is_timeout(deadline)
             stats.active -= 1
-            stats.seconds.observe(queue.now() - started)
+            ended = clock()
+            stats.seconds.observe(ended - started)
             self.request = None
+        return ended
 
     def _context(self) -> Mapping[str, Any]:
         """What the lines of a reconcile carry (R5); asked only when one is written."""
@@ -161,11 +169,12 @@ class Worker:
         elif isinstance(result, Result):
             if isinstance(result, StatusWritten):
                 self._echoes.expect(result)
-            if result.requeue_after is None:
+            after = result.requeue_after
+            if after is None:
                 self._stats.success += 1
             else:
                 self._stats.requeue_after += 1
-            self._queue.done(request.key, result.requeue_after)
+            self._queue.done(request.key, after)
         else:
             self._failed(request, TypeError(f"a reconcile returns None or a Result, not {result!r:.200}"))
 

@@ -61,7 +61,7 @@ class WorkQueue(Generic[K]):
 
     # -- intake
 
-    def add(self, key: K, *, priority: int = FRESH, reason: str = "") -> None:
+    def add(self, key: K, priority: int = FRESH, reason: str = "") -> None:
         """Something happened to `key`. Never blocks; after `shut_down` it does nothing."""
         if not self._closed:
             self._wake(self.state.add(key, self._now(), priority, reason))
@@ -72,6 +72,10 @@ class WorkQueue(Generic[K]):
             self._wake(self.state.add_after(key, self._now(), delay, priority, reason))
 
     # -- workers
+
+    def take(self) -> Job[K] | None:
+        """A key that is ready, if there is one; never after `shut_down`."""
+        return None if self._closed else self.state.take(self._now())
 
     async def get(self) -> Job[K]:
         """Wait for a key and take it; raises `QueueClosed` after `shut_down`."""
@@ -140,13 +144,15 @@ class WorkQueue(Generic[K]):
     # -- shell
 
     def _wake(self, ready: int) -> None:
-        waiters = self._waiters
-        while ready and waiters:
-            waiter = waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                ready -= 1
-        if self.state.next_due() < self._armed:
+        if ready:
+            waiters = self._waiters
+            while ready and waiters:
+                waiter = waiters.popleft()
+                if not waiter.done():
+                    waiter.set_result(None)
+                    ready -= 1
+        timers = self.state.timers
+        if timers and timers[0][0] < self._armed:
             self._arm()
 
     def _arm(self) -> None:

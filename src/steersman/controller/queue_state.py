@@ -137,7 +137,8 @@ class QueueState(Generic[K]):
         self._levels: list[_Level[K]] = []
         self._by_priority: dict[int, _Level[K]] = {}
         self._turn = 0
-        self._heap: list[tuple[float, int, _Item[K]]] = []
+        self.timers: list[tuple[float, int, _Item[K]]] = []
+        """A heap of what is due when; entries that something overtook are left to be skipped."""
         self._pushes = 0
         self.retries = 0
         self.queue_seconds = Histogram(DURATION_BUCKETS)
@@ -321,12 +322,12 @@ class QueueState(Generic[K]):
 
     def next_due(self) -> float:
         """When `advance` has something to do next; infinity when never."""
-        return self._heap[0][0] if self._heap else inf
+        return self.timers[0][0] if self.timers else inf
 
     def advance(self, now: float) -> int:
         """Time has passed: retries, promises, delayed adds and settled keys that are due become ready."""
         ready = 0
-        heap = self._heap
+        heap = self.timers
         while heap and heap[0][0] <= now:
             due, _, item = heapq.heappop(heap)
             late = item.late
@@ -362,13 +363,13 @@ class QueueState(Generic[K]):
         if due < late.due:
             late.due = due
             self._pushes += 1
-            heapq.heappush(self._heap, (due, self._pushes, item))
-            if len(self._heap) > 64 + 2 * len(self._items):
+            heapq.heappush(self.timers, (due, self._pushes, item))
+            if len(self.timers) > 64 + 2 * len(self._items):
                 self._compact()
 
     def _compact(self) -> None:
-        self._heap = [e for e in self._heap if self._items.get(e[2].key) is e[2] and _late(e[2]).due == e[0]]
-        heapq.heapify(self._heap)
+        self.timers = [e for e in self.timers if self._items.get(e[2].key) is e[2] and _late(e[2]).due == e[0]]
+        heapq.heapify(self.timers)
 
     # -- levels
 

@@ -76,7 +76,8 @@ class SourceHandler:
         self._rng = rng
         self._to_self = source.to is to_self
         self._echoes = echoes
-        self._typed = source.view if source.view is not None and source.view.form == "typed" else None
+        typed = source.view is not None and source.view.form == "typed"
+        self._own = source.view if typed and self._to_self else None
         self._map = mapper(source.to, source.view)
         self._where: Callable[[Change], bool] | None = None
         if source.where is not None:
@@ -98,19 +99,16 @@ class SourceHandler:
             except Exception as problem:  # noqa: BLE001 - R1: a broken predicate must not swallow events
                 self._complain("predicate", change.key, problem)
         old, new = change.old, change.new
-        low = change.initial or (old is not None and new is not None and old.resource_version == new.resource_version)
+        low = change.initial
+        if old is not None and new is not None:
+            if old.resource_version == new.resource_version:
+                low = True
+            elif self._own is not None and not low and self._echoes.brings(new, self._own):
+                return
         priority = LOW_PRIORITY if low else FRESH
         reason = self._reasons[change.type]
         if self._to_self:
-            if (
-                self._typed is not None
-                and new is not None
-                and old is not None
-                and not change.initial
-                and self._echoes.brings(new, self._typed)
-            ):
-                return
-            self._add(change.key, priority=priority, reason=reason)
+            self._add(change.key, priority, reason)
             return
         for state in (new, old):
             if state is not None:
@@ -119,7 +117,7 @@ class SourceHandler:
     def _map_one(self, state: Entry, priority: int, reason: str) -> bool:
         try:
             for key in self._map(state):
-                self._add(key, priority=priority, reason=reason)
+                self._add(key, priority, reason)
         except Exception as problem:  # noqa: BLE001 - R1: retried below
             self._complain("mapper", state.key, problem)
             self._keep(state, priority, reason)
