@@ -70,35 +70,33 @@ class Entry:
         self._metadata: ObjectMeta | None = None
 
     def _head(self) -> records.Facts:
-        header = self._header
-        if header is None:
-            header = self._header = records.header_of(self.record)
+        self._header = header = self._header or records.header_of(self.record)
         return header
 
     @property
     def uid(self) -> str:
         """What tells the object from another of the same name before or after it."""
-        return self._head()[3][0]
+        return (self._header or self._head())[3][0]
 
     @property
     def resource_version(self) -> str:
         """The version of the object that this is."""
-        return self._head()[3][1]
+        return (self._header or self._head())[3][1]
 
     @property
     def generation(self) -> int:
         """Counts changes of the desired state; 0 for kinds without one."""
-        return self._head()[2]
+        return (self._header or self._head())[2]
 
     @property
     def deleting(self) -> bool:
         """Whether the object has a deletionTimestamp."""
-        return records.is_deleting(self.record)
+        return self.record[1] & records.DELETING != 0
 
     @property
     def size(self) -> int:
         """Bytes of the object's JSON as kept, before compression."""
-        return self._head()[1]
+        return (self._header or self._head())[1]
 
     @property
     def owner_uids(self) -> tuple[str, ...]:
