@@ -29,9 +29,11 @@ class Echoes:
         self._expected: dict[str, StatusWritten] = {}
 
     def expect(self, written: StatusWritten) -> None:
-        """A reconcile has ended by writing this status."""
-        expected = self._expected
-        uid = written.obj.metadata.uid
+        """A reconcile has ended with this status, which it has written unless it was there already."""
+        metadata = written.obj.metadata
+        if written.resource_version == metadata.resource_version:
+            return
+        expected, uid = self._expected, metadata.uid
         expected.pop(uid, None)
         expected[uid] = written
         if len(expected) > _KEPT:

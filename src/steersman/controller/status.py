@@ -7,12 +7,12 @@ namesake is never written to, and the resourceVersion when it replaces a list, s
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import msgspec
 
 from steersman.client.errors import NotFound
-from steersman.controller.request import TerminalError
+from steersman.controller.request import Result, StatusWritten, TerminalError
 from steersman.controller.status_diff import difference
 from steersman.models import (
     Condition,
@@ -27,7 +27,7 @@ from steersman.models.conditions import merge_conditions
 from steersman.models.patches import MergePatch
 from steersman.telemetry.clock import Now, utc_now
 
-__all__ = ["NoStatusSubresource", "PatchClient", "Written", "patch_status", "prepared", "write_status"]
+__all__ = ["NoStatusSubresource", "PatchClient", "patch_status", "prepared", "write_status"]
 
 R = TypeVar("R", bound=Resource)
 
@@ -123,13 +123,6 @@ async def _exists(client: StatusClient, obj: Resource) -> bool:
     return found.metadata.uid == metadata.uid
 
 
-class Written(NamedTuple):
-    """What a status write left: the status that is live, and the object's resourceVersion since."""
-
-    status: Any
-    resource_version: str
-
-
 async def write_status(
     client: StatusClient,
     obj: Resource,
@@ -137,8 +130,12 @@ async def write_status(
     *,
     now: Now = utc_now,
     field_manager: str | None = None,
-) -> Written | None:
-    """`patch_status` for whoever does not need the object: None when it is gone, and its own version when unchanged."""
+    after: float | None = None,
+) -> Result | None:
+    """`patch_status` as the end of a reconcile that wants to run again in `after` seconds.
+
+    A `StatusWritten`, with the object's own version where there was nothing to write; without it when it is gone.
+    """
     kind = obj.__class__
     info = kind.__resource__
     if not info.has_status or "status" not in kind.__struct_fields__:
@@ -149,7 +146,7 @@ async def write_status(
         status = prepared(old, status, metadata.generation, now)
     patch = status_patch(obj, old, status)
     if patch is None:
-        return Written(old, metadata.resource_version)
+        return StatusWritten(after, old, obj=obj, resource_version=metadata.resource_version)
     try:
         answer = await client.patch(
             kind,
@@ -164,8 +161,8 @@ async def write_status(
         # A missing sub-resource and a missing object are answered in the same words.
         if await _exists(client, obj):
             raise NoStatusSubresource(info.kind, info.crd_name) from problem
-        return None
-    return Written(status, answer.resource_version)
+        return None if after is None else Result(after)
+    return StatusWritten(after, status, obj=obj, resource_version=answer.resource_version)
 
 
 async def patch_status(
@@ -184,7 +181,7 @@ async def patch_status(
     cluster's CustomResourceDefinition does not have one, `TypeError` when the class has no status.
     """
     written = await write_status(client, obj, status, now=now, field_manager=field_manager)
-    if written is None:
+    if not isinstance(written, StatusWritten):
         return None
     metadata = obj.metadata
     if written.resource_version == metadata.resource_version and written.status is cast(Any, obj).status:

@@ -17,7 +17,6 @@ from steersman.cache import Entry, Undecodable
 from steersman.controller import Request, Result, TerminalError
 from steersman.controller.blocking import run_blocking
 from steersman.controller.finalizers import Finalizer, FinalizerState, run_finalizers
-from steersman.controller.request import StatusWritten
 from steersman.controller.status import write_status
 from steersman.models import Dynamic, Key, MergePatch, metadata_of
 from steersman.operator.context import SyncContext
@@ -136,17 +135,11 @@ class Reconciler:
         if status is not None:
             self._check_status(status)
             if self._view.form == "typed":
-                return self._write_status(obj, status, after)
+                runtime = self._runtime
+                return write_status(
+                    runtime.client, obj, status, now=runtime.now, field_manager=runtime.field_manager, after=after
+                )
         return self._write_plain_status(obj, status, after)
-
-    async def _write_status(self, obj: Any, status: Any, after: float | None) -> Result | None:
-        runtime = self._runtime
-        written = await write_status(runtime.client, obj, status, now=runtime.now, field_manager=runtime.field_manager)
-        if written is None or written.resource_version == obj.metadata.resource_version:
-            return None if after is None else Result(requeue_after=after)
-        return StatusWritten(
-            requeue_after=after, status=written.status, obj=obj, resource_version=written.resource_version
-        )
 
     async def _write_plain_status(self, obj: Any, status: Any, after: float | None) -> Result | None:
         later = None if after is None else Result(requeue_after=after)
