@@ -53,6 +53,11 @@ def _collection_path(group: str, version: str, plural: str, namespace: str) -> s
     return f"{root}/namespaces/{quote(namespace, safe='')}/{plural}" if namespace else f"{root}/{plural}"
 
 
+@lru_cache(maxsize=256)
+def _quoted(subresource: str) -> str:
+    return quote(subresource, safe="/")
+
+
 class GVK(NamedTuple):
     """Group, version and kind; the core group is `""`."""
 
@@ -125,13 +130,13 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True):
         """The URL path of the collection, an object or a sub-resource of it, percent-encoded."""
         path = _collection_path(self.group, self.version, self.plural, (namespace or "") if self.namespaced else "")
         if name is None:
-            return f"{path}/{quote(subresource, safe='/')}" if subresource else path
+            return f"{path}/{_quoted(subresource)}" if subresource else path
         # Nearly all names are DNS names, of which every character stands for itself.
         if not _is_safe(name):
             name = quote(name, safe="")
         if not subresource:
             return f"{path}/{name}"
-        return f"{path}/{name}/{subresource if _is_safe(subresource) else quote(subresource, safe='/')}"
+        return f"{path}/{name}/{_quoted(subresource)}"
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.version}.{self.group}" if self.group else f"{self.plural}.{self.version}"
