@@ -1,10 +1,15 @@
 """New records stay plain for a while, and what is packed later reads as before."""
 
+import sys
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from steersman.cache import fresh as module
 from steersman.cache.fresh import Fresh
+from steersman.models import Key
+
+A = Key("ns", "a")
 
 
 def pack(record: bytes) -> bytes:
@@ -16,7 +21,7 @@ def test_only_what_is_still_current_is_packed():
     first, second = b"plain 1", b"plain 2 which is longer"
     for record in (first, second):
         names["a"] = record
-        fresh.add(names, "a", record)
+        fresh.add(A, names, record)
     assert fresh.settle(10) == len(second) - len(b"packed")
     assert names == {"a": b"packed"}
     assert not len(fresh)
@@ -24,7 +29,7 @@ def test_only_what_is_still_current_is_packed():
 
 def test_what_is_gone_stays_gone():
     fresh, names = Fresh(pack), {"a": b"plain"}
-    fresh.add(names, "a", names["a"])
+    fresh.add(A, names, names["a"])
     del names["a"]
     assert fresh.settle(10) == 0
     assert names == {}
@@ -36,14 +41,54 @@ def test_beyond_the_limit_the_oldest_are_packed_at_once(monkeypatch):
     saved = 0
     for i in range(20):
         record = names[f"n{i}"] = b"plain" + b"." * 20
-        saved += fresh.add(names, f"n{i}", record)
+        saved += fresh.add(Key("ns", f"n{i}"), names, record)
     assert len(fresh) == 4
     assert [names[f"n{i}"] for i in range(16)] == [b"packed"] * 16
     assert saved == 16 * 19
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["put", "drop", "settle"])), max_size=40))
-def test_after_any_history_the_sizes_add_up(history):
+def test_of_an_object_only_the_latest_record_is_held():
+    """A record that is not current any more costs no memory while its successor waits."""
+    fresh, names = Fresh(pack), {}
+    first, second = (b"plain %d" % i for i in range(2))
+    unheld = sys.getrefcount(first)
+    for record in (first, second):
+        names["a"] = record
+        fresh.add(A, names, record)
+    record = None
+    now = sys.getrefcount(first)
+    assert now == unheld
+    assert len(fresh) == 1
+    fresh.forget(A)
+    assert not len(fresh)
+
+
+def test_what_has_changed_again_waits_anew():
+    fresh, names = Fresh(pack), {}
+    for name in "abc":
+        names[name] = b"plain"
+        fresh.add(Key("ns", name), names, names[name])
+    turn = fresh.turn
+    names["a"] = b"plain again"
+    fresh.add(A, names, names["a"])
+    fresh.settle(10, turn=turn)
+    assert names == {"a": b"plain again", "b": b"packed", "c": b"packed"}
+
+
+def test_a_slice_ends_with_the_bytes_that_it_may_take():
+    fresh, names = Fresh(pack), {}
+    for name in "abcde":
+        names[name] = b"plain" + b"." * 95
+        fresh.add(Key("ns", name), names, names[name])
+    fresh.settle(10, size=150)
+    assert [names[name] for name in "ab"] == [b"packed"] * 2
+    assert len(fresh) == 3
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["put", "drop", "settle"])), max_size=40), st.booleans()
+)
+def test_after_any_history_the_sizes_add_up(history, forgets):
     fresh, names, size, serial = Fresh(pack), {}, 0, 0
     for name, action in history:
         if action == "put":
@@ -51,9 +96,11 @@ def test_after_any_history_the_sizes_add_up(history):
             record = b"plain %d" % serial
             size += len(record) - len(names.get(name, b""))
             names[name] = record
-            size -= fresh.add(names, name, record)
+            size -= fresh.add(Key("ns", name), names, record)
         elif action == "drop":
             size -= len(names.pop(name, b""))
+            if forgets:
+                fresh.forget(Key("ns", name))
         else:
             size -= fresh.settle(2)
         assert size == sum(map(len, names.values()))

@@ -44,10 +44,13 @@ _Pack: TypeAlias = Callable[[bytes], bytes]
 
 
 class Codec:
-    """One way to write records. `raw` and `packed` are the bytes that it was lately given and what it made
-    of them, `promised` the ratio of the two on what it was trained on."""
+    """One way to write records.
 
-    __slots__ = ("_alone", "_pack", "number", "packed", "promised", "raw")
+    `raw` and `packed` are the bytes that it was lately given and what it made of them, `promised` is the ratio of the
+    two on what it was trained on.
+    """
+
+    __slots__ = ("_alone", "_pack", "number", "packed", "promised", "raw", "trained")
 
     def __init__(self, number: int, pack: _Pack | None, alone: _Pack) -> None:
         self.number = number
@@ -55,12 +58,9 @@ class Codec:
         self.packed = 0
         self._pack = pack
         self._alone = alone
-        self.promised = 1.0
-
-    @property
-    def trained(self) -> bool:
+        self.trained = pack is not None
         """Whether there is a dictionary behind it."""
-        return self._pack is not None
+        self.promised = 1.0
 
     def encode(self, body: bytes) -> tuple[int, bytes]:
         """The number of the codec that `body` is for, and what that makes of it."""

@@ -2,15 +2,17 @@
 
 An update that is followed by its reconcile and by the echo of a status write would otherwise be packed, unpacked and
 packed again. So new records stay plain for some seconds, as far as memory allows, and those that are current by then
-are packed in one go.
+are packed in one go. Of an object only the latest record is held.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
+
+from steersman.models import Key
 
 __all__ = ["Fresh"]
 
@@ -21,30 +23,47 @@ MOST: Final = 16 * 1024 * 1024
 class Fresh:
     """The plain records of one store, oldest first. `pack` makes the compressed record of a plain one."""
 
-    __slots__ = ("_bytes", "_pack", "_records")
+    __slots__ = ("_bytes", "_pack", "_records", "turn")
 
     def __init__(self, pack: Callable[[bytes], bytes]) -> None:
         self._pack = pack
-        self._records: deque[tuple[dict[str, bytes], str, bytes]] = deque()
+        self._records: OrderedDict[Key, tuple[dict[str, bytes], bytes, int]] = OrderedDict()
         self._bytes = 0
+        self.turn = 0
+        """The number of the last record that came; `settle` can be told to leave those that came later."""
 
     def __len__(self) -> int:
         return len(self._records)
 
-    def add(self, names: dict[str, bytes], name: str, record: bytes) -> int:
-        """`names[name]` is now `record`, which is plain. Returns by how many bytes older records shrank."""
-        self._records.append((names, name, record))
+    def add(self, key: Key, names: dict[str, bytes], record: bytes) -> int:
+        """`names[key.name]` is now `record`, which is plain. Returns by how many bytes older records shrank."""
+        self.turn += 1
+        held = self._records
+        older = held.pop(key, None)
+        if older is not None:
+            self._bytes -= len(older[1])
+        held[key] = (names, record, self.turn)
         self._bytes += len(record)
         saved = 0
         while self._bytes > MOST:
             saved += self._settle()
         return saved
 
-    def settle(self, most: int, size: int = sys.maxsize) -> int:
-        """Pack up to `most` of the oldest, or as many as have `size` bytes; returns by how many bytes they shrank."""
+    def forget(self, key: Key) -> None:
+        """The object is gone."""
+        older = self._records.pop(key, None)
+        if older is not None:
+            self._bytes -= len(older[1])
+
+    def settle(self, most: int, size: int = sys.maxsize, turn: int = sys.maxsize) -> int:
+        """Pack the oldest: up to `most`, or as many as have `size` bytes, and none that came after `turn`.
+
+        Returns by how many bytes they shrank.
+        """
         saved = 0
+        held = self._records
         left = max(0, self._bytes - size)
-        while most > 0 and self._records and self._bytes > left:
+        while most > 0 and held and self._bytes > left and next(iter(held.values()))[2] <= turn:
             saved += self._settle()
             most -= 1
         return saved
@@ -55,9 +74,9 @@ class Fresh:
         self._bytes = 0
 
     def _settle(self) -> int:
-        names, name, record = self._records.popleft()
+        key, (names, record, _turn) = self._records.popitem(last=False)
         self._bytes -= len(record)
-        if names.get(name) is not record:
-            return 0  # changed or gone since: nothing to do, which is what was waited for
-        packed = names[name] = self._pack(record)
+        if names.get(key[1]) is not record:
+            return 0  # packed or gone since: nothing to do
+        packed = names[key[1]] = self._pack(record)
         return len(record) - len(packed)

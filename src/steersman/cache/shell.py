@@ -299,21 +299,21 @@ class Shell:
                 return effect
             fed = self._informer.feed(fed.rest)
         self.state, effects = step(self.state, Progressed(self._informer.version, time()))
-        if self._settling is None and (fresh := len(self._informer.store.fresh)):
+        if self._settling is None and len(fresh := self._informer.store.fresh):
             loop = asyncio.get_running_loop()
-            self._settling = loop.call_later(PLAIN_FOR, self._settle, loop, fresh)
+            self._settling = loop.call_later(PLAIN_FOR, self._settle, loop, fresh.turn)
         if self._informer.problem:
             self._recovered()
         return None if isinstance(effects[-1], Continue) else effects[-1]
 
-    def _settle(self, loop: asyncio.AbstractEventLoop, left: int) -> None:
+    def _settle(self, loop: asyncio.AbstractEventLoop, turn: int) -> None:
         """Pack what has been there for long enough, a slice at a time."""
         self._settling = None
-        packed = self._informer.store.settle(min(left, PACK_AT_ONCE), PACK_BYTES)
-        if packed and left > packed:
-            self._settling = loop.call_later(PACK_EVERY, self._settle, loop, left - packed)
-        elif fresh := len(self._informer.store.fresh):
-            self._settling = loop.call_later(PLAIN_FOR, self._settle, loop, fresh)
+        store = self._informer.store
+        if store.settle(PACK_AT_ONCE, PACK_BYTES, turn):
+            self._settling = loop.call_later(PACK_EVERY, self._settle, loop, turn)
+        elif len(store.fresh):
+            self._settling = loop.call_later(PLAIN_FOR, self._settle, loop, store.fresh.turn)
 
     def _note_progress(self) -> None:
         # A failure in the middle of a run of lines must not lose the position that the lines before it reached.

@@ -248,7 +248,7 @@ class Store:
             record = records.pack(records.facts_of(meta, len(body), guessed=guessed), codec, payload)
         self._keep(staged, old, meta, record)
         if fresh:
-            staged.bytes -= self.fresh.add(staged.objects[meta.namespace], meta.name, record)
+            staged.bytes -= self.fresh.add(Key(meta.namespace, meta.name), staged.objects[meta.namespace], record)
         if staged.declared:
             self._index(staged, Entry(self, Key(meta.namespace, meta.name), record, kept))
 
@@ -315,11 +315,11 @@ class Store:
                     entry = Entry(self, Key(namespace, object_name), record)
                     declared.put(member_of(*entry.key), self._values(name, declared, entry))
 
-    def settle(self, most: int, size: int = sys.maxsize) -> int:
-        """Pack up to `most` of the records that are `fresh`, or as many as have `size` bytes; returns how many."""
+    def settle(self, most: int, size: int = sys.maxsize, turn: int = sys.maxsize) -> int:
+        """Pack the oldest of the records that are `fresh`, see there; returns how many."""
         before = len(self.fresh)
         content = self._staged or self._content
-        content.bytes -= self.fresh.settle(most, size)
+        content.bytes -= self.fresh.settle(most, size, turn)
         return before - len(self.fresh)
 
     def tidy(self, *, settled: bool = False) -> None:
@@ -371,7 +371,7 @@ class Store:
         record = records.pack(facts, number, payload)
         self._keep(content, old, meta, record)
         if fresh:
-            content.bytes -= self.fresh.add(content.objects[meta.namespace], meta.name, record)
+            content.bytes -= self.fresh.add(key, content.objects[meta.namespace], record)
         entry = Entry(self, key, record, body, facts)
         if content.declared:
             self._index(content, entry)
@@ -416,6 +416,7 @@ class Store:
             del content.objects[key[0]]
         content.count -= 1
         content.bytes -= len(record)
+        self.fresh.forget(key)
         if records.has_owners(record):
             self._reown(content, key, record, None)
         for declared in content.declared.values():

@@ -162,8 +162,17 @@ def event_of(line: bytes) -> tuple[str, Meta, bytes, bool]:
     managed = meta.managed_fields
     if managed is UNSET:
         return kind, meta, line[begin:-1], False
-    body = _cut(line, begin, len(line) - 1, bytes(managed))
-    return kind, meta, _without_managed_fields(line[begin:-1]) if body is None else body, False
+    start = line.find(_MANAGED)
+    value = bytes(managed)
+    end = start + 16 + len(value)
+    # Exact only where this is the one place of that name; anything else takes the certain way.
+    if len(line) - end > LONG or not line.startswith(value, start + 16) or line.find(_MANAGED, end) >= 0:
+        return kind, meta, _cut(line[begin:-1], value), False
+    if line[end] == _COMMA:
+        end += 1
+    elif line[start - 1] == _COMMA:
+        start -= 1
+    return kind, meta, line[begin:start] + line[end:-1], False
 
 
 def _event_the_long_way(line: bytes) -> tuple[str, Meta, bytes, bool]:
@@ -195,28 +204,23 @@ def item_of(body: bytes, named: bytes) -> tuple[Meta, bytes, bool]:
     managed = meta.managed_fields
     if managed is UNSET:
         return meta, body, False
-    rest = _cut(body, 0, len(body), bytes(managed))
-    return meta, _without_managed_fields(body) if rest is None else rest, False
+    return meta, _cut(body, bytes(managed)), False
 
 
-def _cut(text: bytes, begin: int, stop: int, value: bytes) -> bytes | None:
-    """The object from `begin` to `stop` without its managedFields, which are `value`; `None` where that is not sure."""
-    start = text.find(_MANAGED, begin)
+def _cut(body: bytes, value: bytes) -> bytes:
+    """An object without its managedFields, which are `value`."""
+    start = body.find(_MANAGED)
     end = start + 16 + len(value)
-    if start < 0 or not text.startswith(value, start + 16):
-        return None
-    # Exact only where this is the one place of that name, or known to be the right one; else the slow, certain way.
-    long = stop - end > LONG
-    if not _is_metadatas(text[begin:start]) if long else text.find(_MANAGED, end) >= 0:
-        return None
-    if text[end] == _COMMA:
+    if start < 0 or not body.startswith(value, start + 16):
+        return _without_managed_fields(body)
+    if not _is_metadatas(body[:start]) if len(body) - end > LONG else body.find(_MANAGED, end) >= 0:
+        return _without_managed_fields(body)
+    if body[end] == _COMMA:
         end += 1
-    elif text[start - 1] == _COMMA:
+    elif body[start - 1] == _COMMA:
         start -= 1
-    if long:
-        view = memoryview(text)
-        return b"".join((view[begin:start], view[end:stop]))
-    return text[begin:start] + text[end:stop]
+    view = memoryview(body)
+    return b"".join((view[:start], view[end:]))
 
 
 def _is_metadatas(text: bytes) -> bool:
