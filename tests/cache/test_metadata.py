@@ -68,6 +68,9 @@ async def test_what_is_not_there_is_never_read_as_empty():
             cache.list(WIDGET, namespace="default")
         with pytest.raises(NotCached, match="only the metadata of Widget default/a is here"):
             changes[0].new.object(WIDGET)
+        with pytest.raises(NotCached, match="only the metadata of Widget default/a is here"):
+            changes[0].new.object_once(WIDGET)
+        assert changes[0].new.object_once(METADATA).kind == "Widget"
         assert not cache.caches(WIDGET)
         assert cache.caches(METADATA)
         with pytest.raises(ValueError, match="only metadata is kept"):

@@ -61,12 +61,12 @@ class MetadataStore(Store):
         info = view.info
         self._begin = type_prefix(info.api_version, info.kind)
 
-    def read(self, entry: Entry, kind: KindLike[T]) -> T:
+    def read(self, entry: Entry, kind: KindLike[T], *, keep: bool = True) -> T:
         """See `Store.read`; raises `NotCached` for every other view than that of the metadata."""
         view = kind if isinstance(kind, View) else view_of(kind)
         if view.form != "metadata":
             raise NotCached(f"only the metadata of {view.info.kind} {entry.key} is here: {REMEDY}")
-        return super().read(entry, view)
+        return super().read(entry, view, keep=keep)
 
     def apply(self, event: str, meta: Meta, body: bytes, guessed: bool = False) -> tuple[Change, ...]:
         """See `Store.apply`."""
