@@ -5,8 +5,9 @@ They stand below everything that writes, retries and queues of requests included
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 from steersman.client.hooks import READS
 from steersman.client.transport import Query, RequestHeaders, Response, StreamResponse, Transport, WebSocket
@@ -26,7 +27,7 @@ class WrappedTransport:
         """What to ask instead, and within which time; raises for what may not be asked."""
         return query, timeout
 
-    async def request(
+    def request(
         self,
         method: str,
         path: str,
@@ -35,9 +36,10 @@ class WrappedTransport:
         headers: RequestHeaders = (),
         body: bytes | None = None,
         timeout: float,
-    ) -> Response:
+    ) -> Coroutine[Any, Any, Response]:
+        # The inner coroutine itself: every request passes here, and one more around it would only cost.
         query, timeout = self._before(method, path, query, timeout)
-        return await self._inner.request(method, path, query=query, headers=headers, body=body, timeout=timeout)
+        return self._inner.request(method, path, query=query, headers=headers, body=body, timeout=timeout)
 
     def stream(
         self,

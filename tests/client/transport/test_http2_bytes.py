@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from steersman.client.errors import ConnectError, ConnectionLost, TransportTimeout
 from steersman.client.transport.http2 import Http2Connection, Http2Encoder, NotBegun
-from steersman.client.transport.http2.blocks import BlockHeaders, status_of
+from steersman.client.transport.http2.blocks import BlockHeaders, agrees, status_of
 from steersman.client.transport.http2.stream import STREAM_WINDOW
 from steersman.testing import virtual_time
 
@@ -618,3 +618,175 @@ async def test_a_connection_without_requests_has_no_timer():
     await asyncio.sleep(3600)
     assert both.line.frames() == []
     assert both.connection.patience.timer is None
+
+
+# As long as it says.
+
+
+def told(*fields: tuple[str, str], huffman: bool = True, table: int = 0, status: str = "200") -> bytes:
+    """A header block."""
+    encoder = hpack.Encoder()
+    encoder.header_table_size = table
+    return encoder.encode([(":status", status), *fields], huffman=huffman)
+
+
+def as_go_says(size: int) -> bytes:
+    """A content-length without an index, which is how Go's servers put it."""
+    return told() + b"\x0f\x0d" + bytes((len(str(size)),)) + str(size).encode()
+
+
+SAYS = [
+    as_go_says,
+    lambda size: told(("content-length", str(size))),
+    lambda size: told(("content-length", str(size)), huffman=False),
+    lambda size: told(("date", "x" * 200), ("content-length", str(size)), ("audit-id", "y"), table=4096),
+    lambda size: told() + b"\x00\x0econtent-length" + bytes((len(str(size)),)) + str(size).encode(),
+]
+
+
+@pytest.mark.parametrize("say", SAYS)
+@given(said=st.integers(0, 10**9), size=st.integers(0, 10**9))
+def test_a_length_is_read_however_it_is_put(say, said, size):
+    assert agrees(say(said), said)
+    assert agrees(say(said), size) == (said == size)
+
+
+@given(fields=HEADERS, huffman=st.booleans(), size=st.integers(0, 10**6))
+def test_what_says_no_length_agrees_with_all(fields, huffman, size):
+    fields = [(name, value.encode().decode("latin-1")) for name, value in fields if name.isascii()]
+    assert agrees(told(*fields, huffman=huffman), size)
+
+
+@given(block=st.binary(max_size=80), size=st.integers(0, 1000))
+def test_a_length_in_any_bytes_is_looked_for_in_peace(block, size):
+    assert agrees(block, size) in (True, False)
+
+
+def test_a_length_that_is_none_or_two_agrees_with_nothing():
+    assert not agrees(told(("content-length", "abc")), 3)
+    assert not agrees(told(("content-length", "-3")), 3)
+    assert not agrees(told(("content-length", "3"), ("content-length", "4")), 3)
+
+
+def test_numbers_without_an_end_take_no_time():
+    assert agrees(b"\x88\x0f" + b"\xff" * 500_000, 3)
+
+
+@virtual_time
+@pytest.mark.parametrize("pieces", [[b"12"], [b"1", b"2"], [b"1234"], [b"12", b"34"], [b""], []])
+@pytest.mark.parametrize("say", SAYS[:2])
+async def test_an_answer_that_is_not_as_long_as_it_says_is_lost(say, pieces):
+    both = Both()
+    asked, other = both.ask(), both.ask("/other")
+    await turns()
+    both.line.frames()
+    if pieces:
+        frames = [data(1, piece) for piece in pieces[:-1]]
+        both.say(head(1, say(3)), *frames, data(1, pieces[-1], "END_STREAM"))
+    else:
+        both.say(head(1, say(3), "END_STREAM"))
+    with pytest.raises(ConnectionLost, match=r"^GET /: the answer is not as long as its content-length says$"):
+        await asked
+    assert [(f.stream_id, f.error_code) for f in both.line.frames()] == [(1, 1)]
+    both.say(head(3, say(2)), data(3, b"ok", "END_STREAM"))
+    assert (await other).body == b"ok"
+
+
+@virtual_time
+async def test_a_stream_that_ends_too_soon_is_lost_to_its_reader():
+    both = Both()
+    opening = both.open()
+    await turns()
+    both.say(head(1, as_go_says(6)), data(1, b"123"))
+    stream = await opening
+    assert await stream.read() == b"123"
+    both.say(data(1, b"4", "END_STREAM"))
+    assert await stream.read() == b"4"
+    with pytest.raises(ConnectionLost, match="not as long as its content-length says"):
+        await stream.read()
+
+
+@virtual_time
+@pytest.mark.parametrize(("method", "status"), [("HEAD", "200"), ("GET", "304"), ("DELETE", "204")])
+async def test_an_answer_that_never_has_a_body_may_have_a_length(method, status):
+    both = Both()
+    asked = both.ask(method=method)
+    await turns()
+    both.say(head(1, told(("content-length", "3"), status=status), "END_STREAM"))
+    assert (await asked).status == int(status)
+
+
+# A server that keeps its client busy for nothing.
+
+NOTHINGS = {
+    "pings": PingFrame(0, b"12345678").serialize(),
+    "answers to pings": PingFrame(0, b"12345678", flags=["ACK"]).serialize(),
+    "settings": SettingsFrame(0, {}).serialize(),
+    "empty pieces": data(1).serialize(),
+    "padding": DataFrame(1, b"", pad_length=200, flags=["PADDED"]).serialize(),
+    "empty pieces of a stream that was left": data(3).serialize(),
+    "resets of a stream that was left": RstStreamFrame(3, 8).serialize(),
+    "interim responses": head(5, told(status="103")).serialize(),
+    "frames of no known type": b"\x00\x00\x00\x63\x00\x00\x00\x00\x00",
+}
+
+
+@virtual_time
+@pytest.mark.parametrize("what", NOTHINGS)
+async def test_a_flood_of_nothing_ends_the_connection(what):
+    both = Both()
+    first, left, third = both.ask(), both.ask("/left"), both.ask("/third")
+    await turns()
+    left.cancel()
+    await turns()
+    both.say(head(1))
+    both.say(NOTHINGS[what] * 900)
+    assert both.line.open
+    both.line.written.clear()
+    both.say(NOTHINGS[what] * 200)
+    assert not both.line.open
+    calm = both.line.frames()[-1]
+    assert isinstance(calm, GoAwayFrame)
+    assert calm.error_code == 11  # ENHANCE_YOUR_CALM
+    for asked in (first, third):
+        with pytest.raises(ConnectionLost, match="keeps its client busy with frames that bring nothing"):
+            await asked
+
+
+@virtual_time
+async def test_a_head_of_empty_pieces_without_an_end_ends_the_connection():
+    both = Both()
+    asked = both.ask()
+    await turns()
+    both.say(HeadersFrame(1, b"\x88").serialize() + ContinuationFrame(1, b"").serialize() * 1100)
+    assert not both.line.open
+    with pytest.raises(ConnectionLost, match="busy"):
+        await asked
+
+
+@virtual_time
+async def test_whoever_is_asked_for_life_now_and_then_for_days_stays():
+    both = Both()
+    opening = both.open()
+    await turns()
+    both.say(head(1))
+    stream = await opening
+    for _ in range(5000):
+        await asyncio.sleep(10)
+        both.say(PingFrame(0, b"12345678"))
+    assert both.line.open
+    stream.finish()
+
+
+@virtual_time
+async def test_pings_between_events_are_no_flood():
+    both = Both()
+    opening = both.open()
+    await turns()
+    both.say(head(1))
+    stream = await opening
+    for _ in range(3000):
+        both.say(PingFrame(0, b"12345678"), data(1, b"event"))
+        await stream.read()
+    assert both.line.open
+    stream.finish()

@@ -122,7 +122,7 @@ class Http2Connection(Receiving):
     def _start(self, method: str, where: str, headers: RequestHeaders, body: bytes | None, timeout: float) -> Stream:
         """Send a request under a number of its own."""
         block = self._encode(method, where, headers, body)
-        number = self.next
+        number, patience = self.next, self.patience
         deadline = self.now() + timeout
         stream = Stream(self, number, method, where, deadline)
         if self._transport is None:
@@ -131,8 +131,8 @@ class Http2Connection(Receiving):
         if number >= _LAST_STREAM:
             self._draining, self.limit = True, 0
         self.streams[number] = stream
-        if deadline < self.patience.due:
-            self.patience.wake_at(deadline)
+        if deadline < patience.due:
+            patience.wake_at(deadline)
         self.put_request(stream, block, body)
         return stream
 

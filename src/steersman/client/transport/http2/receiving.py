@@ -12,6 +12,7 @@ from typing import Final
 from steersman.client.errors import ConnectionLost, TransportError
 from steersman.client.transport.base import Response
 from steersman.client.transport.http2.blocks import STATUSES, BlockHeaders, agrees, status_of
+from steersman.client.transport.http2.calm import Calm, Flood
 from steersman.client.transport.http2.frames import (
     CONTINUATION,
     DATA,
@@ -42,22 +43,14 @@ CONNECTION_WINDOW: Final = 1 << 30
 LONGEST_TAKEN: Final = 1 << 20
 """What servers may send: the frames of a list are handed on as they come, so that few and long ones cost least."""
 LONGEST_HEAD: Final = 512 * 1024
-_MOST_USELESS: Final = 1000
-_USELESS_SECONDS: Final = 10.0
-"""How many frames that bring nothing may come within which time, while nothing else does: a server may ask how its
-client is, but not keep it busy with that (CVE-2019-9512, 9515 and 9518)."""
 _BODILESS: Final = frozenset({204, 304})
 _unpack = FRAME_HEAD.unpack_from
-
-
-class _Flood(ValueError):  # noqa: N818 - reads as what it is
-    """The server keeps us busy for nothing."""
 
 
 class Receiving(Sending):
     """Reads frames, and completes streams with what they bring."""
 
-    __slots__ = ("_arrived", "_head", "_open", "_rest", "_useless", "_useless_since", "heard", "next", "streams")
+    __slots__ = ("_arrived", "_calm", "_head", "_open", "_rest", "heard", "next", "streams")
 
     def __init__(self, pool: Pool, generation: int, transport: asyncio.Transport, tls: TlsLayer | None) -> None:
         super().__init__(pool, generation, transport, tls)
@@ -68,8 +61,7 @@ class Receiving(Sending):
         self._open: tuple[int, int, int] = (0, 0, 0)  # a DATA frame that has begun: stream, flags, bytes to come
         self._head: tuple[int, int, bytes] | None = None  # a header block of which more frames must come
         self._arrived = 0
-        self._useless = 0
-        self._useless_since = 0.0
+        self._calm = Calm()
 
     # What the connection says.
 
@@ -129,7 +121,7 @@ class Receiving(Sending):
                 else:
                     self._other(kind, flags, number, data[start:at])
         except (ValueError, IndexError, KeyError) as problem:
-            flood = isinstance(problem, _Flood)
+            flood = isinstance(problem, Flood)
             self.send(goaway(ENHANCE_YOUR_CALM if flood else PROTOCOL_ERROR))
             why = str(problem) if flood else f"the answer is no HTTP/2: {problem}"
             self.abort(ConnectionLost(why))
@@ -150,7 +142,7 @@ class Receiving(Sending):
             self._data(number, END_STREAM, body)
         else:
             self._arrived += size
-            self._useless = 0
+            self._calm.times = 0
             if not stream.answer.done():
                 stream.answer.set_result(Response(status, BlockHeaders(block), body))
             del self.streams[number]
@@ -167,7 +159,7 @@ class Receiving(Sending):
         if stream is None:
             self.never_opened(number)
             if not size:
-                self._count_useless()
+                self._calm.count(self.heard)
             return
         if not stream.status:
             raise ValueError("a body without a head")
@@ -181,7 +173,7 @@ class Receiving(Sending):
         if flags & PADDED:
             data = unpadded(data)
         if data:
-            self._useless = 0
+            self._calm.times = 0
             stream.total += len(data)
             if stream.body is None:
                 stream.body = [data]
@@ -191,7 +183,7 @@ class Receiving(Sending):
             self._completed(stream, b"")
             return
         if not data:
-            self._count_useless()
+            self._calm.count(self.heard)
         stream.arrived += size
         if stream.reader is not None:
             stream.wake()
@@ -226,7 +218,7 @@ class Receiving(Sending):
         if status < 200:  # an interim response (RFC 9110 §15.2): the real one follows
             if flags & END_STREAM:
                 raise ValueError("a response that ends before it has begun")
-            self._count_useless()
+            self._calm.count(self.heard)
             return
         stream.status = status
         stream.block = block
@@ -241,14 +233,14 @@ class Receiving(Sending):
             self._continued(number, flags, data)
             return
         if kind != WINDOW_UPDATE and not (kind == RST_STREAM and number in self.streams):
-            self._count_useless()
+            self._calm.count(self.heard)
         self.control(kind, flags, number, data)
 
     def _continued(self, number: int, flags: int, data: bytes) -> None:
         if self._head is None or self._head[0] != number:
             raise ValueError("a continuation of nothing")
         if not data:
-            self._count_useless()
+            self._calm.count(self.heard)
         _, before, block = self._head
         block += data
         if len(block) > LONGEST_HEAD:
@@ -257,15 +249,6 @@ class Receiving(Sending):
         if flags & END_HEADERS:
             self._head = None
             self._headers(number, (before | END_HEADERS) & ~(PADDED | PRIORITY), block)
-
-    def _count_useless(self) -> None:
-        if not self._useless:
-            self._useless_since = self.heard
-        self._useless += 1
-        if self._useless > _MOST_USELESS:
-            if self.heard < self._useless_since + _USELESS_SECONDS:
-                raise _Flood("the server keeps its client busy with frames that bring nothing")
-            self._useless = 0
 
     def never_opened(self, number: int) -> None:
         """What comes for a stream that was left is late; for one that never was, it is an error."""
@@ -277,20 +260,19 @@ class Receiving(Sending):
     def _completed(self, stream: Stream, last: bytes) -> None:
         """The response is complete, but for `last` it is in the stream."""
         block, answer = stream.block, stream.answer
+        if last and answer is None:
+            stream.body = [last]
         if not agrees(block, stream.total + len(last)) and not _says_nothing(stream):
             self.put(number_frame(RST_STREAM, stream.id, PROTOCOL_ERROR))
             self.end(stream, ConnectionLost(f"{stream.what}: the answer is not as long as its content-length says"))
             return
-        self._useless = 0
+        self._calm.times = 0
         stream.complete = True
-        if answer is not None:
-            if not answer.done():
-                body = last if stream.body is None else stream.take()
-                answer.set_result(Response(stream.status, BlockHeaders(block), body))
-        else:
-            if last:
-                stream.body = [last]
+        if answer is None:
             stream.wake()
+        elif not answer.done():
+            body = last if stream.body is None else stream.take()
+            answer.set_result(Response(stream.status, BlockHeaders(block), body))
         if stream.unsent is not None:  # the server has answered before it heard all
             self.put(number_frame(RST_STREAM, stream.id, NO_ERROR))
             self.forget_unsent(stream)
