@@ -177,11 +177,11 @@ def pods(_bench: Bench, peer: str, size: Size, _seed: int) -> Numbers:
 
 
 async def _converge(server: Server, count: int) -> tuple[float, float]:
-    each = min(100, count)
+    sizes = [min(100, count - first) for first in range(0, count, 100)]
     async with load.connections(server, 4) as made:
         await asyncio.sleep(2)  # controllers that have just started
         cpu, began = server.cpu(), time.perf_counter()
-        asks = [Ask("POST", load.DEPLOYMENTS, load.deployment(f"d{n}", each), code=201) for n in range(count // each)]
+        asks = [Ask("POST", load.DEPLOYMENTS, load.deployment(f"d{n}", size), code=201) for n, size in enumerate(sizes)]
         await load.in_flight(made, asks)
         deadline = time.monotonic() + 900
         while True:
