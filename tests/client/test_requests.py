@@ -256,6 +256,67 @@ async def test_nothing_newer_to_offer_means_no_second_attempt():
     assert len(transport.calls) == 1
 
 
+class Fresh(Credentials):
+    """Credentials that say how long they need not be asked for again."""
+
+    def __init__(self, *tokens: str, until: float = float("inf")) -> None:
+        super().__init__(*tokens)
+        self.fresh_until = until
+        self.asked = 0
+
+    async def headers(self, *, refresh: bool = False):
+        self.asked += not refresh
+        await asyncio.sleep(1 if refresh else 0)
+        return await super().headers(refresh=refresh)
+
+
+@virtual_time
+async def test_credentials_are_not_asked_for_while_they_say_that_they_are_fresh():
+    auth = Fresh("first", until=asyncio.get_running_loop().time() + 60)
+    transport = Scripted(OK)
+    raw = client_of(transport, Config(server="http://api.test", auth=auth)).raw
+    for _ in range(3):
+        await raw.request("GET", "/x")
+    assert auth.asked == 1
+    await asyncio.sleep(60)
+    auth.mappings = [{"Authorization": "Bearer second"}]
+    await raw.request("GET", "/x")
+    assert auth.asked == 2
+    sent = [dict(call["headers"])["Authorization"] for call in transport.calls]
+    assert sent == ["Bearer first"] * 3 + ["Bearer second"]
+
+
+@virtual_time
+async def test_a_401_ends_the_freshness_of_credentials_also_for_those_who_ask_meanwhile():
+    auth = Fresh("old", "new")
+    transport = Scripted(OK, status(401), OK)
+    raw = client_of(transport, Config(server="http://api.test", auth=auth)).raw
+    await raw.request("GET", "/first")
+    refused = asyncio.create_task(raw.request("GET", "/refused"))
+    await asyncio.sleep(0.5)
+    await raw.request("GET", "/meanwhile")
+    await refused
+    sent = [(call["path"], dict(call["headers"])["Authorization"]) for call in transport.calls]
+    assert sent == [
+        ("/first", "Bearer old"),
+        ("/refused", "Bearer old"),
+        ("/meanwhile", "Bearer old"),
+        ("/refused", "Bearer new"),
+    ]
+    assert auth.refreshed == 1
+
+
+@virtual_time
+async def test_a_client_asks_each_time_where_nothing_is_said_of_freshness():
+    auth = Credentials("one")
+    transport = Scripted(OK)
+    raw = client_of(transport, Config(server="http://api.test", auth=auth)).raw
+    await raw.request("GET", "/x")
+    auth.mappings = [{"Authorization": "Bearer two"}]
+    await raw.request("GET", "/x")
+    assert dict(transport.calls[1]["headers"])["Authorization"] == "Bearer two"
+
+
 @virtual_time
 async def test_headers_identify_the_client_and_impersonate():
     config = Config(server="http://api.test", impersonate=Impersonation(user="jane", groups=("a", "b")))
