@@ -256,9 +256,10 @@ def words(results: Results) -> Iterator[str]:
     built: dict[str, list[str]] = {}
     for name, fact in results["machine"].items():
         if name.startswith(_NAME):
-            built.setdefault(fact, []).append(_plain(name))
-    for flags, names in built.items():
-        yield f"{' and '.join(names)}: {flags}."
+            built.setdefault(fact, []).append(name.removeprefix(_NAME))
+    for flags, versions in built.items():
+        *first, last = versions
+        yield f"CPython {', '.join(first)}{' and ' if first else ''}{last}: {flags}."
     if said := results["machine"].get(_FREE_THREADED):
         yield f"{_FREE_THREADED}: {said}."
 

@@ -111,13 +111,18 @@ def ratios_table(found: Sequence[Ratio]) -> list[str]:
 
 
 def across_table(results: Results, rows: Sequence[Row]) -> list[str]:
-    """A column for each peer, where all are ours: medians, and in brackets their ratios to the first peer's."""
+    """A column for each peer, where all are ours: medians, and in brackets their ratios to the first peer's.
+
+    Of what the row is mainly about, and of memory.
+    """
     measured = [row for row in rows if row.name in results["rows"]]
     peers = list(dict.fromkeys(peer for row in measured for peer in results["rows"][row.name]))
     lines = [f"| row | measured | {' | '.join(peers)} |", "|---|---|" + "---|" * len(peers)]
     for row in measured:
-        for metric in main_metrics(row, results):
+        for metric in dict.fromkeys([*main_metrics(row, results), "rss_mb"]):
             medians = [statistics.median(values(results, row.name, peer, metric) or [math.nan]) for peer in peers]
+            if all(map(math.isnan, medians)):
+                continue
             cells = [_cell(metric, median, medians[0]) for median in medians]
             lines.append(f"| {row.name} | {name_of(metric)} | {' | '.join(cells)} |")
     return lines

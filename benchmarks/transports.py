@@ -7,12 +7,13 @@ runtime at all. What a transport costs shows only here: in isolation hand-overs 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from benchmarks import aside
 from benchmarks.harness import Bench
 from benchmarks.peers.transport_peer import TRANSPORTS
 from benchmarks.rows import Bar, Row, Size, events, patches
+from benchmarks.verdicts import Results
 
 LIMIT = "httptools"
 """The bare protocol, without runtime."""
@@ -47,6 +48,12 @@ ROWS: Sequence[Row] = (
         Size("widgets", 20_000, 40_000), Size("widgets", 2_000, 4_000), PEERS,
     ),
 )  # fmt: skip
+
+
+def words(_results: Results) -> Iterator[str]:
+    """What the peers are."""
+    yield f"`{NATIVE}` is ours over HTTP/2, which is what an operator uses, `{NATIVE}-http1` the same over HTTP/1.1."
+    yield f"`{LIMIT}` is a bare protocol, without cache, queue, retries or metrics: the limit."
 
 
 STUDY = aside.Study("transports", (__doc__ or "").splitlines()[0], ROWS, TransportBench)

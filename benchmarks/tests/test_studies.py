@@ -66,7 +66,7 @@ def test_the_interpreters_are_compared_with_the_quickest_in_a_sentence():
     machine = {"CPU": "one", "python-3.11.2": "-O2, GIL", "python-3.14.0": "-O2, GIL"}
     assert list(pythons.words(_results({"python-patch": peers}, machine))) == [
         "CPython 3.14.0 takes the least CPU for an update: for its 1.00 it is 1.10 on CPython 3.11.2.",
-        "CPython 3.11.2 and CPython 3.14.0: -O2, GIL.",
+        "CPython 3.11.2 and 3.14.0: -O2, GIL.",
     ]
 
 
