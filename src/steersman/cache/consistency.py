@@ -1,7 +1,8 @@
 """Read your own writes (C2): which writes of ours a cache has not seen yet, and who waits for them.
 
-A write is known from before its request leaves, so that an event that overtakes the response is recognised. From its
-response on it holds back reads of that object, and of lists of its kind, until the watch has brought it. An event
+From its response on a write holds back reads of that object, and of lists of its kind, until the watch has brought it.
+Where versions cannot be compared, and for deletes, it is known from before its request leaves, so that an event that
+overtakes the response is recognised. An event
 costs the same however many writes are outstanding: a write is looked at when its key changes, or when the watch
 passes its version. Nothing here does I/O, and nothing waits for longer than the reader says.
 """
@@ -32,7 +33,7 @@ class Watched(Protocol):
 class OwnWrite:
     """One write of ours; under way until `done`."""
 
-    __slots__ = ("after", "deleted", "done", "key", "order", "seen_meanwhile", "uid", "version")
+    __slots__ = ("after", "deleted", "done", "key", "listens", "order", "seen_meanwhile", "uid", "version")
 
     def __init__(self, key: Key, uid: str) -> None:
         self.key = key
@@ -44,8 +45,10 @@ class OwnWrite:
         self.done = False
         self.order = 0
         """Counts the writes that had to be waited for."""
+        self.listens = False
+        """Whether events of the key are to be noted while it is under way."""
         self.seen_meanwhile: list[str] = []
-        """Versions of the key that arrived since the request left."""
+        """Those versions of the key that arrived since the request left."""
 
     def satisfied(self, watched: Watched) -> bool:
         """Whether a cached read is certainly no older than this write."""
@@ -83,23 +86,27 @@ class OwnWrites:
         self._waiting: dict[Key, list[asyncio.Future[None]]] = {}
         self._waiting_for_all: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.active = False
-        """Whether `advance` and `saw` have anything to do; what the hot path looks at."""
+        """Whether `advance` has anything to do; what the hot path looks at, as at the next."""
+        self.listens = False
+        """Whether `saw` has anything to do."""
 
     def begin(self, key: Key, *, delete: bool = False) -> OwnWrite:
         """A request is about to leave. The answer to a `delete` may not say which object is gone."""
-        known = self._watched.get(key) if delete and key.name else None
-        write = OwnWrite(key, known.uid if known is not None else "")
-        writes = self._under_way.get(key)
-        if writes is None:
-            self._under_way[key] = [write]
-        else:
-            writes.append(write)
-        self.active = True
+        write = OwnWrite(key, "")
+        # Where versions can be compared, the watch's own version says whether it has brought a write or not.
+        if delete or not self._watched.version.isdecimal():
+            known = self._watched.get(key) if delete and key.name else None
+            if known is not None:
+                write.uid = known.uid
+            write.listens = True
+            self._under_way.setdefault(key, []).append(write)
+            self.listens = True
         return write
 
     def finish(self, write: OwnWrite, uid: str, version: str, deleted: bool) -> None:
         """The response is here: `version` of `uid` exists, or that object is gone."""
-        self._forget(write)
+        if write.listens:
+            self._forget(write)
         uid = write.uid = uid or write.uid
         write.version, write.deleted, write.done = version, deleted, True
         if deleted:
@@ -107,16 +114,16 @@ class OwnWrites:
                 if before.uid == uid and not older(before.awaited, write.after):
                     write.after = before.awaited
         watched = self._watched
-        # Where versions can be compared, the watch's own version says it all: no look at the object is needed.
+        # Where versions can be compared, no look at the object is needed.
         compares = not deleted and version.isdecimal()
         if not (write.passed(watched, version) if compares else write.satisfied(watched)):
             self._hold_back(write)
-        self._update()
+            self._update()
 
     def abandon(self, write: OwnWrite) -> None:
         """The request failed, or nobody knows what it did."""
-        self._forget(write)
-        self._update()
+        if write.listens:
+            self._forget(write)
 
     def _forget(self, write: OwnWrite) -> None:
         writes = self._under_way.get(write.key)
@@ -124,9 +131,11 @@ class OwnWrites:
             writes.remove(write)
             if not writes:
                 del self._under_way[write.key]
+        self._update()
 
     def _update(self) -> None:
-        self.active = bool(self._under_way or self._unseen)
+        self.active = bool(self._unseen)
+        self.listens = bool(self._under_way or self._by_event)
 
     def _hold_back(self, write: OwnWrite) -> None:
         """Let reads wait for `write`."""
@@ -176,7 +185,7 @@ class OwnWrites:
         self._release(tuple(self._unseen.values()))
 
     def saw(self, key: tuple[str, str], version: str) -> None:
-        """An event about `key` came in; to be called while `active`."""
+        """An event about `key` came in; to be called while `listens`."""
         for write in self._under_way.get(key, ()):
             write.seen_meanwhile.append(version)
         if self._by_event and (writes := self._by_event.get(key)) is not None:

@@ -285,7 +285,7 @@ class Informer:
                     new = meta.resource_version
                     # Nearly always newer, and of as many digits: no call is needed to see it.
                     version = new if len(new) == len(version) and new >= version else later(version, new)
-                    if writes.active:
+                    if writes.listens:
                         writes.saw((meta.namespace, meta.name), new)
         finally:
             self.version = version
