@@ -562,3 +562,21 @@ async def test_closing_stops_all_tasks_and_reads_go_on():
 def test_the_server_of_these_tests_speaks_json():
     assert json.loads(line("ADDED", {"a": "\u0085"}))["object"] == {"a": "\u0085"}
     assert logging.getLogger() is not None
+
+
+@virtual_time
+async def test_a_stream_that_waits_for_more_holds_nothing_of_what_came():
+    """C1: many idle streams would keep megabytes of their last chunks alive."""
+    server = FakeServer()
+    for name in "abc":
+        server.put(name, text="x" * 1000)
+    async with cached(server) as (cache, informer, _):
+        await cache.wait_synced(5)
+        await settle()
+        waiting, held = cache._tasks[informer].get_coro(), []
+        while hasattr(waiting, "cr_frame"):
+            for value in waiting.cr_frame.f_locals.values():
+                held += value if isinstance(value, list) else [value]
+            waiting = waiting.cr_await
+        assert held
+        assert not [value for value in held if isinstance(value, bytes)]
