@@ -117,6 +117,24 @@ def test_a_kind_that_comes_later_teaches_once(monkeypatch):
     assert intact(later, "Blue", 1000)
 
 
+def test_stores_are_not_counted_for_every_batch():
+    """With a thousand of them that would cost more than the batch."""
+
+    class Counted(Store):
+        asked = 0
+
+        def amount(self):
+            self.asked += 1
+            return super().amount()
+
+    store = Counted(WIDGET, pool=Pool())
+    store.begin()
+    for n in range(400):
+        store.stage(*event_of(line("Red", f"Red-{n}", size=8000)))
+        store.tidy()
+    assert 10 < store.asked < 30
+
+
 def test_a_store_that_is_dropped_is_forgotten():
     pool = Pool()
     store = Store(WIDGET, pool=pool)

@@ -566,7 +566,7 @@ def test_the_server_of_these_tests_speaks_json():
 
 @virtual_time
 async def test_a_stream_that_waits_for_more_holds_nothing_of_what_came():
-    """C1: many idle streams would keep megabytes of their last chunks alive."""
+    """Many idle streams would keep megabytes of their last chunks alive."""
     server = FakeServer()
     for name in "abc":
         server.put(name, text="x" * 1000)

@@ -25,6 +25,8 @@ FEW: Final = 64
 """Caches of fewer objects stay plain."""
 WORTH: Final = 1024 * 1024
 """Bytes below which a cache stays plain too: a dictionary and what works with it take a quarter of that."""
+STEP: Final = 128 * 1024
+"""Bytes between two looks at all stores: there may be a thousand."""
 GROWN: Final = 8
 """A dictionary that was trained on few objects is trained anew when there are so many times more."""
 OWN: Final = 16 * 1024 * 1024
@@ -60,6 +62,7 @@ class Pool:
         self.common: Codec = self.codecs.untaught
         self._members: WeakValueDictionary[int, Member] = WeakValueDictionary()
         self._serial = serial()
+        self._next = WORTH  # bytes that came plain before the next look at all stores
         self._taught_by = 0  # how many objects there were when a dictionary was last trained, or could not be
 
     def join(self, member: Member) -> None:
@@ -72,8 +75,9 @@ class Pool:
         `settled` says that a store has all of its objects; where that is so of all stores, few are enough.
         """
         common = self.common
-        if common.raw < (WINDOW if common.trained else WORTH):
+        if common.raw < (WINDOW if common.trained else WORTH if settled else self._next):
             return
+        self._next = common.raw + STEP
         members = tuple(self._members.values())
         amounts = [member.amount() for member in members]
         count = sum(objects for objects, _ in amounts)
