@@ -55,7 +55,7 @@ def yaml_safe(body: bytes) -> bytes:
 
     The API server parses apply configurations as YAML, which folds a raw U+0085 inside a string into a space.
     """
-    if body.isascii() and b"\x7f" not in body:
+    if body.isascii() and body.find(b"\x7f") < 0:
         return body
     return _FOLDED.sub(lambda found: f"\\u{ord(found[0]):04x}", body.decode()).encode()
 
