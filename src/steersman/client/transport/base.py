@@ -9,10 +9,10 @@ The least that a test needs to stand in for a server is `request`; see `Transpor
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 from urllib.parse import quote_plus
 
 import msgspec
@@ -128,7 +128,7 @@ class Transport(Protocol):
     watches) is enough; derive from `UnsupportedTransport`, which refuses the rest:
 
         class Fake(UnsupportedTransport):
-            async def request(self, method, path, *, query=(), headers, body=None, timeout):
+            def request(self, method, path, *, query=(), headers, body=None, timeout):
                 return Response(200, body=b'{"metadata": {"name": "web"}}')
 
         client = Client(Config.for_url("http://fake"), transport=Fake())
@@ -143,8 +143,8 @@ class Transport(Protocol):
         headers: RequestHeaders = (),
         body: bytes | None = None,
         timeout: float,
-    ) -> Response:
-        """Send one request and read the whole response."""
+    ) -> Coroutine[Any, Any, Response]:
+        """Send one request and read the whole response; an `async def`, or what returns the coroutine of another."""
         ...
 
     def stream(
