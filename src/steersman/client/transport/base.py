@@ -128,13 +128,13 @@ class Transport(Protocol):
     watches) is enough; derive from `UnsupportedTransport`, which refuses the rest:
 
         class Fake(UnsupportedTransport):
-            def request(self, method, path, *, query=(), headers, body=None, timeout):
+            async def request(self, method, path, *, query=(), headers, body=None, timeout):
                 return Response(200, body=b'{"metadata": {"name": "web"}}')
 
         client = Client(Config.for_url("http://fake"), transport=Fake())
     """
 
-    async def request(
+    def request(
         self,
         method: str,
         path: str,
