@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from steersman.cache.consistency import OwnWrite
 from steersman.cache.entry import Entry, NotCached, Undecodable
+from steersman.cache.hygiene import keep_freed
 from steersman.cache.index import IndexFunction
 from steersman.cache.informer import Informer, Scope
 from steersman.cache.listwatch import ListWatch, RawListWatch
@@ -183,6 +184,7 @@ class Cache:
         if self._started:
             return
         self._started = True
+        keep_freed()
         if self._client is not None:
             self._client.observers.append(self._observer)
         for informer in self._informers.values():
