@@ -17,11 +17,16 @@ from steersman.models import dynamic
 WIDGET = dynamic("example.com/v1", "Widget")
 
 
-def line(kind, name, version=1, size=0):
+def line(kind, name, version=1, size=0, uid=""):
     rng = random.Random(kind)
     words = ["".join(rng.choices("abcdefghij", k=20)) for _ in range(40)]
     rng = random.Random(name)
-    metadata = {"name": name, "namespace": "ns", "uid": f"{rng.getrandbits(64):x}", "resourceVersion": str(version)}
+    metadata = {
+        "name": name,
+        "namespace": "ns",
+        "uid": uid or f"{rng.getrandbits(64):x}",
+        "resourceVersion": str(version),
+    }
     spec = {word: rng.randrange(10) for word in words} | {"text": "".join(rng.choices("abcdef", k=size))}
     obj = {"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec}
     return b'{"type":"ADDED","object":%s}' % json.dumps(obj, separators=(",", ":")).encode()
@@ -191,9 +196,11 @@ class Model:
         self.store = Store(WIDGET, pool=pool)
         self.current: dict[str, int] = {}
         self.staged: dict[str, int] | None = None
+        self.uids: dict[str, str] = {}
 
     def put(self, name, version, size):
-        event = event_of(line("Widget", name, version, size=size))
+        uid = self.uids.setdefault(name, f"uid-{version}")
+        event = event_of(line("Widget", name, version, size=size, uid=uid))
         if self.staged is None:
             self.store.apply(*event)
             self.current[name] = version
@@ -209,6 +216,7 @@ class Model:
             case "commit" if self.staged is not None:
                 list(self.store.commit())
                 self.current, self.staged = self.staged, None
+                self.uids = {name: self.uids[name] for name in self.current}  # who comes again is another
             case "discard":
                 self.store.discard()
                 self.staged = None

@@ -23,12 +23,13 @@ MOST: Final = 16 * 1024 * 1024
 class Fresh:
     """The plain records of one store, oldest first. `pack` makes the compressed record of a plain one."""
 
-    __slots__ = ("_bytes", "_pack", "_records", "turn")
+    __slots__ = ("_pack", "_records", "bytes", "turn")
 
     def __init__(self, pack: Callable[[bytes], bytes]) -> None:
         self._pack = pack
         self._records: OrderedDict[Key, tuple[dict[str, bytes], bytes, int]] = OrderedDict()
-        self._bytes = 0
+        self.bytes = 0
+        """Bytes of all of them."""
         self.turn = 0
         """The number of the last record that came; `settle` can be told to leave those that came later."""
 
@@ -41,11 +42,11 @@ class Fresh:
         held = self._records
         older = held.pop(key, None)
         if older is not None:
-            self._bytes -= len(older[1])
+            self.bytes -= len(older[1])
         held[key] = (names, record, self.turn)
-        self._bytes += len(record)
+        self.bytes += len(record)
         saved = 0
-        while self._bytes > MOST:
+        while self.bytes > MOST:
             saved += self._settle()
         return saved
 
@@ -53,7 +54,7 @@ class Fresh:
         """The object is gone."""
         older = self._records.pop(key, None)
         if older is not None:
-            self._bytes -= len(older[1])
+            self.bytes -= len(older[1])
 
     def settle(self, most: int, size: int = sys.maxsize, turn: int = sys.maxsize) -> int:
         """Pack the oldest: up to `most`, or as many as have `size` bytes, and none that came after `turn`.
@@ -62,8 +63,8 @@ class Fresh:
         """
         saved = 0
         held = self._records
-        left = max(0, self._bytes - size)
-        while most > 0 and held and self._bytes > left and next(iter(held.values()))[2] <= turn:
+        left = max(0, self.bytes - size)
+        while most > 0 and held and self.bytes > left and next(iter(held.values()))[2] <= turn:
             saved += self._settle()
             most -= 1
         return saved
@@ -71,11 +72,11 @@ class Fresh:
     def clear(self) -> None:
         """Forget them all: nobody looks at them any more."""
         self._records.clear()
-        self._bytes = 0
+        self.bytes = 0
 
     def _settle(self) -> int:
         key, (names, record, _turn) = self._records.popitem(last=False)
-        self._bytes -= len(record)
+        self.bytes -= len(record)
         if names.get(key[1]) is not record:
             return 0  # packed or gone since: nothing to do
         packed = names[key[1]] = self._pack(record)

@@ -326,8 +326,9 @@ class Store:
         """See to it that records are packed as well as it pays to; `settled` says that all objects are here."""
         self._pool.tidy(settled=settled)
         content, own = self._staged or self._content, self._own
-        if own.outdated() if own is not None else content.bytes >= self._own_from:
-            self._own_from = 2 * content.bytes
+        packed = content.bytes - self.fresh.bytes
+        if own.outdated() if own is not None else packed >= self._own_from:
+            self._own_from = 2 * packed
             self._own = self._codecs.learn(self.sample(SAMPLE), than=own or self._pool.common) or own
 
     # For the pool.
