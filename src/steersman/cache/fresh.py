@@ -8,8 +8,8 @@ are packed in one go. Of an object only the latest record is held.
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
 from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 from steersman.models import Key
@@ -18,6 +18,8 @@ __all__ = ["Fresh"]
 
 MOST: Final = 16 * 1024 * 1024
 """Bytes of one store that may stay plain; beyond, the oldest are packed at once."""
+AT_ONCE: Final = 64
+"""Records that are looked at for that."""
 
 
 class Fresh:
@@ -27,7 +29,7 @@ class Fresh:
 
     def __init__(self, pack: Callable[[bytes], bytes]) -> None:
         self._pack = pack
-        self._records: OrderedDict[Key, tuple[dict[str, bytes], bytes, int]] = OrderedDict()
+        self._records: dict[Key, tuple[dict[str, bytes], bytes, int]] = {}
         self.bytes = 0
         """Bytes of all of them."""
         self.turn = 0
@@ -47,7 +49,7 @@ class Fresh:
         self.bytes += len(record)
         saved = 0
         while self.bytes > MOST:
-            saved += self._settle()
+            saved += self.settle(AT_ONCE, self.bytes - MOST)
         return saved
 
     def forget(self, key: Key) -> None:
@@ -61,23 +63,20 @@ class Fresh:
 
         Returns by how many bytes they shrank.
         """
-        saved = 0
-        held = self._records
+        held, saved = self._records, 0
         left = max(0, self.bytes - size)
-        while most > 0 and held and self.bytes > left and next(iter(held.values()))[2] <= turn:
-            saved += self._settle()
-            most -= 1
+        # Where a dictionary begins has to be searched for, so it is asked once for all that are due.
+        for key, (names, record, came) in list(islice(held.items(), most)):
+            if came > turn or self.bytes <= left:
+                break
+            del held[key]
+            self.bytes -= len(record)
+            if names.get(key[1]) is record:  # else packed or gone since: nothing to do
+                packed = names[key[1]] = self._pack(record)
+                saved += len(record) - len(packed)
         return saved
 
     def clear(self) -> None:
         """Forget them all: nobody looks at them any more."""
         self._records.clear()
         self.bytes = 0
-
-    def _settle(self) -> int:
-        key, (names, record, _turn) = self._records.popitem(last=False)
-        self.bytes -= len(record)
-        if names.get(key[1]) is not record:
-            return 0  # packed or gone since: nothing to do
-        packed = names[key[1]] = self._pack(record)
-        return len(record) - len(packed)
