@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from steersman.models import Key, ObjectMeta
+from steersman.models import Key, ObjectMeta, encode
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,9 @@ class FakeEntry:
 
     def object(self, view: Any) -> Any:
         return self.value
+
+    def raw(self) -> bytes:
+        return encode(self.value)
 
 
 @dataclass(frozen=True)

@@ -126,9 +126,10 @@ class Entry:
 
         Has the metadata only where not `whole`.
         """
-        if self._body is None:
-            return self._store.body_of(self.record)
-        return self._body
+        body = self._body
+        if body is None:
+            body = self._body = self._store.body_of(self.record)
+        return body
 
     def metadata(self) -> ObjectMeta:
         """All metadata; raises `Undecodable` when it has unexpected types."""

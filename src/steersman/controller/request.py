@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from steersman.controller.protocols import Entry
 from steersman.models import Key
 
 __all__ = ["Request", "Result", "Retry", "StatusWritten", "TerminalError"]
@@ -36,13 +37,13 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class StatusWritten(Result, frozen=True, kw_only=True):
-    """A result whose `status` has been written to `obj`, the object as it was read, by whoever wraps the reconcile.
+    """A result whose `status` has been written by whoever wraps the reconcile; `before` is what it was given.
 
     `resource_version` is what the write left. That write, coming back through the watch, does not wake the controller.
     """
 
-    obj: Any
-    resource_version: str
+    before: Entry | None = None
+    resource_version: str = ""
 
 
 class Retry(Exception):  # noqa: N818 - it asks for something, and is no error

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, cast
 import msgspec
 
 from steersman.client.errors import NotFound
+from steersman.controller.protocols import Entry
 from steersman.controller.request import Result, StatusWritten, TerminalError
 from steersman.controller.status_diff import difference
 from steersman.models import (
@@ -131,10 +132,12 @@ async def write_status(
     now: Now = utc_now,
     field_manager: str | None = None,
     after: float | None = None,
+    before: Entry | None = None,
 ) -> Result | None:
     """`patch_status` as the end of a reconcile that wants to run again in `after` seconds.
 
     A `StatusWritten`, with the object's own version where there was nothing to write; without it when it is gone.
+    `before` is what `obj` was read from, so that the echo of the write is known for what it is.
     """
     kind = obj.__class__
     info = kind.__resource__
@@ -146,7 +149,7 @@ async def write_status(
         status = prepared(old, status, metadata.generation, now)
     patch = status_patch(obj, old, status)
     if patch is None:
-        return StatusWritten(after, old, obj=obj, resource_version=metadata.resource_version)
+        return StatusWritten(after, old, before=before, resource_version=metadata.resource_version)
     try:
         answer = await client.patch(
             kind,
@@ -162,7 +165,7 @@ async def write_status(
         if await _exists(client, obj):
             raise NoStatusSubresource(info.kind, info.crd_name) from problem
         return None if after is None else Result(after)
-    return StatusWritten(after, status, obj=obj, resource_version=answer.resource_version)
+    return StatusWritten(after, status, before=before, resource_version=answer.resource_version)
 
 
 async def patch_status(

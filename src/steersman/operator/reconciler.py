@@ -99,7 +99,7 @@ class Reconciler:
                 returned = await handler.call(obj)
             else:
                 returned = await self._call(handler, request, obj)
-            return None if returned is None else await self._conclude(obj, returned)
+            return None if returned is None else await self._conclude(obj, returned, entry)
         except TerminalError as problem:
             # It will not be tried again, so whoever looks at the object must be told why nothing happens.
             self._runtime.event(obj, problem.reason, str(problem), type="Warning", action="Reconcile")
@@ -126,7 +126,7 @@ class Reconciler:
             raise finalizer.place.error(f"returned a {type(returned).__name__}; expected None or Result")
         return await self._conclude(obj, returned)
 
-    def _conclude(self, obj: Any, returned: Any) -> Awaitable[Result | None]:
+    def _conclude(self, obj: Any, returned: Any, entry: Entry | None = None) -> Awaitable[Result | None]:
         """Do what a reconcile returned says: write the status, ask for a later run."""
         if isinstance(returned, Result):
             status, after = returned.status, returned.requeue_after
@@ -137,7 +137,13 @@ class Reconciler:
             if self._view.form == "typed":
                 runtime = self._runtime
                 return write_status(
-                    runtime.client, obj, status, now=runtime.now, field_manager=runtime.field_manager, after=after
+                    runtime.client,
+                    obj,
+                    status,
+                    now=runtime.now,
+                    field_manager=runtime.field_manager,
+                    after=after,
+                    before=entry,
                 )
         return self._write_plain_status(obj, status, after)
 
