@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
+import msgspec
+
 from steersman.cache.entry import Entry
 from steersman.cache.versions import at_least, older
 from steersman.models import Key
@@ -30,25 +32,22 @@ class Watched(Protocol):
     def get(self, key: Key) -> Entry | None: ...
 
 
-class OwnWrite:
+class OwnWrite(msgspec.Struct, eq=False, gc=False):
     """One write of ours; under way until `done`."""
 
-    __slots__ = ("after", "deleted", "done", "key", "listens", "order", "seen_meanwhile", "uid", "version")
-
-    def __init__(self, key: Key, uid: str) -> None:
-        self.key = key
-        self.uid = uid
-        self.version = ""
-        self.after = ""
-        """An earlier version that must be seen first, lest its late event bring a deleted object back."""
-        self.deleted = False
-        self.done = False
-        self.order = 0
-        """Counts the writes that had to be waited for."""
-        self.listens = False
-        """Whether events of the key are to be noted while it is under way."""
-        self.seen_meanwhile: list[str] = []
-        """Those versions of the key that arrived since the request left."""
+    key: Key
+    uid: str = ""
+    version: str = ""
+    after: str = ""
+    """An earlier version that must be seen first, lest its late event bring a deleted object back."""
+    deleted: bool = False
+    done: bool = False
+    order: int = 0
+    """Counts the writes that had to be waited for."""
+    listens: bool = False
+    """Whether events of the key are to be noted while it is under way."""
+    seen_meanwhile: list[str] = msgspec.field(default_factory=list[str])
+    """Those versions of the key that arrived since the request left."""
 
     def satisfied(self, watched: Watched) -> bool:
         """Whether a cached read is certainly no older than this write."""
@@ -92,7 +91,7 @@ class OwnWrites:
 
     def begin(self, key: Key, *, delete: bool = False) -> OwnWrite:
         """A request is about to leave. The answer to a `delete` may not say which object is gone."""
-        write = OwnWrite(key, "")
+        write = OwnWrite(key)
         # Where versions can be compared, the watch's own version says whether it has brought a write or not.
         if delete or not self._watched.version.isdecimal():
             known = self._watched.get(key) if delete and key.name else None

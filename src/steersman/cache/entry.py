@@ -49,25 +49,17 @@ class Undecodable(DecodeError):  # noqa: N818 - reads as what it says
         self.problem = message
 
 
-class Entry:
+class Entry(msgspec.Struct, eq=False, gc=False):
     """One version of one cached object."""
 
-    __slots__ = ("_body", "_header", "_metadata", "_store", "key", "record")
-
+    _store: Store
     key: Key
     """Namespace and name."""
     record: bytes
     """The cache's own form of this version."""
-
-    def __init__(
-        self, store: Store, key: Key, record: bytes, body: bytes | None = None, header: records.Facts | None = None
-    ) -> None:
-        self._store = store
-        self.key = key
-        self.record = record
-        self._body = body
-        self._header = header
-        self._metadata: ObjectMeta | None = None
+    _body: bytes | None = None
+    _header: records.Facts | None = None
+    _metadata: ObjectMeta | None = None
 
     def _head(self) -> records.Facts:
         self._header = header = self._header or records.header_of(self.record)

@@ -126,7 +126,7 @@ class Store:
     def body_of(self, record: bytes) -> bytes:
         """The JSON of a record."""
         codec, _size, payload = records.payload_of(record)
-        return self._codecs.decode(codec, payload)
+        return payload if codec == PLAIN else self._codecs.decode(codec, payload)
 
     def read(self, entry: Entry, kind: KindLike[T], *, keep: bool = True) -> T:
         """The entry decoded in a view, from the hot ones where possible; raises `Undecodable`.

@@ -88,16 +88,13 @@ class _Later:
         return min(self.retry_at, self.promised, self.later, self.settle_at)
 
 
-class _Item(Generic[K]):
-    __slots__ = ("key", "late", "phase", "priority", "reasons", "since")
-
-    def __init__(self, key: K, priority: int, reasons: tuple[str, ...], now: float) -> None:
-        self.key = key
-        self.phase = _IDLE
-        self.priority = priority
-        self.reasons = reasons
-        self.since = now
-        self.late: _Later | None = None
+class _Item(msgspec.Struct, Generic[K], eq=False, gc=False):
+    key: K
+    priority: int
+    reasons: tuple[str, ...]
+    since: float
+    phase: _Phase = _IDLE
+    late: _Later | None = None
 
 
 class _Level(Generic[K]):

@@ -322,26 +322,22 @@ class Dynamic:
 class View(Generic[T_co]):
     """How a kind is read: its `info`, a `form` and the type that bytes are decoded to."""
 
-    __slots__ = ("_type", "form", "info")
+    __slots__ = ("form", "info", "type")
 
     def __init__(self, info: ResourceInfo, kind: type[T_co], form: Literal["typed", "dynamic", "metadata"]) -> None:
         self.info = info
         self.form: Literal["typed", "dynamic", "metadata"] = form
-        self._type = kind
-
-    @property
-    def type(self) -> type[T_co]:
-        return self._type
+        self.type = kind
 
     def decode(self, data: bytes | bytearray | memoryview) -> T_co:
         """Read one object; raises `DecodeError` with the path of the field that does not fit."""
-        return decode(self._type, data)
+        return decode(self.type, data)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, View) and self.info == other.info and self._type is cast("View[Any]", other)._type
+        return isinstance(other, View) and self.info == other.info and self.type is cast("View[Any]", other).type
 
     def __hash__(self) -> int:
-        return hash((self.info.gvk, self._type))
+        return hash((self.info.gvk, self.type))
 
     def __repr__(self) -> str:
         return f"<{self.form} view of {self.info.gvk}>"
