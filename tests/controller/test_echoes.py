@@ -94,7 +94,12 @@ class World:
                 return None
             if written.resource_version not in [a.metadata.resource_version for a in (self.known, *self.sent)]:
                 self.sent.append(self.live())
-            return StatusWritten(status=written.status, before=entry(app), resource_version=written.resource_version)
+            return StatusWritten(
+                status=written.status,
+                before=entry(app),
+                uid=app.metadata.uid,
+                resource_version=written.resource_version,
+            )
 
         return Controller(name, reconcile, sources=[Source(self.informer, name="App", view=VIEW)], rng=Random(1))
 
@@ -168,7 +173,10 @@ async def test_a_foreign_change_that_our_patch_agrees_with_is_not_taken_for_ours
         world.change(status=AppStatus(ready=1, observed_generation=1), spec=AppSpec(size=9))
         foreign = world.live()
         written = StatusWritten(
-            before=entry(world.known), status=foreign.status, resource_version=foreign.metadata.resource_version
+            before=entry(world.known),
+            uid=world.known.metadata.uid,
+            status=foreign.status,
+            resource_version=foreign.metadata.resource_version,
         )
         one.echoes.expect(written)
         world.bring()
@@ -184,7 +192,7 @@ def test_what_cannot_be_read_is_not_taken_for_an_echo():
             raise Undecodable("App", KEY, "2", "it is a list", "$.spec")
 
     echoes = Echoes()
-    echoes.expect(StatusWritten(before=FakeEntry(KEY, "u1", "1"), status=AppStatus(), resource_version="2"))
+    echoes.expect(StatusWritten(before=FakeEntry(KEY, "u1", "1"), uid="u1", status=AppStatus(), resource_version="2"))
     assert not echoes.brings(Broken(KEY, "u1", "2"), VIEW)
 
 
@@ -192,7 +200,7 @@ def test_what_is_expected_is_bounded():
     echoes = Echoes()
     for n in range(1000):
         before = FakeEntry(Key("prod", f"a{n}"), f"u{n}", "1")
-        echoes.expect(StatusWritten(before=before, status=AppStatus(), resource_version="2"))
+        echoes.expect(StatusWritten(before=before, uid=before.uid, status=AppStatus(), resource_version="2"))
     assert len(echoes._expected) == 128
 
 

@@ -34,10 +34,9 @@ class Echoes:
 
     def expect(self, written: StatusWritten) -> None:
         """A reconcile has ended with this status, which it has written unless it was there already."""
-        before = written.before
-        if before is None or written.resource_version == before.resource_version:
+        if written.before is None:
             return
-        expected, uid = self._expected, before.uid
+        expected, uid = self._expected, written.uid
         expected.pop(uid, None)
         expected[uid] = written
         if len(expected) > _KEPT:

@@ -37,13 +37,15 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class StatusWritten(Result, frozen=True, kw_only=True):
-    """A result whose `status` has been written by whoever wraps the reconcile; `before` is what it was given.
+    """A result whose `status` has been written by whoever wraps the reconcile.
 
-    `resource_version` is what the write left. That write, coming back through the watch, does not wake the controller.
+    `resource_version` is what the write left. That write, coming back through the watch, does not wake the controller
+    where `before`, what it was given, is known: the object of that `uid`. It is `None` where nothing was written.
     """
 
-    before: Entry | None = None
     resource_version: str = ""
+    uid: str = ""
+    before: Entry | None = None
 
 
 class Retry(Exception):  # noqa: N818 - it asks for something, and is no error

@@ -149,7 +149,7 @@ async def write_status(
         status = prepared(old, status, metadata.generation, now)
     patch = status_patch(obj, old, status)
     if patch is None:
-        return StatusWritten(after, old, before=before, resource_version=metadata.resource_version)
+        return StatusWritten(after, old, resource_version=metadata.resource_version)
     try:
         answer = await client.patch(
             kind,
@@ -165,7 +165,10 @@ async def write_status(
         if await _exists(client, obj):
             raise NoStatusSubresource(info.kind, info.crd_name) from problem
         return None if after is None else Result(after)
-    return StatusWritten(after, status, before=before, resource_version=answer.resource_version)
+    version = answer.resource_version
+    if version == metadata.resource_version:
+        before = None
+    return StatusWritten(after, status, resource_version=version, uid=metadata.uid, before=before)
 
 
 async def patch_status(
