@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from .harness import MERGE, Both
+from steersman.testing import eventually
+
+from .harness import MERGE, Both, Server
 from .steps import DEPLOYMENTS, PODS, deployment, pod
 
 PREFIX = "pod-security.kubernetes.io/"
@@ -88,6 +90,23 @@ async def label(both: Both, **labels: str | None) -> None:
     """Label the namespace, and wait until both servers go by it."""
     named = {PREFIX + key.replace("_", "-"): value for key, value in labels.items()}
     await both.each("PATCH", NAMESPACE, {"metadata": {"labels": named}}, content_type=MERGE)
+
+    async def agree() -> bool:  # kube-apiserver reads labels from a watch of its own
+        embedded, real = [await judgements(server, both.namespace) for server in both.servers]
+        return embedded == real
+
+    await eventually(agree, what="both servers go by the labels")
+
+
+async def judgements(server: Server, namespace: str) -> str:
+    """What a server says of Pods that are harmless, careless and dangerous, and of a template."""
+    said: list[object] = []
+    for spec in (SPECS["hardened"], SPECS["plain"], SPECS["privileged"]):
+        answer = await server.ask("POST", f"/api/v1/namespaces/{namespace}/pods?dryRun=All", pod("probe", spec))
+        said += [answer.code, answer.body.get("message"), sorted(answer.warnings)]
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments?dryRun=All"
+    answer = await server.ask("POST", path, deployment())
+    return repr([*said, answer.code, sorted(answer.warnings)])
 
 
 async def test_every_level_judges_pods_alike(both: Both):
