@@ -36,12 +36,15 @@ def test_what_is_gone_stays_gone():
 
 
 def test_beyond_the_limit_the_oldest_are_packed_at_once(monkeypatch):
+    """A few more at a time than they would have to be."""
     monkeypatch.setattr(module, "MOST", 100)
+    monkeypatch.setattr(module, "AT_ONCE", (64, 50))
     fresh, names = Fresh(pack), {}
     saved = 0
     for i in range(20):
         record = names[f"n{i}"] = b"plain" + b"." * 20
         saved += fresh.add(Key("ns", f"n{i}"), names, record)
+        assert fresh.bytes <= 100
     assert len(fresh) == 4
     assert [names[f"n{i}"] for i in range(16)] == [b"packed"] * 16
     assert saved == 16 * 19

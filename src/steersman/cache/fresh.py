@@ -18,8 +18,8 @@ __all__ = ["Fresh"]
 
 MOST: Final = 16 * 1024 * 1024
 """Bytes of one store that may stay plain; beyond, the oldest are packed at once."""
-AT_ONCE: Final = 64
-"""Records that are looked at for that."""
+AT_ONCE: Final = (64, 64 * 1024)
+"""Records and bytes that are packed then, so that what comes next need not look again."""
 
 
 class Fresh:
@@ -49,7 +49,7 @@ class Fresh:
         self.bytes += len(record)
         saved = 0
         while self.bytes > MOST:
-            saved += self.settle(AT_ONCE, self.bytes - MOST)
+            saved += self.settle(*AT_ONCE)
         return saved
 
     def forget(self, key: Key) -> None:
