@@ -7,8 +7,8 @@ import asyncio
 import json
 
 import pytest
-from structlog.testing import capture_logs
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from steersman import Denied, Model, Operator, Resource, replace
 from steersman.cli.app import run
