@@ -70,7 +70,9 @@ YIELD_EVERY: Final = 512 * 1024
 
 GATHER: Final = 0.005
 """Seconds to let events gather where they come thick and fast: each wake-up for a single event costs more than the
-event."""
+event. Who waits for an own write must not wait for more than that, and then nothing gathers."""
+MANY_AT_ONCE: Final = 50
+"""Initial events that are worth a wake-up."""
 CROWDED: Final = 1000
 """Events a second from which on gathering pays. At 500 a second it saved nothing and cost 8 ms of latency."""
 PLAIN_FOR: Final = 5.0
@@ -276,7 +278,8 @@ class Shell:
                         return left
                     del lines
                     pace.took_in(count, watchdog.last)
-                    if run_dry and pace.crowded and self._may_gather():
+                    gathers = (run_dry and pace.crowded) or (count < MANY_AT_ONCE and self._collects())
+                    if gathers and not self._informer.writes.awaited:
                         await asyncio.sleep(GATHER)
                     elif taken > YIELD_EVERY:
                         taken = 0
@@ -285,9 +288,9 @@ class Shell:
                 asked = time()
         return None
 
-    def _may_gather(self) -> bool:
-        # What is behind must catch up, and whoever waits for an own write must not wait for more than that.
-        return self.state.phase is Phase.WATCHING and not self._informer.writes.awaited
+    def _collects(self) -> bool:
+        # kube-apiserver sends each object of the initial events by itself, and nobody waits for any but the last.
+        return self.state.phase is Phase.STREAMING
 
     async def _take_in(self, lines: list[bytes]) -> Effect | None:
         """Feed whole lines; what is to be done instead of reading on, if anything."""
