@@ -158,7 +158,7 @@ async def test_metadata_that_does_not_fit_is_reported():
 def test_the_kind_is_put_right_whatever_the_layout(layout):
     """W11: nothing else is touched, not even where it says the same words."""
     said = 'the "PartialObjectMetadata" of "kind":"PartialObjectMetadata"'
-    store = MetadataStore(WIDGET)
+    store = MetadataStore(METADATA)
     meta = {"name": "a", "uid": "u", "resourceVersion": "1", "annotations": {"a": said}}
     for version, obj in enumerate((partial({"metadata": meta}), {"kind": "Widget", "metadata": meta}), 1):
         meta["resourceVersion"] = str(version)

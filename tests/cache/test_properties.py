@@ -111,6 +111,16 @@ REFUSALS = {
 }
 
 
+def with_two(watch_list, page, shuffle):
+    """A server with two objects, which misbehaves as `shuffle` says."""
+    server = Unruly(watch_list=watch_list, page=page)
+    if shuffle is not None:
+        server.shuffle = shuffle
+    server.put("a", "x", size=0)
+    server.put("b", "y", size=0)
+    return server
+
+
 async def perform(server, operation):  # noqa: C901 - one table
     match operation:
         case ("put", name, space):
@@ -164,11 +174,7 @@ def test_after_any_history_the_store_is_what_the_server_has(history, watch_list,
 
     @virtual_time
     async def run():
-        server = Unruly(watch_list=watch_list, page=page)
-        if unruly:
-            server.shuffle = random.Random(seed)
-        server.put("a", "x", size=0)
-        server.put("b", "y", size=0)
+        server = with_two(watch_list, page, random.Random(seed) if unruly else None)
         async with cached(server, start=False, seed=seed, indexes={"size": lambda o: str(o["spec"]["size"])}) as (
             cache,
             informer,
@@ -224,11 +230,7 @@ def test_whenever_an_informer_widens_everybody_hears_the_truth(before, after, wa
 
     @virtual_time
     async def run():
-        server = Unruly(watch_list=watch_list, page=page)
-        if unruly:
-            server.shuffle = random.Random(seed)
-        server.put("a", "x", size=0)
-        server.put("b", "y", size=0)
+        server = with_two(watch_list, page, random.Random(seed) if unruly else None)
         gone = any(o[:2] == ("refuse", "404") for o in (*before, *after))
         legal, legal_whole = Legal(forgiving=gone), Legal(forgiving=gone)
         failures = []

@@ -389,12 +389,11 @@ class _Observer:
         self._informers = informers
 
     def before_write(self, info: ResourceInfo, key: Key, verb: str) -> Any:
-        begun: list[tuple[Informer, OwnWrite]] = []
-        for informer in self._informers.get((info.group, info.plural), ()):
-            scope = informer.scope.namespace
-            if scope is None or scope == key.namespace:
-                begun.append((informer, informer.writes.begin(key, delete=verb == "delete")))
-        return begun
+        return [
+            (informer, informer.writes.begin(key, delete=verb == "delete"))
+            for informer in self._informers.get((info.group, info.plural), ())
+            if informer.scope.namespace in (None, key.namespace)
+        ]
 
     def after_write(self, token: Any, outcome: WriteOutcome | None) -> None:
         pairs: list[tuple[Informer, OwnWrite]] = token

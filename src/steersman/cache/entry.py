@@ -83,7 +83,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     @property
     def deleting(self) -> bool:
         """Whether the object has a deletionTimestamp."""
-        return self.record[1] & records.DELETING != 0
+        return records.is_deleting(self.record)
 
     @property
     def size(self) -> int:

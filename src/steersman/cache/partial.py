@@ -7,17 +7,17 @@ read as empty.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Raw
 
-from steersman.cache.entry import Change, Entry, NotCached, Undecodable
-from steersman.cache.pool import Pool
-from steersman.cache.store import Store, Transform
+from steersman.cache.entry import Change, Entry, NotCached
+from steersman.cache.store import Store
 from steersman.cache.wire import Meta, type_prefix
-from steersman.models import Key, KindLike, View, metadata_of, view_of
+from steersman.models import KindLike, View, view_of
 
 __all__ = ["REMEDY", "MetadataStore"]
 
@@ -42,24 +42,10 @@ class MetadataStore(Store):
     the same.
     """
 
-    def __init__(
-        self,
-        view: View[Any],
-        *,
-        transform: Transform | None = None,
-        pool: Pool | None = None,
-        on_undecodable: Callable[[Undecodable], None] = lambda _problem: None,
-        on_index_error: Callable[[str, Key, Exception], None] = lambda _index, _key, _problem: None,
-    ) -> None:
-        super().__init__(
-            metadata_of(view),
-            transform=transform,
-            pool=pool,
-            on_undecodable=on_undecodable,
-            on_index_error=on_index_error,
-        )
-        info = view.info
-        self._begin = type_prefix(info.api_version, info.kind)
+    @cached_property
+    def _begin(self) -> bytes:
+        info = self.view.info
+        return type_prefix(info.api_version, info.kind)
 
     def read(self, entry: Entry, kind: KindLike[T], *, keep: bool = True) -> T:
         """See `Store.read`; raises `NotCached` for every other view than that of the metadata."""

@@ -20,6 +20,7 @@ __all__ = [
     "facts_of",
     "has_owners",
     "header_of",
+    "is_deleting",
     "pack",
     "payload_of",
     "same_object",
@@ -80,6 +81,11 @@ def size_of(record: bytes) -> int:
 def has_owners(record: bytes) -> bool:
     """Whether the object has owner references."""
     return record[2] != 0 or record[3] != 0
+
+
+def is_deleting(record: bytes) -> bool:
+    """Whether the object has a deletionTimestamp."""
+    return record[1] & DELETING != 0
 
 
 def same_object(record: bytes, meta: Meta) -> bool:

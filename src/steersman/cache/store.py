@@ -356,7 +356,7 @@ class Store:
             if content is not None:
                 for names in content.objects.values():
                     for name, record in names.items():
-                        if record[0] == PLAIN and records.size_of(record) < LARGE:
+                        if records.size_of(record) < LARGE:
                             packed = names[name] = self._packed(record)
                             content.bytes += len(packed) - len(record)
 

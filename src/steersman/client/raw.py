@@ -89,6 +89,7 @@ class Raw:
         `CredentialError` when there are no credentials, and whatever the write gate raises.
         """
         time, slots = self._time, self._slots
+        sends = content_type if body is not None else ""
         started = sent = time()
         attempt = 1
         refused: Mapping[str, str] | None = None
@@ -98,9 +99,7 @@ class Raw:
                 if sent >= self._credentials_until:
                     credentials = await self._ask_credentials()
                     sent = time()
-                headers = self._headers.get((accept, content_type if body is not None else ""))
-                if headers is None:
-                    headers = self._make_headers(accept, content_type if body is not None else "")
+                headers = self._headers.get((accept, sends)) or self._make_headers(accept, sends)
                 if self.gate is not None and method not in READS:
                     waiting = self.gate.check(method, path)
                     if waiting is not None:

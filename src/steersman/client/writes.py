@@ -329,7 +329,7 @@ class Writes(Verbs):
         info = view.info
         if not name:
             raise ValueError(f"patch {info.kind}: the name is empty")
-        key = Key((namespace or self.config.namespace) if info.namespaced else "", name)
+        key = Key(self.namespace_for(info, namespace), name)
         content_type = patch.content_type
         applies = content_type == APPLY
         query = write_query(dry_run, field_manager or self.field_manager, field_validation, force and applies)

@@ -145,14 +145,9 @@ created = _change("created", lambda change: change.type == "add")
 updated = _change("updated", lambda change: change.type == "update")
 deleted = _change("deleted", lambda change: change.type == "delete")
 
-
-def _new_generation(change: Change) -> bool:
-    # As `_compares` would do it, in one call: it is what most controllers ask of each event.
-    old, new = change.old, change.new
-    return old is None or new is None or old.generation != new.generation or old.deleting != new.deleting
-
-
-generation_changed = _change("generation_changed", _new_generation)
+generation_changed = _compares(
+    "generation_changed", lambda old, new: old.generation != new.generation or old.deleting != new.deleting
+)
 """The spec changed (adds, deletes and the start of a deletion pass too). Kinds without a generation, such as
 ConfigMap, never pass an update: use `resource_version_changed` there."""
 

@@ -80,7 +80,7 @@ class WorkQueue(Generic[K]):
     async def get(self) -> Job[K]:
         """Wait for a key and take it; raises `QueueClosed` after `shut_down`."""
         while not self._closed:
-            job = self.state.take(self._now())
+            job = self.take()
             if job is not None:
                 return job
             await self._wait()
@@ -144,13 +144,12 @@ class WorkQueue(Generic[K]):
     # -- shell
 
     def _wake(self, ready: int) -> None:
-        if ready:
-            waiters = self._waiters
-            while ready and waiters:
-                waiter = waiters.popleft()
-                if not waiter.done():
-                    waiter.set_result(None)
-                    ready -= 1
+        waiters = self._waiters
+        while ready and waiters:
+            waiter = waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                ready -= 1
         timers = self.state.timers
         if timers and timers[0][0] < self._armed:
             self._arm()

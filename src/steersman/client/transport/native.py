@@ -75,11 +75,12 @@ class NativeTransport(UnsupportedTransport):
         timeout: float,
     ) -> Response:
         where = self._where(method, path, query)
-        connection = self._take()
-        if connection is None:
-            connection, timeout = await self._connect(method, path, timeout)
-        until, tries = connection.now() + timeout, 1
+        until, tries = 0.0, 0
         while True:
+            connection = self._take()
+            if connection is None:
+                connection, timeout = await self._connect(method, path, timeout)
+            until = until or connection.now() + timeout
             answer = connection.ask(method, where, headers, body, timeout)
             try:
                 return await answer
@@ -88,12 +89,9 @@ class NativeTransport(UnsupportedTransport):
                 raise
             except NotBegun:
                 timeout = until - connection.now()
-                if tries >= _MOST_TRIES or timeout <= 0:
+                tries += 1
+                if tries == _MOST_TRIES or timeout <= 0:
                     raise
-            tries += 1
-            connection = self._take()
-            if connection is None:
-                connection, timeout = await self._connect(method, path, timeout)
 
     async def _connect(self, method: str, path: str, timeout: float) -> tuple[Wire, float]:
         """A new connection, and what is left of the time."""

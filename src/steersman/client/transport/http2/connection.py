@@ -115,9 +115,12 @@ class Http2Connection(Receiving):
 
     def drain(self) -> None:
         """Take no more requests; closes when the last one has ended."""
-        self._draining, self.limit = True, 0
+        self._take_no_more()
         if not self.streams:
             self.abort(ConnectionLost("the connection is not used any more"))
+
+    def _take_no_more(self) -> None:
+        self._draining, self.limit = True, 0
 
     def _start(self, method: str, where: str, headers: RequestHeaders, body: bytes | None, timeout: float) -> Stream:
         """Send a request under a number of its own."""
@@ -129,7 +132,7 @@ class Http2Connection(Receiving):
             raise _said(self._problem or ConnectionLost("the connection broke"), stream.what)
         self.next = number + 2
         if number >= _LAST_STREAM:
-            self._draining, self.limit = True, 0
+            self._take_no_more()
         self.streams[number] = stream
         if deadline < patience.due:
             patience.wake_at(deadline)
@@ -221,7 +224,7 @@ class Http2Connection(Receiving):
 
     def _leaving(self, last: int, code: int) -> None:
         """The server goes: what it has not begun may be asked elsewhere, the rest it still answers (RFC 9113 §6.8)."""
-        self._draining, self.limit = True, 0
+        self._take_no_more()
         why = error_name(code)
         for stream in [stream for stream in self.streams.values() if stream.id > last]:
             self.end(stream, NotBegun(f"{stream.what}: the server goes away ({why}) and has not begun with this"))
