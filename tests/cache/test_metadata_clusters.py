@@ -1,12 +1,11 @@
 """Metadata-only informers on an API server: the embedded one, and with `--cluster=real` a kube-apiserver."""
 
-import asyncio
 import contextlib
 import json
 import random
-import time
 
 import pytest
+from cache_clusters import until
 
 from steersman import Context, Operator, PartialObjectMetadata, Watch
 from steersman.cache import Cache, NotCached, RawListWatch
@@ -31,14 +30,6 @@ async def caching(cluster, *kinds, watch_list=True, **declaration):
             yield client, cache
         finally:
             await cache.close()
-
-
-async def until(condition, seconds=20.0):
-    """Wait for a condition in bounded real time."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true in time"
-        await asyncio.sleep(0.02)
 
 
 def config_map(name, namespace, **data):

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import json
 import random
-import time
 
 import pytest
+from cache_clusters import until
 
 from steersman.cache import Cache, SyncTimeout
 from steersman.client import Client
@@ -41,14 +41,6 @@ async def watching(plane, kind, **declaration):
             yield client, cache, informer, changes
         finally:
             await cache.close()
-
-
-async def until(condition, seconds=20.0):
-    """Wait for a condition in bounded real time."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true in time"
-        await asyncio.sleep(0.02)
 
 
 def config_map(name, namespace, **data):

@@ -22,6 +22,7 @@ from steersman.client.errors import TransportError
 __all__ = [
     "HeaderPairs",
     "Headers",
+    "PairedHeaders",
     "Query",
     "RequestHeaders",
     "Response",
@@ -51,25 +52,37 @@ class Headers(Protocol):
         ...
 
 
-class HeaderPairs:
-    """Headers as a plain sequence of pairs; what tests and other transports use."""
+class PairedHeaders:
+    """What all headers do that have `_pairs`: names in lower case, and values."""
 
-    __slots__ = ("_pairs",)
+    __slots__ = ()
 
-    def __init__(self, pairs: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
-        items = cast("Iterable[tuple[str, str]]", pairs.items() if isinstance(pairs, Mapping) else pairs)
-        self._pairs = tuple((name.lower(), value) for name, value in items)
-
-    def get(self, name: str) -> str | None:
-        name = name.lower()
-        return next((value for known, value in self._pairs if known == name), None)
+    def _pairs(self) -> Sequence[tuple[str, str]]:
+        raise NotImplementedError
 
     def get_all(self, name: str) -> Sequence[str]:
         name = name.lower()
-        return [value for known, value in self._pairs if known == name]
+        return [value for known, value in self._pairs() if known == name]
 
     def __repr__(self) -> str:
-        return f"<headers {', '.join(name for name, _ in self._pairs)}>"
+        return f"<headers {', '.join(name for name, _ in self._pairs())}>"
+
+
+class HeaderPairs(PairedHeaders):
+    """Headers as a plain sequence of pairs; what tests and other transports use."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self, pairs: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
+        items = cast("Iterable[tuple[str, str]]", pairs.items() if isinstance(pairs, Mapping) else pairs)
+        self._known = tuple((name.lower(), value) for name, value in items)
+
+    def _pairs(self) -> Sequence[tuple[str, str]]:
+        return self._known
+
+    def get(self, name: str) -> str | None:
+        name = name.lower()
+        return next((value for known, value in self._known if known == name), None)
 
 
 class Response(msgspec.Struct, frozen=True):

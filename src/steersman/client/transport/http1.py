@@ -14,7 +14,7 @@ from typing import Final
 import httptools
 
 from steersman.client.errors import ConnectionLost, TransportError, TransportTimeout
-from steersman.client.transport.base import RequestHeaders, Response
+from steersman.client.transport.base import PairedHeaders, RequestHeaders, Response
 from steersman.client.transport.tls import TlsLayer
 from steersman.client.transport.wire import Pool, Wire, asked
 
@@ -26,7 +26,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
 
 
-class RawHeaders:
+class RawHeaders(PairedHeaders):
     """The head of a response as it came, which the parser has found to be in order; read seldom, so read only then."""
 
     __slots__ = ("_chunks", "_head")
@@ -55,16 +55,9 @@ class RawHeaders:
         found = self.get_all(name)
         return found[0] if found else None
 
-    def get_all(self, name: str) -> Sequence[str]:
-        name = name.lower()
-        return [value for known, value in self._pairs() if known == name]
-
     def _pairs(self) -> list[tuple[str, str]]:
         lines = (line.partition(":") for line in self._text.decode("latin-1").split("\n")[1:])
         return [(name.lower(), value.strip(" \t\r")) for name, _, value in lines]
-
-    def __repr__(self) -> str:
-        return f"<headers {', '.join(name for name, _ in self._pairs())}>"
 
 
 class Http1Encoder:

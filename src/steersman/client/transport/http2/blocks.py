@@ -17,7 +17,7 @@ from hpack.huffman_constants import REQUEST_CODES, REQUEST_CODES_LENGTH
 from hpack.table import HeaderTable
 
 from steersman.client.errors import TransportError
-from steersman.client.transport.base import RequestHeaders
+from steersman.client.transport.base import PairedHeaders, RequestHeaders
 from steersman.client.transport.http1 import checked
 
 __all__ = ["STATUSES", "BlockHeaders", "Http2Encoder", "agrees", "status_of"]
@@ -201,7 +201,7 @@ def _marks(name: str) -> tuple[bytes, bytes] | None:
     return raw, _HUFFMAN.encode(raw)
 
 
-class BlockHeaders(msgspec.Struct, eq=False, gc=False):
+class BlockHeaders(PairedHeaders, msgspec.Struct, eq=False, gc=False):
     """The headers of a response, decoded when first asked for. Never raises: what is no header is not there."""
 
     _block: bytes
@@ -216,10 +216,6 @@ class BlockHeaders(msgspec.Struct, eq=False, gc=False):
         found = self.get_all(name)
         return found[0] if found else None
 
-    def get_all(self, name: str) -> Sequence[str]:
-        name = name.lower()
-        return [value for known, value in self._pairs() if known == name]
-
     def _pairs(self) -> list[tuple[str, str]]:
         if self._known is None:
             try:
@@ -227,6 +223,3 @@ class BlockHeaders(msgspec.Struct, eq=False, gc=False):
             except ValueError:
                 self._known = []
         return self._known
-
-    def __repr__(self) -> str:
-        return f"<headers {', '.join(name for name, _ in self._pairs())}>"

@@ -1,0 +1,12 @@
+"""What tests of caches over real clusters share."""
+
+import asyncio
+import time
+
+
+async def until(condition, seconds=20.0):
+    """Wait for a condition in bounded real time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "the condition did not come true in time"
+        await asyncio.sleep(0.02)
