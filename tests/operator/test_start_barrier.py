@@ -52,6 +52,6 @@ async def test_a_reconcile_waits_for_its_own_object_and_for_the_kinds_that_it_ma
     handler = Handler(lambda obj: None, True, True, False, Place("app.py", 1, "reconcile"))
     declaration = ControllerDeclaration("app", OWN, handler)
     reach = Reach(cast(Any, runtime), cast(Any, None), reads, "app")
-    reconciler = Reconciler(declaration, (), cast(Any, runtime), reach)
+    reconciler = Reconciler(declaration, (), cast(Any, runtime), reach, alone=True)
     assert await reconciler.reconcile(Request(WEB)) is None
     assert runtime.waited == waited

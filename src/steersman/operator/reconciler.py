@@ -32,7 +32,10 @@ log = get_logger("reconcile")
 
 
 class Reconciler:
-    """Reconciles one declared controller's keys; `reconcile` is what its workers call."""
+    """Reconciles one declared controller's keys; `reconcile` is what its workers call.
+
+    `alone` says that no other controller reads objects of its kind.
+    """
 
     def __init__(
         self,
@@ -40,8 +43,11 @@ class Reconciler:
         finalizers: Sequence[FinalizerDeclaration],
         runtime: Runtime,
         reach: Reach,
+        *,
+        alone: bool,
     ) -> None:
         self.declaration = declaration
+        self._read = Entry.object_once if alone else Entry.object
         self._view = declaration.kind
         self._gvk = declaration.kind.info.gvk
         self._finalizers = tuple(finalizers)
@@ -76,7 +82,7 @@ class Reconciler:
         if entry is None:
             return None
         try:
-            obj = entry.object_once(self._view)
+            obj = self._read(entry, self._view)
         except Undecodable as problem:
             self._report(entry, problem)
             return None

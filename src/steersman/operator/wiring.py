@@ -82,10 +82,11 @@ class Wiring:
 
     def _wire(self, declared: ControllerDeclaration, runtime: Runtime, settings: Settings) -> Wired:
         views = [*declared.owns, *declared.reads, *(view_of(w.kind) for w in declared.watches)]
-        first = next(c for c in self._operator.controllers if c.kind.info.gvk == declared.kind.info.gvk)
+        of_kind = [c for c in self._operator.controllers if c.kind.info.gvk == declared.kind.info.gvk]
         finalizers = [f for f in self._operator.finalizers if f.kind.info.gvk == declared.kind.info.gvk]
         reach = runtime.reach(views, f"controller {declared.name}")
-        reconciler = Reconciler(declared, finalizers if first is declared else (), runtime, reach)
+        own = finalizers if of_kind[0] is declared else ()
+        reconciler = Reconciler(declared, own, runtime, reach, alone=len(of_kind) == 1)
         controller = Controller(
             declared.name,
             reconciler.reconcile,
