@@ -5,8 +5,11 @@ import itertools
 from typing import NamedTuple
 
 from cache_fakeserver import FakeServer, cached, widget_view
+from hypothesis import given
+from hypothesis import strategies as st
 
 from steersman.cache.consistency import OwnWrites
+from steersman.cache.outstanding import Outstanding
 from steersman.cache.versions import at_least, older
 from steersman.client.hooks import WriteOutcome
 from steersman.models import Key
@@ -143,8 +146,7 @@ async def test_many_readers_wait_for_their_own_writes_and_cancelled_ones_leave_n
         await asyncio.sleep(0)
         impatient.cancel()
         assert await asyncio.gather(*readers) == [True] * 3
-        assert not informer.writes._waiting
-        assert not informer.writes._waiting_for_all
+        assert not informer.writes.awaited
         assert not informer.writes.active
 
 
@@ -282,8 +284,7 @@ def test_events_of_others_cost_nothing_while_writes_are_outstanding():
         writes.advance()
     assert watched.asked <= 2 * MANY
     assert not writes.active
-    assert not writes._by_key
-    assert not writes._by_version
+    assert not writes._plain._newest
 
 
 @virtual_time
@@ -308,8 +309,7 @@ async def test_ten_thousand_readers_are_each_woken_by_their_own_write():
     assert writes.unseen(A)
     assert await writes.wait(A, 1) is False
     assert not writes.active
-    assert not writes._waiting
-    assert not writes._waiting_for_all
+    assert not any(not waiting.done() for _, _, waiting in writes._plain._waiting)
 
 
 def test_of_two_writes_that_finish_out_of_order_the_newer_is_waited_for():
@@ -364,7 +364,43 @@ def test_writes_that_were_given_up_do_not_pile_up():
         for i in range(1000):
             writes.finish(writes.begin(Key("default", f"w{i}")), "u", str(1000 + i), deleted=False)
             assert await writes.wait(Key("default", f"w{i}"), 1) is False
-        assert len(writes._by_version) < 100
+        assert len(writes._plain._waiting) < 100
+        assert not writes._plain._newest
         assert not writes.active
 
     run()
+
+
+KEYS = [Key("default", name) for name in ("", "a", "b")] + [Key("elsewhere", "a")]
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("wrote"), st.sampled_from(KEYS), st.integers(1, 200)),
+        st.tuples(st.just("passed"), st.none(), st.integers(0, 200)),
+        st.tuples(st.just("given up"), st.one_of(st.none(), st.sampled_from(KEYS)), st.integers(1, 200)),
+    )
+)
+
+
+@given(STEPS)
+def test_what_a_read_needs_is_the_newest_of_the_writes_that_it_could_miss(steps):
+    """C2: whatever comes in whichever order, also versions that go back, as after a restored backup."""
+    outstanding, writes, reached = Outstanding(), [], 0
+
+    def concerns(write, key):
+        return key is None or write[0] in (key, Key(key.namespace, ""))
+
+    for what, key, version in steps:
+        if what == "wrote":
+            if version > reached:
+                outstanding.wrote(key, f"uid-{version}", version)
+                writes.append((key, version))
+        elif what == "passed":
+            reached = version
+            outstanding.passed(version)
+            writes = [w for w in writes if w[1] > reached]
+        elif outstanding.needed(key):
+            version = outstanding.needed(key)
+            outstanding.give_up(key, version)
+            writes = [w for w in writes if not concerns(w, key)]
+        for key in (None, *KEYS):
+            assert outstanding.needed(key) == max((w[1] for w in writes if concerns(w, key)), default=0)

@@ -1,10 +1,11 @@
 """Read your own writes (C2): which writes of ours a cache has not seen yet, and who waits for them.
 
 From its response on a write holds back reads of that object, and of lists of its kind, until the watch has brought it.
-Where versions cannot be compared, and for deletes, it is known from before its request leaves, so that an event that
-overtakes the response is recognised. An event
-costs the same however many writes are outstanding: a write is looked at when its key changes, or when the watch
-passes its version. Nothing here does I/O, and nothing waits for longer than the reader says.
+For nearly all writes the watch's own version says whether it has: those are `Outstanding`'s. Deletes, and writes whose
+versions cannot be compared, are kept here, and known from before their request leaves, so that an event that overtakes
+the response is recognised. An event costs the same however many writes are outstanding: one of these is looked at when
+its key changes, or when the watch passes its version. Nothing here does I/O, and nothing waits for longer than the
+reader says.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Protocol
 import msgspec
 
 from steersman.cache.entry import Entry
+from steersman.cache.outstanding import Outstanding
 from steersman.cache.versions import at_least, older
 from steersman.models import Key
 
@@ -46,7 +48,7 @@ class OwnWrite(msgspec.Struct, eq=False, gc=False):
     """Counts the writes that had to be waited for."""
     listens: bool = False
     """Whether events of the key are to be noted while it is under way."""
-    seen_meanwhile: list[str] = msgspec.field(default_factory=list[str])
+    seen_meanwhile: tuple[str, ...] = ()
     """Those versions of the key that arrived since the request left."""
 
     def satisfied(self, watched: Watched) -> bool:
@@ -73,17 +75,17 @@ class OwnWrites:
 
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
+        self._plain = Outstanding()
         self._under_way: dict[tuple[str, str], list[OwnWrite]] = {}
         self._unseen: OrderedDict[int, OwnWrite] = OrderedDict()
         self._by_key: dict[tuple[str, str], dict[int, OwnWrite]] = {}
         self._by_version: list[tuple[int, int]] = []
-        self._by_event: dict[tuple[str, str], dict[int, OwnWrite]] = {}
-        """Deletes, and writes whose versions cannot be compared: those for which passing a version is not enough."""
         self._opaque: dict[int, OwnWrite] = {}
         self._changed: set[tuple[str, str]] = set()
         self._count = 0
         self._waiting: dict[Key, list[asyncio.Future[None]]] = {}
         self._waiting_for_all: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._waiters = 0
         self.active = False
         """Whether `advance` has anything to do; what the hot path looks at, as at the next."""
         self.listens = False
@@ -106,16 +108,23 @@ class OwnWrites:
         """The response is here: `version` of `uid` exists, or that object is gone."""
         if write.listens:
             self._forget(write)
-        uid = write.uid = uid or write.uid
+        watched, plain = self._watched, self._plain
+        if not deleted and version.isdecimal():
+            seen = watched.version
+            reached = plain.reached = int(seen) if seen.isdecimal() else 0
+            if (left := int(version)) > reached:
+                plain.wrote(write.key, uid, left)
+                self.active = True
+            return
+        write.uid = uid or write.uid
         write.version, write.deleted, write.done = version, deleted, True
         if deleted:
+            if left := plain.left_by(write.key, write.uid):
+                write.after = str(left)
             for before in self._by_key.get(write.key, {}).values():
-                if before.uid == uid and not older(before.awaited, write.after):
+                if before.uid == write.uid and not older(before.awaited, write.after):
                     write.after = before.awaited
-        watched = self._watched
-        # Where versions can be compared, no look at the object is needed.
-        compares = not deleted and version.isdecimal()
-        if not (write.passed(watched, version) if compares else write.satisfied(watched)):
+        if not write.satisfied(watched):
             self._hold_back(write)
             self._update()
 
@@ -133,8 +142,8 @@ class OwnWrites:
         self._update()
 
     def _update(self) -> None:
-        self.active = bool(self._unseen)
-        self.listens = bool(self._under_way or self._by_event)
+        self.active = bool(self._plain.latest or self._unseen)
+        self.listens = bool(self._under_way or self._by_key)
 
     def _hold_back(self, write: OwnWrite) -> None:
         """Let reads wait for `write`."""
@@ -143,16 +152,13 @@ class OwnWrites:
         self._unseen[order] = write
         self._by_key.setdefault(write.key, {})[order] = write
         awaited = write.awaited
-        comparable = awaited.isdecimal()
-        if comparable:
+        if awaited.isdecimal():
             heappush(self._by_version, (int(awaited), order))
             if len(self._by_version) > 2 * len(self._unseen) + 64:  # of those that were given up
                 self._by_version = [v for v in self._by_version if v[1] in self._unseen]
                 heapify(self._by_version)
         elif awaited:
             self._opaque[order] = write
-        if write.deleted or not comparable:
-            self._by_event.setdefault(write.key, {})[order] = write
 
     def _release(self, writes: Iterable[OwnWrite]) -> None:
         """Let nobody wait for these any more."""
@@ -162,16 +168,14 @@ class OwnWrites:
             if self._unseen.pop(order, None) is None:
                 continue
             self._opaque.pop(order, None)
-            for known in (self._by_event, self._by_key):
-                if (of_key := known.get(key)) is not None:
-                    of_key.pop(order, None)
-                    if not of_key:
-                        del known[key]
-            if key not in self._by_key:
+            of_key = self._by_key[key]
+            del of_key[order]
+            if not of_key:
+                del self._by_key[key]
                 # A write without a name held back its whole namespace.
                 free.update((key,) if key.name else tuple(self._waiting))
         for key in free:
-            if key in self._waiting and not self.unseen(key):
+            if key in self._waiting and not self._held_back(key):
                 _wake(self._waiting.pop(key))
         oldest = next(iter(self._unseen), self._count + 1)
         waiting = self._waiting_for_all
@@ -181,46 +185,52 @@ class OwnWrites:
 
     def give_up(self) -> None:
         """Let nobody wait any more: the informer is closed."""
+        self._plain.clear()
         self._release(tuple(self._unseen.values()))
 
     def saw(self, key: tuple[str, str], version: str) -> None:
         """An event about `key` came in; to be called while `listens`."""
         for write in self._under_way.get(key, ()):
-            write.seen_meanwhile.append(version)
-        if self._by_event and (writes := self._by_event.get(key)) is not None:
+            write.seen_meanwhile += (version,)
+        if (writes := self._by_key.get(key)) is not None:
             self._changed.add(key)
             for write in writes.values():
-                write.seen_meanwhile.append(version)
+                write.seen_meanwhile += (version,)
 
     def advance(self, *, relisted: bool = False) -> None:
         """The watch moved on: wake the readers whose writes have arrived. To be called while `active`.
 
         `relisted` when any key may have changed without an event.
         """
-        watched = self._watched
+        watched, plain = self._watched, self._plain
+        upto = int(watched.version) if watched.version.isdecimal() else 0
+        plain.passed(upto)
+        if not self._unseen:
+            self.active = bool(plain.latest)
+            return
         arrived: list[OwnWrite] = []
         if relisted:
             arrived += (w for w in self._unseen.values() if w.satisfied(watched))
         elif self._changed or self._opaque:
             for key in self._changed:
-                arrived += _arrived(self._by_event.get(key, {}), watched)
+                arrived += _arrived(self._by_key.get(key, {}), watched)
             arrived += (w for w in self._opaque.values() if w.satisfied(watched))
         self._changed.clear()
         by_version = self._by_version
-        if by_version and watched.version.isdecimal():
-            upto = int(watched.version)
-            while by_version and by_version[0][0] <= upto:
-                write = self._unseen.get(heappop(by_version)[1])
-                if write is not None and (not write.deleted or write.satisfied(watched)):
-                    arrived.append(write)
-        if arrived:
-            self._release(arrived)
+        while by_version and by_version[0][0] <= upto:
+            write = self._unseen.get(heappop(by_version)[1])
+            if write is not None and write.satisfied(watched):
+                arrived.append(write)
+        self._release(arrived)
 
     def unseen(self, key: Key | None = None) -> bool:
         """Whether a read of `key`, or of a list, could be older than a write of ours.
 
         A create with generateName holds back its whole namespace, since nobody here knows its key.
         """
+        return self._plain.needed(key) > 0 or self._held_back(key)
+
+    def _held_back(self, key: Key | None) -> bool:
         if key is None:
             return bool(self._unseen)
         by_key = self._by_key
@@ -229,27 +239,37 @@ class OwnWrites:
     @property
     def awaited(self) -> bool:
         """Whether anybody waits for a write to arrive."""
-        return bool(self._waiting or self._waiting_for_all)
+        return self._waiters > 0
 
     async def wait(self, key: Key | None, timeout: float) -> bool:
         """Wait until no write that is outstanding now is missing; false when that took longer than `timeout` seconds.
 
         Writes that did not arrive in time hold back nobody any more: the object may have left the selection.
         """
-        if not self.unseen(key):
-            return True
-        upto = self._count
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
+        plain, upto = self._plain, self._count
+        version = plain.needed(key)
+        deadline = asyncio.get_running_loop().time() + timeout
+        self._waiters += 1
+        try:
+            passed = not version or await _within(plain.wait_for(version), deadline)
+            if not passed:
+                plain.give_up(key, version)
+            shown = not self._held_back(key) or await self._shown(key, upto, deadline)
+        finally:
+            self._waiters -= 1
+            self._update()
+        return passed and shown
+
+    async def _shown(self, key: Key | None, upto: int, deadline: float) -> bool:
+        """As `wait`, for the writes up to number `upto` that are kept here."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if key is None:
             self._waiting_for_all.append((upto, future))
         else:
             self._waiting.setdefault(key, []).append(future)
-        timer = loop.call_later(timeout, _wake, (future,))
         try:
-            await future
+            await _within(future, deadline)
         finally:
-            timer.cancel()
             self._leave(key, future)
         late = [write for write in self._missing(key) if write.order <= upto]
         self._release(late)
@@ -284,3 +304,13 @@ def _wake(futures: Iterable[asyncio.Future[None]]) -> None:
     for future in futures:
         if not future.done():
             future.set_result(None)
+
+
+async def _within(future: asyncio.Future[None], deadline: float) -> bool:
+    """Wait for a future until `deadline`, in seconds of the loop's clock; whether that came in time."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            await future
+    except TimeoutError:
+        return False
+    return True
