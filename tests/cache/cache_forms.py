@@ -46,7 +46,7 @@ class MetadataForm:
                 try:
                     event = json.loads(line)
                 except ValueError:
-                    yield line + b"\n"
+                    yield line
                     continue
                 if event["type"] != "ERROR":
                     event["object"] = partial(event["object"])

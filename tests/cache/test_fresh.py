@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steersman.cache import fresh as module
-from steersman.cache.fresh import Fresh
+from steersman.cache.fresh import Fresh, Plain
 from steersman.models import Key
 
 A = Key("ns", "a")
@@ -48,6 +48,26 @@ def test_beyond_the_limit_the_oldest_are_packed_at_once(monkeypatch):
     assert len(fresh) == 4
     assert [names[f"n{i}"] for i in range(16)] == [b"packed"] * 16
     assert saved == 16 * 19
+
+
+def test_the_stores_of_a_cache_share_the_limit(monkeypatch):
+    """Whichever grows packs its own; what the others hold is settled in its time."""
+    monkeypatch.setattr(module, "MOST", 100)
+    monkeypatch.setattr(module, "AT_ONCE", (64, 50))
+    plain, names = Plain(), {}
+    quiet, busy = Fresh(pack, plain), Fresh(pack, plain)
+    for name in ("a", "b"):
+        names[name] = b"plain" + b"." * 35
+        quiet.add(Key("ns", name), names, names[name])
+    for i in range(10):
+        record = names[f"n{i}"] = b"plain" + b"." * 20
+        busy.add(Key("ns", f"n{i}"), names, record)
+        assert plain.bytes == quiet.bytes + busy.bytes <= 100
+    assert len(quiet) == 2
+    del busy
+    assert plain.bytes == quiet.bytes == 80
+    quiet.clear()
+    assert plain.bytes == 0
 
 
 def test_of_an_object_only_the_latest_record_is_held():

@@ -3,6 +3,9 @@
 An update that is followed by its reconcile and by the echo of a status write would otherwise be packed, unpacked and
 packed again. So new records stay plain for some seconds, as far as memory allows, and those that are current by then
 are packed in one go. Of an object only the latest record is held.
+
+For large objects this puts work off until after the sync, it does not save it: for some seconds a cache takes what it
+would always take without compression.
 """
 
 from __future__ import annotations
@@ -14,21 +17,31 @@ from typing import Final
 
 from steersman.models import Key
 
-__all__ = ["Fresh"]
+__all__ = ["Fresh", "Plain"]
 
-MOST: Final = 16 * 1024 * 1024
-"""Bytes of one store that may stay plain; beyond, the oldest are packed at once."""
+MOST: Final = 64 * 1024 * 1024
+"""Bytes of one cache that may stay plain; beyond, the oldest of the store that grows are packed at once."""
 AT_ONCE: Final = (64, 64 * 1024)
 """Records and bytes that are packed then, so that what comes next need not look again."""
+
+
+class Plain:
+    """How many bytes are plain in all stores of a cache."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = 0
 
 
 class Fresh:
     """The plain records of one store, oldest first. `pack` makes the compressed record of a plain one."""
 
-    __slots__ = ("_pack", "_records", "bytes", "turn")
+    __slots__ = ("_pack", "_plain", "_records", "bytes", "turn")
 
-    def __init__(self, pack: Callable[[bytes], bytes]) -> None:
+    def __init__(self, pack: Callable[[bytes], bytes], plain: Plain | None = None) -> None:
         self._pack = pack
+        self._plain = plain or Plain()
         self._records: dict[Key, tuple[dict[str, bytes], bytes, int]] = {}
         self.bytes = 0
         """Bytes of all of them."""
@@ -43,12 +56,13 @@ class Fresh:
         self.turn += 1
         held = self._records
         older = held.pop(key, None)
-        if older is not None:
-            self.bytes -= len(older[1])
+        size = len(record) if older is None else len(record) - len(older[1])
         held[key] = (names, record, self.turn)
-        self.bytes += len(record)
+        self.bytes += size
+        plain = self._plain
+        plain.bytes += size
         saved = 0
-        while self.bytes > MOST:
+        while plain.bytes > MOST and held:
             saved += self.settle(*AT_ONCE)
         return saved
 
@@ -56,7 +70,7 @@ class Fresh:
         """The object is gone."""
         older = self._records.pop(key, None)
         if older is not None:
-            self.bytes -= len(older[1])
+            self._less(len(older[1]))
 
     def settle(self, most: int, size: int = sys.maxsize, turn: int = sys.maxsize) -> int:
         """Pack the oldest: up to `most`, or as many as have `size` bytes, and none that came after `turn`.
@@ -70,7 +84,7 @@ class Fresh:
             if came > turn or self.bytes <= left:
                 break
             del held[key]
-            self.bytes -= len(record)
+            self._less(len(record))
             if names.get(key[1]) is record:  # else packed or gone since: nothing to do
                 packed = names[key[1]] = self._pack(record)
                 saved += len(record) - len(packed)
@@ -79,4 +93,11 @@ class Fresh:
     def clear(self) -> None:
         """Forget them all: nobody looks at them any more."""
         self._records.clear()
-        self.bytes = 0
+        self._less(self.bytes)
+
+    def _less(self, size: int) -> None:
+        self.bytes -= size
+        self._plain.bytes -= size
+
+    def __del__(self) -> None:
+        self._plain.bytes -= self.bytes  # of an informer that was dropped

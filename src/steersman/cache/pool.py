@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
 from steersman.cache.codecs import WINDOW, Codec, Codecs
+from steersman.cache.fresh import Plain
 
 __all__ = ["OWN", "SAMPLE", "Member", "Pool"]
 
@@ -59,6 +60,8 @@ class Pool:
 
     def __init__(self) -> None:
         self.codecs = Codecs()
+        self.plain = Plain()
+        """What is not compressed yet, of all stores."""
         self.common: Codec = self.codecs.untaught
         self._members: WeakValueDictionary[int, Member] = WeakValueDictionary()
         self._serial = serial()

@@ -73,7 +73,7 @@ class Store:
         self._own: Codec | None = None
         self._own_from = OWN
         self._pool.join(self)
-        self.fresh = Fresh(self._packed)
+        self.fresh = Fresh(self._packed, self._pool.plain)
         """New records, still plain; to be settled after a while."""
         self._hot: OrderedDict[tuple[Any, Key], tuple[bytes, Any]] = OrderedDict()
         self._gone: dict[str, None] = {}
