@@ -18,7 +18,7 @@ from benchmarks import history
 from benchmarks.harness import Bench, BenchmarkError, NotMeasured
 from benchmarks.report import render_table, update_readme
 from benchmarks.rows import Numbers, Row, Size
-from benchmarks.run import measure
+from benchmarks.session import measure
 from benchmarks.verdicts import Results, summarise
 from steersman.testing.controlplane import BinariesNotFoundError, ComponentError
 

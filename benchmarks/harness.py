@@ -255,8 +255,8 @@ class Bench:
     def __init__(self, stub: Stub | None = None) -> None:
         """`stub` is another server that can be driven as the stub server is."""
         self.stub = stub or Stub(build("server", "stub-server"))
-        self.baselines: dict[tuple[object, ...], tuple[Mark, Mark, Mark]] = {}
-        """What peers without objects reported, by run: rows that subtract it share it."""
+        self.baselines: dict[tuple[object, ...], Any] = {}
+        """What peers without objects took: rows that subtract it share it."""
         self._programs: dict[str, list[str] | BenchmarkError] = {}
 
     def prepare(self, peer: str) -> None:

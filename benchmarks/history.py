@@ -15,7 +15,7 @@ from benchmarks.facts import HARDWARE
 from benchmarks.harness import BenchmarkError
 from benchmarks.metrics import is_better, name_of, quantity, ratio
 from benchmarks.rows import OURS, Row
-from benchmarks.verdicts import Results, Taken, main_metrics, values
+from benchmarks.verdicts import Results, Taken, main_metrics, run_ratios, values
 
 _MARGIN, _MARGIN_OF_ONE_RUN = 0.05, 0.2
 """Changes of a median below these are no news, even where runs agree to a hair or where there was only one."""
@@ -150,7 +150,7 @@ def _changes(before: Results, now: Results, row: Row) -> Iterator[Change]:
     against = {(bar.metric, bar.against, bar.ours) for bar in row.bars if bar.against}
     versions = _versions(before, now, row.name)
     for metric, peer, mine in sorted(against):
-        was, is_ = _ratios(before, row, metric, mine, peer), _ratios(now, row, metric, mine, peer)
+        was, is_ = (run_ratios(results, row.name, metric, mine, peer) for results in (before, now))
         yield from _change(row, metric, peer, was, is_, versions.get(peer.partition("+")[0], ""))
     if not _same_hardware(before, now, row.name):
         return
@@ -172,11 +172,6 @@ def _change(
     beyond = min(is_) > max(was) or max(is_) < min(was)
     if beyond and abs(b - a) > margin * abs(a):
         yield Change(row.name, metric, peer, a, b, (min(was), max(was)), (min(is_), max(is_)), versions)
-
-
-def _ratios(results: Results, row: Row, metric: str, ours: str, peer: str) -> list[float]:
-    mine, theirs = values(results, row.name, ours, metric), values(results, row.name, peer, metric)
-    return [x / y for x, y in zip(mine, theirs, strict=False) if y > 0]
 
 
 def _versions(before: Results, now: Results, row: str) -> Mapping[str, str]:

@@ -35,9 +35,13 @@ class Progress:
 
     def skip(self, steps: int) -> None:
         """So many steps will not be made."""
-        self._total -= steps
+        self.expect(self._total - steps)
+
+    def expect(self, total: int) -> None:
+        """There will be so many steps in all, as far as one can tell now."""
+        self._total = total
         if self._bar is not None:
-            self._bar.update(self._task, total=self._total)
+            self._bar.update(self._task, total=total)
 
     def say(self, text: str) -> None:
         """Something to read, which stays above the bar."""

@@ -2,7 +2,8 @@
 
 Rounds come first: every row once, then every row a second time, so that an early end leaves no row unmeasured, and a
 machine that slows down slows all rows alike. Within a row of a round the peers follow each other, A B, and the next
-round says A B again. A row of a round is left out whole or not at all, so that ratios keep both sides.
+round says A B again. A row of a round is left out whole or not at all, so that ratios keep both sides. What the planned
+rounds leave of the budget goes to the calls that are closest, see `doubt`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from benchmarks.rows import OURS, Row
 
 UNKNOWN_S = 5.0
 """What a run is taken to last until one was seen."""
+WITHOUT_BAR = 2
+"""Planned runs, at most, of a peer that no bar of its row is about."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """One row of one round: all its peers, one after the other."""
+    """One row of one round: all its peers, one after the other. `run` counts rounds from 0."""
 
     row: Row
     run: int
@@ -27,17 +30,31 @@ class Group:
 
 def groups(rows: Sequence[Row], runs: int | None, peers: Sequence[str] | None) -> list[Group]:
     """Round by round; `runs` and `peers`, where given, replace the rows' own. A row of ours alone stays ours alone."""
-    rounds = max((runs_of(row, runs) for row in rows), default=0)
     return [
-        Group(row, run, tuple(dict.fromkeys(peers if peers and row.peers != (OURS,) else row.peers)))
-        for run in range(rounds)
+        Group(row, run, chosen)
+        for run in range(max((runs_of(row, runs) for row in rows), default=0))
         for row in rows
-        if run < runs_of(row, runs)
+        if (chosen := tuple(peer for peer in _peers(row, peers) if run < runs_of_peer(row, peer, runs)))
     ]
+
+
+def _peers(row: Row, peers: Sequence[str] | None) -> Iterable[str]:
+    return dict.fromkeys(peers if peers and row.peers != (OURS,) else row.peers)
 
 
 def runs_of(row: Row, runs: int | None) -> int:
     return row.runs if runs is None else runs
+
+
+def runs_of_peer(row: Row, peer: str, runs: int | None) -> int:
+    """The planned runs of a peer: fewer than its row's where no bar of the row is about it; exactly `runs` if given."""
+    if runs is not None:
+        return runs
+    if any(peer in (bar.ours, bar.against) for bar in row.bars):
+        return row.runs
+    if peer in row.once:
+        return 1
+    return min(row.runs, WITHOUT_BAR) if row.bars else row.runs
 
 
 @dataclass

@@ -25,8 +25,11 @@ class Taken(TypedDict):
 
     machine: dict[str, str]
     runs: int
+    """The most that any of the peers has."""
     asked: NotRequired[int]
     """The runs that were asked for, where fewer were made."""
+    rounds: NotRequired[dict[str, list[int]]]
+    """In which round each run of a peer was made, counted from 0, where it did not take part in all up to its last."""
     seconds: NotRequired[dict[str, float]]
 
 
@@ -49,7 +52,7 @@ class Verdict:
 
     Nor does a bar hold or not hold when a median is not above zero: what was measured is then less than the noise of
     what was subtracted.
-    For a bar on growth `ours` and `ratio` are the exponent.
+    For a bar on growth `ours` and `ratio` are the exponent. `each` is what the rounds say that both sides were in.
     """
 
     row: Row
@@ -58,6 +61,7 @@ class Verdict:
     theirs: float | None
     ratio: float | None
     spread: tuple[float, float] | None
+    each: tuple[float, ...] = ()
 
     @property
     def holds(self) -> bool | None:
@@ -119,9 +123,10 @@ def _verdict(results: Results, row: Row, bar: Bar) -> Verdict:
     if not ours or not theirs:
         return Verdict(row, bar, None, None, None, None)
     a, b = statistics.median(ours), statistics.median(theirs)
+    each = tuple(run_ratios(results, row.name, bar.metric, bar.ours, bar.against) if bar.against else ours)
     if a <= 0 or b <= 0:
-        return Verdict(row, bar, a, b, None, None)
-    return Verdict(row, bar, a, b, a / b, ratio_spread(ours, theirs))
+        return Verdict(row, bar, a, b, None, None, each)
+    return Verdict(row, bar, a, b, a / b, _spread(each) or (a / b, a / b), each)
 
 
 def values(results: Results, row: str, peer: str, metric: str) -> list[float]:
@@ -129,10 +134,31 @@ def values(results: Results, row: str, peer: str, metric: str) -> list[float]:
     return [run[metric] for run in results["rows"].get(row, {}).get(peer, []) if metric in run]
 
 
-def ratio_spread(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
-    """The smallest and largest ratio of the runs that both sides have."""
-    each = [x / y for x, y in zip(ours, theirs, strict=False) if y > 0] or [statistics.median(ours)]
-    return min(each), max(each)
+def rounds_of(results: Results, row: str) -> set[int]:
+    """The rounds in which anything of a row was measured."""
+    return {n for peer in results["rows"].get(row, {}) for n in _rounds(results, row, peer)}
+
+
+def _rounds(results: Results, row: str, peer: str) -> Sequence[int]:
+    runs = results["rows"].get(row, {}).get(peer, [])
+    how = results.get("taken", {}).get(row)
+    return (how.get("rounds", {}) if how else {}).get(peer, range(len(runs)))
+
+
+def by_round(results: Results, row: str, peer: str, metric: str) -> dict[int, float]:
+    """The metric of each run that has it, by the round in which it was made."""
+    runs = results["rows"].get(row, {}).get(peer, [])
+    return {n: run[metric] for n, run in zip(_rounds(results, row, peer), runs, strict=True) if metric in run}
+
+
+def run_ratios(results: Results, row: str, metric: str, ours: str, theirs: str) -> list[float]:
+    """The ratio of each round that both sides took part in, where theirs is above zero."""
+    mine, beside = by_round(results, row, ours, metric), by_round(results, row, theirs, metric)
+    return [mine[n] / beside[n] for n in sorted(mine.keys() & beside.keys()) if beside[n] > 0]
+
+
+def _spread(each: Sequence[float]) -> tuple[float, float] | None:
+    return (min(each), max(each)) if each else None
 
 
 def main_metrics(row: Row, results: Results) -> list[str]:
@@ -155,7 +181,8 @@ def ratios(results: Results, rows: Sequence[Row]) -> Iterator[Ratio]:
                     continue
                 ours, theirs = values(results, row.name, mine, metric), values(results, row.name, peer, metric)
                 if ours and theirs and (b := statistics.median(theirs)) > 0:
-                    quotient, spread = statistics.median(ours) / b, ratio_spread(ours, theirs)
+                    quotient = statistics.median(ours) / b
+                    spread = _spread(run_ratios(results, row.name, metric, mine, peer)) or (quotient, quotient)
                     yield Ratio(row, metric, mine, peer, extremes(ours), extremes(theirs), quotient, spread)
 
 
@@ -218,16 +245,16 @@ def _x(row: Row, peer: str, results: Results) -> float:
 
 def _exponent(results: Results, rows: Sequence[Row], row: Row, bar: Bar) -> Verdict:
     over = [other for other in rows if other.name in bar.over]
-    by_size = {_x(other, bar.ours, results): values(results, other.name, bar.ours, bar.metric) for other in over}
-    slope = fit([(x, statistics.median(numbers)) for x, numbers in by_size.items() if numbers])
-    if len(by_size) < max(len(bar.over), SIZES_FOR_A_BAR) or not all(by_size.values()) or slope is None:
+    by_size = {_x(other, bar.ours, results): by_round(results, other.name, bar.ours, bar.metric) for other in over}
+    if len(by_size) < max(len(bar.over), SIZES_FOR_A_BAR) or not all(by_size.values()):
         return Verdict(row, bar, None, None, None, None)
-    slopes = [
-        one
-        for run in range(min(map(len, by_size.values())))
-        if (one := fit([(x, numbers[run]) for x, numbers in by_size.items()])) is not None
-    ]
-    return Verdict(row, bar, slope, None, slope, (min(slopes), max(slopes)) if slopes else None)
+    slope = fit([(x, statistics.median(numbers.values())) for x, numbers in by_size.items()])
+    if slope is None:
+        return Verdict(row, bar, None, None, None, None)
+    together = sorted(set[int].intersection(*(set(numbers) for numbers in by_size.values())))
+    fitted = (fit([(x, numbers[n]) for x, numbers in by_size.items()]) for n in together)
+    slopes = tuple(one for one in fitted if one is not None)
+    return Verdict(row, bar, slope, None, slope, _spread(slopes), slopes)
 
 
 @dataclass(frozen=True)

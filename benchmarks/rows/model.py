@@ -86,7 +86,9 @@ class Row:
     x: float = 0.0
     x_name: str = "objects"
     runs: int = 3
-    """How often each peer is measured unless the command line says otherwise."""
+    """How often each peer is measured unless the command line says otherwise, and the closest calls more often."""
+    once: tuple[str, ...] = (JAVA,)
+    """Peers that are measured once, since a run of theirs takes long; those that a bar is about never are."""
 
     def size(self, peer: str, *, quick: bool) -> Size:
         return self.quick if quick else self.smaller.get(peer, self.full)

@@ -5,7 +5,9 @@ Memory is RSS after the peer gave back what it could; the unsettled number, what
 
 from __future__ import annotations
 
+import statistics
 import time
+from dataclasses import dataclass, field
 
 from benchmarks.harness import Bench, BenchmarkError, Mark, Peer
 from benchmarks.rows.model import Numbers, Size
@@ -13,26 +15,47 @@ from benchmarks.rows.steps import at_rest, fill, settled, silent
 
 Synced = tuple[Mark, Mark, Mark]
 """At the start, when all objects were in, and after settling."""
+PROCESSES = 3
+"""So many are run where one process by itself takes more than its objects."""
 
 
-def sync(bench: Bench, peer: str, size: Size, seed: int, mode: str = "informer") -> Numbers:
-    """CPU and memory of the initial sync, over those of the same peer with an empty collection."""
-    start0, synced0, settled0 = _empty(bench, peer, size, seed, mode)
-    start, synced, rest = _synced(bench, peer, size, seed, mode)
-    n = size.objects
-    cpu = (synced["cpu"] - start["cpu"]) - (synced0["cpu"] - start0["cpu"])
-    memory = rest["rss"] - settled0["rss"]
+@dataclass
+class _Empty:
+    """What all processes of one peer took so far that had nothing to read: CPU seconds; by run, memory when settled."""
+
+    cpu: list[float] = field(default_factory=list[float])
+    rss: dict[int, float] = field(default_factory=dict[int, float])
+
+
+def sync(
+    bench: Bench, peer: str, size: Size, seed: int, mode: str = "informer", processes: int = 1
+) -> Numbers:  # fmt: skip
+    """CPU and memory of the initial sync, over those of the same peer with an empty collection.
+
+    CPU is the mean of so many `processes`. What is subtracted is the mean of all with an empty collection, of this run
+    and those before it.
+    """
+    empty = _empty(bench, peer, size, seed, mode, processes)
+    (start, synced, rest), spent = _measured(bench, peer, size, seed, mode, processes)
+    n, empty_rss = size.objects, statistics.fmean(empty.rss.values())
+    cpu = statistics.fmean(spent) - statistics.fmean(empty.cpu)
+    memory = rest["rss"] - empty_rss
     return {
         "cpu_us": cpu / n * 1e6,
         "bytes": memory / n,
-        "bytes_unsettled": (synced["rss"] - settled0["rss"]) / n,
+        "bytes_unsettled": (synced["rss"] - empty_rss) / n,
         "rss_mb": rest["rss"] / 1e6,
         "peak_mb": synced.get("peak", 0) / 1e6,
-        "empty_rss_mb": settled0["rss"] / 1e6,
+        "empty_rss_mb": empty_rss / 1e6,
         "wall_s": synced["wall"] - start["wall"],
         "total_cpu_ms": cpu * 1e3,
         "total_mb": memory / 1e6,
     }
+
+
+def sync_few(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
+    """The initial sync of few objects: between two single processes, the difference would be noise."""
+    return sync(bench, peer, size, seed, processes=PROCESSES)
 
 
 def first_pass(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
@@ -40,27 +63,42 @@ def first_pass(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
     return sync(bench, peer, size, seed, mode="noop")
 
 
-def _empty(bench: Bench, peer: str, size: Size, seed: int, mode: str) -> Synced:
-    key = (peer, size.kind, mode, seed)
-    if key not in bench.baselines:
-        bench.baselines[key] = _synced(bench, peer, Size(size.kind), seed, mode)
-    return bench.baselines[key]
+def _empty(bench: Bench, peer: str, size: Size, seed: int, mode: str, processes: int) -> _Empty:
+    empty: _Empty = bench.baselines.setdefault((peer, size.kind, mode), _Empty())
+    if seed not in empty.rss:
+        (_, _, rest), spent = _measured(bench, peer, Size(size.kind), seed, mode, processes)
+        empty.cpu += spent
+        empty.rss[seed] = rest["rss"]
+    return empty
 
 
-def _synced(bench: Bench, peer: str, size: Size, seed: int, mode: str) -> Synced:
+def _measured(
+    bench: Bench, peer: str, size: Size, seed: int, mode: str, processes: int = 1
+) -> tuple[Synced, list[float]]:
+    """One process, and the CPU seconds that it and further ones took for the sync of the same objects."""
     count = fill(bench, peer, size, seed)
     with bench.peer(peer, size.kind, mode, **size.options) as process:
-        starting = process.wait("starting")
-        mark = settled(process, size, mode, count)
-        if mode == "informer" and not silent(peer):
-            mark = process.wait("synced")
+        start, synced = _synced(process, size, mode, count)
         time.sleep(0.5)
-        return starting, mark, process.ask("settle")
+        marks = start, synced, process.ask("settle")
+    spent = [synced["cpu"] - start["cpu"]]
+    for _ in range(processes - 1):
+        with bench.peer(peer, size.kind, mode, **size.options) as process:
+            start, synced = _synced(process, size, mode, count)
+        spent.append(synced["cpu"] - start["cpu"])
+    return marks, spent
+
+
+def _synced(process: Peer, size: Size, mode: str, count: int) -> tuple[Mark, Mark]:
+    """At the start, and when all objects were in."""
+    starting = process.wait("starting")
+    mark = settled(process, size, mode, count)
+    return starting, process.wait("synced") if mode == "informer" and not silent(process.name) else mark
 
 
 def namespaces(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
     """The start of an informer that is confined to so many namespaces: all of it, with nothing subtracted."""
-    start, synced, rest = _synced(bench, peer, size, seed, "informer")
+    (start, synced, rest), _ = _measured(bench, peer, size, seed, "informer")
     return {
         "total_cpu_ms": (synced["cpu"] - start["cpu"]) * 1e3,
         "total_mb": (rest["rss"] - start["rss"]) / 1e6,
