@@ -1,9 +1,13 @@
-"""For all tests: logging is the process's own, so what a test sets up must not outlive it."""
+"""For all tests: logging is the process's own, so what a test sets up must not outlive it; and nothing is timed."""
 
 import logging
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from steersman.cache.consistency import OwnWrite
+from steersman.cache.consistency import OwnWrite, OwnWrites
 from steersman.cache.entry import Entry, NotCached, Undecodable
 from steersman.cache.hygiene import keep_freed
 from steersman.cache.index import IndexFunction
@@ -237,12 +237,11 @@ class Cache:
         """
         partial: Entry | None = None
         for informer in self._by_kind.get(gvk, ()):
-            if informer.scope.namespace in (None, key.namespace):
-                found = informer.store.get(key)
-                if found is not None:
-                    if found.whole:
-                        return found
-                    partial = partial or found
+            found = informer.store.get(key)
+            if found is not None:
+                if found.whole:
+                    return found
+                partial = partial or found
         return partial
 
     def list(
@@ -389,19 +388,21 @@ class _Observer:
         self._informers = informers
 
     def before_write(self, info: ResourceInfo, key: Key, verb: str) -> Any:
-        return [
-            (informer, informer.writes.begin(key, delete=verb == "delete"))
-            for informer in self._informers.get((info.group, info.plural), ())
-            if informer.scope.namespace in (None, key.namespace)
-        ]
+        begun: list[tuple[OwnWrites, OwnWrite]] = []
+        for informer in self._informers.get((info.group, info.plural), ()):
+            namespace = informer.scope.namespace
+            if namespace is None or namespace == key[0]:
+                writes = informer.writes
+                begun.append((writes, writes.begin(key, verb == "delete")))
+        return begun
 
     def after_write(self, token: Any, outcome: WriteOutcome | None) -> None:
-        pairs: list[tuple[Informer, OwnWrite]] = token
-        for informer, write in pairs:
+        begun: list[tuple[OwnWrites, OwnWrite]] = token
+        for writes, write in begun:
             if outcome is None:
-                informer.writes.abandon(write)
+                writes.abandon(write)
             else:
-                informer.writes.finish(write, outcome.uid, outcome.resource_version, outcome.deleted)
+                writes.finish(write, outcome.uid, outcome.resource_version, outcome.deleted)
 
 
 def _select(

@@ -91,7 +91,7 @@ class OwnWrites:
         self.listens = False
         """Whether `saw` has anything to do."""
 
-    def begin(self, key: Key, *, delete: bool = False) -> OwnWrite:
+    def begin(self, key: Key, delete: bool = False) -> OwnWrite:
         """A request is about to leave. The answer to a `delete` may not say which object is gone."""
         write = OwnWrite(key)
         # Where versions can be compared, the watch's own version says whether it has brought a write or not.

@@ -83,7 +83,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     @property
     def deleting(self) -> bool:
         """Whether the object has a deletionTimestamp."""
-        return records.is_deleting(self.record)
+        return self.record[records.FLAGS] & records.DELETING != 0
 
     @property
     def size(self) -> int:

@@ -1,7 +1,7 @@
 """Own writes that the watch has brought as soon as it has passed their versions: all but deletes, nearly everywhere.
 
-A write costs one entry, an event nothing, and a read one look, however many writes are outstanding: it is who waits that
-is kept in order. Pure but for the futures that it completes; which versions can be compared is for others to know.
+A write costs one entry, an event nothing, and a read one look, however many writes are outstanding: it is who waits
+that is kept in order. Pure but for the futures that it completes; which versions can be compared is for others to know.
 """
 
 from __future__ import annotations

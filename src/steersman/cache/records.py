@@ -8,21 +8,20 @@ dict of strings and bytes. Nothing here decodes objects.
 
 from __future__ import annotations
 
-from struct import Struct
+import struct
 from typing import Final, TypeAlias
 
 from steersman.cache.wire import Meta
 
 __all__ = [
     "DELETING",
+    "FLAGS",
     "UNDECODABLE",
     "Facts",
-    "facts_of",
     "has_owners",
     "header_of",
-    "is_deleting",
-    "pack",
     "payload_of",
+    "record_of",
     "same_object",
     "same_version",
     "size_of",
@@ -31,9 +30,12 @@ __all__ = [
 Facts: TypeAlias = tuple[int, int, int, tuple[str, ...]]
 """Flags, size of the JSON, generation, and the texts: uid, resourceVersion, owners' uids."""
 
-_HEAD: Final = Struct("<BBHIIq")
+_HEAD: Final = struct.Struct("<BBHIIq")
 _SIZE: Final = _HEAD.size
+_pack, _unpack = _HEAD.pack, _HEAD.unpack_from
 
+FLAGS: Final = 1
+"""Which byte of a record holds its flags."""
 DELETING: Final = 1
 """Flag: the object has a deletionTimestamp."""
 UNDECODABLE: Final = 2
@@ -42,34 +44,33 @@ UNDECODABLE: Final = 2
 _I64: Final = 2**63 - 1
 
 
-def facts_of(meta: Meta, size: int, *, guessed: bool = False) -> Facts:
-    """What the header of an object's record says; `size` is that of its JSON."""
-    flags = (DELETING if meta.deletion_timestamp else 0) | (UNDECODABLE if guessed else 0)
-    generation = meta.generation
-    if not -_I64 <= generation <= _I64:
-        generation = _I64 if generation > 0 else -_I64
-    owners = meta.owner_references
-    if not owners:
-        return flags, size, generation, (meta.uid, meta.resource_version)
-    return flags, size, generation, (meta.uid, meta.resource_version, *(o.uid for o in owners[:65535]))
-
-
-def pack(facts: Facts, codec: int, payload: bytes) -> bytes:
-    """The record of an object: `payload` is its JSON, encoded by `codec`."""
-    flags, size, generation, texts = facts
+def record_of(meta: Meta, size: int, guessed: bool, codec: int, payload: bytes) -> tuple[bytes, Facts]:
+    """The record of an object, and the facts in it: its JSON of `size` bytes is `payload`, encoded by `codec`."""
+    flags = DELETING if meta.deletion_timestamp else 0
+    if guessed:
+        flags |= UNDECODABLE
+    generation, owners = meta.generation, meta.owner_references
+    texts: tuple[str, ...] = (meta.uid, meta.resource_version)
+    if owners:
+        texts += tuple([owner.uid for owner in owners[:65535]])
     header = "\0".join(texts).encode()
-    return b"".join((_HEAD.pack(codec, flags, len(texts) - 2, len(header), size, generation), header, payload))
+    try:
+        head = _pack(codec, flags, len(texts) - 2, len(header), size, generation)
+    except struct.error:  # a generation that no server counts to
+        generation = max(-_I64, min(generation, _I64))
+        head = _pack(codec, flags, len(texts) - 2, len(header), size, generation)
+    return b"".join((head, header, payload)), (flags, size, generation, texts)
 
 
 def header_of(record: bytes) -> Facts:
     """The facts that the record was packed with."""
-    _codec, flags, _owners, length, size, generation = _HEAD.unpack_from(record)
+    _codec, flags, _owners, length, size, generation = _unpack(record)
     return flags, size, generation, tuple(record[_SIZE : _SIZE + length].decode().split("\0"))
 
 
 def payload_of(record: bytes) -> tuple[int, int, bytes]:
     """Codec, plain size, and the JSON as that codec left it."""
-    codec, _flags, _owners, length, size, _generation = _HEAD.unpack_from(record)
+    codec, _flags, _owners, length, size, _generation = _unpack(record)
     return codec, size, record[_SIZE + length :]
 
 
@@ -81,11 +82,6 @@ def size_of(record: bytes) -> int:
 def has_owners(record: bytes) -> bool:
     """Whether the object has owner references."""
     return record[2] != 0 or record[3] != 0
-
-
-def is_deleting(record: bytes) -> bool:
-    """Whether the object has a deletionTimestamp."""
-    return record[1] & DELETING != 0
 
 
 def same_object(record: bytes, meta: Meta) -> bool:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from steersman.cache import records
 from steersman.cache.codecs import LARGE, PLAIN, Codec
@@ -32,6 +33,8 @@ Transform: TypeAlias = Callable[[bytes], bytes]
 kind and metadata's name, namespace, uid and resourceVersion alone."""
 
 _Objects: TypeAlias = dict[str, dict[str, bytes]]
+_key: Final = cast("Callable[[tuple[str, str]], Key]", partial(cast(Any, tuple).__new__, Key))
+"""A key of a pair: calling `Key` is a call of Python's more."""
 
 HOT: Final = 512
 """Decoded objects that are kept."""
@@ -178,27 +181,29 @@ class Store:
         old = names.get(meta.name) if names is not None else None
         if event == "DELETED":
             return self._deleted(old, meta, body, guessed)
-        key = Key(meta.namespace, meta.name)
+        key = _key((meta.namespace, meta.name))
         uid, version = meta.uid, meta.resource_version
         if names is None or old is None:
             if uid in self._gone:
                 return ()
-            return (Change("add", key, None, self._put(content, None, key, meta, body, guessed)),)
+            return (Change("add", key, None, self._put(content, names, None, key, meta, body, guessed)),)
         facts = records.header_of(old)
-        known_uid, known = facts[3][:2]
-        if older(version, known):
+        texts = facts[3]
+        known = texts[1]
+        # Nearly always newer, and of as many digits: no call is needed to see it.
+        if (len(version) != len(known) or version <= known) and older(version, known):
             return ()
         before = Entry(self, key, old, None, facts)
-        if known_uid == uid:
+        if texts[0] == uid:
             if version == known and known:
                 return ()
-            return (Change("update", key, before, self._put(content, old, key, meta, body, guessed)),)
+            return (Change("update", key, before, self._put(content, names, old, key, meta, body, guessed)),)
         if uid in self._gone:
             return ()
         self._bury(before)
         return (
             Change("delete", key, before, None),
-            Change("add", key, None, self._put(content, old, key, meta, body, guessed)),
+            Change("add", key, None, self._put(content, names, old, key, meta, body, guessed)),
         )
 
     def _deleted(self, old: bytes | None, meta: Meta, body: bytes, guessed: bool) -> tuple[Change, ...]:
@@ -209,8 +214,8 @@ class Store:
         # The event carries the final state, which is newer than ours.
         if self.transform is not None:
             body = self.transform(body)
-        facts = records.facts_of(meta, len(body), guessed=guessed)
-        last = Entry(self, key, records.pack(facts, PLAIN, body), body, facts)
+        record, facts = records.record_of(meta, len(body), guessed, PLAIN, body)
+        last = Entry(self, key, record, body, facts)
         self._drop(self._content, key, old)
         self._bury(last)
         return (Change("delete", key, last, None),)
@@ -245,8 +250,8 @@ class Store:
             kept = body
             fresh = len(body) >= LARGE
             codec, payload = (PLAIN, body) if fresh else (self._own or self._pool.common).encode(body)
-            record = records.pack(records.facts_of(meta, len(body), guessed=guessed), codec, payload)
-        self._keep(staged, old, meta, record)
+            record, _ = records.record_of(meta, len(body), guessed, codec, payload)
+        self._keep(staged, names, old, meta, record)
         if fresh:
             staged.bytes -= self.fresh.add(Key(meta.namespace, meta.name), staged.objects[meta.namespace], record)
         if staged.declared:
@@ -362,37 +367,48 @@ class Store:
 
     # Parts.
 
-    def _put(self, content: _Staged, old: bytes | None, key: Key, meta: Meta, body: bytes, guessed: bool) -> Entry:
+    def _put(
+        self,
+        content: _Staged,
+        names: dict[str, bytes] | None,
+        old: bytes | None,
+        key: Key,
+        meta: Meta,
+        body: bytes,
+        guessed: bool,
+    ) -> Entry:
         if self.transform is not None:
             body = self.transform(body)
-        facts = records.facts_of(meta, len(body), guessed=guessed)
+        size = len(body)
         codec = self._own or self._pool.common
-        fresh = codec.trained or len(body) >= LARGE
-        number, payload = (PLAIN, body) if fresh else codec.encode(body)
-        record = records.pack(facts, number, payload)
-        self._keep(content, old, meta, record)
-        if fresh:
-            content.bytes -= self.fresh.add(key, content.objects[meta.namespace], record)
+        if codec.trained or size >= LARGE:
+            record, facts = records.record_of(meta, size, guessed, PLAIN, body)
+            names = self._keep(content, names, old, meta, record)
+            content.bytes -= self.fresh.add(key, names, record)
+        else:
+            number, payload = codec.encode(body)
+            record, facts = records.record_of(meta, size, guessed, number, payload)
+            self._keep(content, names, old, meta, record)
         entry = Entry(self, key, record, body, facts)
         if content.declared:
             self._index(content, entry)
         return entry
 
-    def _keep(self, content: _Staged, old: bytes | None, meta: Meta, record: bytes) -> None:
-        """Put a record in its place, where `old` is now."""
-        names = content.objects.get(meta.namespace)
+    def _keep(
+        self, content: _Staged, names: dict[str, bytes] | None, old: bytes | None, meta: Meta, record: bytes
+    ) -> dict[str, bytes]:
+        """Put a record in its place, where `old` is now, among the `names` of its namespace; returns these."""
         if names is None:
             names = content.objects[meta.namespace] = {}
         names[meta.name] = record
         if old is None:
             content.count += 1
             content.bytes += len(record)
-            if meta.owner_references:
-                self._reown(content, Key(meta.namespace, meta.name), None, record)
-            return
-        content.bytes += len(record) - len(old)
-        if meta.owner_references or records.has_owners(old):
+        else:
+            content.bytes += len(record) - len(old)
+        if meta.owner_references or (old is not None and records.has_owners(old)):
             self._reown(content, Key(meta.namespace, meta.name), old, record)
+        return names
 
     def _index(self, content: _Staged, entry: Entry) -> None:
         member = member_of(*entry.key)

@@ -7,6 +7,7 @@ changed nothing any more and was answered with the version of theirs, or when a 
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +21,7 @@ from steersman.models.wire import decode
 __all__ = ["Echoes"]
 
 _KEPT: Final = 128
-"""Writes that are waited for; whatever is beyond wakes the controller for nothing, and no harm is done."""
+"""Writes that are waited for at least; whatever is beyond may wake the controller for nothing, and no harm is done."""
 
 
 class Echoes:
@@ -36,11 +37,10 @@ class Echoes:
         """A reconcile has ended with this status, which it has written unless it was there already."""
         if written.before is None:
             return
-        expected, uid = self._expected, written.uid
-        expected.pop(uid, None)
-        expected[uid] = written
-        if len(expected) > _KEPT:
-            del expected[next(iter(expected))]
+        expected = self._expected
+        expected[written.uid] = written
+        if len(expected) > 2 * _KEPT:  # where a predicate keeps echoes out, nobody takes them from here
+            self._expected = dict(islice(expected.items(), _KEPT, None))
 
     def brings(self, entry: Entry, view: View[Any]) -> bool:
         """Whether `entry`, the newest state of an object, is nothing but an expected echo."""

@@ -10,6 +10,7 @@ Predicates read nothing but the change; they save work and must never decide cor
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from steersman.controller.protocols import Change, Entry
@@ -133,10 +134,10 @@ def _state(name: str, test: OnState) -> Predicate:
     return Predicate(name, lambda _view: test, of_state=True)
 
 
-def _compares(name: str, differ: Callable[[Entry, Entry], bool]) -> Predicate:
+def _differs(name: str, of: Callable[[Entry], object]) -> Predicate:
     def test(change: Change) -> bool:
         old, new = change.old, change.new
-        return old is None or new is None or differ(old, new)
+        return old is None or new is None or of(old) != of(new)
 
     return _change(name, test)
 
@@ -145,19 +146,13 @@ created = _change("created", lambda change: change.type == "add")
 updated = _change("updated", lambda change: change.type == "update")
 deleted = _change("deleted", lambda change: change.type == "delete")
 
-generation_changed = _compares(
-    "generation_changed", lambda old, new: old.generation != new.generation or old.deleting != new.deleting
-)
+generation_changed = _differs("generation_changed", attrgetter("generation", "deleting"))
 """The spec changed (adds, deletes and the start of a deletion pass too). Kinds without a generation, such as
 ConfigMap, never pass an update: use `resource_version_changed` there."""
 
-labels_changed = _compares("labels_changed", lambda old, new: old.metadata().labels != new.metadata().labels)
-annotations_changed = _compares(
-    "annotations_changed", lambda old, new: old.metadata().annotations != new.metadata().annotations
-)
-resource_version_changed = _compares(
-    "resource_version_changed", lambda old, new: old.resource_version != new.resource_version
-)
+labels_changed = _differs("labels_changed", lambda entry: entry.metadata().labels)
+annotations_changed = _differs("annotations_changed", lambda entry: entry.metadata().annotations)
+resource_version_changed = _differs("resource_version_changed", attrgetter("resource_version"))
 """Anything changed: keeps resyncs and replays out."""
 
 

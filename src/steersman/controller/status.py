@@ -144,7 +144,7 @@ async def write_status(
     if not info.has_status or "status" not in kind.__struct_fields__:
         raise TypeError(f"{info.kind} has no status: give the class a `status` field, or return nothing")
     metadata = obj.metadata
-    old: Any = cast(Any, obj).status
+    old: Any = getattr(obj, "status")  # noqa: B009 - what `Resource` itself does not have
     if isinstance(status, msgspec.Struct):
         status = prepared(old, status, metadata.generation, now)
     patch = status_patch(obj, old, status)

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
+from msgspec.structs import astuple
 
 from steersman.models import Model, to_dict
 from steersman.models.base import fields_of
@@ -52,13 +53,12 @@ def difference(old: Any, new: Any) -> Difference:
 def _of_models(old: Any, new: Any) -> Difference:
     body: dict[str, Any] = {}
     lists = False
-    for name, wire, default in _fields(new.__class__):
-        a, b = getattr(old, name), getattr(new, name)
+    for (wire, default), a, b in zip(_fields(new.__class__), astuple(old), astuple(new), strict=True):
         if a is b:
             continue
         kind = b.__class__
-        if kind in _SCALARS and (a is default or a.__class__ is kind) and b is not default:
-            if a is default or a != b:
+        if kind in _SCALARS and (a.__class__ is kind or a is default) and b is not default:
+            if a != b or a is default:
                 body[wire] = b
             continue
         if b is not default and a is not default and a.__class__ is kind and isinstance(b, Model):
@@ -80,17 +80,17 @@ def _of_wire(before: Any, after: Any) -> Difference:
 
 
 @cache
-def _fields(kind: type[Model]) -> tuple[tuple[str, str, object], ...]:
-    """Name, wire name, and the value that is left out by identity, as msgspec does it; scalars never are."""
+def _fields(kind: type[Model]) -> tuple[tuple[str, object], ...]:
+    """Wire name, and the value that is left out by identity, as msgspec does it; scalars never are."""
     config = kind.__struct_config__
     if not config.omit_defaults or config.array_like or config.tag is not None:
         raise _Elsewise
-    found: list[tuple[str, str, object]] = []
+    found: list[tuple[str, object]] = []
     for f in fields_of(kind):
         if f.default_factory is not msgspec.NODEFAULT and f.default_factory in (list, dict, set):
             raise _Elsewise  # left out by emptiness, not by identity
         default = _NOTHING if f.default is msgspec.NODEFAULT else f.default
-        found.append((f.name, f.encode_name, default))
+        found.append((f.encode_name, default))
     return tuple(found)
 
 

@@ -128,11 +128,12 @@ def _freezer(names: tuple[str, ...], then: Callable[[Any], None] | None) -> Call
 
     def __post_init__(self: Any) -> None:
         for name in names:
-            value = getattr(self, name)
-            if value is EMPTY or value is None or value.__class__ is FrozenDict:
+            value: Any = getattr(self, name)
+            if value is EMPTY or value is None:
                 continue
-            if value.__class__ is dict or isinstance(value, Mapping):
-                set_field(self, name, FrozenDict(cast("Mapping[Any, Any]", value)) if value else EMPTY)
+            kind = value.__class__
+            if kind is dict or (kind is not FrozenDict and issubclass(kind, Mapping)):
+                set_field(self, name, FrozenDict(value) if value else EMPTY)
         if then is not None:
             then(self)
 
