@@ -31,8 +31,8 @@ def render_table(summary: Sequence[Verdict], results: Results) -> str:
 
 
 def bars_table(summary: Sequence[Verdict]) -> list[str]:
-    """One line a bar."""
-    lines = ["| row | measured | ours | peer | ratio (spread) | bar | |", "|---|---|---|---|---|---|---|"]
+    """One line a bar; its runs are those of rounds that both sides were measured in."""
+    lines = ["| row | measured | ours | peer | ratio (spread) | runs | bar | |", "|---|---|---|---|---|---|---|---|"]
     return lines + [_bar_line(verdict) for verdict in summary]
 
 
@@ -40,19 +40,20 @@ def _bar_line(v: Verdict) -> str:
     name, bar = name_of(v.bar.metric), v.bar
     if bar.over:
         name = f"{name}, exponent"
+    asked = f"{len(v.each) or ''} | {limit_of(bar)}"
     if v.ratio is None:
         ours = quantity(bar.metric, v.ours) if v.ours is not None else ""
         peer = "" if bar.over else bar.against
-        return f"| {v.row.name} | {name} | {ours} | {peer} | {_unknown(v)} | {limit_of(bar)} | — |"
+        return f"| {v.row.name} | {name} | {ours} | {peer} | {_unknown(v)} | {asked} | — |"
     spread = _span(v.spread, number if bar.over else ratio)
     verdict = "holds" if v.holds else "**missed**"
     if bar.over:
-        return f"| {v.row.name} | {name} | {number(v.ours)}{spread} | | | {limit_of(bar)} | {verdict} |"
+        return f"| {v.row.name} | {name} | {number(v.ours)}{spread} | | | {asked} | {verdict} |"
     ours = quantity(bar.metric, v.ours)
     if not bar.against:
-        return f"| {v.row.name} | {name} | {ours} | | | {limit_of(bar)} | {verdict} |"
+        return f"| {v.row.name} | {name} | {ours} | | | {asked} | {verdict} |"
     theirs = f"{quantity(bar.metric, v.theirs)} ({bar.against})"
-    return f"| {v.row.name} | {name} | {ours} | {theirs} | {ratio(v.ratio)}{spread} | {limit_of(bar)} | {verdict} |"
+    return f"| {v.row.name} | {name} | {ours} | {theirs} | {ratio(v.ratio)}{spread} | {asked} | {verdict} |"
 
 
 def _unknown(v: Verdict) -> str:
@@ -225,5 +226,10 @@ def update_readme(path: Path, table: str, results: Results) -> None:
         raise BenchmarkError(f"{path.name} has lost its markers {BEGIN} and {END}")
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    runs = f"{results['runs']} interleaved runs."
-    path.write_text(f"{head}{BEGIN}\n\n{measured_on(results)} {runs}\n\n{table}\n{END}{tail}")
+    path.write_text(f"{head}{BEGIN}\n\n{measured_on(results)} {_interleaved(results)}\n\n{table}\n{END}{tail}")
+
+
+def _interleaved(results: Results) -> str:
+    counts = {max(map(len, peers.values()), default=0) for peers in results["rows"].values()} or {0}
+    fewest, most = min(counts), max(counts)
+    return f"{most if fewest == most else f'{fewest} to {most}'} interleaved run{'s' if most != 1 else ''} of each row."

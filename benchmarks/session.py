@@ -88,7 +88,7 @@ class _Session:
             if not self._clock.fits(group, self._spent(), self._out):
                 self._drop(group)
             else:
-                self._group(bench, group, plan[n + 1 :])
+                self._group(bench, group, plan[n + 1 :], self._needed(self._doubts()))
 
     def surer(self, bench: Bench) -> None:
         """Round by round the closest of the calls, until all had enough rounds or the budget is spent."""
@@ -97,23 +97,22 @@ class _Session:
             doubt = next_round(found, self._cost, left)
             if doubt is None:
                 return
+            needed, cost = self._needed(found), self._cost(doubt)
             steps = sum(len(group.peers) for group in doubt.groups)
-            # All that they would need is more than what is left: as many steps as that has room for.
-            needed = sum((ENOUGH - one.rounds) * self._cost(one) for one in found)
-            self.progress.expect(self._done + max(steps, round(steps * min(left, needed) / self._cost(doubt))))
-            for group in doubt.groups:
-                self._group(bench, group, (), ", a close call")
+            self.progress.expect(self._done + max(steps, round(steps * min(left, needed) / cost)))
+            for n, group in enumerate(doubt.groups, 1):
+                self._group(bench, group, doubt.groups[n:], needed - cost, ", a close call")
 
-    def _group(self, bench: Bench, group: Group, ahead: Sequence[Group], why: str = "") -> None:
+    def _group(self, bench: Bench, group: Group, ahead: Sequence[Group], later: float, why: str = "") -> None:
+        """`ahead` is what follows for certain, and `later` the seconds that may follow where the budget has them."""
         for at, peer in enumerate(group.peers):
             if (group.row.name, peer) in self._out:
                 self.progress.skip(1)
                 continue
             spent = self._spent()
-            rest = Group(group.row, group.run, group.peers[at:])
-            left = self._clock.cost(rest, self._out)
+            left = self._clock.cost(Group(group.row, group.run, group.peers[at:]), self._out)
             left += self._clock.left(ahead, spent + left, self._out)
-            left += self._later(spent + left)
+            left += max(0.0, min(later, self._clock.budget - spent - left))
             self.progress.step(self._done, f"{group.row.name} · {peer} · run {group.run + 1}{why}", spent, left)
             self._one(bench, group.row, peer, group.run)
             self._done += 1
@@ -133,10 +132,11 @@ class _Session:
     def _cost(self, doubt: Doubt) -> float:
         return sum(self._clock.cost(group) for group in doubt.groups)
 
-    def _later(self, spent: float) -> float:
-        """Seconds that the close calls known by now take after that."""
-        needed = sum((ENOUGH - doubt.rounds) * self._cost(doubt) for doubt in self._doubts())
-        return max(0.0, min(needed, self._clock.budget - spent))
+    def _needed(self, found: Sequence[Doubt]) -> float:
+        """Seconds that close calls would take after the planned rounds until all had enough."""
+        return sum(
+            (ENOUGH - max(doubt.rounds, self.asked[doubt.verdict.row.name])) * self._cost(doubt) for doubt in found
+        )
 
     def _one(self, bench: Bench, row: Row, peer: str, run: int) -> None:
         quick = self._results["quick"]

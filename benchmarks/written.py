@@ -77,7 +77,8 @@ def _report(results: Results, rows: Sequence[Row], out: Path, pictures: Sequence
     yield ""
     yield "Written by `python -m benchmarks`; how it is measured and what the rows mean: [README.md](README.md)."
     yield "CPU is that of the measured process (user and system). Numbers are medians; in brackets the smallest and"
-    yield "largest of the runs, for ratios of the ratio run by run. Below 1, ours takes less."
+    yield "largest of the runs, for ratios of the ratio run by run. Below 1, ours takes less. Rows have more runs"
+    yield "where the call is close."
     yield ""
     yield measured_on(results)
     yield from _taken(results, rows)
@@ -174,8 +175,16 @@ def _rows(results: Results, rows: Sequence[Row], title: str, pictures: Sequence[
 
 
 def _runs(results: Results, row: Row) -> str:
-    runs = history.taken(results, row.name)["runs"]
-    return f"{runs} run{'s' if runs != 1 else ''} of each"
+    """How many runs of whom."""
+    by_count: dict[int, list[str]] = {}
+    for peer, runs in results["rows"].get(row.name, {}).items():
+        by_count.setdefault(len(runs), []).append(peer)
+    if len(by_count) < 2:
+        count = next(iter(by_count), 0)
+        return f"{count} run{'s' if count != 1 else ''} of each"
+    (most, first), *others = sorted(by_count.items(), reverse=True)
+    said = [f"{most} runs of {', '.join(first)}", *(f"{count} of {', '.join(peers)}" for count, peers in others)]
+    return "; ".join(said)
 
 
 def slug(title: str) -> str:

@@ -55,6 +55,25 @@ def test_a_bar_is_judged_by_the_medians_not_by_the_best_run() -> None:
     assert verdict.holds is False
 
 
+def test_ratios_are_of_runs_that_were_made_in_one_round() -> None:
+    outcome: Results = {
+        **results([1.0, 1.0, 9.0], [10.0, 10.0, 10.0, 30.0]),
+        "taken": {"sync": {"machine": {}, "runs": 4, "rounds": {OURS: [0, 1, 3]}}},
+    }
+    (verdict,) = summarise(outcome, [ROW])
+    assert verdict.each == (0.1, 0.1, 0.3)
+    assert verdict.ratio == 0.1
+    assert "| 0.10 (0.10 to 0.30) | 3 | ≤ 0.2 | holds |" in render_table([verdict], outcome)
+
+
+def test_the_report_says_how_many_runs_a_row_has_of_whom(tmp_path: Path) -> None:
+    outcome = results([10.0, 11.0, 12.0], [100.0, 100.0, 100.0])
+    outcome["rows"]["sync"] |= {"kube-rs": [{"cpu_us": 3.0}], "client-go": [{"cpu_us": 3.0}]}
+    written.write_all(outcome, [ROW], tmp_path)
+    said = "- `sync`: A row (3 runs of steersman, controller-runtime; 1 of kube-rs, client-go)"
+    assert said in (tmp_path / "report.md").read_text()
+
+
 def test_a_missed_bar_is_printed_as_missed() -> None:
     outcome = results([25.0], [100.0])
     assert "**missed**" in render_table(summarise(outcome, [ROW]), outcome)
@@ -217,7 +236,7 @@ def test_the_report_has_every_row_and_the_readme_only_the_bars(
     report, short = (tmp_path / "report.md").read_text(), readme.read_text()
     assert "## More" in report
     assert "| first-pass | steersman | CPU 3.00 µs |" in report
-    assert "| sync | CPU | 10.5 µs | 100 µs (controller-runtime) | 0.10 (0.10 to 0.11) | ≤ 0.2 | holds |" in short
+    assert "| sync | CPU | 10.5 µs | 100 µs (controller-runtime) | 0.10 (0.10 to 0.11) | 2 | ≤ 0.2 | holds |" in short
     assert "## The embedded cluster beside kube-apiserver" in report
     assert "first-pass" not in short
     assert short.startswith("before\n")

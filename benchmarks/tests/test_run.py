@@ -1,7 +1,7 @@
 """How rows are measured: round by round, side by side, within a budget, and never in silence."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -9,8 +9,9 @@ import pytest
 from benchmarks import run
 from benchmarks.harness import Bench, BenchmarkError, NotMeasured
 from benchmarks.progress import span
-from benchmarks.rows import Numbers, Row, Size
+from benchmarks.rows import JAVA, Bar, Numbers, Row, Size
 from benchmarks.schedule import Clock, Group, groups
+from benchmarks.session import measure
 from benchmarks.verdicts import Results
 
 
@@ -23,6 +24,8 @@ class Machine:
         self.prepared: list[str] = []
         self.closed = False
         self.cpu = 1.0
+        self.took: dict[str, Sequence[float]] = {}
+        """What a peer's run takes, by its name, run after run; the last again and again."""
         self.interrupted_at = ""
 
     def prepare(self, peer: str) -> None:
@@ -32,7 +35,7 @@ class Machine:
     def close(self) -> None:
         self.closed = True
 
-    def row(self, name: str, *peers: str, runs: int = 2) -> Row:
+    def row(self, name: str, *peers: str, runs: int = 2, bars: tuple[Bar, ...] = ()) -> Row:
         def measure(_bench: Bench, peer: str, _size: Size, seed: int) -> Numbers:
             self.log.append(f"{name}/{peer}/{seed}")
             if self.log[-1] == self.interrupted_at:
@@ -44,14 +47,17 @@ class Machine:
                     raise BenchmarkError("lost 3 events")
                 case _:
                     self.now += float(peer.partition("-")[2] or 1)
-                    return {"cpu_us": self.cpu}
+                    numbers = self.took.get(peer, [self.cpu])
+                    return {"cpu_us": numbers[min(seed, len(numbers)) - 1]}
 
-        return Row(name, "", measure, Size(), Size(), peers, runs=runs)
+        return Row(name, "", measure, Size(), Size(), peers, bars, runs=runs)
 
-    def measure(self, *rows: Row, budget: float = 1e9, before: Results | None = None) -> tuple[Results, bool]:
+    def measure(
+        self, *rows: Row, runs: int | None = None, budget: float = 1e9, surer: bool = False
+    ) -> tuple[Results, bool]:
         opened = cast("Callable[[], Bench]", lambda: self)
-        return run.measure(
-            rows, None, None, budget, before, quick=False, opened=opened, now=lambda: self.now
+        return measure(
+            rows, runs, None, budget, quick=False, opened=opened, now=lambda: self.now, surer=surer
         )  # fmt: skip
 
 
@@ -78,6 +84,71 @@ def test_a_row_has_as_many_runs_as_it_says(machine: Machine) -> None:
 def test_a_row_of_ours_alone_stays_so_whatever_peers_are_asked_for(machine: Machine) -> None:
     (group,) = groups([machine.row("import", "steersman", runs=1)], None, ["kopf"])
     assert group.peers == ("steersman",)
+
+
+def test_a_peer_that_no_bar_is_about_is_measured_less_often(machine: Machine) -> None:
+    row = machine.row("x", "a", "b", "c", JAVA, runs=3, bars=(Bar("cpu_us", 1.0, "b", "a"),))
+    planned = [group.peers for group in groups([row], None, None)]
+    assert planned == [("a", "b", "c", JAVA), ("a", "b", "c"), ("a", "b")]
+    assert {group.peers for group in groups([row], 3, None)} == {("a", "b", "c", JAVA)}
+
+
+CLOSE = (Bar("cpu_us", 1.0, "b", "a"),)
+
+
+def test_a_close_call_gets_more_rounds_of_the_peers_that_it_is_about(machine: Machine) -> None:
+    machine.took = {"a": [0.9, 1.1, 1.0]}
+    results, finished = machine.measure(machine.row("x", "a", "b", "c", bars=CLOSE), surer=True)
+    assert finished
+    assert {peer: len(runs) for peer, runs in results["rows"]["x"].items()} == {"a": 11, "b": 11, "c": 2}
+    assert machine.log[-4:] == ["x/a/10", "x/b/10", "x/a/11", "x/b/11"]
+
+
+@pytest.mark.parametrize("ours", [0.5, 2.0])
+def test_a_clear_call_gets_none_whether_the_bar_holds_or_not(machine: Machine, ours: float) -> None:
+    machine.took = {"a": [ours]}
+    machine.measure(machine.row("x", "a", "b", bars=CLOSE), surer=True)
+    assert len(machine.log) == 4
+
+
+def test_without_being_asked_for_no_call_gets_more(machine: Machine) -> None:
+    machine.measure(machine.row("x", "a", "b", bars=CLOSE))
+    assert len(machine.log) == 4
+
+
+def test_closer_calls_end_with_the_budget(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    row = machine.row("x", "a-10", "b-10", bars=(Bar("cpu_us", 1.0, "b-10", "a-10"),))
+    machine.measure(row, budget=65, surer=True)
+    assert len(machine.log) == 6
+    said = capsys.readouterr().err.splitlines()
+    assert said[2] == "[3/4] x · a-10 · run 2  (20 s gone, about 45 s left)"
+    assert said[4] == "[5/6] x · a-10 · run 3, a close call  (40 s gone, about 25 s left)"
+
+
+def test_the_time_left_counts_the_rounds_that_close_calls_will_get(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.measure(machine.row("x", "a-1", "b-1", bars=(Bar("cpu_us", 1.0, "b-1", "a-1"),)), surer=True)
+    said = capsys.readouterr().err.splitlines()
+    assert said[2] == "[3/4] x · a-1 · run 2  (2 s gone, about 20 s left)"
+    assert said[4] == "[5/22] x · a-1 · run 3, a close call  (4 s gone, about 18 s left)"
+    assert said[-1] == "[22/22] x · b-1 · run 11, a close call  (21 s gone, about 1 s left)"
+
+
+def test_rounds_that_a_peer_was_not_in_are_told_of(machine: Machine) -> None:
+    machine.took = {"c": [5.0]}
+    bars = (Bar("cpu_us", 1.0, "b", "a"), Bar("cpu_us", 0.19, "c", "a"))
+    results, _ = machine.measure(machine.row("x", "a", "b", "c", bars=bars), surer=True)
+    rounds = results.get("taken", {})["x"].get("rounds", {})
+    assert len(results["rows"]["x"]["a"]) == 20
+    assert sorted([*rounds["b"], *rounds["c"]][2:]) == sorted([0, 1, *range(2, 20)])
+
+
+def test_who_fails_in_a_later_round_has_failed(machine: Machine) -> None:
+    row = machine.row("x", "a", "broken", bars=(Bar("cpu_us", 1.0, "broken", "a"),))
+    results, _ = machine.measure(row, surer=True)
+    assert results["failed"] == {"x": {"broken": "lost 3 events"}}
+    assert machine.log == ["x/a/1", "x/broken/1", "x/a/2"]
 
 
 def test_the_budget_leaves_out_later_runs_whole_and_says_so(
@@ -170,6 +241,18 @@ def test_all_rows_at_full_size_write_the_results_and_the_report(command: Runner)
     assert command() == 0
     assert list(command.kept()["rows"]) == ["x", "y"]
     assert (command.directory / "report.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "runs"),
+    [((), 11), (("x", "--report"), 11), (("x",), 2), (("--runs", "3"), 3), (("--quick",), 2)],
+)
+def test_close_calls_are_measured_more_in_what_is_reported_unless_runs_are_counted_out(
+    machine: Machine, command: Runner, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], runs: int
+) -> None:
+    monkeypatch.setattr(run, "ROWS", (machine.row("x", "steersman", "b", bars=(Bar("cpu_us", 1.0, "b"),)),))
+    command(*arguments)
+    assert len(machine.log) == 2 * runs
 
 
 @pytest.mark.parametrize("arguments", [("x",), ("--quick",), ("--peers", "steersman")])
