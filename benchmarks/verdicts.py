@@ -1,7 +1,7 @@
 """From raw results to medians, ratios, exponents and verdicts. Pure: measures nothing, prints nothing.
 
-A ratio is of medians; its spread is that of the ratio run by run, since the peers of one run were measured side by
-side. An exponent is the slope of the least-squares line through the logarithms of size and total.
+A ratio is of the medians of the rounds that both sides were measured in, side by side; its spread is that of the
+ratio round by round. An exponent is the slope of the least-squares line through the logarithms of size and total.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Ours ÷ a peer's in one metric of one row, with both sides' medians and extremes."""
+    """Ours ÷ a peer's in one metric of one row, with both sides' medians and extremes in the rounds of both."""
 
     row: Row
     metric: str
@@ -118,15 +118,17 @@ def summarise(results: Results, rows: Sequence[Row]) -> list[Verdict]:
 
 
 def _verdict(results: Results, row: Row, bar: Bar) -> Verdict:
-    ours = values(results, row.name, bar.ours, bar.metric)
-    theirs = values(results, row.name, bar.against, bar.metric) if bar.against else [1.0] * len(ours)
-    if not ours or not theirs:
+    if bar.against:
+        pairs = side_by_side(results, row.name, bar.metric, bar.ours, bar.against)
+    else:
+        pairs = [(n, 1.0) for n in values(results, row.name, bar.ours, bar.metric)]
+    if not pairs:
         return Verdict(row, bar, None, None, None, None)
-    a, b = statistics.median(ours), statistics.median(theirs)
-    each = tuple(run_ratios(results, row.name, bar.metric, bar.ours, bar.against) if bar.against else ours)
+    a, b = (statistics.median(side) for side in zip(*pairs, strict=True))
+    each = tuple(x / y for x, y in pairs if y > 0)
     if a <= 0 or b <= 0:
         return Verdict(row, bar, a, b, None, None, each)
-    return Verdict(row, bar, a, b, a / b, _spread(each) or (a / b, a / b), each)
+    return Verdict(row, bar, a, b, a / b, (min(each), max(each)), each)
 
 
 def values(results: Results, row: str, peer: str, metric: str) -> list[float]:
@@ -151,14 +153,15 @@ def by_round(results: Results, row: str, peer: str, metric: str) -> dict[int, fl
     return {n: run[metric] for n, run in zip(_rounds(results, row, peer), runs, strict=True) if metric in run}
 
 
+def side_by_side(results: Results, row: str, metric: str, ours: str, theirs: str) -> list[tuple[float, float]]:
+    """Both sides' numbers of each round that both took part in."""
+    mine, beside = by_round(results, row, ours, metric), by_round(results, row, theirs, metric)
+    return [(mine[n], beside[n]) for n in sorted(mine.keys() & beside.keys())]
+
+
 def run_ratios(results: Results, row: str, metric: str, ours: str, theirs: str) -> list[float]:
     """The ratio of each round that both sides took part in, where theirs is above zero."""
-    mine, beside = by_round(results, row, ours, metric), by_round(results, row, theirs, metric)
-    return [mine[n] / beside[n] for n in sorted(mine.keys() & beside.keys()) if beside[n] > 0]
-
-
-def _spread(each: Sequence[float]) -> tuple[float, float] | None:
-    return (min(each), max(each)) if each else None
+    return [x / y for x, y in side_by_side(results, row, metric, ours, theirs) if y > 0]
 
 
 def main_metrics(row: Row, results: Results) -> list[str]:
@@ -179,11 +182,15 @@ def ratios(results: Results, rows: Sequence[Row]) -> Iterator[Ratio]:
                 mine = counterpart(row, peer, list(measured))
                 if peer == mine or peer.partition("+")[0] == OURS:
                     continue
-                ours, theirs = values(results, row.name, mine, metric), values(results, row.name, peer, metric)
-                if ours and theirs and (b := statistics.median(theirs)) > 0:
-                    quotient = statistics.median(ours) / b
-                    spread = _spread(run_ratios(results, row.name, metric, mine, peer)) or (quotient, quotient)
-                    yield Ratio(row, metric, mine, peer, extremes(ours), extremes(theirs), quotient, spread)
+                pairs = side_by_side(results, row.name, metric, mine, peer)
+                if pairs and statistics.median(y for _, y in pairs) > 0:
+                    yield _ratio(row, metric, mine, peer, pairs)
+
+
+def _ratio(row: Row, metric: str, mine: str, peer: str, pairs: Sequence[tuple[float, float]]) -> Ratio:
+    ours, theirs = (extremes(side) for side in zip(*pairs, strict=True))
+    each = [x / y for x, y in pairs if y > 0]
+    return Ratio(row, metric, mine, peer, ours, theirs, ours[0] / theirs[0], (min(each), max(each)))
 
 
 def counterpart(row: Row, peer: str, measured: Sequence[str]) -> str:
@@ -254,7 +261,7 @@ def _exponent(results: Results, rows: Sequence[Row], row: Row, bar: Bar) -> Verd
     together = sorted(set[int].intersection(*(set(numbers) for numbers in by_size.values())))
     fitted = (fit([(x, numbers[n]) for x, numbers in by_size.items()]) for n in together)
     slopes = tuple(one for one in fitted if one is not None)
-    return Verdict(row, bar, slope, None, slope, _spread(slopes), slopes)
+    return Verdict(row, bar, slope, None, slope, (min(slopes), max(slopes)) if slopes else None, slopes)
 
 
 @dataclass(frozen=True)
