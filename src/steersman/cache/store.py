@@ -183,7 +183,7 @@ class Store:
             return self._deleted(old, meta, body, guessed)
         key = _key((meta.namespace, meta.name))
         uid, version = meta.uid, meta.resource_version
-        if names is None or old is None:
+        if old is None:
             if uid in self._gone:
                 return ()
             return (Change("add", key, None, self._put(content, names, None, key, meta, body, guessed)),)

@@ -80,13 +80,13 @@ class Controller:
         """Feed the queue from `source` too, at any time: what its informer holds already is told as initial."""
         handler = SourceHandler(source, self.queue, self.stats, self._rng, self.name, self.echoes)
         self._handlers.append(handler)
-        source.informer.add_handler(handler)
+        source.informer.add_handler(handler.hear)
 
     def unwatch(self, source: Source) -> None:
         """Stop feeding from `source`, for example because its namespace is gone."""
         for handler in [h for h in self._handlers if h.source is source]:
             self._handlers.remove(handler)
-            source.informer.remove_handler(handler)
+            source.informer.remove_handler(handler.hear)
             handler.close()
 
     async def run(self, synced: Callable[[], Awaitable[object]] | None = None) -> None:

@@ -58,7 +58,7 @@ class Source:
 
 
 class SourceHandler:
-    """The live end of a source for one controller: call it with a change."""
+    """The live end of a source for one controller: `hear` is what its informer calls."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class SourceHandler:
         self._unmapped: dict[Key, _Unmapped] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def __call__(self, change: Change) -> None:
+    def hear(self, change: Change) -> None:
         """Handle one change. Raises nothing that a user's function raised."""
         if self._where is not None:
             try:

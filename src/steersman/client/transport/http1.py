@@ -67,7 +67,7 @@ class Http1Encoder:
         self._start = f" HTTP/1.1\r\nHost: {authority}\r\n"
         self._blocks: dict[object, str] = {}
 
-    def __call__(self, method: str, where: str, headers: RequestHeaders, body: bytes | None) -> Sequence[bytes]:
+    def encode(self, method: str, where: str, headers: RequestHeaders, body: bytes | None) -> Sequence[bytes]:
         """What to send, in order. Raises TransportError for a header that cannot be sent."""
         block = self._block(headers)
         if body is None:
@@ -114,10 +114,10 @@ class Http1Connection(Wire):
     )
 
     def __init__(
-        self, pool: Pool, generation: int, transport: asyncio.Transport, tls: TlsLayer | None, encode: Http1Encoder
+        self, pool: Pool, generation: int, transport: asyncio.Transport, tls: TlsLayer | None, encoder: Http1Encoder
     ) -> None:
         super().__init__(pool, generation, transport, tls)
-        self._encode = encode
+        self._encode = encoder.encode
         self._answer: asyncio.Future[Response] | None = None
         self._head: asyncio.Future[None] | None = None
         self._reader: asyncio.Future[None] | None = None

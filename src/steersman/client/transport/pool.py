@@ -35,8 +35,8 @@ class Connections:
         authority = parts.netloc.rpartition("@")[2]
         self._certificate_now = config.auth.client_certificate
         self._dialler = Dialler(config, http2=http2)
-        self._encode1 = Http1Encoder(authority)
-        self._encode2 = Http2Encoder(parts.scheme, authority)
+        self._encoder1 = Http1Encoder(authority)
+        self._encoder2 = Http2Encoder(parts.scheme, authority)
         self._shares = http2 and self._dialler.tls  # until the server is known not to speak it
         self._shared: Http2Connection | None = None
         self._dialling: asyncio.Task[Wire] | None = None
@@ -175,5 +175,5 @@ class Connections:
     def _made(self, generation: int, transport: asyncio.Transport, tls: TlsLayer | None) -> Wire:
         if tls is not None and tls.protocol == "h2":
             known = min([wire.most for wire in self._all if isinstance(wire, Http2Connection)], default=MOST_STREAMS)
-            return Http2Connection(self, generation, transport, tls, self._encode2, max(1, known))
-        return Http1Connection(self, generation, transport, tls, self._encode1)
+            return Http2Connection(self, generation, transport, tls, self._encoder2, max(1, known))
+        return Http1Connection(self, generation, transport, tls, self._encoder1)

@@ -48,7 +48,7 @@ class Http2Encoder:
         self._said = (b"\x87" if scheme == "https" else b"\x86") + b"\x01" + _string(authority)
         self._blocks: dict[object, bytes] = {}
 
-    def __call__(self, method: str, where: str, headers: RequestHeaders, body: bytes | None) -> bytes:
+    def encode(self, method: str, where: str, headers: RequestHeaders, body: bytes | None) -> bytes:
         """The header block of a request with this body. Raises TransportError for a header that cannot be sent."""
         start = _STARTS.get(method) or b"\x02" + _string(method) + b"\x04"
         path = where.encode("latin-1")

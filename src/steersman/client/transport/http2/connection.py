@@ -57,11 +57,11 @@ class Http2Connection(Receiving):
         generation: int,
         transport: asyncio.Transport,
         tls: TlsLayer | None,
-        encode: Http2Encoder,
+        encoder: Http2Encoder,
         most: int = MOST_STREAMS,
     ) -> None:
         super().__init__(pool, generation, transport, tls)
-        self._encode = encode
+        self._encode = encoder.encode
         self._future = self._loop.create_future
         self._blind = _LAST_STREAM  # streams below it were begun before the server last said what it allows
         self._draining = False
