@@ -1,5 +1,6 @@
 """What the C library is told about memory, and when it is left alone."""
 
+import gc
 from types import SimpleNamespace
 
 import pytest
@@ -33,3 +34,16 @@ def test_another_c_library_is_left_alone(told, monkeypatch):
     monkeypatch.setattr(hygiene, "_libc", lambda: None)
     hygiene.keep_freed.__wrapped__()
     assert told == []
+
+
+def test_what_is_alive_when_a_cache_starts_is_not_looked_at_again():
+    """Modules and classes: a full collection of all of them would fall into the initial sync."""
+    thresholds, frozen = gc.get_threshold(), gc.get_freeze_count()
+    try:
+        hygiene.set_aside.__wrapped__()
+        assert gc.get_freeze_count() > frozen + 1000
+        assert len(gc.get_objects()) < 1000
+        assert gc.isenabled()
+        assert gc.get_threshold() == thresholds
+    finally:
+        gc.unfreeze()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steersman.cache.wire import LONG, Malformed, event_of, item_of
+from steersman.cache.wire import LONG, LineSplitter, Malformed, event_of, item_of
 
 FIELDS = [{"manager": "kubectl", "operation": "Apply", "fieldsV1": {"f:data": {"f:x": {}}}}]
 TAIL = "x" * (LONG + 100)
@@ -21,6 +21,7 @@ def taken(obj):
     line = b'{"type":"ADDED","object":%s}' % obj
     _, meta, body, guessed = event_of(line)
     assert (meta, body, guessed) == item_of(obj, b"")
+    assert event_of(line + b"\n") == ("ADDED", meta, body, guessed)
     return meta.name, json.loads(body), guessed
 
 
@@ -69,3 +70,26 @@ def test_a_long_line_that_breaks_off_is_malformed(cut):
         event_of(line[:-cut])
     with pytest.raises(Malformed):
         event_of(line[: -cut - 1] + b"}")
+
+
+@given(
+    st.lists(st.sampled_from([0, 1, 5, LONG - 1, LONG, LONG + 1, 3 * LONG]), max_size=8),
+    st.lists(st.sampled_from([1, 7, 100, LONG - 1, LONG, 2 * LONG, 5 * LONG]), min_size=1, max_size=8),
+)
+def test_long_and_short_lines_are_the_same_wherever_the_chunks_end(lengths, sizes):
+    """W8: whichever way a chunk is cut, no byte is lost, and none comes twice."""
+    lines = [bytes([97 + number]) * length + b"\n" for number, length in enumerate(lengths)]
+    data, splitter, got, at, turn = b"".join(lines), LineSplitter(), [], 0, 0
+    while at < len(data):
+        size = sizes[turn % len(sizes)] if turn < 500 else len(data)
+        got += splitter.feed(data[at : at + size])
+        at, turn = at + size, turn + 1
+    assert got == [line for line in lines if line != b"\n"]
+    assert splitter.feed(b"the next\n") == [b"the next\n"]
+
+
+def test_a_long_line_that_never_ends_is_given_up():
+    splitter = LineSplitter(limit=4 * LONG)
+    assert splitter.feed(b"{}\n" + b"x" * (3 * LONG)) == [b"{}\n"]
+    with pytest.raises(Malformed, match="longer than"):
+        splitter.feed(b"x" * (2 * LONG))

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from steersman.cache.consistency import OwnWrite, OwnWrites
 from steersman.cache.entry import Entry, NotCached, Undecodable
-from steersman.cache.hygiene import keep_freed
+from steersman.cache.hygiene import keep_freed, set_aside
 from steersman.cache.index import IndexFunction
 from steersman.cache.informer import Informer, Scope
 from steersman.cache.listwatch import ListWatch, RawListWatch
@@ -185,6 +185,7 @@ class Cache:
             return
         self._started = True
         keep_freed()
+        set_aside()
         if self._client is not None:
             self._client.observers.append(self._observer)
         for informer in self._informers.values():

@@ -12,7 +12,7 @@ import sys
 from functools import cache
 from typing import Any, Final
 
-__all__ = ["give_back", "keep_freed", "settle"]
+__all__ = ["give_back", "keep_freed", "set_aside", "settle"]
 
 _MMAP_THRESHOLD: Final = (-3, 4 * 1024 * 1024)
 _TRIM_THRESHOLD: Final = (-1, 8 * 1024 * 1024)
@@ -42,6 +42,17 @@ def keep_freed() -> None:
     if (library := _libc()) is not None and hasattr(library, "mallopt"):
         for parameter in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
             library.mallopt(*parameter)
+
+
+@cache
+def set_aside() -> None:
+    """Exempt from collections, once for the process, what is alive when a cache starts: mostly modules and classes.
+
+    They come to 100,000 objects, all of which a full collection looks at; one falls due while 10,000 objects are
+    listed, and takes a fifth as long as all the rest of that. No threshold is changed, and `gc.unfreeze` undoes it.
+    """
+    gc.collect(1)
+    gc.freeze()
 
 
 def give_back() -> None:

@@ -125,32 +125,50 @@ class LineSplitter:
     __slots__ = ("_held", "_limit", "_parts")
 
     def __init__(self, limit: int = 256 * 1024 * 1024) -> None:
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | memoryview] = []
         self._held = 0
         self._limit = limit
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that `chunk` completes, each with its newline; blank ones are left out."""
-        # A file looks for newlines with memchr; `bytes.split` looks at byte after byte, which takes longer than all
-        # that is done with a long line afterwards.
-        lines = BytesIO(chunk).readlines()
-        whole = chunk.endswith(_NEWLINE)
-        if len(lines) < 2 and not whole:
+        first = chunk.find(_NEWLINE)
+        if first < 0:
             self._held += len(chunk)
             if self._held > self._limit:
                 raise Malformed(f"a line of the watch stream is longer than {self._limit} bytes")
             self._parts.append(chunk)
             return []
+        if self._held + first >= LONG:
+            return self._long(chunk)
+        # A file looks for newlines with memchr; `bytes.split` looks at byte after byte, which took longer than all
+        # that is done with a long line afterwards.
+        lines = BytesIO(chunk).readlines()
         if self._parts:
             lines[0] = b"".join((*self._parts, lines[0]))
             self._parts.clear()
         self._held = 0
-        if not whole:
+        if not chunk.endswith(_NEWLINE):
             rest = lines.pop()
             self._held = len(rest)
             self._parts.append(rest)
         if _NEWLINE in lines:
             return [line for line in lines if line != _NEWLINE]
+        return lines
+
+    def _long(self, chunk: bytes) -> list[bytes]:
+        """The same where the first line is long: each is copied just once."""
+        lines: list[bytes] = []
+        parts, view, at = self._parts, memoryview(chunk), 0
+        while end := chunk.find(_NEWLINE, at) + 1:
+            parts.append(view[at:end])
+            line = b"".join(parts)
+            parts.clear()
+            if line != _NEWLINE:
+                lines.append(line)
+            at = end
+        self._held = len(chunk) - at
+        if self._held:
+            parts.append(view[at:])
         return lines
 
 
@@ -174,13 +192,19 @@ def event_of(line: bytes) -> tuple[str, Meta, bytes, bool]:
     start = line.find(_MANAGED)
     value = bytes(managed)
     end = start + 16 + len(value)
-    # Exact only where this is the one place of that name; anything else takes the certain way.
-    if len(line) - end > LONG or not line.startswith(value, start + 16) or line.find(_MANAGED, end) >= 0:
-        return kind, meta, _cut(line[begin:last], value), False
+    long = len(line) - end > LONG
+    # Exact only where this is the one place of that name, or certainly the metadata's; else the certain way is taken.
+    if not line.startswith(value, start + 16) or not (
+        _is_metadatas(line[begin:start]) if long else line.find(_MANAGED, end) < 0
+    ):
+        return kind, meta, _without_managed_fields(line[begin:last]), False
     if line[end] == _COMMA:
         end += 1
     elif line[start - 1] == _COMMA:
         start -= 1
+    if long:
+        view = memoryview(line)
+        return kind, meta, b"".join((view[begin:start], view[end:last])), False
     return kind, meta, line[begin:start] + line[end:last], False
 
 
