@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from cache_fakeserver import FakeServer, cached, content, truth, widget_view
 
-from steersman.cache.shell import GATHER
+from steersman.cache.reading import GATHER
 from steersman.client.hooks import WriteOutcome
 from steersman.models import Key
 from steersman.testing import virtual_time

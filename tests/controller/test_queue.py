@@ -402,9 +402,22 @@ async def test_waiting_workers_are_woken_one_per_key():
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert sorted(w.result().key for w in workers if w.done()) == ["a", "b"]
+    (left,) = [w for w in workers if not w.done()]
     q.shut_down()
     with pytest.raises(QueueClosed):
-        await workers[2]
+        await left
+
+
+@virtual_time
+async def test_of_several_waiting_workers_the_one_that_worked_last_is_woken():
+    q = queue()
+    workers = [asyncio.create_task(q.get()) for _ in range(3)]
+    await asyncio.sleep(0)
+    q.add("a")
+    assert (await workers[2]).key == "a"
+    assert not any(w.done() for w in workers[:2])
+    for worker in workers[:2]:
+        worker.cancel()
 
 
 @virtual_time

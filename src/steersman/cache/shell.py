@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from steersman.cache.informer import Informer
 from steersman.cache.listwatch import ListWatch
+from steersman.cache.reading import Reading, Watchdog
 from steersman.cache.reflector import (
     Begin,
     Clear,
@@ -40,7 +41,7 @@ from steersman.cache.reflector import (
     Stop,
     step,
 )
-from steersman.cache.wire import LineSplitter, Malformed
+from steersman.cache.wire import Malformed
 from steersman.client.errors import (
     ApiError,
     BadRequest,
@@ -55,6 +56,7 @@ from steersman.client.errors import (
     Unauthorized,
     UnsupportedMediaType,
 )
+from steersman.client.transport import pour
 from steersman.telemetry.log import get_logger
 
 __all__ = ["Server", "Shell", "failure_of"]
@@ -65,16 +67,6 @@ however little happens; and because a living stream ends, a dead one is known by
 INITIAL_SECONDS: Final = (300.0, 600.0)
 """How long a stream that begins with the whole content is asked for."""
 SLACK: Final = 10.0
-YIELD_EVERY: Final = 512 * 1024
-"""Bytes after which other tasks get their turn, in case the transport has everything ready at once."""
-
-GATHER: Final = 0.005
-"""Seconds to let events gather where they come thick and fast: each wake-up for a single event costs more than the
-event. Who waits for an own write must not wait for more than that, and then nothing gathers."""
-MANY_AT_ONCE: Final = 50
-"""Initial events that are worth a wake-up."""
-CROWDED: Final = 1000
-"""Events a second from which on gathering pays. At 500 a second it saved nothing and cost 8 ms of latency."""
 PLAIN_FOR: Final = 5.0
 """Seconds that new objects stay uncompressed at least: most that change are read, or change again, by then."""
 PACK_AT_ONCE: Final = 50
@@ -82,11 +74,6 @@ PACK_AT_ONCE: Final = 50
 PACK_BYTES: Final = 64 * 1024
 """The same for large objects, which take that long each."""
 PACK_EVERY: Final = 0.005
-STRETCH: Final = 0.25
-"""Seconds over which events are counted."""
-DRY: Final = 0.0002
-"""Seconds from which on a read has waited for the server, and not only for another thread."""
-
 _log = get_logger("cache")
 
 
@@ -100,50 +87,6 @@ class Server:
         """False once the server has refused a WatchList (W2)."""
 
 
-class _Watchdog:
-    """One timer per stream: moved lazily, so that a chunk costs no timer operation."""
-
-    __slots__ = ("_deadline", "_handle", "_limit", "_loop", "last")
-
-    def __init__(self, limit: float, deadline: asyncio.Timeout) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._limit = limit
-        self._deadline = deadline
-        self.last = self._loop.time()
-        self._handle = self._loop.call_later(limit, self._look)
-
-    def heard(self) -> None:
-        self.last = self._loop.time()
-
-    def stop(self) -> None:
-        self._handle.cancel()
-
-    def _look(self) -> None:
-        due = self.last + self._limit
-        if self._loop.time() >= due:
-            self._deadline.reschedule(self._loop.time())
-        else:
-            self._handle = self._loop.call_at(due, self._look)
-
-
-class _Pace:
-    """Whether events trickle in so fast that it pays to let some gather before the next read."""
-
-    __slots__ = ("_events", "_since", "crowded")
-
-    def __init__(self, now: float) -> None:
-        self._events = 0
-        self._since = now
-        self.crowded = False
-
-    def took_in(self, events: int, now: float) -> None:
-        self._events += events
-        if (spent := now - self._since) >= STRETCH:
-            # After a lull, what came before it (the whole initial content perhaps) says nothing of now.
-            self.crowded = spent < 2 * STRETCH and self._events > CROWDED * spent
-            self._events, self._since = 0, now
-
-
 class Shell:
     """Keeps one informer current from one `ListWatch`."""
 
@@ -154,10 +97,10 @@ class Shell:
         self.state = self._at_first()
         self._rng = rng
         self._settling: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
 
     async def run(self) -> None:
         """List and watch until cancelled."""
-        loop = asyncio.get_running_loop()
         self.state = self._at_first()
         try:
             effect = await self._advance(Start())
@@ -169,7 +112,7 @@ class Shell:
                         effect = await self._stream(effect)
                     case Sleep(seconds=seconds):
                         await asyncio.sleep(seconds * (1.0 + 0.5 * self._rng.random()))
-                        effect = await self._advance(Slept(loop.time()))
+                        effect = await self._advance(Slept(self._loop.time()))
                     case _:
                         return
         finally:
@@ -237,14 +180,11 @@ class Shell:
         seconds = self._rng.uniform(*(INITIAL_SECONDS if effect.initial else WATCH_SECONDS))
         limit = WATCH_SECONDS[1] + SLACK
         deadline = asyncio.timeout(None)
+        watchdog = Watchdog(limit, deadline)
         time = asyncio.get_running_loop().time
         try:
             async with deadline:
-                watchdog = _Watchdog(limit, deadline)
-                try:
-                    left = await self._read_stream(effect, seconds, watchdog)
-                finally:
-                    watchdog.stop()
+                left = await self._read_stream(effect, seconds, watchdog)
             if left is not None:
                 return left
             event: Event = Ended(time())
@@ -253,76 +193,52 @@ class Shell:
                 event = Failed(Failure.SILENT, f"neither event nor bookmark for {limit:.0f} s", time())
             else:
                 event = self._failed(problem, time())
-        self._note_progress()
+        finally:
+            watchdog.stop()
+        # A failure in the middle of a run of lines must not lose the position that the lines before it reached.
+        if self.state.phase is Phase.WATCHING and (
+            self.state.progressed or self._informer.version != self.state.version
+        ):
+            self._note_progress(watchdog.last)
         return await self._advance(event)
 
-    async def _read_stream(self, effect: OpenStream, seconds: float, watchdog: _Watchdog) -> Effect | None:
-        splitter = LineSplitter()
-        taken = 0
-        time = asyncio.get_running_loop().time
-        pace = _Pace(time())
+    async def _read_stream(self, effect: OpenStream, seconds: float, watchdog: Watchdog) -> Effect | None:
         stream = self._source.watch(
             resource_version=effect.version, send_initial_events=effect.initial, timeout=seconds
         )
         async with stream as chunks:
-            asked = time()
-            async for chunk in chunks:
-                watchdog.heard()
-                run_dry = watchdog.last - asked > DRY
-                taken += len(chunk)
-                lines = splitter.feed(chunk)
-                del chunk  # what has been taken in must not live on in a frame that waits for more
-                if count := len(lines):
-                    left = await self._take_in(lines)
-                    if left is not None:
+            reading = Reading(self._informer, watchdog, self._took_in, collects=effect.initial)
+            while await pour(chunks, reading.take):
+                while (fed := reading.fed) is not None and fed.rest is not None:
+                    left = await self._advance(InitialEnd(fed.version, self._loop.time()))
+                    if not isinstance(left, Continue):
                         return left
-                    del lines
-                    pace.took_in(count, watchdog.last)
-                    gathers = (run_dry and pace.crowded) or (count < MANY_AT_ONCE and self._collects())
-                    if gathers and not self._informer.writes.awaited:
-                        await asyncio.sleep(GATHER)
-                    elif taken > YIELD_EVERY:
-                        taken = 0
-                        await asyncio.sleep(0)
-                        watchdog.heard()
-                asked = time()
+                    reading.collects = False
+                    reading.go_on(fed.rest)
+                await reading.pause()
         return None
 
-    def _collects(self) -> bool:
-        # kube-apiserver sends each object of the initial events by itself, and nobody waits for any but the last.
-        return self.state.phase is Phase.STREAMING
-
-    async def _take_in(self, lines: list[bytes]) -> Effect | None:
-        """Feed whole lines; what is to be done instead of reading on, if anything."""
-        time = asyncio.get_running_loop().time
-        fed = self._informer.feed(lines)
-        while fed.rest is not None:
-            effect = await self._advance(InitialEnd(fed.version, time()))
-            if not isinstance(effect, Continue):
-                return effect
-            fed = self._informer.feed(fed.rest)
-        self.state, effects = step(self.state, Progressed(self._informer.version, time()))
+    def _took_in(self) -> None:
+        """The informer has taken something in."""
+        if not self.state.progressed:  # how far is noted when the stream ends
+            self._note_progress(self._loop.time())
         if self._settling is None and len(fresh := self._informer.store.fresh):
-            loop = asyncio.get_running_loop()
-            self._settling = loop.call_later(PLAIN_FOR, self._settle, loop, fresh.turn)
+            self._settling = self._loop.call_later(PLAIN_FOR, self._settle, fresh.turn)
         if self._informer.problem:
             self._recovered()
-        return None if isinstance(effects[-1], Continue) else effects[-1]
 
-    def _settle(self, loop: asyncio.AbstractEventLoop, turn: int) -> None:
+    def _settle(self, turn: int) -> None:
         """Pack what has been there for long enough, a slice at a time."""
         self._settling = None
         store = self._informer.store
         if store.settle(PACK_AT_ONCE, PACK_BYTES, turn):
-            self._settling = loop.call_later(PACK_EVERY, self._settle, loop, turn)
+            self._settling = self._loop.call_later(PACK_EVERY, self._settle, turn)
         elif len(store.fresh):
-            self._settling = loop.call_later(PLAIN_FOR, self._settle, loop, store.fresh.turn)
+            self._settling = self._loop.call_later(PLAIN_FOR, self._settle, store.fresh.turn)
 
-    def _note_progress(self) -> None:
-        # A failure in the middle of a run of lines must not lose the position that the lines before it reached.
-        version = self._informer.version
-        if self.state.phase is Phase.WATCHING and version != self.state.version:
-            self.state, _ = step(self.state, Progressed(version, asyncio.get_running_loop().time()))
+    def _note_progress(self, at: float) -> None:
+        """Let the state know what has been taken in; `at` is when that was."""
+        self.state, _ = step(self.state, Progressed(self._informer.version, at))
 
     def _recovered(self) -> None:
         if self.state.phase is Phase.WATCHING:

@@ -7,7 +7,6 @@ keeps a single timer for everything that is delayed. Workers pull; there is neve
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Hashable
 from math import inf
 from random import Random
@@ -49,7 +48,7 @@ class WorkQueue(Generic[K]):
         self.state: QueueState[K] = QueueState(rng or Random(), backoff=backoff, debounce=debounce, ageing=ageing)  # noqa: S311
         self._loop: asyncio.AbstractEventLoop | None = None
         self._now: Callable[[], float] = self._bind
-        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._waiters: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._armed = inf
         self._closed = False
@@ -126,7 +125,7 @@ class WorkQueue(Generic[K]):
             self._timer.cancel()
             self._timer = None
         while self._waiters:
-            waiter = self._waiters.popleft()
+            waiter = self._waiters.pop()
             if not waiter.done():
                 waiter.set_result(None)
 
@@ -146,7 +145,7 @@ class WorkQueue(Generic[K]):
     def _wake(self, ready: int) -> None:
         waiters = self._waiters
         while ready and waiters:
-            waiter = waiters.popleft()
+            waiter = waiters.pop()  # who waited least: what a worker needs is still in the processor's caches
             if not waiter.done():
                 waiter.set_result(None)
                 ready -= 1

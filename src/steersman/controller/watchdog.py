@@ -30,7 +30,7 @@ class LoopWatchdog:
 
     def __init__(self, threshold: float = 1.0) -> None:
         self._threshold = threshold
-        self._interval = threshold / 4
+        self._interval = threshold / 2
         self._beat = time.monotonic()
         self._stop = threading.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -63,10 +63,16 @@ class LoopWatchdog:
 
     def _watch(self) -> None:
         reported = 0.0
-        while not self._stop.wait(self._interval):
-            silent = time.monotonic() - self._beat
-            if silent > self._threshold and reported != self._beat:
-                reported = self._beat
+        wait = self._threshold
+        while not self._stop.wait(wait):
+            beat = self._beat
+            silent = time.monotonic() - beat
+            # No need to look before the last sign is older than the threshold; and a little after the loop's own
+            # timer rather than at the same moment, or the sign may be a whole interval old again.
+            due = self._threshold - silent
+            wait = due + self._interval / 8 if due > 0 else self._interval
+            if silent >= self._threshold and reported != beat:
+                reported = beat
                 self.reports += 1
                 _stalls.inc()
                 _log.warning(

@@ -15,9 +15,11 @@ from steersman.client.transport.base import (
     RequestHeaders,
     Response,
     StreamResponse,
+    Take,
     Transport,
     UnsupportedTransport,
     WebSocket,
+    pour,
 )
 
 if TYPE_CHECKING:
@@ -35,9 +37,11 @@ __all__ = [
     "RequestHeaders",
     "Response",
     "StreamResponse",
+    "Take",
     "Transport",
     "UnsupportedTransport",
     "WebSocket",
+    "pour",
     "transport_for",
 ]
 

@@ -9,10 +9,10 @@ The least that a test needs to stand in for a server is `request`; see `Transpor
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 from urllib.parse import quote_plus
 
 import msgspec
@@ -23,13 +23,16 @@ __all__ = [
     "HeaderPairs",
     "Headers",
     "PairedHeaders",
+    "Pouring",
     "Query",
     "RequestHeaders",
     "Response",
     "StreamResponse",
+    "Take",
     "Transport",
     "UnsupportedTransport",
     "WebSocket",
+    "pour",
     "target",
 ]
 
@@ -38,6 +41,9 @@ Query: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]]
 
 RequestHeaders: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]]
 """Headers to send; a sequence of pairs where a name repeats. They may hold credentials: never log them."""
+
+Take: TypeAlias = Callable[[bytes], bool]
+"""What takes chunks in, one by one, and says by true that it wants no more for now."""
 
 
 class Headers(Protocol):
@@ -103,6 +109,29 @@ class StreamResponse:
     status: int
     headers: Headers
     chunks: AsyncIterator[bytes] = field(repr=False)
+
+
+@runtime_checkable
+class Pouring(Protocol):
+    """Chunks that need no task to be woken for each: some transports' are."""
+
+    async def pour(self, take: Take) -> bool:
+        """What the function `pour` promises."""
+        ...
+
+
+async def pour(chunks: AsyncIterator[bytes], take: Take) -> bool:
+    """Give each chunk to `take`, until that wants no more (true) or they end (false).
+
+    Where the transport can, `take` is called right where the bytes arrive. What it raises is raised here. After true,
+    it may be called again for the rest.
+    """
+    if isinstance(chunks, Pouring):
+        return await chunks.pour(take)
+    async for chunk in chunks:
+        if take(chunk):
+            return True
+    return False
 
 
 class WebSocket(Protocol):

@@ -14,7 +14,7 @@ from typing import Final
 import httptools
 
 from steersman.client.errors import ConnectionLost, TransportError, TransportTimeout
-from steersman.client.transport.base import PairedHeaders, RequestHeaders, Response
+from steersman.client.transport.base import PairedHeaders, RequestHeaders, Response, Take
 from steersman.client.transport.tls import TlsLayer
 from steersman.client.transport.wire import Pool, Wire, asked
 
@@ -196,6 +196,13 @@ class Http1Connection(Wire):
         data = body[0] if len(body) == 1 else b"".join(body)
         body.clear()
         return data
+
+    async def pour(self, take: Take) -> bool:
+        """Give all that comes to `take`, until that wants no more (true) or the body ends (false)."""
+        while data := await self.read():
+            if take(data):
+                return True
+        return False
 
     def finish(self) -> None:
         """The exchange is over: back to the pool, or closed where something is left of it."""

@@ -61,6 +61,10 @@ class IdleWatchdog:
             raise asyncio.CancelledError
         return result
 
+    def heard(self) -> None:
+        """Something has come, though the present read goes on."""
+        self._since = self._loop.time()
+
     def _look(self) -> None:
         self._timer = None
         task = self._task

@@ -23,6 +23,7 @@ from steersman.client.transport.base import (
     RequestHeaders,
     Response,
     StreamResponse,
+    Take,
     Transport,
     UnsupportedTransport,
     WebSocket,
@@ -197,3 +198,12 @@ class _Chunks:
         if not chunk:
             raise StopAsyncIteration
         return chunk
+
+    async def pour(self, take: Take) -> bool:
+        watchdog = self._watchdog
+
+        def heard(chunk: bytes) -> bool:
+            watchdog.heard()
+            return take(chunk)
+
+        return await watchdog.read(lambda: self._exchange.pour(heard))

@@ -31,7 +31,7 @@ class TlsLayer:
     or not what it should be; the connection is lost then, but `to_send` may hold the alert that says so.
     """
 
-    __slots__ = ("_incoming", "_outgoing", "_pending", "_read", "_tls", "_write", "shaken")
+    __slots__ = ("_incoming", "_outgoing", "_read", "_tls", "_write", "shaken")
 
     def __init__(self, context: ssl.SSLContext, server_hostname: str) -> None:
         self._incoming = ssl.MemoryBIO()
@@ -39,7 +39,6 @@ class TlsLayer:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_hostname)
         self._read = self._tls.read
         self._write = self._tls.write
-        self._pending = self._tls.pending
         self.shaken = False
 
     def shake(self, data: bytes = b"") -> bool:
@@ -64,7 +63,7 @@ class TlsLayer:
         incoming.write(data)
         parts: list[bytes] = []
         try:
-            while incoming.pending or self._pending():
+            while incoming.pending:  # a read takes all of a record, so that nothing is left inside
                 parts.append(self._read(_MOST))
         except ssl.SSLWantReadError:
             pass
@@ -78,6 +77,11 @@ class TlsLayer:
         """The records that carry `data`, and whatever else waits to go out."""
         self._write(data)
         return self._outgoing.read()
+
+    @property
+    def speaks(self) -> bool:
+        """Whether there is anything `to_send`."""
+        return self._outgoing.pending != 0
 
     def to_send(self) -> bytes:
         """Records that must go out of themselves: of the handshake, answers to key updates, alerts."""

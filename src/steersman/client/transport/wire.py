@@ -10,7 +10,7 @@ import ssl
 from typing import Any, Protocol
 
 from steersman.client.errors import ConnectionLost, TransportError
-from steersman.client.transport.base import Headers, RequestHeaders, Response
+from steersman.client.transport.base import Headers, RequestHeaders, Response, Take
 from steersman.client.transport.tls import TlsClosed, TlsLayer
 
 __all__ = ["Exchange", "Pool", "Wire", "asked"]
@@ -44,6 +44,10 @@ class Exchange(Protocol):
 
     async def read(self) -> bytes:
         """The bytes of the body that are there, or the next ones; `b""` at its end."""
+        ...
+
+    async def pour(self, take: Take) -> bool:
+        """Give all that comes to `take`, until that wants no more (true) or the body ends (false)."""
         ...
 
     def finish(self) -> None:
@@ -143,7 +147,8 @@ class Wire(asyncio.Protocol):
             self._alert(tls)
             self.abort(self._broke(problem))
             return
-        self._alert(tls)
+        if tls.speaks:
+            self._alert(tls)
         if plain:
             self.received(plain)
 

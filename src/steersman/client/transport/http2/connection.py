@@ -141,7 +141,7 @@ class Http2Connection(Receiving):
 
     # What a stream says.
 
-    def waiter(self) -> asyncio.Future[None]:
+    def waiter(self) -> asyncio.Future[bool]:
         return self._future()
 
     def leave(self, stream: Stream, why: str) -> None:

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import msgspec
 
 from steersman.client.errors import ConnectError, TransportError
-from steersman.client.transport.base import Response
+from steersman.client.transport.base import Response, Take
 from steersman.client.transport.http2.blocks import BlockHeaders
 from steersman.client.transport.wire import asked
 
@@ -30,7 +30,7 @@ class NotBegun(ConnectError):  # noqa: N818 - reads as what it says
 class Connection(Protocol):
     """What a stream needs of its connection."""
 
-    def waiter(self) -> asyncio.Future[None]:
+    def waiter(self) -> asyncio.Future[bool]:
         """A future of the loop."""
         ...
 
@@ -44,7 +44,10 @@ class Connection(Protocol):
 
 
 class Stream(msgspec.Struct, eq=False):
-    """`answer` waits for the whole response, `head` for the status, `reader` for more of the body."""
+    """`answer` waits for the whole response, `head` for the status, `reader` for more of the body.
+
+    With `taker`, what comes of the body is given to that, and `reader` waits until that wants no more.
+    """
 
     connection: Connection
     id: int
@@ -53,7 +56,8 @@ class Stream(msgspec.Struct, eq=False):
     deadline: float
     answer: asyncio.Future[Response] | None = None
     head: asyncio.Future[None] | None = None
-    reader: asyncio.Future[None] | None = None
+    reader: asyncio.Future[bool] | None = None
+    taker: Take | None = None
     status: int = 0
     block: bytes = b""
     body: list[bytes] | None = None
@@ -98,15 +102,49 @@ class Stream(msgspec.Struct, eq=False):
                 await reader
             finally:
                 self.reader = None
+        return self._read()
+
+    def _read(self) -> bytes:
         data = self.take()
         if self.arrived > STREAM_WINDOW >> 1 and not self.complete:
             self.connection.make_room(self)
         return data
 
+    async def pour(self, take: Take) -> bool:
+        """Give all that comes to `take`, right where it arrives, until that wants no more (true) or the body ends."""
+        while True:
+            if self.body is not None:
+                if take(self._read()):
+                    return True
+                continue
+            if self.complete:
+                return False
+            if self.problem is not None:
+                raise self.problem
+            reader = self.reader = self.connection.waiter()
+            self.taker = take
+            try:
+                if await reader:
+                    return True
+            finally:
+                self.reader = self.taker = None
+
     def wake(self) -> None:
         """There is something to read, or there will never be more."""
-        if self.reader is not None and not self.reader.done():
-            self.reader.set_result(None)
+        reader, take = self.reader, self.taker
+        if reader is None or reader.done():
+            return
+        enough = False
+        if take is not None and self.body is not None:
+            try:
+                enough = take(self._read())
+            except Exception as problem:  # noqa: BLE001 - it is the reader's, and not the connection's
+                if not reader.done():
+                    reader.set_exception(problem)
+                return
+            if reader.done() or not (enough or self.complete or self.problem is not None):
+                return
+        reader.set_result(enough)
 
     def finish(self) -> None:
         """The reader leaves; a response that is not complete is cancelled."""
