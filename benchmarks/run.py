@@ -54,9 +54,11 @@ def _run(chosen: Sequence[Row], options: argparse.Namespace) -> int:
         raise BenchmarkError(f"{path} has other sizes: results of --quick and of full sizes are never mixed")
     signal.signal(signal.SIGTERM, _interrupt)
     whole = not options.rows and not options.peers
+    # That everything runs is shown by running it once.
+    runs = options.runs or (1 if options.quick else None)
     measured, finished = measure(
-        chosen, options.runs, options.peers, options.budget * 60, before, quick=options.quick, opened=Bench,
-        surer=(whole or options.report) and options.runs is None and not options.quick,
+        chosen, runs, options.peers, options.budget * 60, before, quick=options.quick, opened=Bench,
+        surer=(whole or options.report) and runs is None,
     )  # fmt: skip
     changes = [str(change) for change in history.compare(before, measured, chosen)]
     _print(measured, chosen, changes, finished=finished)
@@ -120,7 +122,9 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("rows", nargs="*", metavar="ROW", help="only these rows (default: all; see --list)")
     parser.add_argument("--list", action="store_true", help="show the rows and their peers")
-    parser.add_argument("--quick", action="store_true", help="small sizes: a check that everything runs, no evidence")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, once: shows that everything runs, no evidence"
+    )
     parser.add_argument(
         "--runs",
         type=_positive,
