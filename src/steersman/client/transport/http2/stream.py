@@ -18,8 +18,9 @@ from steersman.client.transport.wire import asked
 
 __all__ = ["NEVER", "STREAM_WINDOW", "Connection", "NotBegun", "Stream"]
 
-STREAM_WINDOW: Final = 1 << 19
-"""Bytes of one response that may wait for their reader."""
+STREAM_WINDOW: Final = 1 << 21
+"""Bytes of one response that may wait for their reader. With a quarter of that, large objects cost a fifth more: the
+server stops, and is told to go on, for every few of them."""
 NEVER: Final = float("inf")
 
 
