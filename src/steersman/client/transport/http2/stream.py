@@ -21,6 +21,9 @@ __all__ = ["NEVER", "STREAM_WINDOW", "Connection", "NotBegun", "Stream"]
 STREAM_WINDOW: Final = 1 << 21
 """Bytes of one response that may wait for their reader. With a quarter of that, large objects cost a fifth more: the
 server stops, and is told to go on, for every few of them."""
+MUCH: Final = 1 << 15
+"""Bytes in a piece from which on a task is woken for it: then the buffers that it came in are free for what is made of
+it, and are still in the processor's caches."""
 NEVER: Final = float("inf")
 
 
@@ -112,7 +115,10 @@ class Stream(msgspec.Struct, eq=False):
         return data
 
     async def pour(self, take: Take) -> bool:
-        """Give all that comes to `take`, right where it arrives, until that wants no more (true) or the body ends."""
+        """Give all that comes to `take` until that wants no more (true) or the body ends.
+
+        Where it is little, that is done right where it arrives.
+        """
         while True:
             if self.body is not None:
                 if take(self._read()):
@@ -136,7 +142,7 @@ class Stream(msgspec.Struct, eq=False):
         if reader is None or reader.done():
             return
         enough = False
-        if take is not None and self.body is not None:
+        if take is not None and self.body is not None and len(self.body[-1]) < MUCH:
             try:
                 enough = take(self._read())
             except Exception as problem:  # noqa: BLE001 - it is the reader's, and not the connection's
