@@ -486,6 +486,15 @@ async def test_a_stalled_loop_is_reported_with_the_stack_that_stalls_it(lines):
     assert "in culprit" in report["stack"]
 
 
+async def test_a_stall_that_is_hardly_longer_than_the_threshold_is_reported():
+    """R6: although the watchdog looks no more often than it must."""
+    with LoopWatchdog(threshold=0.2) as dog:
+        for _ in range(3):
+            await asyncio.sleep(0.05)
+            time.sleep(0.25)  # noqa: ASYNC251 - the stall
+    assert dog.reports == 3
+
+
 async def test_the_verdict_on_the_loop_needs_nothing_from_the_loop():
     """R6: liveness does not depend on the stalled loop's good will."""
     answers = []

@@ -58,10 +58,10 @@ class Scope(NamedTuple):
 
 
 class Fed(NamedTuple):
-    """What `feed` took in: up to which version, and from where on to go on after the initial events' end."""
+    """The initial events have ended: up to which version they reach, and what came after them."""
 
     version: str
-    rest: list[bytes] | None
+    rest: list[bytes]
 
 
 class Informer:
@@ -246,8 +246,8 @@ class Informer:
         self._collecting.discard()
         self._staging = False
 
-    def feed(self, lines: list[bytes]) -> Fed:  # noqa: C901 - the hot path is one loop
-        """Take in whole lines of a watch stream; stops after the bookmark that ends the initial events.
+    def feed(self, lines: list[bytes]) -> Fed | None:  # noqa: C901 - the hot path is one loop
+        """Take in whole lines of a watch stream; stops after the bookmark that ends the initial events, and says so.
 
         Raises the `ApiError` of an ERROR event and `Malformed`; what came before it is taken in and `version` says
         how far.
@@ -281,7 +281,7 @@ class Informer:
                             except Exception:  # noqa: BLE001 - a handler must not end the stream (R1)
                                 self._handler_failed(change)
                             if self._closed:
-                                return Fed(version, None)
+                                return None
                     new = meta.resource_version
                     # Nearly always newer, and of as many digits: no call is needed to see it.
                     version = new if len(new) == len(version) and new >= version else later(version, new)
@@ -290,7 +290,7 @@ class Informer:
         finally:
             self.version = version
             self._took_in(taken)
-        return Fed(version, None)
+        return None
 
     def stage_page(self, page: bytes) -> tuple[str, str]:
         """Take one page of a list into the new content; its version and the token of the next. Raises `Malformed`."""

@@ -23,6 +23,8 @@ GATHER: Final = 0.005
 event. Who waits for an own write must not wait for more than that, and then nothing gathers."""
 MANY_AT_ONCE: Final = 50
 """Initial events that are worth a wake-up."""
+MUCH_AT_ONCE: Final = 64 * 1024
+"""The same in bytes: what is taken in at once is still in the processor's caches."""
 CROWDED: Final = 1000
 """Events a second from which on gathering pays. At 500 a second it saved nothing and cost 8 ms of latency."""
 STRETCH: Final = 0.25
@@ -82,9 +84,11 @@ class Reading:
         "_asked",
         "_count",
         "_dry",
+        "_gathers",
         "_informer",
         "_now",
         "_pace",
+        "_size",
         "_split",
         "_taken",
         "_took_in",
@@ -103,11 +107,12 @@ class Reading:
         self._pace = Pace(self._asked)
         self._taken = 0
         self._count = 0
-        self._dry = False
+        self._size = 0
+        self._dry = self._gathers = False
         self.collects = collects
         """Whether these are initial events: nobody waits for any but the last."""
         self.fed: Fed | None = None
-        """Set at the end of the initial events; what follows them is for `go_on`."""
+        """Set when the initial events have ended; `go_on` takes in what came after them."""
 
     def take(self, chunk: bytes) -> bool:
         """Take a chunk in; true when `pause` is to be awaited, or what `fed` asks for to be done, before the next.
@@ -117,40 +122,37 @@ class Reading:
         watchdog = self._watchdog
         watchdog.last = now = self._now()
         self._dry = now - self._asked > DRY
-        self._taken += len(chunk)
+        size = self._size = len(chunk)
+        self._taken += size
         lines = self._split(chunk)
         if not lines:
             self._asked = self._now()
             return self._taken > YIELD_EVERY
         self._count = len(lines)
-        fed = self._informer.feed(lines)
-        if fed.rest is not None:
-            self.fed = fed
-            return True
-        return self._done()
+        self.fed = fed = self._informer.feed(lines)
+        return fed is not None or self._done()
 
     def go_on(self, lines: list[bytes]) -> None:
         """Take in what came after the end of the initial events."""
-        fed = self._informer.feed(lines)
-        self.fed = fed if fed.rest is not None else None
+        self.fed = self._informer.feed(lines)
         if self.fed is None:
             self._done()
 
     def _done(self) -> bool:
         self._took_in()
-        pace, now = self._pace, self._watchdog.last
-        pace.took_in(self._count, now)
-        self._asked = self._now()
-        return self._taken > YIELD_EVERY or self._gathers()
-
-    def _gathers(self) -> bool:
+        pace = self._pace
+        pace.took_in(self._count, self._watchdog.last)
         # kube-apiserver sends each object of the initial events by itself.
-        gathers = (self._dry and self._pace.crowded) or (self.collects and self._count < MANY_AT_ONCE)
-        return gathers and not self._informer.writes.awaited
+        few = self._count < MANY_AT_ONCE and self._size < MUCH_AT_ONCE
+        gathers = (self._dry and pace.crowded) or (self.collects and few)
+        self._gathers = gathers and not self._informer.writes.awaited
+        self._asked = self._now()
+        return self._gathers or self._taken > YIELD_EVERY
 
     async def pause(self) -> None:
         """Let events gather where that pays, or other tasks have their turn where there is much to read."""
-        if self._gathers():
+        if self._gathers:
+            self._gathers = False
             await asyncio.sleep(GATHER)
         elif self._taken > YIELD_EVERY:
             self._taken = 0

@@ -209,7 +209,7 @@ class Shell:
         async with stream as chunks:
             reading = Reading(self._informer, watchdog, self._took_in, collects=effect.initial)
             while await pour(chunks, reading.take):
-                while (fed := reading.fed) is not None and fed.rest is not None:
+                while (fed := reading.fed) is not None:
                     left = await self._advance(InitialEnd(fed.version, self._loop.time()))
                     if not isinstance(left, Continue):
                         return left

@@ -78,25 +78,21 @@ class WorkQueue(Generic[K]):
 
     async def get(self) -> Job[K]:
         """Wait for a key and take it; raises `QueueClosed` after `shut_down`."""
-        while not self._closed:
-            job = self.take()
-            if job is not None:
-                return job
-            await self._wait()
-        raise QueueClosed(self.name)
-
-    async def _wait(self) -> None:
-        assert self._loop is not None
-        waiter = self._loop.create_future()
-        self._waiters.append(waiter)
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():
-                self._wake(1)  # the call came to us, but we leave: pass it on
-            else:
-                self._waiters.remove(waiter)
-            raise
+        while (job := self.take()) is None:
+            if self._closed:
+                raise QueueClosed(self.name)
+            assert self._loop is not None
+            waiter = self._loop.create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if waiter.done() and not waiter.cancelled():
+                    self._wake(1)  # the call came to us, but we leave: pass it on
+                else:
+                    self._waiters.remove(waiter)
+                raise
+        return job
 
     def done(self, key: K, requeue_after: float | None = None) -> None:
         """The reconcile succeeded; run again in `requeue_after` seconds if given."""

@@ -16,7 +16,7 @@ from h2.settings import SettingCodes
 from hyperframe.frame import GoAwayFrame, HeadersFrame
 
 from steersman.client.errors import ConnectError, ConnectionLost, TransportError, TransportTimeout
-from steersman.client.transport import NativeTransport, native
+from steersman.client.transport import NativeTransport, native, pour
 
 _spec = importlib.util.spec_from_file_location("steersman_tests_h2server", Path(__file__).with_name("h2server.py"))
 assert _spec is not None
@@ -207,6 +207,48 @@ async def test_a_stream_is_handed_on_as_it_comes(server, transport):
             server.asked[0].say(b"%d\n" % (n + 1))
         server.asked[0].say(b"", end=True)
         assert [chunk async for chunk in chunks] == [b"5\n"]
+
+
+async def test_what_pours_is_taken_where_it_arrives_and_wakes_no_task(server, transport):
+    """Each event of a quiet watch costs one pass of the loop; what is not taken waits for who asks next."""
+    server.scripts["/watch"] = lambda asked: asked.answer(b"0\n", end=False)
+    tasks: list[object] = []
+    taken: asyncio.Queue[bytes] = asyncio.Queue()
+
+    def take(chunk: bytes) -> bool:
+        tasks.append(asyncio.current_task())
+        taken.put_nowait(chunk)
+        return chunk == b"2\n"
+
+    async with transport.stream("GET", "/watch", connect_timeout=5, idle_timeout=5) as response:
+        pouring = asyncio.create_task(pour(response.chunks, take))
+        for n in range(3):
+            assert await taken.get() == b"%d\n" % n
+            server.asked[0].say(b"%d\n" % (n + 1))
+        assert await pouring
+        assert tasks[1:] == [None, None], "the first may have been there before anybody asked"
+        server.asked[0].say(b"", end=True)
+        assert not await pour(response.chunks, take)
+    assert taken.get_nowait() == b"3\n"
+
+
+async def test_a_taker_may_cancel_who_waits_for_it(server, transport):
+    """As a handler does that closes the cache: the connection serves others all the same."""
+    server.scripts["/watch"] = lambda asked: asked.answer(b"0\n", end=False)
+    async with transport.stream("GET", "/watch", connect_timeout=5, idle_timeout=5) as response:
+        began = asyncio.Event()
+
+        def take(chunk: bytes) -> bool:
+            began.set()
+            return chunk == b"1\n" and pouring.cancel()
+
+        pouring = asyncio.create_task(pour(response.chunks, take))
+        await began.wait()
+        server.asked[0].say(b"1\n")
+        with pytest.raises(asyncio.CancelledError):
+            await pouring
+        assert (await get(transport)).body == b"ok"
+    assert server.connections == 1
 
 
 # Room for bodies.

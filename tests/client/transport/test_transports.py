@@ -25,7 +25,14 @@ from cryptography.x509.oid import NameOID
 
 from steersman.client.config import ClientCertificate, Config, TlsConfig
 from steersman.client.errors import ConnectError, ConnectionLost, TransportError, TransportTimeout
-from steersman.client.transport import AiohttpTransport, NativeTransport, PyreqwestTransport, Transport, transport_for
+from steersman.client.transport import (
+    AiohttpTransport,
+    NativeTransport,
+    PyreqwestTransport,
+    Transport,
+    pour,
+    transport_for,
+)
 
 
 def _beside(file: str) -> ModuleType:
@@ -217,6 +224,67 @@ async def test_a_silent_stream_is_given_up(make, hostile):
         await anext(chunks)
         with pytest.raises(TransportTimeout, match=r"nothing arrived for 0\.2 s"):
             await anext(chunks)
+
+
+async def test_what_pours_arrives_in_order_and_ends_in_order(make, hostile):
+    transport = make(Config.for_url(hostile.url))
+    taken: list[bytes] = []
+    async with transport.stream("GET", "/stream", connect_timeout=5, idle_timeout=5) as response:
+        assert not await pour(response.chunks, lambda chunk: taken.append(chunk) is not None)
+    assert b"".join(taken) == b"0\n1\n2\n"
+
+
+async def test_who_has_enough_may_have_the_rest_later(make, hostile):
+    transport = make(Config.for_url(hostile.url))
+    taken: list[bytes] = []
+
+    def one(chunk: bytes) -> bool:
+        taken.append(chunk)
+        return True
+
+    async with transport.stream("GET", "/stream", connect_timeout=5, idle_timeout=5) as response:
+        times = 0
+        while await pour(response.chunks, one):
+            times += 1
+            assert len(taken) == times
+    assert b"".join(taken) == b"0\n1\n2\n"
+
+
+async def test_what_a_taker_raises_is_raised_where_it_is_awaited(make, hostile):
+    transport = make(Config.for_url(hostile.url))
+
+    def picky(chunk: bytes) -> bool:
+        raise ValueError(chunk.decode())
+
+    async with transport.stream("GET", "/stream-then-silence", connect_timeout=5, idle_timeout=5) as response:
+        with pytest.raises(ValueError, match="0"):
+            await pour(response.chunks, picky)
+    assert (await transport.request("GET", "/ok", timeout=5)).body == b"ok"
+
+
+async def test_what_pours_and_falls_silent_is_given_up(make, hostile):
+    """W7: silence beyond the idle timeout ends a stream, however it is read."""
+    transport = make(Config.for_url(hostile.url))
+    taken: list[bytes] = []
+    async with transport.stream("GET", "/stream-then-silence", connect_timeout=5, idle_timeout=0.2) as response:
+        with pytest.raises(TransportTimeout, match=r"nothing arrived for 0\.2 s"):
+            await pour(response.chunks, lambda chunk: taken.append(chunk) is not None)
+    assert taken == [b"0\n"]
+
+
+async def test_who_waits_for_what_pours_can_be_cancelled(make, hostile):
+    transport = make(Config.for_url(hostile.url))
+    arrived = asyncio.Event()
+
+    async def read() -> None:
+        async with transport.stream("GET", "/stream-then-silence", connect_timeout=5, idle_timeout=30) as response:
+            await pour(response.chunks, lambda _: arrived.set() is not None)
+
+    reading = asyncio.create_task(read())
+    await arrived.wait()
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
 
 
 async def test_cancelling_a_reader_is_a_cancellation_and_no_timeout(make, hostile):

@@ -24,14 +24,16 @@ class IdleWatchdog:
     Also how a transport that is closed ends the reads of its open streams (`fail`).
     """
 
-    __slots__ = ("_loop", "_problem", "_seconds", "_since", "_task", "_timer", "_what")
+    __slots__ = ("_loop", "_problem", "_seconds", "_task", "_timer", "_what", "now", "since")
 
     def __init__(self, seconds: float, what: str) -> None:
         self._loop = asyncio.get_running_loop()
+        self.now = self._loop.time
         self._seconds = seconds
         self._what = what
         self._task: asyncio.Task[object] | None = None
-        self._since = 0.0
+        self.since = 0.0
+        """From when on silence counts; who hears something during a read moves it."""
         self._problem: TransportError | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -41,11 +43,11 @@ class IdleWatchdog:
             raise self._problem
         task = asyncio.current_task()
         assert task is not None
-        self._since = self._loop.time()
+        self.since = self._loop.time()
         self._task = task
         cancelling = task.cancelling()
         if self._timer is None:
-            self._timer = self._loop.call_at(self._since + self._seconds, self._look)
+            self._timer = self._loop.call_at(self.since + self._seconds, self._look)
         try:
             result = await read()
         except asyncio.CancelledError:
@@ -61,16 +63,12 @@ class IdleWatchdog:
             raise asyncio.CancelledError
         return result
 
-    def heard(self) -> None:
-        """Something has come, though the present read goes on."""
-        self._since = self._loop.time()
-
     def _look(self) -> None:
         self._timer = None
         task = self._task
         if task is None:
             return
-        due = self._since + self._seconds
+        due = self.since + self._seconds
         if due > self._loop.time():
             self._timer = self._loop.call_at(due, self._look)
             return

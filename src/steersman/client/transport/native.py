@@ -200,10 +200,10 @@ class _Chunks:
         return chunk
 
     async def pour(self, take: Take) -> bool:
-        watchdog = self._watchdog
+        watchdog, now = self._watchdog, self._watchdog.now
 
         def heard(chunk: bytes) -> bool:
-            watchdog.heard()
+            watchdog.since = now()
             return take(chunk)
 
         return await watchdog.read(lambda: self._exchange.pour(heard))

@@ -31,12 +31,13 @@ class TlsLayer:
     or not what it should be; the connection is lost then, but `to_send` may hold the alert that says so.
     """
 
-    __slots__ = ("_incoming", "_outgoing", "_read", "_tls", "_write", "shaken")
+    __slots__ = ("_incoming", "_read", "_tls", "_write", "outgoing", "shaken")
 
     def __init__(self, context: ssl.SSLContext, server_hostname: str) -> None:
         self._incoming = ssl.MemoryBIO()
-        self._outgoing = ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_hostname)
+        self.outgoing = ssl.MemoryBIO()
+        """Where records wait for `to_send`."""
+        self._tls = context.wrap_bio(self._incoming, self.outgoing, server_hostname=server_hostname)
         self._read = self._tls.read
         self._write = self._tls.write
         self.shaken = False
@@ -76,13 +77,8 @@ class TlsLayer:
     def sealed(self, data: bytes) -> bytes:
         """The records that carry `data`, and whatever else waits to go out."""
         self._write(data)
-        return self._outgoing.read()
-
-    @property
-    def speaks(self) -> bool:
-        """Whether there is anything `to_send`."""
-        return self._outgoing.pending != 0
+        return self.outgoing.read()
 
     def to_send(self) -> bytes:
         """Records that must go out of themselves: of the handshake, answers to key updates, alerts."""
-        return self._outgoing.read() if self._outgoing.pending else b""
+        return self.outgoing.read() if self.outgoing.pending else b""

@@ -147,7 +147,7 @@ class Wire(asyncio.Protocol):
             self._alert(tls)
             self.abort(self._broke(problem))
             return
-        if tls.speaks:
+        if tls.outgoing.pending:
             self._alert(tls)
         if plain:
             self.received(plain)
