@@ -97,7 +97,10 @@ class Worker:
         yielded = 0.0
         try:
             while True:
-                job = queue.take() or await queue.get()
+                job = queue.take()
+                if job is None:
+                    job = await queue.get()
+                    yielded = clock()
                 turn.worker = self
                 ended = await self._one(Request(job.key, job.reasons, job.attempt, new_id()), clock)
                 # A reconcile that finds nothing to do awaits nothing: without this, the initial list of a big cluster
