@@ -375,7 +375,7 @@ class Informer:
 
     def _took_in(self, events: int) -> None:
         self.last_event = self._now().timestamp()
-        self.metrics.events.inc(events)
+        self.metrics.events.value += events
         self._collecting.tidy()
         if self.writes.active:
             self.writes.advance()
