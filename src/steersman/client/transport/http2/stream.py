@@ -21,7 +21,7 @@ __all__ = ["NEVER", "STREAM_WINDOW", "Connection", "NotBegun", "Stream"]
 STREAM_WINDOW: Final = 1 << 21
 """Bytes of one response that may wait for their reader. With a quarter of that, large objects cost a fifth more: the
 server stops, and is told to go on, for every few of them."""
-MUCH: Final = 1 << 15
+MUCH: Final = 1 << 13
 """Bytes in a piece from which on a task is woken for it: then the buffers that it came in are free for what is made of
 it, and are still in the processor's caches."""
 NEVER: Final = float("inf")
