@@ -24,8 +24,8 @@ NEAR = 0.1
 """A round that comes this close to its bar, as a part of the bar, could as well have landed on the other side."""
 _USUAL = 0.05
 """What rounds are taken to differ by until they show it themselves."""
-_LEAST = 0.02
-"""Closer to the bar than this is no closer."""
+_EDGE = 0.5
+"""Of calls closer than this, in standard deviations, it is rather the least measured that comes first."""
 _FURTHEST = 3.0
 
 
@@ -40,6 +40,11 @@ class Doubt:
     rounds: int
     closeness: float
     groups: tuple[Group, ...]
+
+    @property
+    def runs(self) -> int:
+        """How many one more round makes."""
+        return sum(len(group.peers) for group in self.groups)
 
 
 def doubts(results: Results, rows: Sequence[Row]) -> list[Doubt]:
@@ -61,7 +66,7 @@ def next_round(found: Sequence[Doubt], cost: Callable[[Doubt], float], left: flo
     on the edge of its bar, which no number of rounds makes clear, does not take the time of all others.
     """
     fitting = [doubt for doubt in found if cost(doubt) <= left]
-    return min(fitting, key=lambda doubt: doubt.closeness * doubt.rounds * cost(doubt), default=None)
+    return min(fitting, key=lambda doubt: (doubt.closeness + _EDGE) * doubt.rounds * cost(doubt), default=None)
 
 
 def _open(verdict: Verdict) -> bool:
@@ -80,7 +85,7 @@ def _closeness(verdict: Verdict) -> float:
     middle = statistics.fmean(away)
     # One round more, which differs as usual: two that happen to agree are no proof that rounds agree.
     spread = math.sqrt((sum((one - middle) ** 2 for one in away) + _USUAL**2) / len(away))
-    return max(abs(_distance(verdict, verdict.ratio)), _LEAST) / spread
+    return abs(_distance(verdict, verdict.ratio)) / spread
 
 
 def _distances(verdict: Verdict) -> list[float]:

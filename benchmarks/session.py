@@ -93,15 +93,17 @@ class _Session:
     def surer(self, bench: Bench) -> None:
         """Round by round the closest of the calls, until all had enough rounds or the budget is spent."""
         while True:
-            found, left = self._doubts(), self._clock.budget - self._spent()
+            left = self._clock.budget - self._spent()
+            found = [doubt for doubt in self._doubts() if self._cost(doubt) <= left]
             doubt = next_round(found, self._cost, left)
             if doubt is None:
                 return
-            needed, cost = self._needed(found), self._cost(doubt)
-            steps = sum(len(group.peers) for group in doubt.groups)
-            self.progress.expect(self._done + max(steps, round(steps * min(left, needed) / cost)))
+            needed = self._needed(found)
+            room = 1.0 if needed <= left else left / needed
+            steps = round(room * sum((ENOUGH - one.rounds) * one.runs for one in found))
+            self.progress.expect(self._done + max(doubt.runs, steps))
             for n, group in enumerate(doubt.groups, 1):
-                self._group(bench, group, doubt.groups[n:], needed - cost, ", a close call")
+                self._group(bench, group, doubt.groups[n:], needed - self._cost(doubt), ", a close call")
 
     def _group(self, bench: Bench, group: Group, ahead: Sequence[Group], later: float, why: str = "") -> None:
         """`ahead` is what follows for certain, and `later` the seconds that may follow where the budget has them."""
@@ -134,9 +136,8 @@ class _Session:
 
     def _needed(self, found: Sequence[Doubt]) -> float:
         """Seconds that close calls would take after the planned rounds until all had enough."""
-        return sum(
-            (ENOUGH - max(doubt.rounds, self.asked[doubt.verdict.row.name])) * self._cost(doubt) for doubt in found
-        )
+        asked = (max(doubt.rounds, self.asked[doubt.verdict.row.name]) for doubt in found)
+        return sum((ENOUGH - rounds) * self._cost(doubt) for rounds, doubt in zip(asked, found, strict=True))
 
     def _one(self, bench: Bench, row: Row, peer: str, run: int) -> None:
         quick = self._results["quick"]
