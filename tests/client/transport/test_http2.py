@@ -17,6 +17,7 @@ from hyperframe.frame import GoAwayFrame, HeadersFrame
 
 from steersman.client.errors import ConnectError, ConnectionLost, TransportError, TransportTimeout
 from steersman.client.transport import NativeTransport, native, pour
+from steersman.client.transport.http2.stream import MUCH
 
 _spec = importlib.util.spec_from_file_location("steersman_tests_h2server", Path(__file__).with_name("h2server.py"))
 assert _spec is not None
@@ -230,6 +231,29 @@ async def test_what_pours_is_taken_where_it_arrives_and_wakes_no_task(server, tr
         server.asked[0].say(b"", end=True)
         assert not await pour(response.chunks, take)
     assert taken.get_nowait() == b"3\n"
+
+
+async def test_large_pieces_that_pour_are_taken_in_by_the_task(server, transport):
+    """When the buffers that they came in are free again; in order with what is taken where it arrives."""
+    server.scripts["/watch"] = lambda asked: asked.answer(b"0\n", end=False)
+    heard, tasks = bytearray(), []
+    some = asyncio.Event()
+
+    def take(chunk: bytes) -> bool:
+        heard.extend(chunk)
+        tasks.append((len(chunk), asyncio.current_task()))
+        some.set()
+        return heard.endswith(b"end\n")
+
+    async with transport.stream("GET", "/watch", connect_timeout=5, idle_timeout=5) as response:
+        pouring = asyncio.create_task(pour(response.chunks, take))
+        await some.wait()
+        said = [b"%d" % (n % 10) * (14_000 if n % 3 else 5) + b"\n" for n in range(40)] + [b"end\n"]
+        for text in said:
+            server.asked[0].say(text)
+        assert await pouring
+    assert bytes(heard) == b"0\n" + b"".join(said)
+    assert all(task is pouring for size, task in tasks if size >= MUCH)
 
 
 async def test_a_taker_may_cancel_who_waits_for_it(server, transport):
