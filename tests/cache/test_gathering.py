@@ -136,3 +136,23 @@ async def test_a_backlog_is_read_without_pauses():
         await asyncio.sleep(1)
         assert len(arrived) == 300
         assert max(arrived) - before <= 2 * GATHER
+
+
+@pytest.mark.parametrize(("size", "gathers"), [(100_000, False), (100, True)])
+def test_large_objects_of_a_list_are_taken_in_as_they_come(size, gathers):
+    """W3: small ones gather, since a wake-up costs more than an object; large ones would only leave the caches."""
+
+    @virtual_time
+    async def run():
+        server = FakeServer()
+        for i in range(100):
+            server.put(f"w{i}", note="x" * size)
+        server.chop = size + 400  # each chunk ends about one object
+        time = asyncio.get_running_loop().time
+        async with cached(server) as (cache, informer, _):
+            began = time()
+            await cache.wait_synced(5)
+            assert (time() - began >= 20 * GATHER) == gathers
+            assert content(informer) == truth(server)
+
+    run()
