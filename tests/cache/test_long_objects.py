@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steersman.cache.wire import LONG, LineSplitter, Malformed, event_of, item_of
+from steersman.cache.codecs import LARGE
+from steersman.cache.store import Store
+from steersman.cache.wire import LONG, LineSplitter, Malformed, Spliced, event_of, item_of
+from steersman.k8s import ConfigMap
+from steersman.models import view_of
 
 FIELDS = [{"manager": "kubectl", "operation": "Apply", "fieldsV1": {"f:data": {"f:x": {}}}}]
 TAIL = "x" * (LONG + 100)
@@ -22,6 +26,8 @@ def taken(obj):
     _, meta, body, guessed = event_of(line)
     assert (meta, body, guessed) == item_of(obj, b"")
     assert event_of(line + b"\n") == ("ADDED", meta, body, guessed)
+    _, _, pieces, _ = event_of(line, True)
+    assert (bytes(pieces), len(pieces)) == (body, len(body))
     return meta.name, json.loads(body), guessed
 
 
@@ -44,6 +50,28 @@ def test_only_the_metadatas_managed_fields_are_cut_out(members, fields, spec):
         expected = json.loads(json.dumps(obj))
         del expected["metadata"]["managedFields"]
         assert taken(compact(obj)) == ("n", expected, False)
+
+
+@pytest.mark.parametrize("size", [LONG + 100, LARGE - 100, LARGE + 100, 3 * LARGE])
+@pytest.mark.parametrize("transform", [None, lambda body: body.replace(b'"drop":1,', b"")])
+def test_a_long_object_of_a_list_is_kept_as_one_of_a_watch(size, transform):
+    """Its pieces are put together once, whoever looks at them on the way."""
+    obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "n", "uid": "u", "managedFields": FIELDS}}
+    line = b'{"type":"ADDED","object":%s}\n' % compact({**obj, "drop": 1, "data": {"x": "x" * size}})
+    applied, staged = (Store(view_of(ConfigMap), transform=transform) for _ in range(2))
+    for store in (applied, staged):
+        store.declare("length", lambda found: str(len(found.data["x"])))
+    applied.apply(*event_of(line))
+    staged.begin()
+    event, meta, body, guessed = event_of(line, True)
+    assert isinstance(body, Spliced)
+    staged.stage(event, meta, body, guessed)
+    assert [change.type for change in staged.commit()] == ["add"]
+    for store in (applied, staged):
+        (entry,) = store.by_index("length", str(size))
+        assert entry.raw() == applied.get(("", "n")).raw()
+        assert (b"drop" in entry.raw()) == (transform is None)
+    assert staged.bytes == applied.bytes
 
 
 def test_text_that_looks_like_managed_fields_is_left_alone():

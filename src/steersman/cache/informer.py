@@ -261,14 +261,14 @@ class Informer:
                 taken += 1
                 if not line:
                     continue
-                event, meta, body, guessed = event_of(line)
+                event, meta, body, guessed = event_of(line, staging)
                 if event == "BOOKMARK":
                     if not staging:
                         version = later(version, meta.resource_version)
                     elif initial_end(line):
                         return Fed(meta.resource_version, lines[taken:])
                 elif event == "ERROR":
-                    raise error_of(body, f"WATCH {self.info.path(self.scope.namespace)}")
+                    raise error_of(bytes(body), f"WATCH {self.info.path(self.scope.namespace)}")
                 elif staging:
                     # The version stays that of the content which readers see.
                     stage(event, meta, body, guessed)

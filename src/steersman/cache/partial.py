@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from steersman.cache.entry import Change, Entry, NotCached
 from steersman.cache.store import Store
-from steersman.cache.wire import Meta, type_prefix
+from steersman.cache.wire import Body, Meta, type_prefix
 from steersman.models import KindLike, View, view_of
 
 __all__ = ["REMEDY", "MetadataStore"]
@@ -58,9 +58,9 @@ class MetadataStore(Store):
         """See `Store.apply`."""
         return super().apply(event, meta, self._named(body), guessed)
 
-    def stage(self, event: str, meta: Meta, body: bytes, guessed: bool = False) -> None:
+    def stage(self, event: str, meta: Meta, body: Body, guessed: bool = False) -> None:
         """See `Store.stage`."""
-        super().stage(event, meta, self._named(body), guessed)
+        super().stage(event, meta, self._named(bytes(body)), guessed)
 
     def give_way(self, whole: Store) -> Iterator[Change]:
         """How the content of `whole`, which takes this one's place, differs: deletes first, then adds and updates (W5).

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from typing import Final, TypeAlias
 
-from steersman.cache.wire import Meta
+from steersman.cache.wire import Body, Meta, Spliced
 
 __all__ = [
     "DELETING",
@@ -44,7 +44,7 @@ UNDECODABLE: Final = 2
 _I64: Final = 2**63 - 1
 
 
-def record_of(meta: Meta, size: int, guessed: bool, codec: int, payload: bytes) -> tuple[bytes, Facts]:
+def record_of(meta: Meta, size: int, guessed: bool, codec: int, payload: Body) -> tuple[bytes, Facts]:
     """The record of an object, and the facts in it: its JSON of `size` bytes is `payload`, encoded by `codec`."""
     flags = DELETING if meta.deletion_timestamp else 0
     if guessed:
@@ -59,6 +59,8 @@ def record_of(meta: Meta, size: int, guessed: bool, codec: int, payload: bytes) 
     except struct.error:  # a generation that no server counts to
         generation = max(-_I64, min(generation, _I64))
         head = _pack(codec, flags, len(texts) - 2, len(header), size, generation)
+    if isinstance(payload, Spliced):
+        return b"".join((head, header, *payload.pieces)), (flags, size, generation, texts)
     return b"".join((head, header, payload)), (flags, size, generation, texts)
 
 

@@ -22,7 +22,7 @@ from steersman.cache.index import Declared, Index, IndexFunction, key_of_member,
 from steersman.cache.pool import OWN, SAMPLE, Pool
 from steersman.cache.shareable import shareable
 from steersman.cache.versions import older
-from steersman.cache.wire import Meta
+from steersman.cache.wire import Body, Meta
 from steersman.models import DecodeError, Key, KindLike, View, view_of
 
 __all__ = ["Store", "Transform"]
@@ -230,8 +230,8 @@ class Store:
         self.settle(len(self.fresh))  # what the new content takes over is not looked for again
         self._staged = _Staged(self._content.declared)
 
-    def stage(self, event: str, meta: Meta, body: bytes, guessed: bool = False) -> None:
-        """Take one object, or an event about one, into the new content."""
+    def stage(self, event: str, meta: Meta, body: Body, guessed: bool = False) -> None:
+        """Take one object, or an event about one, into the new content; `body` may be in pieces."""
         staged = self._staged
         assert staged is not None
         names = staged.objects.get(meta.namespace)
@@ -242,20 +242,22 @@ class Store:
             return
         current = self._content.objects.get(meta.namespace)
         record = current.get(meta.name) if current is not None else None
-        kept: bytes | None = None
+        kept: Body | None = None
         fresh = False
         if record is None or not records.same_version(record, meta):
             if self.transform is not None:
-                body = self.transform(body)
+                body = self.transform(bytes(body))
             kept = body
-            fresh = len(body) >= LARGE
-            codec, payload = (PLAIN, body) if fresh else (self._own or self._pool.common).encode(body)
-            record, _ = records.record_of(meta, len(body), guessed, codec, payload)
+            size = len(body)
+            fresh = size >= LARGE
+            codec, payload = (PLAIN, body) if fresh else (self._own or self._pool.common).encode(bytes(body))
+            record, _ = records.record_of(meta, size, guessed, codec, payload)
         self._keep(staged, names, old, meta, record)
         if fresh:
             staged.bytes -= self.fresh.add(Key(meta.namespace, meta.name), staged.objects[meta.namespace], record)
         if staged.declared:
-            self._index(staged, Entry(self, Key(meta.namespace, meta.name), record, kept))
+            raw = None if kept is None else bytes(kept)
+            self._index(staged, Entry(self, Key(meta.namespace, meta.name), record, raw))
 
     def discard(self) -> None:
         """Forget the new content."""

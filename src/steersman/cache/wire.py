@@ -8,7 +8,7 @@ an unexpected type never hides the object's name (`lenient_head`).
 from __future__ import annotations
 
 from io import BytesIO
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast, overload
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -18,9 +18,11 @@ from steersman.client.status import Status
 from steersman.models import OwnerReference
 
 __all__ = [
+    "Body",
     "LineSplitter",
     "Malformed",
     "Meta",
+    "Spliced",
     "error_of",
     "event_of",
     "head_of",
@@ -172,10 +174,38 @@ class LineSplitter:
         return lines
 
 
-def event_of(line: bytes) -> tuple[str, Meta, bytes, bool]:
+class Spliced:
+    """The bytes of a long object as pieces of its line: who writes them anywhere puts them together there."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self, *pieces: memoryview) -> None:
+        self.pieces = pieces
+
+    def __len__(self) -> int:
+        return sum(map(len, self.pieces))
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.pieces)
+
+
+Body: TypeAlias = bytes | Spliced
+"""The JSON of an object."""
+
+
+@overload
+def event_of(line: bytes) -> tuple[str, Meta, bytes, bool]: ...
+
+
+@overload
+def event_of(line: bytes, splice: bool) -> tuple[str, Meta, Any, bool]: ...
+
+
+def event_of(line: bytes, splice: bool = False) -> tuple[str, Meta, Any, bool]:
     """Type, metadata, object bytes without managedFields, and whether the metadata had to be guessed at.
 
-    The line may end with its newline or without. Raises `Malformed` for what is no watch event at all.
+    The line may end with its newline or without. With `splice`, what is left of a long object is a `Spliced`. Raises
+    `Malformed` for what is no watch event at all.
     """
     try:
         event = _decode_event(line)
@@ -204,7 +234,8 @@ def event_of(line: bytes) -> tuple[str, Meta, bytes, bool]:
         start -= 1
     if long:
         view = memoryview(line)
-        return kind, meta, b"".join((view[begin:start], view[end:last])), False
+        spliced = Spliced(view[begin:start], view[end:last])
+        return kind, meta, spliced if splice else bytes(spliced), False
     return kind, meta, line[begin:start] + line[end:last], False
 
 
