@@ -62,8 +62,9 @@ class SyncTimeout(TimeoutError):  # noqa: N818 - reads as what it says
 class Cache:
     """Shared informers over one client.
 
-    `rng` jitters back-offs, `now` stamps metrics. `sources` replaces the requests to the server, for tests. One event
-    loop, one thread.
+    `rng` jitters back-offs, `now` stamps metrics. `sources` replaces the requests to the server, for tests. With
+    `gc_tuning`, what is alive when it starts is exempt from garbage collections from then on, once for the process.
+    One event loop, one thread.
     """
 
     def __init__(
@@ -73,12 +74,14 @@ class Cache:
         rng: random.Random | None = None,
         now: Now = utc_now,
         sources: ListWatches | None = None,
+        gc_tuning: bool = True,
     ) -> None:
         if client is None and sources is None:
             raise TypeError("Cache needs a client, or sources= to list and watch from")
         self._client = client
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._now = now
+        self._gc_tuning = gc_tuning
         self._pool = Pool()
         self._sources = sources or self._from_client
         self._server = Server()
@@ -185,7 +188,8 @@ class Cache:
             return
         self._started = True
         keep_freed()
-        set_aside()
+        if self._gc_tuning:
+            set_aside()
         if self._client is not None:
             self._client.observers.append(self._observer)
         for informer in self._informers.values():

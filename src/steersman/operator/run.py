@@ -134,7 +134,7 @@ class Replica:
     async def _live(self, stack: AsyncExitStack, stop: asyncio.Event, system: Client, tracing: Tracing | None) -> None:
         elector = self._make_elector(system)
         client = await stack.enter_async_context(self._make_client(elector, tracing))
-        cache = Cache(client, rng=self._rng, now=self._now)
+        cache = Cache(client, rng=self._rng, now=self._now, gc_tuning=self.settings.gc_tuning)
         recorder = EventRecorder(
             client,
             self.operator.name,

@@ -94,7 +94,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     uvloop: bool = True
     """Use uvloop where it is installed."""
     gc_tuning: bool = True
-    """Freeze what the first sync built and raise the garbage collector's thresholds."""
+    """Freeze what is there at the start and what the first sync built, and raise the garbage collector's thresholds."""
 
     @property
     def terms(self) -> Terms:
