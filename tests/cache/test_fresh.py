@@ -91,7 +91,7 @@ def test_what_has_changed_again_waits_anew():
     for name in "abc":
         names[name] = b"plain"
         fresh.add(Key("ns", name), names, names[name])
-    turn = fresh.turn
+    turn = fresh.until_now()
     names["a"] = b"plain again"
     fresh.add(A, names, names["a"])
     fresh.settle(10, turn=turn)

@@ -37,7 +37,7 @@ class Plain:
 class Fresh:
     """The plain records of one store, oldest first. `pack` makes the compressed record of a plain one."""
 
-    __slots__ = ("_pack", "_plain", "_records", "bytes", "turn")
+    __slots__ = ("_pack", "_plain", "_records", "_turn", "bytes")
 
     def __init__(self, pack: Callable[[bytes], bytes], plain: Plain | None = None) -> None:
         self._pack = pack
@@ -45,19 +45,17 @@ class Fresh:
         self._records: dict[Key, tuple[dict[str, bytes], bytes, int]] = {}
         self.bytes = 0
         """Bytes of all of them."""
-        self.turn = 0
-        """The number of the last record that came; `settle` can be told to leave those that came later."""
+        self._turn = 0
 
     def __len__(self) -> int:
         return len(self._records)
 
     def add(self, key: Key, names: dict[str, bytes], record: bytes) -> int:
         """`names[key.name]` is now `record`, which is plain. Returns by how many bytes older records shrank."""
-        self.turn += 1
         held = self._records
         older = held.pop(key, None)
         size = len(record) if older is None else len(record) - len(older[1])
-        held[key] = (names, record, self.turn)
+        held[key] = (names, record, self._turn)
         self.bytes += size
         plain = self._plain
         plain.bytes += size
@@ -65,6 +63,11 @@ class Fresh:
         while plain.bytes > MOST and held:
             saved += self.settle(*AT_ONCE)
         return saved
+
+    def until_now(self) -> int:
+        """What `settle` takes as `turn`, for the records that have come so far."""
+        self._turn += 1
+        return self._turn - 1
 
     def forget(self, key: Key) -> None:
         """The object is gone."""

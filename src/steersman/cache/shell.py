@@ -223,7 +223,7 @@ class Shell:
         if not self.state.progressed:  # how far is noted when the stream ends
             self._note_progress(self._loop.time())
         if self._settling is None and len(fresh := self._informer.store.fresh):
-            self._settling = self._loop.call_later(PLAIN_FOR, self._settle, fresh.turn)
+            self._settling = self._loop.call_later(PLAIN_FOR, self._settle, fresh.until_now())
         if self._informer.problem:
             self._recovered()
 
@@ -234,7 +234,7 @@ class Shell:
         if store.settle(PACK_AT_ONCE, PACK_BYTES, turn):
             self._settling = self._loop.call_later(PACK_EVERY, self._settle, turn)
         elif len(store.fresh):
-            self._settling = self._loop.call_later(PLAIN_FOR, self._settle, store.fresh.turn)
+            self._settling = self._loop.call_later(PLAIN_FOR, self._settle, store.fresh.until_now())
 
     def _note_progress(self, at: float) -> None:
         """Let the state know what has been taken in; `at` is when that was."""

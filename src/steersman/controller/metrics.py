@@ -14,24 +14,18 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from steersman.controller.queue import WorkQueue
-from steersman.telemetry.histogram import Histogram
+from steersman.controller.queue_state import DURATION_BUCKETS, RECONCILE_BUCKETS
 from steersman.telemetry.metrics import REGISTRY
 
 __all__ = ["ControllerStats", "Measured", "RuntimeCollector", "collector"]
-
-# controller_runtime_reconcile_time_seconds, as controller-runtime has them.
-RECONCILE_BUCKETS = (
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
-    1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
-)  # fmt: skip
 
 
 class ControllerStats:
     """What one controller counts."""
 
     __slots__ = (
-        "active", "conflicts", "error", "handler_errors", "panics", "requeue", "requeue_after", "seconds",
-        "success", "terminal", "timeouts", "workers",
+        "active", "conflicts", "error", "handler_errors", "panics", "requeue", "requeue_after", "success", "terminal",
+        "timeouts", "workers",
     )  # fmt: skip
 
     def __init__(self, workers: int = 0) -> None:
@@ -40,7 +34,6 @@ class ControllerStats:
         self.success = self.error = self.requeue = self.requeue_after = 0
         self.terminal = self.panics = self.timeouts = self.conflicts = 0
         self.handler_errors: dict[str, int] = {}
-        self.seconds = Histogram(RECONCILE_BUCKETS)
 
 
 class Measured(Protocol):
@@ -88,7 +81,9 @@ def _reconcile_families(controllers: list[Measured]) -> Iterable[Metric]:
     for c in controllers:
         for result in ("success", "error", "requeue", "requeue_after"):
             total.add_metric([c.name, result], getattr(c.stats, result))
-        seconds.add_metric([c.name], c.stats.seconds.buckets(), c.stats.seconds.total)
+        # A key is with its worker for as long as its reconcile takes: one observation serves both metrics.
+        work = c.queue.state.work_seconds
+        seconds.add_metric([c.name], work.buckets(RECONCILE_BUCKETS), work.total)
     yield total
     yield seconds
     counters = (
@@ -140,7 +135,7 @@ def _queue_families(controllers: list[Measured]) -> Iterable[Metric]:
             depth.add_metric([*labels, str(priority)], count)
         adds.add_metric(labels, sum(state.adds().values()))
         waits.add_metric(labels, state.queue_seconds.buckets(), state.queue_seconds.total)
-        works.add_metric(labels, state.work_seconds.buckets(), state.work_seconds.total)
+        works.add_metric(labels, state.work_seconds.buckets(DURATION_BUCKETS), state.work_seconds.total)
         retries.add_metric(labels, state.retries)
         ages = _ages(queue)
         unfinished.add_metric(labels, sum(ages))

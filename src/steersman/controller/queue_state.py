@@ -20,7 +20,7 @@ import msgspec
 from steersman.controller.rate import DEFAULT_BACKOFF, Backoff
 from steersman.telemetry.histogram import Histogram
 
-__all__ = ["FRESH", "LOW_PRIORITY", "Debounce", "Job", "QueueState"]
+__all__ = ["DURATION_BUCKETS", "FRESH", "LOW_PRIORITY", "RECONCILE_BUCKETS", "Debounce", "Job", "QueueState"]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -35,6 +35,11 @@ AGED_SHARE: Final = 8
 
 # workqueue metrics of controller-runtime: prometheus.ExponentialBuckets(10e-9, 10, 12)
 DURATION_BUCKETS: Final = tuple(1e-8 * 10**n for n in range(12))
+# controller_runtime_reconcile_time_seconds, as controller-runtime has them.
+RECONCILE_BUCKETS: Final = (
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
+    1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
+)  # fmt: skip
 
 
 class Debounce(msgspec.Struct, frozen=True):
@@ -139,7 +144,7 @@ class QueueState(Generic[K]):
         self._pushes = 0
         self.retries = 0
         self.queue_seconds = Histogram(DURATION_BUCKETS)
-        self.work_seconds = Histogram(DURATION_BUCKETS)
+        self.work_seconds = Histogram(sorted({*DURATION_BUCKETS, *RECONCILE_BUCKETS}))
 
     # -- intake
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import accumulate
 
 __all__ = ["Histogram"]
 
@@ -30,10 +31,7 @@ class Histogram:
     def count(self) -> int:
         return sum(self.counts)
 
-    def buckets(self) -> list[tuple[str, int]]:
-        """Cumulative counts by upper bound, as the exposition format wants them."""
-        cumulative, result = 0, list[tuple[str, int]]()
-        for bound, count in zip((*self.bounds, float("inf")), self.counts, strict=True):
-            cumulative += count
-            result.append(("+Inf" if bound == float("inf") else repr(bound), cumulative))
-        return result
+    def buckets(self, bounds: Sequence[float] | None = None) -> list[tuple[str, int]]:
+        """Cumulative counts by upper bound, as the exposition format wants them; `bounds` are some of the bounds."""
+        upto = dict(zip(self.bounds, accumulate(self.counts), strict=False))
+        return [*((repr(bound), upto[bound]) for bound in bounds or self.bounds), ("+Inf", self.count)]
