@@ -113,7 +113,8 @@ _PREFIX: Final = {
 _UNKNOWN: Final = (b"\n", 0)  # which no line starts with
 LONG: Final = 8 * 1024
 """Bytes behind managedFields from which on looking whose they are is quicker than looking for others."""
-_CLOSING, _COMMA = ord("}"), ord(",")
+_COMMA = ord(",")
+_END: Final = b"}}\n"
 _NEWLINE: Final = b"\n"
 
 
@@ -204,8 +205,8 @@ def event_of(line: bytes, splice: bool) -> tuple[str, Meta, Any, bool]: ...
 def event_of(line: bytes, splice: bool = False) -> tuple[str, Meta, Any, bool]:
     """Type, metadata, object bytes without managedFields, and whether the metadata had to be guessed at.
 
-    The line may end with its newline or without. With `splice`, what is left of a long object is a `Spliced`. Raises
-    `Malformed` for what is no watch event at all.
+    The line may end with its newline, as it mostly does, or without. With `splice`, what is left of a long object is a
+    `Spliced`. Raises `Malformed` for what is no watch event at all.
     """
     try:
         event = _decode_event(line)
@@ -213,12 +214,11 @@ def event_of(line: bytes, splice: bool = False) -> tuple[str, Meta, Any, bool]:
         return _event_the_long_way(line)
     kind, meta = event.type, event.object.metadata
     prefix, begin = _PREFIX.get(kind, _UNKNOWN)
-    last = -1 if line[-1] == _CLOSING else -2
-    if not line.startswith(prefix) or line[last] != _CLOSING:
+    if not line.startswith(prefix) or not line.endswith(_END):
         return _event_the_long_way(line)
     managed = meta.managed_fields
     if managed is UNSET:
-        return kind, meta, line[begin:last], False
+        return kind, meta, line[begin:-2], False
     start = line.find(_MANAGED)
     value = bytes(managed)
     end = start + 16 + len(value)
@@ -227,16 +227,16 @@ def event_of(line: bytes, splice: bool = False) -> tuple[str, Meta, Any, bool]:
     if not line.startswith(value, start + 16) or not (
         _is_metadatas(line[begin:start]) if long else line.find(_MANAGED, end) < 0
     ):
-        return kind, meta, _without_managed_fields(line[begin:last]), False
+        return kind, meta, _without_managed_fields(line[begin:-2]), False
     if line[end] == _COMMA:
         end += 1
     elif line[start - 1] == _COMMA:
         start -= 1
     if long:
         view = memoryview(line)
-        spliced = Spliced(view[begin:start], view[end:last])
+        spliced = Spliced(view[begin:start], view[end:-2])
         return kind, meta, spliced if splice else bytes(spliced), False
-    return kind, meta, line[begin:start] + line[end:last], False
+    return kind, meta, line[begin:start] + line[end:-2], False
 
 
 def _event_the_long_way(line: bytes) -> tuple[str, Meta, bytes, bool]:

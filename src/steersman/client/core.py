@@ -27,20 +27,21 @@ from steersman.models import (
     view_of,
 )
 
-__all__ = ["AnyObject", "Target", "Verbs", "accept_for", "accept_list_for", "outcome_of", "target_of"]
+__all__ = ["METADATA", "AnyObject", "Target", "Verbs", "accept_for", "accept_list_for", "outcome_of", "target_of"]
 
 T = TypeVar("T")
 
 AnyObject: TypeAlias = "Mapping[str, Any] | Any"
 """An object to send: a `Resource`, a `Dynamic`, or a mapping of wire names."""
 
-_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+"""The `Accept` header that gets no more than the metadata of an object, from servers that have that form."""
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 
 def accept_for(view: View[Any]) -> str:
     """The `Accept` header that gets one object (or watch events) in the form of a view."""
-    return _METADATA if view.form == "metadata" else "application/json"
+    return METADATA if view.form == "metadata" else "application/json"
 
 
 def accept_list_for(view: View[Any]) -> str:

@@ -1,7 +1,7 @@
 """Writing: create, apply, patch, replace, delete, delete_collection.
 
 Every write passes the gate (L2), is announced to the observers before it leaves (C2), and says whose fields it sets.
-Responses are decoded as far as the caller wants: `want="metadata"` reads uid and version and skips the rest.
+Responses are what the caller wants of them: with `want="metadata"` the server is asked for no more than that.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Literal, Protocol, TypeVar, cast, overload
 
-from steersman.client.core import AnyObject, Verbs, accept_for, accept_list_for, outcome_of, target_of
+from steersman.client.core import METADATA, AnyObject, Verbs, accept_for, accept_list_for, outcome_of, target_of
 from steersman.client.errors import NotFound, ResponseError
 from steersman.client.hooks import WriteOutcome
 from steersman.client.lists import read_as, read_object
@@ -500,7 +500,7 @@ class Writes(Verbs):
                 path,
                 query=query,
                 body=body,
-                accept=accept_for(view),
+                accept=accept_for(view) if want == "object" else METADATA,
                 content_type=content_type,
                 timeout=timeout,
                 idempotent=idempotent,
