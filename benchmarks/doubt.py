@@ -22,6 +22,8 @@ ENOUGH = 11
 """Rounds after which a verdict is as sure as it gets: six of them would have to meet a slow moment."""
 NEAR = 0.1
 """A round that comes this close to its bar, as a part of the bar, could as well have landed on the other side."""
+FEW = 3
+"""With so few rounds twice as close, since all of them may have met the same slow moment; with more, less."""
 _USUAL = 0.05
 """What rounds are taken to differ by until they show it themselves."""
 _EDGE = 0.5
@@ -75,7 +77,8 @@ def _open(verdict: Verdict) -> bool:
     if verdict.ratio is None or len(verdict.each) == 1:
         return True
     away = _distances(verdict)
-    return min(away) <= NEAR and max(away) >= -NEAR
+    near = NEAR * (1 + FEW / len(away))
+    return min(away) <= near and max(away) >= -near
 
 
 def _closeness(verdict: Verdict) -> float:

@@ -38,9 +38,13 @@ def test_rounds_on_both_sides_of_a_bar_or_near_it_leave_a_doubt(ratios: tuple[fl
     assert [(group.row.name, group.run, group.peers) for group in doubt.groups] == [("x", 2, (OURS, THEIRS))]
 
 
-@pytest.mark.parametrize("ratios", [(0.5, 0.8), (1.3, 2.0)])
+@pytest.mark.parametrize("ratios", [(0.5, 0.7), (1.4, 2.0), (1.2,) * 9])
 def test_rounds_far_from_a_bar_leave_none(ratios: tuple[float, ...]) -> None:
     assert found(*ratios) == []
+
+
+def test_few_rounds_are_far_from_a_bar_only_when_they_are_further() -> None:
+    assert found(1.2, 1.2)
 
 
 def test_enough_rounds_leave_none() -> None:
