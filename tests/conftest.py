@@ -1,6 +1,7 @@
 """For all tests: logging is the process's own, so what a test sets up must not outlive it; and nothing is timed."""
 
 import logging
+import sys
 
 import pytest
 import structlog
@@ -10,12 +11,21 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 
+def _log_beside_the_tests() -> None:
+    """What clusters of other tests say in the background is no output of the command that a test looks at."""
+    structlog.reset_defaults()
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))
+
+
+_log_beside_the_tests()
+
+
 @pytest.fixture(autouse=True)
 def _logging_as_it_was():
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield
-    structlog.reset_defaults()
+    _log_beside_the_tests()
     structlog.contextvars.clear_contextvars()
     root.handlers[:] = handlers
     root.setLevel(level)
