@@ -2,6 +2,8 @@
 
 import logging
 import sys
+import threading
+from typing import Any, cast
 
 import pytest
 import structlog
@@ -11,10 +13,20 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 
+class _Output:
+    """What a test logs is its output; what clusters of other tests say in their threads meanwhile is not."""
+
+    def write(self, text: str) -> int:
+        stream = sys.stdout if threading.current_thread() is threading.main_thread() else sys.__stderr__
+        return stream.write(text) if stream is not None else 0
+
+    def flush(self) -> None:
+        sys.stdout.flush()
+
+
 def _log_beside_the_tests() -> None:
-    """What clusters of other tests say in the background is no output of the command that a test looks at."""
     structlog.reset_defaults()
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(cast(Any, _Output())))
 
 
 _log_beside_the_tests()

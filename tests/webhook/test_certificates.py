@@ -308,7 +308,7 @@ async def test_who_may_not_inject_serves_signs_with_no_new_authority_and_says_so
         await asyncio.sleep(2 * QUICK.settle.total_seconds())  # real time is what it must not go by
         assert (await world.keys()).successor is not None
         await replica.close()
-    assert capfd.readouterr().err.count("could not be injected") == 1
+    assert capfd.readouterr().out.count("could not be injected") == 1
 
 
 async def test_a_turn_that_a_dead_replica_holds_ends(world):
