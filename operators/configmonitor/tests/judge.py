@@ -79,7 +79,8 @@ class _Clerk:
             case "pods", "", "delete" if event.user in self._operators:
                 self.case.deletions.append(event.name)
             case "configmonitors", "status", "patch":
-                self._plan(place, metadata, body.get("status") or {})
+                # What was sent: of the answer the operator asks for no more than the metadata.
+                self._plan(place, metadata, event.raw["requestObject"].get("status") or {})
             case _:
                 pass
 
@@ -96,9 +97,10 @@ class _Clerk:
         else:
             self.case.unknown.append(event.name)
 
-    def _plan(self, place: int, metadata: Any, status: Any) -> None:
-        if restart := status.get("restart"):
-            plan = (int(restart["version"]), int(metadata["resourceVersion"]), place)
+    def _plan(self, place: int, metadata: Any, change: Any) -> None:
+        """A merge patch of the status; it names the version only where that is another than before."""
+        if version := (change.get("restart") or {}).get("version"):
+            plan = (int(version), int(metadata["resourceVersion"]), place)
             plans = self.case.plans[metadata["name"]]
             if not plans or plans[-1][0] != plan[0]:
                 plans.append(plan)
