@@ -34,6 +34,8 @@ type collection struct {
 	watchers map[string]map[*watcher]struct{} // by namespace; "" watches all
 	lagging  int                              // watchers that are too far behind
 	room     *sync.Cond                       // a watcher caught up or left
+
+	accepted sync.Map // forms by asked: what clients ask for is always the same
 }
 
 func newCollection(w *world, k *kindInfo) *collection {

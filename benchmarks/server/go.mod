@@ -3,6 +3,8 @@ module steersman.dev/benchmarks/server
 go 1.26.0
 
 require (
+	github.com/tidwall/gjson v1.19.1
+	golang.org/x/net v0.49.0
 	k8s.io/api v0.36.2
 	k8s.io/apimachinery v0.36.2
 )
@@ -14,9 +16,10 @@ require (
 	github.com/kr/text v0.2.0 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
+	github.com/tidwall/match v1.1.1 // indirect
+	github.com/tidwall/pretty v1.2.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.yaml.in/yaml/v2 v2.4.3 // indirect
-	golang.org/x/net v0.49.0 // indirect
 	golang.org/x/text v0.33.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect

@@ -42,15 +42,21 @@ func main() {
 
 	world := newWorld()
 	go func() { check(http.Serve(control, world.controlMux())) }()
-	server := &http.Server{
-		Handler:   world,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pki.server}, MinVersion: tls.VersionTLS12},
-		// As kube-apiserver's defaults: a client with more watches than that needs a second connection.
-		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: 100, MaxReadFrameSize: 256 << 10, MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 100 * 256 << 10},
-		ErrorLog: log.New(os.Stderr, "", 0),
-	}
 	check(os.Rename(partial, filepath.Join(*dir, "ready.json")))
-	check(server.ServeTLS(api, "", ""))
+	check(newServer(world, pki.server).ServeTLS(api, "", ""))
+}
+
+// newServer speaks HTTP/2 itself, and leaves HTTP/1.1 to the library.
+func newServer(w *world, certificate tls.Certificate) *http.Server {
+	return &http.Server{
+		Handler: w,
+		TLSConfig: &tls.Config{
+			Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+			DynamicRecordSizingDisabled: true,
+		},
+		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": serveH2},
+		ErrorLog:     log.New(os.Stderr, "", 0),
+	}
 }
 
 func check(err error) {

@@ -48,6 +48,22 @@ func (c *collection) negotiate(accept string, list bool) (form, error) {
 	if accept == "" || accept == jsonType {
 		return asJSON, nil
 	}
+	if known, ok := c.accepted.Load(asked{accept, list}); ok {
+		return known.(form), nil
+	}
+	f, err := c.acceptable(accept, list)
+	if err == nil {
+		c.accepted.Store(asked{accept, list}, f)
+	}
+	return f, err
+}
+
+type asked struct {
+	accept string
+	list   bool
+}
+
+func (c *collection) acceptable(accept string, list bool) (form, error) {
 	for one := range strings.SplitSeq(accept, ",") {
 		media, parameters, err := mime.ParseMediaType(one)
 		if err != nil {

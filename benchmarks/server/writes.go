@@ -7,8 +7,11 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 type tree = map[string]any
@@ -75,29 +78,38 @@ func (w *world) answerWrite(rw http.ResponseWriter, code int, in write, t target
 
 // mergeInto is RFC 7386. A patch of status alone, which is what a benchmark sends, rewrites the tail of the bytes.
 func (c *collection) mergeInto(o *object, body []byte) (*object, error) {
-	var patch map[string]json.RawMessage
-	if err := json.Unmarshal(body, &patch); err != nil {
+	patch := gjson.ParseBytes(body)
+	if !gjson.ValidBytes(body) || !patch.IsObject() {
 		return nil, fmt.Errorf("patch: %w", errBad)
 	}
-	onlyStatus := o.status > 0 && patch["status"] != nil
-	for key, value := range patch {
-		switch key {
-		case "status", "apiVersion", "kind":
+	var status gjson.Result
+	sent, onlyStatus := "", o.status > 0
+	patch.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "status":
+			status = value
+		case "apiVersion", "kind":
 		case "metadata":
-			var fields map[string]json.RawMessage
-			_ = json.Unmarshal(value, &fields)
-			for name := range fields {
-				onlyStatus = onlyStatus && (name == "name" || name == "namespace" || name == "resourceVersion" || name == "uid")
-			}
-			if sent := unquote(fields["resourceVersion"]); sent != "" && sent != o.versionText() {
-				return nil, errConflict
-			}
+			value.ForEach(func(name, value gjson.Result) bool {
+				switch name.Str {
+				case "name", "namespace", "uid":
+				case "resourceVersion":
+					sent = value.Str
+				default:
+					onlyStatus = false
+				}
+				return true
+			})
 		default:
 			onlyStatus = false
 		}
+		return true
+	})
+	if sent != "" && sent != o.versionText() {
+		return nil, errConflict
 	}
-	if onlyStatus {
-		return mergeStatus(o, patch["status"])
+	if onlyStatus && status.IsObject() {
+		return mergeStatus(o, status)
 	}
 	var now, change tree
 	if json.Unmarshal(o.raw, &now) != nil || json.Unmarshal(body, &change) != nil {
@@ -106,19 +118,18 @@ func (c *collection) mergeInto(o *object, body []byte) (*object, error) {
 	return c.rebuilt(o, merge(now, change).(tree))
 }
 
-func unquote(raw json.RawMessage) (text string) {
-	_ = json.Unmarshal(raw, &text)
-	return text
-}
-
 // mergeStatus rewrites the tail of an object; a status that stays what it was changes nothing.
-func mergeStatus(o *object, patch json.RawMessage) (*object, error) {
-	var now, change tree
-	if json.Unmarshal(o.raw[o.status:len(o.raw)-1], &now) != nil || json.Unmarshal(patch, &change) != nil {
-		return nil, fmt.Errorf("patch of status: %w", errBad)
+func mergeStatus(o *object, patch gjson.Result) (*object, error) {
+	was := o.raw[o.status : len(o.raw)-1]
+	status, flat := mergeFlat(gjson.ParseBytes(was), patch)
+	if !flat {
+		var now, change tree
+		if json.Unmarshal(was, &now) != nil || json.Unmarshal([]byte(patch.Raw), &change) != nil {
+			return nil, fmt.Errorf("patch of status: %w", errBad)
+		}
+		status, _ = json.Marshal(merge(now, change))
 	}
-	status, _ := json.Marshal(merge(now, change))
-	if bytes.Equal(status, o.raw[o.status:len(o.raw)-1]) {
+	if bytes.Equal(status, was) {
 		return o, nil
 	}
 	next := &object{namespace: o.namespace, name: o.name, encoding: o.encoding, status: o.status}
@@ -129,6 +140,41 @@ func mergeStatus(o *object, patch json.RawMessage) (*object, error) {
 	next.raw = append(append(append(next.raw, o.raw[:o.status]...), status...), '}')
 	next.itemEnd = len(next.raw)
 	return next, nil
+}
+
+// mergeFlat merges a patch of plain values into an object without taking either apart; false for any other patch.
+func mergeFlat(target, patch gjson.Result) (merged []byte, flat bool) {
+	type member struct{ key, value gjson.Result }
+	members := make([]member, 0, 16)
+	target.ForEach(func(key, value gjson.Result) bool {
+		members = append(members, member{key, value})
+		return true
+	})
+	flat = true
+	patch.ForEach(func(key, value gjson.Result) bool {
+		at := slices.IndexFunc(members, func(m member) bool { return m.key.Str == key.Str })
+		switch {
+		case value.IsObject() || value.IsArray():
+			flat = false
+		case value.Type == gjson.Null && at >= 0:
+			members = slices.Delete(members, at, at+1)
+		case value.Type == gjson.Null:
+		case at >= 0:
+			members[at].value = value
+		default:
+			members = append(members, member{key, value})
+		}
+		return flat
+	})
+	slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.key.Str, b.key.Str) })
+	merged = append(make([]byte, 0, len(target.Raw)+len(patch.Raw)), '{')
+	for i, m := range members {
+		if i > 0 {
+			merged = append(merged, ',')
+		}
+		merged = append(append(append(merged, m.key.Raw...), ':'), m.value.Raw...)
+	}
+	return append(merged, '}'), flat
 }
 
 func merge(target, patch any) any {
