@@ -19,9 +19,10 @@ __all__ = [
     "UNDECODABLE",
     "Facts",
     "has_owners",
+    "head_of",
     "header_of",
+    "long_record",
     "payload_of",
-    "record_of",
     "same_object",
     "same_version",
     "size_of",
@@ -44,8 +45,8 @@ UNDECODABLE: Final = 2
 _I64: Final = 2**63 - 1
 
 
-def record_of(meta: Meta, size: int, guessed: bool, codec: int, payload: Body) -> tuple[bytes, Facts]:
-    """The record of an object, and the facts in it: its JSON of `size` bytes is `payload`, encoded by `codec`."""
+def head_of(meta: Meta, size: int, guessed: bool, codec: int) -> tuple[bytes, Facts]:
+    """The start of an object's record, and the facts in it: its JSON of `size` bytes follows, encoded by `codec`."""
     flags = DELETING if meta.deletion_timestamp else 0
     if guessed:
         flags |= UNDECODABLE
@@ -59,9 +60,12 @@ def record_of(meta: Meta, size: int, guessed: bool, codec: int, payload: Body) -
     except struct.error:  # a generation that no server counts to
         generation = max(-_I64, min(generation, _I64))
         head = _pack(codec, flags, len(texts) - 2, len(header), size, generation)
-    if isinstance(payload, Spliced):
-        return b"".join((head, header, *payload.pieces)), (flags, size, generation, texts)
-    return b"".join((head, header, payload)), (flags, size, generation, texts)
+    return head + header, (flags, size, generation, texts)
+
+
+def long_record(head: bytes, body: Body) -> bytes:
+    """The record of an object whose JSON may be in pieces: they are copied once."""
+    return b"".join((head, *body.pieces)) if isinstance(body, Spliced) else head + body
 
 
 def header_of(record: bytes) -> Facts:

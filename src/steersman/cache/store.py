@@ -20,6 +20,7 @@ from steersman.cache.entry import Change, Entry, Undecodable
 from steersman.cache.fresh import Fresh
 from steersman.cache.index import Declared, Index, IndexFunction, key_of_member, member_of
 from steersman.cache.pool import OWN, SAMPLE, Pool
+from steersman.cache.records import head_of
 from steersman.cache.shareable import shareable
 from steersman.cache.versions import older
 from steersman.cache.wire import Body, Meta
@@ -214,8 +215,8 @@ class Store:
         # The event carries the final state, which is newer than ours.
         if self.transform is not None:
             body = self.transform(body)
-        record, facts = records.record_of(meta, len(body), guessed, PLAIN, body)
-        last = Entry(self, key, record, body, facts)
+        head, facts = head_of(meta, len(body), guessed, PLAIN)
+        last = Entry(self, key, head + body, body, facts)
         self._drop(self._content, key, old)
         self._bury(last)
         return (Change("delete", key, last, None),)
@@ -234,30 +235,39 @@ class Store:
         """Take one object, or an event about one, into the new content; `body` may be in pieces."""
         staged = self._staged
         assert staged is not None
-        names = staged.objects.get(meta.namespace)
-        old = names.get(meta.name) if names is not None else None
+        namespace, name = meta.namespace, meta.name
+        names = staged.objects.get(namespace)
+        old = names.get(name) if names is not None else None
         if event == "DELETED":
             if old is not None and records.same_object(old, meta):
-                self._drop(staged, Key(meta.namespace, meta.name), old)
+                self._drop(staged, Key(namespace, name), old)
             return
-        current = self._content.objects.get(meta.namespace)
-        record = current.get(meta.name) if current is not None else None
+        record = self._unchanged(meta) if self._content.count else None
         kept: Body | None = None
         fresh = False
-        if record is None or not records.same_version(record, meta):
+        if record is None:
             if self.transform is not None:
                 body = self.transform(bytes(body))
             kept = body
             size = len(body)
-            fresh = size >= LARGE
-            codec, payload = (PLAIN, body) if fresh else (self._own or self._pool.common).encode(bytes(body))
-            record, _ = records.record_of(meta, size, guessed, codec, payload)
-        self._keep(staged, names, old, meta, record)
+            if size < LARGE:
+                codec, payload = (self._own or self._pool.common).encode(bytes(body))
+                record = head_of(meta, size, guessed, codec)[0] + payload
+            else:
+                fresh = True
+                record = records.long_record(head_of(meta, size, guessed, PLAIN)[0], body)
+        names = self._keep(staged, names, old, meta, record)
         if fresh:
-            staged.bytes -= self.fresh.add(Key(meta.namespace, meta.name), staged.objects[meta.namespace], record)
+            staged.bytes -= self.fresh.add(Key(namespace, name), names, record)
         if staged.declared:
             raw = None if kept is None else bytes(kept)
-            self._index(staged, Entry(self, Key(meta.namespace, meta.name), record, raw))
+            self._index(staged, Entry(self, Key(namespace, name), record, raw))
+
+    def _unchanged(self, meta: Meta) -> bytes | None:
+        """The current record, if it is of that version of that object."""
+        names = self._content.objects.get(meta.namespace)
+        record = names.get(meta.name) if names is not None else None
+        return record if record is not None and records.same_version(record, meta) else None
 
     def discard(self) -> None:
         """Forget the new content."""
@@ -384,12 +394,14 @@ class Store:
         size = len(body)
         codec = self._own or self._pool.common
         if codec.trained or size >= LARGE:
-            record, facts = records.record_of(meta, size, guessed, PLAIN, body)
+            head, facts = head_of(meta, size, guessed, PLAIN)
+            record = head + body
             names = self._keep(content, names, old, meta, record)
             content.bytes -= self.fresh.add(key, names, record)
         else:
             number, payload = codec.encode(body)
-            record, facts = records.record_of(meta, size, guessed, number, payload)
+            head, facts = head_of(meta, size, guessed, number)
+            record = head + payload
             self._keep(content, names, old, meta, record)
         entry = Entry(self, key, record, body, facts)
         if content.declared:

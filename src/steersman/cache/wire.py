@@ -220,23 +220,31 @@ def event_of(line: bytes, splice: bool = False) -> tuple[str, Meta, Any, bool]:
     if managed is UNSET:
         return kind, meta, line[begin:-2], False
     start = line.find(_MANAGED)
-    value = bytes(managed)
-    end = start + 16 + len(value)
-    long = len(line) - end > LONG
-    # Exact only where this is the one place of that name, or certainly the metadata's; else the certain way is taken.
-    if not line.startswith(value, start + 16) or not (
-        _is_metadatas(line[begin:start]) if long else line.find(_MANAGED, end) < 0
-    ):
+    value = start + 16
+    end = value + len(managed)
+    if len(line) - end > LONG:
+        return kind, meta, _spliced(line, begin, start, end, managed, splice), False
+    # Exact only where this is the one place of that name; else the certain way is taken.
+    if line.find(managed, value, end) != value or line.find(_MANAGED, end) >= 0:
         return kind, meta, _without_managed_fields(line[begin:-2]), False
     if line[end] == _COMMA:
         end += 1
     elif line[start - 1] == _COMMA:
         start -= 1
-    if long:
-        view = memoryview(line)
-        spliced = Spliced(view[begin:start], view[end:-2])
-        return kind, meta, spliced if splice else bytes(spliced), False
     return kind, meta, line[begin:start] + line[end:-2], False
+
+
+def _spliced(line: bytes, begin: int, start: int, end: int, managed: Raw, splice: bool) -> Body:
+    """What is left of a long object that begins at `begin`, with managedFields from `start` to `end`."""
+    if line.find(managed, start + 16, end) < 0 or not _is_metadatas(line[begin:start]):
+        return _without_managed_fields(line[begin:-2])
+    if line[end] == _COMMA:
+        end += 1
+    elif line[start - 1] == _COMMA:
+        start -= 1
+    view = memoryview(line)
+    spliced = Spliced(view[begin:start], view[end:-2])
+    return spliced if splice else bytes(spliced)
 
 
 def _event_the_long_way(line: bytes) -> tuple[str, Meta, bytes, bool]:
