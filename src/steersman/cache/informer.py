@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -98,9 +99,8 @@ class Informer:
         """What keeps the watch from running at the moment; empty when nothing does."""
         self.parked = False
         """Whether the server does not serve the kind (W10)."""
-        self.last_event: float = 0.0
-        """When the server last said anything, in seconds of the wall clock."""
         self._now = now
+        self._heard: datetime | None = None
         self._indexes: dict[str, tuple[IndexFunction, View[Any]]] = {}
         self._collecting = self.store  # another than `store` only while it widens
         self._widening = False
@@ -120,6 +120,11 @@ class Informer:
     def synced(self) -> bool:
         """Whether the content is in the store, in the form that is asked for, and all handlers heard of it (C3)."""
         return self._synced.is_set() and not self._closed
+
+    @property
+    def last_event(self) -> float:
+        """When the server last said anything, in seconds of the wall clock; 0 before that."""
+        return self._heard.timestamp() if self._heard is not None else 0.0
 
     async def wait_synced(self) -> None:
         """Return as soon as `synced`, after widening once more; or when the cache drops the informer."""
@@ -374,7 +379,7 @@ class Informer:
             self._handler_failed(change)
 
     def _took_in(self, events: int) -> None:
-        self.last_event = self._now().timestamp()
+        self._heard = self._now()
         self.metrics.events.value += events
         self._collecting.tidy()
         if self.writes.active:

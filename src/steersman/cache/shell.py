@@ -70,8 +70,8 @@ SLACK: Final = 10.0
 PLAIN_FOR: Final = 5.0
 """Seconds that new objects stay uncompressed at least: most that change are read, or change again, by then."""
 PACK_AT_ONCE: Final = 10
-"""Objects that are compressed in one go, in a tenth of a millisecond: an event that comes meanwhile waits for that. With
-fifty at a time they were one in a hundred of the events that come 500 a second, and the slowest."""
+"""Objects that are compressed in one go, in a tenth of a millisecond: an event that comes meanwhile waits for that.
+With fifty at a time those were one in a hundred of the events that come 500 a second, and the slowest."""
 PACK_BYTES: Final = 16 * 1024
 """The same for large objects: one at a time."""
 PACK_EVERY: Final = 0.002
