@@ -6,7 +6,6 @@ import shutil
 import subprocess
 
 import pytest
-
 from benchmarks.toolchains import HERE
 
 GO = shutil.which("go", path=None) or shutil.which("go", path="/usr/local/go/bin")
