@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from steersman.client.errors import ConnectionLost, TransportError
 from steersman.client.transport.base import Headers, RequestHeaders, Response, Take
 from steersman.client.transport.tls import TlsClosed, TlsLayer
 
 __all__ = ["Exchange", "Pool", "Wire", "asked"]
+
+MUCH: Final = 64 * 1024
+"""Bytes that are decrypted and read at a time."""
 
 
 def asked(method: str, where: str) -> str:
@@ -135,7 +138,15 @@ class Wire(asyncio.Protocol):
         tls = self._tls
         if tls is None:
             self.received(data)
-            return
+        elif len(data) <= MUCH:
+            self._opened(tls, data)
+        else:
+            # What TLS and those behind it hold of it stays small, and in the processor's caches.
+            for at in range(0, len(data), MUCH):
+                if self._transport is not None:
+                    self._opened(tls, data[at : at + MUCH])
+
+    def _opened(self, tls: TlsLayer, data: bytes) -> None:
         try:
             plain = tls.opened(data)
         except TlsClosed as end:
