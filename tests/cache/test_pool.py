@@ -12,7 +12,7 @@ from steersman.cache import pool as module
 from steersman.cache.pool import Pool, shares
 from steersman.cache.store import Store
 from steersman.cache.wire import event_of
-from steersman.models import dynamic
+from steersman.models import dynamic, view_of
 
 WIDGET = dynamic("example.com/v1", "Widget")
 
@@ -120,6 +120,40 @@ def test_a_kind_that_comes_later_teaches_once(monkeypatch):
             noise.tidy()
     assert len(pool.codecs) <= learnt + 1
     assert intact(later, "Blue", 1000)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_the_order_in_which_kinds_come_costs_little(together):
+    """C4: a dictionary that knows only the first of them would make the others half as big again."""
+    pool = Pool()
+    kinds = [f"Kind{n}" for n in range(5)]
+    stores = [Store(view_of(dynamic("example.com/v1", kind)), pool=pool) for kind in kinds]
+    for store in stores:
+        store.begin()
+    turns = [(kind, n) for kind in range(5) for n in range(2000)]
+    for kind, n in sorted(turns, key=lambda turn: turn[::-1]) if together else turns:
+        stores[kind].stage(*event_of(line(kinds[kind], f"{kinds[kind]}-{n}")))
+        stores[kind].tidy()
+    for store in stores:
+        list(store.commit())
+    assert sum(store.bytes for store in stores) < 0.37 * sum(e.size for store in stores for e in store.entries())
+    assert 1 <= len(pool.codecs) <= 5
+    assert all(intact(store, kind, 2000) for store, kind in zip(stores, kinds, strict=True))
+
+
+def test_few_objects_of_a_kind_that_comes_last_use_the_dictionary_of_the_others():
+    """C4: they are not worth one, and not to stay plain for that."""
+    pool = Pool()
+    first, last, more = (Store(view_of(dynamic("example.com/v1", kind)), pool=pool) for kind in ("Red", "Blue", "Blue"))
+    fill(first, "Red", 1500)
+    list(first.commit())
+    fill(last, "Blue", 300)
+    list(last.commit())
+    assert len(pool.codecs) == 1
+    assert last.codec is pool.common
+    assert more.codec is pool.common
+    assert ratio(last) < 0.9
+    assert intact(last, "Blue", 300)
 
 
 def test_stores_are_not_counted_for_every_batch():

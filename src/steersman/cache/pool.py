@@ -1,16 +1,17 @@
 """The stores of one cache, and the dictionary that they share.
 
 What a dictionary costs, in memory and in training, it costs once: a cache of ten kinds has only one, trained on a
-sample of all that is there. Only a store of many megabytes has one of its own. The pool decides when it is time;
-sampling and packing again are the stores' business.
+sample of all that is there. Kinds that come after that stay plain until they are worth another, for to a dictionary
+that does not know them they are half as big again. Only a store of many megabytes has one of its own. The pool decides
+when it is time; sampling and packing again are the stores' business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Sequence
 from itertools import count as serial
 from math import sqrt
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
 from steersman.cache.codecs import WINDOW, Codec, Codecs
@@ -23,9 +24,12 @@ ENOUGH: Final = 1000
 SAMPLE: Final = 150
 """Objects from which a dictionary is trained: twice as many gain one percent."""
 FEW: Final = 64
-"""Caches of fewer objects stay plain."""
+"""Caches of fewer objects stay plain, and kinds of which fewer have come do so for as long as more come."""
 WORTH: Final = 1024 * 1024
 """Bytes below which a cache stays plain too: a dictionary and what works with it take a quarter of that."""
+EAGER: Final = 9
+"""How many times as many a kind counts for in that sample that no dictionary knows yet: its share is three times as
+large."""
 STEP: Final = 128 * 1024
 """Bytes between two looks at all stores: there may be a thousand."""
 GROWN: Final = 8
@@ -37,6 +41,14 @@ OWN: Final = 16 * 1024 * 1024
 class Member(Protocol):
     """What the pool needs of a store."""
 
+    codec: Codec
+    """What new records are written with."""
+
+    @property
+    def kind(self) -> Hashable:
+        """What stores of objects that are alike have in common."""
+        ...
+
     def amount(self) -> tuple[int, int]:
         """The objects and bytes that the shared dictionary is for; none where the store has its own."""
         ...
@@ -46,13 +58,16 @@ class Member(Protocol):
         """Whether a new content is being collected."""
         ...
 
-    def sample(self, most: int) -> Iterable[bytes]:
+    def sample(self, most: int) -> Sequence[bytes]:
         """The JSON of up to so many objects, from all over the content."""
         ...
 
     def repack(self) -> None:
         """Pack what has stayed plain for want of a dictionary."""
         ...
+
+
+_Amounts: TypeAlias = Sequence[tuple[int, int]]
 
 
 class Pool:
@@ -63,47 +78,87 @@ class Pool:
         self.plain = Plain()
         """What is not compressed yet, of all stores."""
         self.common: Codec = self.codecs.untaught
+        """The newest dictionary; before the first, none."""
         self._members: WeakValueDictionary[int, Member] = WeakValueDictionary()
         self._serial = serial()
+        self._taught: set[Hashable] = set()  # kinds that the dictionary is for
         self._next = WORTH  # bytes that came plain before the next look at all stores
         self._taught_by = 0  # how many objects there were when a dictionary was last trained, or could not be
 
     def join(self, member: Member) -> None:
         """Count a store in for as long as it exists."""
         self._members[next(self._serial)] = member
+        if member.kind in self._taught:
+            member.codec = self.common
 
     def tidy(self, *, settled: bool = False) -> None:
         """Train the dictionary when there is enough to learn from, or when the objects have outgrown it.
 
         `settled` says that a store has all of its objects; where that is so of all stores, few are enough.
         """
-        common = self.common
-        if common.raw < (WINDOW if common.trained else WORTH if settled else self._next):
+        common, plain = self.common, self.codecs.untaught
+        if common.trained:
+            last = settled and plain.raw >= STEP and not self._staging()
+            if plain.raw < self._next and common.raw < WINDOW and not last:
+                return
+        elif plain.raw < (WORTH if settled else self._next):
             return
-        self._next = common.raw + STEP
+        self._next = plain.raw + STEP
         members = tuple(self._members.values())
         amounts = [member.amount() for member in members]
-        count = sum(objects for objects, _ in amounts)
-        if common.trained:
-            due = common.outdated() or (self._taught_by < ENOUGH and count >= GROWN * self._taught_by)
-        else:
-            enough = count >= ENOUGH or (settled and count >= FEW and not any(m.staging for m in members))
-            due = enough and count >= 2 * self._taught_by and sum(size for _, size in amounts) >= WORTH
-        if due:
-            self._train(members, [objects for objects, _ in amounts], count)
+        if self._is_due(members, amounts):
+            self._train(members, amounts)
+        elif common.trained and not self._staging():
+            self._adopt(members, amounts)  # too little for a dictionary: that of the others is better than none
 
-    def _train(self, members: tuple[Member, ...], counts: list[int], count: int) -> None:
+    def _is_due(self, members: Sequence[Member], amounts: _Amounts) -> bool:
+        count = sum(objects for objects, _ in amounts)
+        size = sum(size for _, size in amounts)
+        if not self.common.trained:
+            enough = count >= ENOUGH or (count >= FEW and not self._staging())
+            return enough and count >= 2 * self._taught_by and size >= WORTH
+        plain = self.codecs.untaught
+        waiting = sum(size for member, (_, size) in zip(members, amounts, strict=True) if member.codec is plain)
+        outgrown = self._taught_by < ENOUGH and count >= GROWN * self._taught_by
+        return self.common.outdated() or outgrown or waiting >= max(WORTH, (size - waiting) // 4)
+
+    def _staging(self) -> bool:
+        return any(member.staging for member in self._members.values())
+
+    def _train(self, members: Sequence[Member], amounts: _Amounts) -> None:
+        """Learn from all, and most from those that wait for it; these judge whether it was worth it."""
+        plain, first = self.codecs.untaught, not self.common.trained
+        waits = [member.codec is plain and not first for member in members]
+        counts = [objects for objects, _ in amounts]
+        most = shares([n * EAGER if waiting else n for n, waiting in zip(counts, waits, strict=True)], SAMPLE)
         samples: list[bytes] = []
-        for member, most in zip(members, shares(counts, SAMPLE), strict=True):
-            samples += member.sample(most)
-        codec = self.codecs.learn(samples, than=self.common)
+        judges: list[bytes] = []
+        for member, share, waiting in zip(members, most, waits, strict=True):
+            some = member.sample(share)
+            samples += some
+            if waiting:
+                judges += some
+        self._taught_by = sum(counts)
+        codec = self.codecs.learn(samples, than=self.common, judges=judges)
         if codec is not None:
-            first = not self.common.trained
-            self.common = codec
-            if first:
-                for member in members:
-                    member.repack()
-        self._taught_by = count
+            before, self.common = self.common, codec
+            for member in members:
+                if member.codec is before and before.trained:
+                    member.codec = codec
+        if self.common.trained:
+            self._adopt(members, amounts)
+
+    def _adopt(self, members: Sequence[Member], amounts: _Amounts) -> None:
+        """Let all use the dictionary whom it knows; of whom only the first have come, it does not know enough."""
+        plain = self.codecs.untaught
+        for member, (objects, _) in zip(members, amounts, strict=True):
+            if objects >= FEW or (objects and not member.staging):
+                self._taught.add(member.kind)
+        for member in members:
+            if member.codec is plain and member.kind in self._taught:
+                member.codec = self.common
+                member.repack()
+        plain.raw, self._next = 0, STEP
 
 
 def shares(counts: list[int], most: int) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar, cast
@@ -74,6 +74,8 @@ class Store:
         self._staged: _Staged | None = None
         self._pool = pool or Pool()
         self._codecs = self._pool.codecs
+        self.codec: Codec = self._codecs.untaught
+        """What new records are written with, unless they are to stay plain for a while."""
         self._own: Codec | None = None
         self._own_from = OWN
         self._pool.join(self)
@@ -251,7 +253,7 @@ class Store:
             kept = body
             size = len(body)
             if size < LARGE:
-                codec, payload = (self._own or self._pool.common).encode(bytes(body))
+                codec, payload = self.codec.encode(bytes(body))
                 record = head_of(meta, size, guessed, codec)[0] + payload
             else:
                 fresh = True
@@ -346,9 +348,16 @@ class Store:
         packed = content.bytes - self.fresh.bytes
         if own.outdated() if own is not None else packed >= self._own_from:
             self._own_from = 2 * packed
-            self._own = self._codecs.learn(self.sample(SAMPLE), than=own or self._pool.common) or own
+            if (learnt := self._codecs.learn(self.sample(SAMPLE), than=self.codec)) is not None:
+                self._own = self.codec = learnt
 
     # For the pool.
+
+    @property
+    def kind(self) -> Hashable:
+        """What stores of objects that are alike have in common."""
+        info = self.view.info
+        return info.api_version, info.kind, self.view.form == "metadata"
 
     @property
     def staging(self) -> bool:
@@ -392,7 +401,7 @@ class Store:
         if self.transform is not None:
             body = self.transform(body)
         size = len(body)
-        codec = self._own or self._pool.common
+        codec = self.codec
         if codec.trained or size >= LARGE:
             head, facts = head_of(meta, size, guessed, PLAIN)
             record = head + body
@@ -478,5 +487,5 @@ class Store:
         number, _size, payload = records.payload_of(record)
         if number != PLAIN:
             return record
-        number, packed = (self._own or self._pool.common).encode(payload)
+        number, packed = self.codec.encode(payload)
         return b"".join((bytes((number,)), record[1 : len(record) - len(payload)], packed))
