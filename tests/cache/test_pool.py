@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steersman.cache import pool as module
+from steersman.cache.codecs import Codecs
 from steersman.cache.pool import Pool, shares
 from steersman.cache.store import Store
 from steersman.cache.wire import event_of
@@ -139,6 +140,32 @@ def test_the_order_in_which_kinds_come_costs_little(together):
     assert sum(store.bytes for store in stores) < 0.37 * sum(e.size for store in stores for e in store.entries())
     assert 1 <= len(pool.codecs) <= 5
     assert all(intact(store, kind, 2000) for store, kind in zip(stores, kinds, strict=True))
+
+
+def test_many_stores_of_few_objects_teach_together_and_not_again_and_again(monkeypatch):
+    """C4: as informers of a thousand namespaces have them, and of many kinds of which only the first have come."""
+    learnt = []
+    learn = Codecs.learn
+    monkeypatch.setattr(Codecs, "learn", lambda *given, **more: learnt.append(1) or learn(*given, **more))
+    pool = Pool()
+    spaces = [Store(view_of(dynamic("example.com/v1", "Red")), pool=pool) for _ in range(100)]
+    kinds = [Store(view_of(dynamic("example.com/v1", f"Kind{n}")), pool=pool) for n in range(60)]
+    for store in spaces + kinds:
+        store.begin()
+    for n in range(20):
+        for at, store in enumerate(spaces):
+            store.stage(*event_of(line("Red", f"Red-{at}-{n}")))
+            store.tidy()
+    assert all(store.codec is pool.common for store in spaces)
+    for n in range(60):
+        for at, store in enumerate(kinds):
+            store.stage(*event_of(line(f"Kind{at}", f"Kind{at}-{n}")))
+            store.tidy()
+    assert len(learnt) <= 2
+    for store in spaces + kinds:
+        list(store.commit())
+    assert all(store.codec is pool.common for store in kinds)
+    assert len(learnt) <= 4
 
 
 def test_few_objects_of_a_kind_that_comes_last_use_the_dictionary_of_the_others():

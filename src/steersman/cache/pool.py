@@ -8,6 +8,7 @@ when it is time; sampling and packing again are the stores' business.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from itertools import count as serial
 from math import sqrt
@@ -106,29 +107,32 @@ class Pool:
         self._next = plain.raw + STEP
         members = tuple(self._members.values())
         amounts = [member.amount() for member in members]
-        if self._is_due(members, amounts):
-            self._train(members, amounts)
+        known = _known(members, amounts)
+        if self._is_due(members, amounts, known):
+            self._train(members, amounts, known)
         elif common.trained and not self._staging():
-            self._adopt(members, amounts)  # too little for a dictionary: that of the others is better than none
+            self._adopt(members, known)  # too little for a dictionary: that of the others is better than none
 
-    def _is_due(self, members: Sequence[Member], amounts: _Amounts) -> bool:
+    def _is_due(self, members: Sequence[Member], amounts: _Amounts, known: set[Hashable]) -> bool:
         count = sum(objects for objects, _ in amounts)
         size = sum(size for _, size in amounts)
         if not self.common.trained:
             enough = count >= ENOUGH or (count >= FEW and not self._staging())
             return enough and count >= 2 * self._taught_by and size >= WORTH
-        plain = self.codecs.untaught
-        waiting = sum(size for member, (_, size) in zip(members, amounts, strict=True) if member.codec is plain)
         outgrown = self._taught_by < ENOUGH and count >= GROWN * self._taught_by
+        waiting = sum(size for m, (_, size) in zip(members, amounts, strict=True) if self._waits(m, known))
         return self.common.outdated() or outgrown or waiting >= max(WORTH, (size - waiting) // 4)
+
+    def _waits(self, member: Member, known: set[Hashable]) -> bool:
+        """Whether it has no dictionary, and objects enough to teach one."""
+        return member.codec is self.codecs.untaught and member.kind in known
 
     def _staging(self) -> bool:
         return any(member.staging for member in self._members.values())
 
-    def _train(self, members: Sequence[Member], amounts: _Amounts) -> None:
+    def _train(self, members: Sequence[Member], amounts: _Amounts, known: set[Hashable]) -> None:
         """Learn from all, and most from those that wait for it; these judge whether it was worth it."""
-        plain, first = self.codecs.untaught, not self.common.trained
-        waits = [member.codec is plain and not first for member in members]
+        waits = [self.common.trained and self._waits(member, known) for member in members]
         counts = [objects for objects, _ in amounts]
         most = shares([n * EAGER if waiting else n for n, waiting in zip(counts, waits, strict=True)], SAMPLE)
         samples: list[bytes] = []
@@ -146,19 +150,26 @@ class Pool:
                 if member.codec is before and before.trained:
                     member.codec = codec
         if self.common.trained:
-            self._adopt(members, amounts)
+            self._adopt(members, known)
 
-    def _adopt(self, members: Sequence[Member], amounts: _Amounts) -> None:
-        """Let all use the dictionary whom it knows; of whom only the first have come, it does not know enough."""
+    def _adopt(self, members: Sequence[Member], known: set[Hashable]) -> None:
+        """Let all use the dictionary whose kinds it knows."""
         plain = self.codecs.untaught
-        for member, (objects, _) in zip(members, amounts, strict=True):
-            if objects >= FEW or (objects and not member.staging):
-                self._taught.add(member.kind)
+        self._taught |= known
         for member in members:
             if member.codec is plain and member.kind in self._taught:
                 member.codec = self.common
                 member.repack()
         plain.raw, self._next = 0, STEP
+
+
+def _known(members: Sequence[Member], amounts: _Amounts) -> set[Hashable]:
+    """The kinds of which there are objects enough to know them: not only the first of many that are on their way."""
+    counts: Counter[Hashable] = Counter()
+    for member, (objects, _) in zip(members, amounts, strict=True):
+        counts[member.kind] += objects
+    coming = {member.kind for member in members if member.staging}
+    return {kind for kind, objects in counts.items() if objects >= FEW or (objects and kind not in coming)}
 
 
 def shares(counts: list[int], most: int) -> list[int]:
