@@ -30,14 +30,18 @@ def cache_dir() -> Path:
     return Path(base) / "steersman" / "benchmarks"
 
 
+def go() -> str:
+    """The Go command; raises NotMeasured where there is none."""
+    return _tool("go", "https://go.dev/dl", "/usr/local/go/bin")
+
+
 def build(module: str, name: str, package: str = ".") -> Path:
     """Build a Go program of ours; Go's own cache makes a second build cheap.
 
     Raises NotMeasured when there is no Go tool chain, BenchmarkError when the build fails.
     """
     target = cache_dir() / name
-    go = _tool("go", "https://go.dev/dl", "/usr/local/go/bin")
-    _run([go, "build", "-trimpath", "-o", str(target), package], HERE / module, module)
+    _run([go(), "build", "-trimpath", "-o", str(target), package], HERE / module, module)
     return target
 
 

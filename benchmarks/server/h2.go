@@ -141,9 +141,7 @@ func (c *h2conn) take(frame http2.Frame) error {
 	case *http2.WindowUpdateFrame:
 		c.widen(id, int(f.Increment))
 	case *http2.RSTStreamFrame:
-		if s := c.find(id); s != nil {
-			c.forget(s)
-		}
+		c.forget(id)
 	case *http2.PingFrame:
 		if !f.IsAck() {
 			c.send(http2.FramePing, http2.FlagPingAck, 0, f.Data[:])
@@ -288,12 +286,16 @@ func (c *h2conn) find(id uint32) *h2stream {
 	return c.streams[id]
 }
 
-// forget ends a stream that the client has left.
-func (c *h2conn) forget(s *h2stream) {
+// forget ends a stream that the client has left, if it has not ended by itself.
+func (c *h2conn) forget(id uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	s := c.streams[id]
+	if s == nil {
+		return
+	}
 	s.gone = true
-	delete(c.streams, s.id)
+	delete(c.streams, id)
 	if s.cancel != nil {
 		s.cancel()
 	}
@@ -301,9 +303,7 @@ func (c *h2conn) forget(s *h2stream) {
 }
 
 func (c *h2conn) reset(id uint32, code http2.ErrCode) {
-	if s := c.find(id); s != nil {
-		c.forget(s)
-	}
+	c.forget(id)
 	c.send(http2.FrameRSTStream, 0, id, binary.BigEndian.AppendUint32(nil, uint32(code)))
 }
 

@@ -26,9 +26,8 @@ type h2stream struct {
 	cancel  context.CancelFunc
 
 	// Guarded by the connection's lock.
-	room  int // what the client takes
-	begun bool
-	gone  bool
+	room int // what the client takes
+	gone bool
 }
 
 func (s *h2stream) Header() http.Header { return s.header }
@@ -41,7 +40,7 @@ func (s *h2stream) WriteHeader(code int) {
 
 func (s *h2stream) Write(raw []byte) (int, error) {
 	if s.streams {
-		return s.push(raw, false)
+		return s.push(raw)
 	}
 	s.body = append(s.body, raw...)
 	if s.beside && len(s.body) > h2Collected {
@@ -67,19 +66,18 @@ func (s *h2stream) stream() error {
 	s.c.mu.Lock()
 	s.begin("")
 	s.c.mu.Unlock()
-	_, err := s.push(s.body, false)
+	_, err := s.push(s.body)
 	s.body = nil
 	return err
 }
 
-// begin writes the head of the answer; the lock is held.
+// begin writes the head of the answer, once for each; the lock is held.
 func (s *h2stream) begin(length string) {
 	c := s.c
 	s.WriteHeader(http.StatusOK)
-	if s.begun || s.gone || c.gone {
+	if s.gone || c.gone {
 		return
 	}
-	s.begun = true
 	c.block.Reset()
 	field := func(name, value string) { _ = c.encoder.WriteField(hpack.HeaderField{Name: name, Value: value}) }
 	field(":status", strconv.Itoa(s.status))
@@ -96,7 +94,7 @@ func (s *h2stream) begin(length string) {
 }
 
 // push writes a part of the body as the client has room for it, and waits where it has none.
-func (s *h2stream) push(raw []byte, last bool) (int, error) {
+func (s *h2stream) push(raw []byte) (int, error) {
 	c, sent := s.c, 0
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,11 +105,7 @@ func (s *h2stream) push(raw []byte, last bool) (int, error) {
 		size := min(len(raw)-sent, c.longest, s.room, c.room)
 		switch {
 		case size > 0 && len(c.out) < h2Most:
-			var flags http2.Flags
-			if last && sent+size == len(raw) {
-				flags = http2.FlagDataEndStream
-			}
-			c.append(http2.FrameData, flags, s.id, raw[sent:sent+size])
+			c.append(http2.FrameData, 0, s.id, raw[sent:sent+size])
 			s.room -= size
 			c.room -= size
 			sent += size
@@ -141,12 +135,9 @@ func (s *h2stream) finish() bool {
 
 // finishSlowly writes what is left of an answer, as the client has room for it.
 func (s *h2stream) finishSlowly() {
-	_, _ = s.push(s.body, true)
+	_, _ = s.push(s.body)
 	s.c.mu.Lock()
-	if s.streams || len(s.body) == 0 {
-		s.end(nil)
-	}
-	delete(s.c.streams, s.id)
+	s.end(nil)
 	s.c.mu.Unlock()
 	s.c.flush()
 }

@@ -166,6 +166,9 @@ func mergeFlat(target, patch gjson.Result) (merged []byte, flat bool) {
 		}
 		return flat
 	})
+	if !flat {
+		return nil, false
+	}
 	slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.key.Str, b.key.Str) })
 	merged = append(make([]byte, 0, len(target.Raw)+len(patch.Raw)), '{')
 	for i, m := range members {
@@ -174,7 +177,7 @@ func mergeFlat(target, patch gjson.Result) (merged []byte, flat bool) {
 		}
 		merged = append(append(append(merged, m.key.Raw...), ':'), m.value.Raw...)
 	}
-	return append(merged, '}'), flat
+	return append(merged, '}'), true
 }
 
 func merge(target, patch any) any {

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 
 import pytest
-from benchmarks.toolchains import HERE
-
-GO = shutil.which("go", path=None) or shutil.which("go", path="/usr/local/go/bin")
+from benchmarks.toolchains import HERE, NotMeasured, go
 
 
-@pytest.mark.skipif(GO is None, reason="needs Go")
 @pytest.mark.parametrize("module", ["server", "peers/go"])
 @pytest.mark.parametrize("command", [["vet"], ["test", "-count=1"]], ids=["vet", "test"])
 def test_the_programs_in_go_pass_their_own_checks(module, command):
-    done = subprocess.run([GO, *command, "./..."], cwd=HERE / module, capture_output=True, text=True)
+    try:
+        tool = go()
+    except NotMeasured as problem:
+        pytest.skip(str(problem))
+    done = subprocess.run([tool, *command, "./..."], cwd=HERE / module, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

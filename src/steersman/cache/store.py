@@ -402,16 +402,13 @@ class Store:
             body = self.transform(body)
         size = len(body)
         codec = self.codec
-        if codec.trained or size >= LARGE:
-            head, facts = head_of(meta, size, guessed, PLAIN)
-            record = head + body
-            names = self._keep(content, names, old, meta, record)
+        fresh = codec.trained or size >= LARGE
+        number, payload = (PLAIN, body) if fresh else codec.encode(body)
+        head, facts = head_of(meta, size, guessed, number)
+        record = head + payload
+        names = self._keep(content, names, old, meta, record)
+        if fresh:
             content.bytes -= self.fresh.add(key, names, record)
-        else:
-            number, payload = codec.encode(body)
-            head, facts = head_of(meta, size, guessed, number)
-            record = head + payload
-            self._keep(content, names, old, meta, record)
         entry = Entry(self, key, record, body, facts)
         if content.declared:
             self._index(content, entry)

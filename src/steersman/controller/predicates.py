@@ -146,13 +146,7 @@ created = _change("created", lambda change: change.type == "add")
 updated = _change("updated", lambda change: change.type == "update")
 deleted = _change("deleted", lambda change: change.type == "delete")
 
-
-def _desired_differs(change: Change) -> bool:
-    old, new = change.old, change.new
-    return old is None or new is None or old.generation != new.generation or old.deleting != new.deleting
-
-
-generation_changed = _change("generation_changed", _desired_differs)
+generation_changed = _differs("generation_changed", attrgetter("generation", "deleting"))
 """The spec changed (adds, deletes and the start of a deletion pass too). Kinds without a generation, such as
 ConfigMap, never pass an update: use `resource_version_changed` there."""
 
