@@ -92,12 +92,16 @@ class Stub:
             said = error.read().decode(errors="replace").strip()
             raise BenchmarkError(f"the stub server refused {method} {path}: {said}") from None
 
-    def reset(self, kind: str, count: int, seed: int, namespaces: int = 0, forms: str = "") -> dict[str, Any]:
+    def reset(
+        self, kind: str, count: int, seed: int, namespaces: int = 0, forms: str = "", *, quietly: bool = False
+    ) -> dict[str, Any]:
         """The world is these objects and no others; `namespaces` > 0 puts them into bench-0, bench-1, … in turn.
 
         `forms` are encoded at once, not when somebody first asks for them: protobuf, metadata, metadata-protobuf.
+        `quietly` leaves watches open, and does not tell them.
         """
         more = (f"&namespaces={namespaces}" if namespaces else "") + (f"&forms={forms}" if forms else "")
+        more += "&quietly=1" if quietly else ""
         return self.control("POST", f"/reset?kind={kind}&count={count}&seed={seed}{more}")
 
     def expire(self, kind: str) -> None:

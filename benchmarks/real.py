@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from benchmarks import aside
 from benchmarks.harness import Bench, Stub, build
 from benchmarks.real_server import RealServer
-from benchmarks.rows import OURS, PROTOBUF, THEIRS, Bar, Row, Size, events, patches, sync
+from benchmarks.rows import OURS, PROTOBUF, THEIRS, Bar, Row, Size, cold_sync, events, patches
 
 PEERS = (OURS, THEIRS)
 
 ROWS: Sequence[Row] = (
     Row(
-        "real-sync-widgets", "kube-apiserver: initial sync, 10,000 custom resources of 1.2 KB", sync,
+        "real-sync-widgets", "kube-apiserver: initial sync, 10,000 custom resources of 1.2 KB", cold_sync,
         Size("widgets", 10_000), Size("widgets", 1_000), PEERS, (Bar("cpu_us", 0.2), Bar("bytes", 0.3)),
     ),
     Row(
@@ -34,7 +34,7 @@ ROWS: Sequence[Row] = (
         Size("widgets", 10_000, 1_000, 50), Size("widgets", 1_000, 200, 50), PEERS, (Bar("p99_ms", 1.0),),
     ),
     Row(
-        "real-sync-pods", "kube-apiserver: initial sync, 5,000 Pods of 5 KB with managedFields", sync,
+        "real-sync-pods", "kube-apiserver: initial sync, 5,000 Pods of 5 KB with managedFields", cold_sync,
         Size("pods", 5_000), Size("pods", 500), (*PEERS, PROTOBUF),
         (Bar("cpu_us", 0.2), Bar("bytes", 0.3), Bar("cpu_us", 0.8, PROTOBUF)),
     ),

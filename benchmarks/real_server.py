@@ -52,8 +52,12 @@ class RealServer(Stub):
     def control(self, method: str, path: str) -> dict[str, Any]:
         raise BenchmarkError(f"a real API server cannot do {method} {path}")
 
-    def reset(self, kind: str, count: int, seed: int, namespaces: int = 0, forms: str = "") -> dict[str, Any]:
+    def reset(
+        self, kind: str, count: int, seed: int, namespaces: int = 0, forms: str = "", *, quietly: bool = False
+    ) -> dict[str, Any]:
         """Have `count` objects of a kind; the seed counts once, for a real server takes its time to be filled."""
+        if quietly:
+            raise BenchmarkError("objects come to a real API server one by one, and who watches is told of each")
         if namespaces:
             raise BenchmarkError("rows on a real API server use the namespaces that its objects come in")
         del forms  # it has them all

@@ -4,6 +4,7 @@ A row's measurement drives one fresh peer process and returns plain numbers; it 
 peer missed an event or a write, so that nobody wins by dropping work, and NotMeasured where there is no such peer.
 """
 
+from benchmarks.rows.cold import cold_sync, first_pass, namespaces
 from benchmarks.rows.life import cold_start, idle, imports, shutdown
 from benchmarks.rows.load import applies, backlog, controllers, events, patches, reconciles
 from benchmarks.rows.model import (
@@ -23,7 +24,7 @@ from benchmarks.rows.model import (
     Row,
     Size,
 )
-from benchmarks.rows.sync import first_pass, namespaces, relist, sync
+from benchmarks.rows.sync import relist, sync
 from benchmarks.rows.table import ROWS
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "applies",
     "backlog",
     "cold_start",
+    "cold_sync",
     "controllers",
     "events",
     "first_pass",

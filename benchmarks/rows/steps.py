@@ -20,11 +20,16 @@ def silent(peer: str) -> bool:
     return peer.partition("+")[0] in _SILENT
 
 
-def fill(bench: Bench, peer: str, size: Size, seed: int) -> int:
-    """Have the server hold the objects of a size, in the form that the peer asks for; answers how many there are."""
+def fill(bench: Bench, peer: str, size: Size, seed: int, *, quietly: bool = False) -> int:
+    """Have the server hold the objects of a size, in the form that the peer asks for; answers how many there are.
+
+    Watches end, unless it is done `quietly`: then whoever watches knows nothing of it.
+    """
     more: dict[str, Any] = {"namespaces": size.namespaces} if size.namespaces else {}
     if forms := _forms(peer):
         more["forms"] = forms  # encoded now, not while the peer waits for them
+    if quietly:
+        more["quietly"] = True
     filled = bench.stub.reset(size.kind, size.objects, seed, **more)
     return int(filled.get("count", size.objects))
 
@@ -52,6 +57,20 @@ def settled(peer: Peer, size: Size, mode: str, expected: int) -> Mark:
     if mark["seen"] != expected:
         raise BenchmarkError(f"{peer.name} saw {mark['seen']} objects of {expected}")
     return mark
+
+
+def costs(objects: int, cpu: float, empty: float, synced: Mark, rest: Mark) -> dict[str, float]:
+    """The numbers of a sync: CPU seconds of the objects, RSS without any, and the process before and after settling."""
+    return {
+        "cpu_us": cpu / objects * 1e6,
+        "bytes": (rest["rss"] - empty) / objects,
+        "bytes_unsettled": (synced["rss"] - empty) / objects,
+        "rss_mb": rest["rss"] / 1e6,
+        "peak_mb": synced.get("peak", 0) / 1e6,
+        "empty_rss_mb": empty / 1e6,
+        "total_cpu_ms": cpu * 1e3,
+        "total_mb": (rest["rss"] - empty) / 1e6,
+    }
 
 
 def at_rest(peer: Peer, counter: str, *, quiet: float = 0.6, timeout: float = 120) -> Mark:

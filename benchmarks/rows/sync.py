@@ -1,110 +1,98 @@
 """Initial sync and relist: what objects cost to read and to keep, over the same process with none.
 
-Memory is RSS after the peer gave back what it could; the unsettled number, what a cluster would bill, stands beside it.
+A process that runs already is made to list by ending its watches with 410 Expired: so nothing of its start is in the
+numbers. Memory is RSS after the peer gave back what it could; the unsettled number, what a cluster would bill, stands
+beside it.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from benchmarks.harness import Bench, BenchmarkError, Mark, Peer
 from benchmarks.rows.model import Numbers, Size
-from benchmarks.rows.steps import at_rest, fill, settled, silent
+from benchmarks.rows.steps import at_rest, costs, fill, settled
 
-Synced = tuple[Mark, Mark, Mark]
-"""At the start, when all objects were in, and after settling."""
 PROCESSES = 3
-"""So many are run where one process by itself takes more than its objects."""
+"""So many are run where one is too short to be measured well."""
+_QUIET = 0.3
+"""Seconds without work after which a list has been taken in."""
 
 
-@dataclass
-class _Empty:
-    """What all processes of one peer took so far that had nothing to read: CPU seconds; by run, memory when settled."""
+class _Listing(NamedTuple):
+    """What a list took a process: CPU and wall seconds; and the process after it."""
 
-    cpu: list[float] = field(default_factory=list[float])
-    rss: dict[int, float] = field(default_factory=dict[int, float])
+    cpu: float
+    wall: float
+    after: Mark
 
 
-def sync(
-    bench: Bench, peer: str, size: Size, seed: int, mode: str = "informer", processes: int = 1
-) -> Numbers:  # fmt: skip
-    """CPU and memory of the initial sync, over those of the same peer with an empty collection.
+class _Filling(NamedTuple):
+    """A process that listed nothing, and then everything; settled before and after."""
 
-    CPU is the mean of so many `processes`. What is subtracted is the mean of all with an empty collection, of this run
-    and those before it.
+    before: Mark
+    nothing: _Listing
+    everything: _Listing
+    after: Mark
+
+    @property
+    def cpu(self) -> float:
+        """Seconds that the objects took."""
+        return self.everything.cpu - self.nothing.cpu
+
+
+def sync(bench: Bench, peer: str, size: Size, seed: int, processes: int = 1) -> Numbers:
+    """CPU, memory and time that objects take when a process lists them for the first time.
+
+    The process has synced with an empty collection, and lists that once more, which is what is subtracted; then the
+    collection has all objects. CPU counts until the process has come to rest, and is the mean of so many `processes`;
+    the other numbers are of the first.
     """
-    empty = _empty(bench, peer, size, seed, mode, processes)
-    (start, synced, rest), spent = _measured(bench, peer, size, seed, mode, processes)
-    n, empty_rss = size.objects, statistics.fmean(empty.rss.values())
-    cpu = statistics.fmean(spent) - statistics.fmean(empty.cpu)
-    memory = rest["rss"] - empty_rss
-    return {
-        "cpu_us": cpu / n * 1e6,
-        "bytes": memory / n,
-        "bytes_unsettled": (synced["rss"] - empty_rss) / n,
-        "rss_mb": rest["rss"] / 1e6,
-        "peak_mb": synced.get("peak", 0) / 1e6,
-        "empty_rss_mb": empty_rss / 1e6,
-        "wall_s": synced["wall"] - start["wall"],
-        "total_cpu_ms": cpu * 1e3,
-        "total_mb": memory / 1e6,
-    }
+    runs = [_filled(bench, peer, size, seed) for _ in range(processes)]
+    first = runs[0]
+    cpu = statistics.fmean(run.cpu for run in runs)
+    numbers = costs(size.objects, cpu, first.before["rss"], first.everything.after, first.after)
+    if size.kind == "mixed":  # of several kinds each is listed when its client comes round to it
+        return numbers
+    return {**numbers, "wall_s": first.everything.wall}
 
 
 def sync_few(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
-    """The initial sync of few objects: between two single processes, the difference would be noise."""
+    """The initial sync of few objects, which take a process a few milliseconds."""
     return sync(bench, peer, size, seed, processes=PROCESSES)
 
 
-def first_pass(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
-    """The initial sync of a controller: list, and reconcile every object once without writing."""
-    return sync(bench, peer, size, seed, mode="noop")
+def _filled(bench: Bench, peer: str, size: Size, seed: int) -> _Filling:
+    fill(bench, peer, Size(size.kind), seed)
+    with bench.peer(peer, size.kind, "informer", **size.options) as process:
+        settled(process, size, "informer", 0)
+        time.sleep(_QUIET)
+        before = process.ask("settle")
+        nothing = _listing(bench, process, size, 0)
+        count = fill(bench, peer, size, seed, quietly=True)
+        everything = _listing(bench, process, size, count)
+        return _Filling(before, nothing, everything, process.ask("settle"))
 
 
-def _empty(bench: Bench, peer: str, size: Size, seed: int, mode: str, processes: int) -> _Empty:
-    empty: _Empty = bench.baselines.setdefault((peer, size.kind, mode), _Empty())
-    if seed not in empty.rss:
-        (_, _, rest), spent = _measured(bench, peer, Size(size.kind), seed, mode, processes)
-        empty.cpu += spent
-        empty.rss[seed] = rest["rss"]
-    return empty
+def _listing(bench: Bench, process: Peer, size: Size, count: int) -> _Listing:
+    """Make a process that has nothing list `count` objects."""
+    at_rest(process, "seen", quiet=_QUIET)
+    before = process.ask("mark")
+    asked = _expire(bench, process, size.kind, count)
+    new = process.until(lambda m: _told(m) - _told(before) >= count, 90, f"seeing {count} objects", pause=0.01)
+    at_rest(process, "seen", quiet=_QUIET)
+    after = process.ask("mark")
+    if _told(after) - _told(before) != count:
+        raise BenchmarkError(f"{process.name} saw {_told(after) - _told(before)} objects of {count}")
+    return _Listing(after["cpu"] - before["cpu"], new["wall"] - asked, after)
 
 
-def _measured(
-    bench: Bench, peer: str, size: Size, seed: int, mode: str, processes: int = 1
-) -> tuple[Synced, list[float]]:
-    """One process, and the CPU seconds that it and further ones took for the sync of the same objects."""
-    count = fill(bench, peer, size, seed)
-    with bench.peer(peer, size.kind, mode, **size.options) as process:
-        start, synced = _synced(process, size, mode, count)
-        time.sleep(0.5)
-        marks = start, synced, process.ask("settle")
-    spent = [synced["cpu"] - start["cpu"]]
-    for _ in range(processes - 1):
-        with bench.peer(peer, size.kind, mode, **size.options) as process:
-            start, synced = _synced(process, size, mode, count)
-        spent.append(synced["cpu"] - start["cpu"])
-    return marks, spent
-
-
-def _synced(process: Peer, size: Size, mode: str, count: int) -> tuple[Mark, Mark]:
-    """At the start, and when all objects were in."""
-    starting = process.wait("starting")
-    mark = settled(process, size, mode, count)
-    return starting, process.wait("synced") if mode == "informer" and not silent(process.name) else mark
-
-
-def namespaces(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
-    """The start of an informer that is confined to so many namespaces: all of it, with nothing subtracted."""
-    (start, synced, rest), _ = _measured(bench, peer, size, seed, "informer")
-    return {
-        "total_cpu_ms": (synced["cpu"] - start["cpu"]) * 1e3,
-        "total_mb": (rest["rss"] - start["rss"]) / 1e6,
-        "rss_mb": rest["rss"] / 1e6,
-        "wall_s": synced["wall"] - start["wall"],
-    }
+def _told(mark: Mark) -> float:
+    """What handlers were told of; kube-rs has no word for objects that are new."""
+    return mark["seen"] + mark["events"]
 
 
 def relist(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
@@ -117,9 +105,7 @@ def relist(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
         settled(process, size, "informer", count)
         time.sleep(0.5)
         before = process.ask("settle")
-        listed = bench.stub.counters()["listed"]
-        bench.stub.expire(size.kind)
-        _listed_again(bench, process, size, listed + count)
+        _expire(bench, process, size.kind, count)
         quiet = at_rest(process, "events")
         after = process.ask("mark")
         bench.stub.load(size.kind, size.events, 0)
@@ -137,12 +123,21 @@ def relist(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
     }
 
 
-def _listed_again(bench: Bench, process: Peer, size: Size, listed: int) -> None:
+def _expire(bench: Bench, process: Peer, kind: str, count: int) -> float:
+    """End a peer's watches, and wait until it has been sent `count` objects anew and watches again; when it asked."""
+    before = bench.stub.counters()
+    bench.stub.expire(kind)
     deadline = time.monotonic() + 60
     while True:
         now = bench.stub.counters()
-        if now["listed"] >= listed and now.get(f"watchers/{size.kind}", 0):
-            return
+        asked = now["watches"] >= before["watches"] + _watching(before) and _watching(now) >= _watching(before)
+        if asked and now["listed"] >= before["listed"] + count:
+            return now["asked"] / 1e9
         if time.monotonic() > deadline:
             raise process.failed("did not list and watch again within 60 s of 410 Expired")
-        time.sleep(0.05)
+        time.sleep(0.01)
+
+
+def _watching(counters: Mapping[str, float]) -> float:
+    """How many watches there are."""
+    return sum(n for name, n in counters.items() if name.startswith("watchers/"))

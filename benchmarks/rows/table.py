@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from benchmarks.harness import Bench
+from benchmarks.rows.cold import first_pass, namespaces
 from benchmarks.rows.life import cold_start, idle, imports, shutdown
 from benchmarks.rows.load import applies, backlog, controllers, events, patches, reconciles
 from benchmarks.rows.model import (
@@ -28,7 +29,7 @@ from benchmarks.rows.model import (
     Row,
     Size,
 )
-from benchmarks.rows.sync import first_pass, namespaces, relist, sync, sync_few
+from benchmarks.rows.sync import relist, sync, sync_few
 
 LINEAR = 1.05
 """The largest exponent with which a total may grow."""

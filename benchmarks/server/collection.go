@@ -44,8 +44,8 @@ func newCollection(w *world, k *kindInfo) *collection {
 	return c
 }
 
-// reset replaces all objects and ends all watches.
-func (c *collection) reset(from templates, count int, seed uint64, namespaces int) {
+// reset replaces all objects and, unless it is done quietly, ends all watches.
+func (c *collection) reset(from templates, count int, seed uint64, namespaces int, quietly bool) {
 	var objects []*object
 	if len(from) > 0 {
 		objects = generate(c.kindInfo, from, count, seed, namespaces)
@@ -59,7 +59,9 @@ func (c *collection) reset(from templates, count int, seed uint64, namespaces in
 	}
 	c.untidy = true
 	c.forget()
-	c.eachWatcher(func(w *watcher) { w.end() })
+	if !quietly {
+		c.eachWatcher(func(w *watcher) { w.end() })
+	}
 	c.room.Broadcast()
 }
 

@@ -24,6 +24,7 @@ type loads struct {
 //	     …&namespaces=100                         in bench-0 to bench-99, in turn, instead of in 20 teams' namespaces
 //	     …&forms=protobuf,metadata-protobuf       encode these too (also: metadata), not when a client asks first
 //	     …&keep=1                                 leave the other kinds as they are
+//	     …&quietly=1                              whoever watches goes on watching and is told nothing: expire follows
 //	POST /load?kind=widgets&count=10000&rate=50   change objects in turn (rate 0: as fast as watchers read)
 //	POST /expire?kind=widgets                     end its watches with 410 Expired and forget its history
 //	POST /options?watchlist=0                     refuse sendInitialEvents, as older API servers do
@@ -59,6 +60,7 @@ func (w *world) controlReset(rw http.ResponseWriter, r *http.Request) {
 	}
 	seed, _ := strconv.ParseUint(query.Get("seed"), 10, 64)
 	namespaces, _ := strconv.Atoi(query.Get("namespaces"))
+	quietly := query.Get("quietly") == "1"
 	shares := map[*collection]int{c: count}
 	if kind == "mixed" {
 		shares = w.shares(count)
@@ -70,10 +72,10 @@ func (w *world) controlReset(rw http.ResponseWriter, r *http.Request) {
 			from = other.mixed.templates
 		}
 		if share, ok := shares[other]; ok {
-			other.reset(from, share, seed, namespaces)
+			other.reset(from, share, seed, namespaces, quietly)
 			changed = append(changed, other)
 		} else if query.Get("keep") != "1" {
-			other.reset(nil, 0, 0, 0)
+			other.reset(nil, 0, 0, 0, quietly)
 		}
 	}
 	for name := range strings.SplitSeq(query.Get("forms"), ",") {
@@ -128,6 +130,7 @@ func (w *world) controlExpire(rw http.ResponseWriter, r *http.Request) {
 		http.Error(rw, "expire needs kind", http.StatusBadRequest)
 		return
 	}
+	w.counters.asked.Store(0)
 	for _, c := range w.collections {
 		if c.plural == kind || kind == "mixed" && c.mixed.percent > 0 {
 			c.expire()

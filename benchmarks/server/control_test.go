@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 func control(t *testing.T, w *world, request string) {
@@ -79,6 +80,31 @@ func TestAnExpiredWatchEndsWith410AndItsVersionIsGone(t *testing.T) {
 	w.byPlural("widgets").touch(0)
 	if line, _ := bufio.NewReader(stream.Body).ReadString('\n'); !strings.Contains(line, "MODIFIED") {
 		t.Errorf("after a relist came %s", line)
+	}
+}
+
+func TestWhoWatchesLearnsOfAQuietResetByTheExpiryThatFollows(t *testing.T) {
+	w, server := start(t, 0)
+	stream := open(t, server.URL+widgetsPath+"?watch=1&resourceVersion="+jsonNumber(w.version.Load()), "")
+	control(t, w, "/reset?kind=widgets&count=3&seed=1&quietly=1")
+	if n := w.counters.listed.Load(); n != 0 {
+		t.Errorf("%d objects were sent", n)
+	}
+	control(t, w, "/expire?kind=widgets")
+	if line, _ := bufio.NewReader(stream.Body).ReadString('\n'); !strings.Contains(line, `"code":410`) {
+		t.Errorf("the watch said %q", line)
+	}
+	if at := w.counters.asked.Load(); at != 0 {
+		t.Errorf("asked at %d, before anybody has", at)
+	}
+	before := time.Now().UnixNano()
+	if items := parsed(t, first(fetch(t, server.URL+widgetsPath, "")))["items"].([]any); len(items) != 3 {
+		t.Errorf("listed %d", len(items))
+	}
+	at := w.counters.asked.Load()
+	fetch(t, server.URL+widgetsPath, "")
+	if at < before || w.counters.asked.Load() != at {
+		t.Errorf("asked at %d and then %d, after %d", at, w.counters.asked.Load(), before)
 	}
 }
 

@@ -29,7 +29,7 @@ func (w *world) serveGet(rw http.ResponseWriter, r *http.Request, t target) erro
 
 // serveList answers a page. The continue token is an offset: the stub promises no snapshot between pages.
 func (w *world) serveList(rw http.ResponseWriter, r *http.Request, t target) error {
-	w.counters.lists.Add(1)
+	w.counters.asks(&w.counters.lists)
 	f, err := t.c.negotiate(r.Header.Get("Accept"), true)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func writeBinaryList(out *bufio.Writer, kind, apiVersion string, meta metav1.Lis
 }
 
 func (w *world) serveWatch(rw http.ResponseWriter, r *http.Request, t target) error {
-	w.counters.watches.Add(1)
+	w.counters.asks(&w.counters.watches)
 	f, err := t.c.negotiate(r.Header.Get("Accept"), false)
 	if err != nil {
 		return err

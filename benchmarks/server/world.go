@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 var (
@@ -23,9 +24,9 @@ var (
 // counters are what a run asserts: nobody wins by dropping events or by not writing. Writes are counted by verb, with
 // server-side apply apart from the other patches, and all together; those of leases and events are housekeeping and
 // nothing else. listed counts objects in lists and initial events, sent the bytes of watch events, bytes those of all
-// answers.
+// answers; asked is when, in Unix nanoseconds, the first list or watch came after an expiry, 0 until then.
 type counters struct {
-	gets, lists, watches, patches, applies, posts, puts, deletes, writes, housekeeping, events, listed, sent, bytes, refused atomic.Int64
+	gets, lists, watches, patches, applies, posts, puts, deletes, writes, housekeeping, events, listed, sent, bytes, refused, asked atomic.Int64
 }
 
 // wrote counts a request that changes something.
@@ -38,12 +39,18 @@ func (c *counters) wrote(t target, verb *atomic.Int64) {
 	c.writes.Add(1)
 }
 
+// asks counts a request for a collection.
+func (c *counters) asks(verb *atomic.Int64) {
+	verb.Add(1)
+	c.asked.CompareAndSwap(0, time.Now().UnixNano())
+}
+
 func (c *counters) all() map[string]*atomic.Int64 {
 	return map[string]*atomic.Int64{
 		"gets": &c.gets, "lists": &c.lists, "watches": &c.watches, "patches": &c.patches, "writes": &c.writes,
 		"applies": &c.applies, "posts": &c.posts, "puts": &c.puts, "deletes": &c.deletes, "bytes": &c.bytes,
 		"housekeeping": &c.housekeeping,
-		"events":       &c.events, "listed": &c.listed, "sent": &c.sent, "refused": &c.refused,
+		"events":       &c.events, "listed": &c.listed, "sent": &c.sent, "refused": &c.refused, "asked": &c.asked,
 	}
 }
 
@@ -67,7 +74,7 @@ func newWorld() *world {
 	w.maxBehind.Store(defaultBehind)
 	for _, k := range kinds {
 		c := newCollection(w, k)
-		c.reset(nil, 0, 0, 0)
+		c.reset(nil, 0, 0, 0, false)
 		w.collections = append(w.collections, c)
 	}
 	return w
