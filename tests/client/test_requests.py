@@ -37,6 +37,7 @@ from steersman.client.config import Impersonation
 from steersman.client.errors import api_error
 from steersman.client.retry import is_idempotent, retry_delay
 from steersman.client.transport import HeaderPairs, Response, StreamResponse, UnsupportedTransport
+from steersman.client.transport.http2.blocks import BlockHeaders
 from steersman.client.warnings import parse_warnings
 from steersman.telemetry.metrics import REGISTRY
 from steersman.testing import virtual_time
@@ -473,6 +474,16 @@ async def test_a_stream_is_not_retried_but_renews_credentials():
 async def test_redirects_are_refused():
     with pytest.raises(ResponseError, match="302"):
         await client_of(Scripted(Response(302))).raw.request("GET", "/x")
+
+
+@virtual_time
+async def test_the_headers_of_a_refusal_are_decoded_only_where_its_body_does_not_say_what_it_is():
+    block = b"\x8d\x0f\x10\x09text/html"
+    for body, said, decoded in ((status(404).body, "no", False), (b"gone", "a web page", True)):
+        headers = BlockHeaders(block)
+        with pytest.raises(NotFound, match=said):
+            await client_of(Scripted(Response(404, headers, body))).raw.request("GET", "/x")
+        assert (headers._known is not None) == decoded
 
 
 @virtual_time

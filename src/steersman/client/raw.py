@@ -288,9 +288,9 @@ class Raw:
         if status < 400:
             return ResponseError(f"{request}: unexpected answer {status}: no API server redirects, is there a proxy?")
         after = _seconds(headers.get("Retry-After"), self._now)
-        return api_error(
-            status, body, request=request, content_type=headers.get("Content-Type") or "", retry_after=after
-        )
+        # A Status speaks for itself: only for what is none, the headers are worth being decoded.
+        kind = "" if body.startswith(b"{") else headers.get("Content-Type") or ""
+        return api_error(status, body, request=request, content_type=kind, retry_after=after)
 
 
 async def _close(response: StreamResponse) -> None:

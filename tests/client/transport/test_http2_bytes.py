@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from itertools import cycle, pairwise, product
 
 import hpack
 import pytest
+from hpack.huffman_constants import REQUEST_CODES, REQUEST_CODES_LENGTH
+from hpack.huffman_table import decode_huffman
+from hpack.table import HeaderTable
 from hyperframe.frame import (
     ContinuationFrame,
     DataFrame,
@@ -24,6 +29,7 @@ from hypothesis import strategies as st
 
 from steersman.client.errors import ConnectError, ConnectionLost, TransportTimeout
 from steersman.client.transport.http2 import Http2Connection, Http2Encoder, NotBegun
+from steersman.client.transport.http2 import blocks as header_blocks
 from steersman.client.transport.http2.blocks import BlockHeaders, agrees, status_of
 from steersman.client.transport.http2.stream import STREAM_WINDOW
 from steersman.testing import virtual_time
@@ -276,6 +282,7 @@ def test_no_frames_at_all_are_more_than_an_error(kinds):
 
 
 INDEXED = {200: 0x88, 204: 0x89, 206: 0x8A, 304: 0x8B, 400: 0x8C, 404: 0x8D, 500: 0x8E}
+HUFFMAN = hpack.Encoder().huffman_coder
 FORMS = {"not indexed": b"\x08", "never indexed": b"\x18", "to be indexed": b"\x48", "by another index": b"\x0d"}
 
 
@@ -283,7 +290,7 @@ FORMS = {"not indexed": b"\x08", "never indexed": b"\x18", "to be indexed": b"\x
 def test_a_status_is_read_in_every_form(form):
     for status, huffman, start in product(range(200, 600, 3), [False, True], [b"", b"\x20", b"\x20\x20"]):
         text = str(status).encode()
-        code = hpack.Encoder().huffman_coder.encode(text)
+        code = HUFFMAN.encode(text)
         value = bytes((0x80 | len(code),)) + code if huffman else b"\x03" + text
         if form == "indexed" and status in INDEXED:
             field = bytes((INDEXED[status],))
@@ -310,6 +317,141 @@ def test_a_status_is_read_in_every_form(form):
 def test_what_is_no_status_is_refused(block):
     with pytest.raises(ValueError, match=r"status|decoded"):
         status_of(block)
+
+
+def test_every_status_is_read_plain_and_in_code():
+    for status in range(100, 600):
+        text = str(status).encode()
+        code = HUFFMAN.encode(text)
+        assert status_of(b"\x08\x03" + text) == status
+        assert status_of(b"\x08" + bytes((0x80 | len(code),)) + code) == status
+
+
+def decoded(block: bytes) -> list[tuple[str, str]]:
+    """What the library makes of a block; nothing where it is none."""
+    try:
+        pairs = hpack.Decoder(max_header_list_size=1 << 20).decode(block, raw=True)
+    except (hpack.HPACKError, IndexError):
+        return []
+    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
+
+
+STATUS_FIELDS = st.builds(
+    lambda first, value: bytes((first,)) + value,
+    st.sampled_from([0x07, 0x08, 0x0E, 0x0F, 0x18, 0x1E, 0x41, 0x48, 0x4E, 0x58]),
+    st.binary(min_size=1, max_size=8)
+    | st.text("0123456789aX", min_size=2, max_size=4).map(lambda text: bytes((len(text),)) + text.encode())
+    | st.text("0123456789aX", min_size=2, max_size=4)
+    .map(lambda text: HUFFMAN.encode(text.encode()))
+    .map(lambda code: bytes((0x80 | len(code),)) + code),
+)
+
+
+@given(field=STATUS_FIELDS)
+@settings(max_examples=500)
+def test_a_status_is_what_the_library_says(field):
+    name, said = (decoded(field[: 2 + (field[1] & 0x7F)]) or [("", "")])[0]
+    if name == ":status" and len(said) == 3 and said.isdecimal():
+        assert status_of(field) == int(said)
+    else:
+        with pytest.raises(ValueError, match=r"status|decoded"):
+            status_of(field)
+
+
+# Without the library.
+
+
+def test_the_names_with_an_index_are_those_of_the_library():
+    assert [name.encode() for name in header_blocks._NAMES] == [name for name, _ in HeaderTable.STATIC_TABLE]
+
+
+def test_the_codes_are_those_of_the_library():
+    assert set("abcdefghijklmnopqrstuvwxyz0123456789-_.") <= set(header_blocks._CODES)
+    for letter, code in header_blocks._CODES.items():
+        assert int(code, 2) == REQUEST_CODES[ord(letter)]
+        assert len(code) == REQUEST_CODES_LENGTH[ord(letter)]
+
+
+@given(text=st.text(st.sampled_from(list(header_blocks._CODES)), min_size=1))
+def test_text_is_put_in_code_as_the_library_does(text):
+    code = header_blocks._coded(text)
+    assert code == HUFFMAN.encode(text.encode())
+    assert header_blocks._uncoded(code) == text
+
+
+@given(code=st.binary(max_size=6) | st.text(max_size=6).map(lambda text: HUFFMAN.encode(text.encode()) + b"\xff"))
+def test_what_is_read_of_a_code_is_what_the_library_reads(code):
+    text = header_blocks._uncoded(code)
+    assert text is None or text.encode() == decode_huffman(code)
+
+
+NAMED = (
+    st.sampled_from(["warning", "Retry-After", "content-type", "age", "date", "x_y", "x'y", "x-\xe9", "", ":status"])
+    | st.sampled_from(header_blocks._NAMES)
+    | st.text(st.characters(max_codepoint=255), max_size=12)
+)
+FIELDS = st.lists(st.tuples(NAMED, st.text(st.characters(max_codepoint=255), max_size=20)), max_size=6)
+
+
+def check_that_headers_are_those_of_the_library(block: bytes, names: list[str]) -> None:
+    known = [(name, value) for name, value in decoded(block) if not name.startswith(":")]
+    for name in [*names, *(name for name, _ in known)]:
+        values = [value for other, value in known if other == name.lower()]
+        assert BlockHeaders(block).get(name) == (values[0] if values else None)
+        assert BlockHeaders(block).get_all(name) == values
+
+
+@given(fields=FIELDS, asked=st.lists(NAMED, max_size=6), huffman=st.booleans(), table=st.sampled_from([0, 64, 4096]))
+@settings(max_examples=300)
+def test_headers_are_those_of_the_library_whatever_their_names(fields, asked, huffman, table):
+    encoder = hpack.Encoder()
+    encoder.header_table_size = table
+    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields]
+    check_that_headers_are_those_of_the_library(encoder.encode([(b":status", b"201"), *raw], huffman=huffman), asked)
+
+
+@given(
+    parts=st.lists(
+        st.binary(max_size=12)
+        | st.sampled_from(
+            [b"\x88", b"\x20", b"\x9f", b"\xbe", b"\x5f\x01a", b"\x0f\x26\x017", b"\x7f\x01b", b"\x0f\x2f"]
+        )
+        | st.sampled_from([b"\x40\x01x\x01y", b"\x00\x07warning\x00", b"\x0f\xa6\x80\x80\x80\x80\x80\x00\x017"]),
+        max_size=5,
+    ),
+    asked=st.lists(NAMED, max_size=4),
+)
+@settings(max_examples=500)
+def test_headers_of_any_bytes_are_those_of_the_library(parts, asked):
+    check_that_headers_are_those_of_the_library(
+        b"".join(parts), ["warning", "retry-after", "content-type", "x", *asked]
+    )
+
+
+ORDINARY = [
+    ("audit-id", "4d0c2b9e-6a1f-4b0e-8a53-2b9f0a8a2f7e"),
+    ("cache-control", "no-cache, private"),
+    ("content-type", "application/json"),
+    ("x-kubernetes-pf-flowschema-uid", "9b6c1d7e"),
+    ("content-length", "217"),
+    ("date", "Mon, 05 Jan 2026 10:00:00 GMT"),
+]
+
+
+def test_ordinary_answers_do_not_load_the_library():
+    program = (
+        "import sys, steersman.client.transport.native\n"
+        "from steersman.client.transport.http2.blocks import BlockHeaders, agrees, status_of\n"
+        f"for block, status in ({told(*ORDINARY, status='201')!r}, 201), ({told(*ORDINARY, status='404')!r}, 404):\n"
+        "    assert status_of(block) == status\n"
+        "    assert agrees(block, 217)\n"
+        "    headers = BlockHeaders(block)\n"
+        "    assert headers.get('Warning') is headers.get('Retry-After') is None\n"
+        "assert 'hpack' not in sys.modules\n"
+        "assert headers.get('Content-Type') == 'application/json'\n"
+        "assert 'hpack' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_headers_longer_than_a_library_takes_by_itself_are_read():

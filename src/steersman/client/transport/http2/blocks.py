@@ -10,11 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import Final
 
-import hpack
 import msgspec
-from hpack.huffman import HuffmanEncoder
-from hpack.huffman_constants import REQUEST_CODES, REQUEST_CODES_LENGTH
-from hpack.table import HeaderTable
 
 from steersman.client.errors import TransportError
 from steersman.client.transport.base import PairedHeaders, RequestHeaders
@@ -34,10 +30,29 @@ _STARTS: Final = {
 _FORBIDDEN: Final = frozenset({"connection", "host", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"})
 """Headers of one connection, which HTTP/2 does not have (RFC 9113 §8.2.2)."""
 _BYTES: Final = [bytes((value,)) for value in range(256)]
-_HUFFMAN: Final = HuffmanEncoder(REQUEST_CODES, REQUEST_CODES_LENGTH)
-_LENGTH_INDEX: Final = 28
-"""content-length's in HPACK's static table."""
-_LENGTH_NAMES: Final = frozenset({b"content-length", _HUFFMAN.encode(b"content-length")})
+_NAMES: Final = (  # noqa: SIM905 - as a list, it is sixty lines
+    ":authority :method :method :path :path :scheme :scheme :status :status :status :status :status :status :status "
+    "accept-charset accept-encoding accept-language accept-ranges accept access-control-allow-origin age allow "
+    "authorization cache-control content-disposition content-encoding content-language content-length "
+    "content-location content-range content-type cookie date etag expect expires from host if-match if-modified-since "
+    "if-none-match if-range if-unmodified-since last-modified link location max-forwards proxy-authenticate "
+    "proxy-authorization range referer refresh retry-after server set-cookie strict-transport-security "
+    "transfer-encoding user-agent vary via www-authenticate"
+).split()
+"""Those of HPACK's static table, of which the first has index 1 (RFC 7541, appendix A)."""
+_CODES: Final = {
+    letter: f"{first + n:0{bits}b}"
+    for bits, first, letters in (
+        (5, 0x00, "012aceiost"),
+        (6, 0x14, " %-./3456789=A_bdfghlmnpru"),
+        (7, 0x5C, ":BCDEFGHIJKLMNOPQRSTUVWYjkqvwxyz"),
+    )
+    for n, letter in enumerate(letters)
+}
+"""The shorter ones of Huffman's codes, in bits (RFC 7541, appendix B): those of one length are consecutive."""
+_LETTERS: Final = {code: letter for letter, code in _CODES.items()}
+_STATUS_NAMED: Final = frozenset(first | index for first in (0x00, 0x10, 0x40) for index in range(8, 15))
+"""How a field begins whose name is `:status` by an index: not indexed itself, never to be, and to be."""
 _SECRET: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 
@@ -115,6 +130,10 @@ def status_of(block: bytes) -> int:
 
 @functools.lru_cache(maxsize=256)
 def _status(field: bytes) -> int:
+    if field[0] in _STATUS_NAMED and len(field) == 2 + (field[1] & 0x7F):
+        digits = _uncoded(field[2:]) if field[1] & 0x80 else field[2:].decode("latin-1")
+        if digits is not None and len(digits) == 3 and digits.isdecimal():
+            return int(digits)
     name, status = _decoded(field)[0]
     if name != ":status" or len(status) != 3 or not status.isdecimal():
         raise ValueError("the response does not begin with a status")
@@ -126,7 +145,7 @@ def agrees(block: bytes, size: int) -> bool:
     forms = _length_forms(size)
     if block.find(forms[0]) >= 0:  # looking for bytes costs less than reading the block
         return True
-    if all(value in forms for value in _lengths(block)):
+    if all(value in forms for value in _values(block, *_marks("content-length")) if value):
         return True
     return all(value.isdecimal() and int(value) == size for value in BlockHeaders(block).get_all("content-length"))
 
@@ -134,36 +153,43 @@ def agrees(block: bytes, size: int) -> bool:
 @functools.lru_cache(maxsize=4096)
 def _length_forms(size: int) -> tuple[bytes, bytes, bytes]:
     """A content-length as Go's servers put it, never indexed and in the shorter form; and its value in both."""
-    text = str(size).encode()
-    code = _HUFFMAN.encode(text)
-    plain, coded = bytes((len(text),)) + text, bytes((0x80 | len(code),)) + code
+    text = str(size)
+    code = _coded(text)
+    plain, coded = _string(text), bytes((0x80 | len(code),)) + code
     return b"\x0f\x0d" + (coded if len(coded) < len(plain) else plain), plain, coded
 
 
-def _lengths(block: bytes) -> Sequence[bytes]:
-    """The values of all content-lengths, as they stand in the block; the other fields are passed over."""
+def _values(block: bytes, index: int, names: tuple[bytes, bytes]) -> Sequence[bytes]:
+    """All values of a name that has an index, as they stand in the block; the other fields are passed over.
+
+    `b""` stands for one that only the decoded block can tell, or whether it is there at all.
+    """
     found: list[bytes] = []
-    at, end = 0, len(block)
+    at, end, last = 0, len(block), len(_NAMES)
     try:
         while at < end:
             first = block[at]
-            if first & 0x80:  # a whole field of the table, which has no length with a value
-                _, at = _number(block, at, 0x7F)
+            if first & 0x80:  # a whole field of the table
+                known, at = _number(block, at, 0x7F)
+                if known == index or known > last:
+                    found.append(b"")
             elif first & 0xE0 == 0x20:  # a new size of the table
                 _, at = _number(block, at, 0x1F)
             else:
-                index, at = _number(block, at, 0x3F if first & 0x40 else 0x0F)
-                named = index == _LENGTH_INDEX
-                if not index:
+                known, at = _number(block, at, 0x3F if first & 0x40 else 0x0F)
+                named = known == index
+                if not known:
                     size, start = _number(block, at, 0x7F)
-                    named = block[start : start + size] in _LENGTH_NAMES
+                    named = block[start : start + size] in names
                     at = start + size
+                elif known > last:
+                    found.append(b"")
                 size, start = _number(block, at, 0x7F)
                 if named:
                     found.append(block[at : start + size])
                 at = start + size
-    except IndexError:  # it breaks off; what is no header is not there
-        return ()
+    except IndexError:  # it breaks off
+        return (b"",)
     return found
 
 
@@ -184,7 +210,27 @@ def _number(block: bytes, at: int, most: int) -> tuple[int, int]:
     return value, at
 
 
+def _coded(text: str) -> bytes:
+    """Huffman's code, filled up with ones (RFC 7541 §5.2). Raises KeyError for a character that no name here has."""
+    bits = "".join([_CODES[letter] for letter in text])
+    bits += "1" * (-len(bits) % 8)
+    return int("0" + bits, 2).to_bytes(len(bits) // 8, "big")
+
+
+def _uncoded(code: bytes) -> str | None:
+    """The text of such a code; None where it is none, or of other characters."""
+    text = bits = ""
+    for bit in f"{int.from_bytes(code, 'big'):0{8 * len(code)}b}":
+        bits += bit
+        if (letter := _LETTERS.get(bits)) is not None:
+            text += letter
+            bits = ""
+    return text if len(bits) < 8 and "0" not in bits else None
+
+
 def _decoded(block: bytes) -> Sequence[tuple[str, str]]:
+    import hpack  # a megabyte of tables: only who reads a block whole pays for it
+
     try:
         pairs = hpack.Decoder(max_header_list_size=_LONGEST_LIST).decode(block, raw=True)
     except (hpack.HPACKError, IndexError) as problem:
@@ -193,12 +239,14 @@ def _decoded(block: bytes) -> Sequence[tuple[str, str]]:
 
 
 @functools.lru_cache(maxsize=64)
-def _marks(name: str) -> tuple[bytes, bytes] | None:
-    """How a name stands in a block: as it is, or in Huffman's code. None: it may be a mere index."""
-    raw = name.lower().encode("latin-1")
-    if any(known == raw for known, _ in HeaderTable.STATIC_TABLE):
-        return None
-    return raw, _HUFFMAN.encode(raw)
+def _marks(name: str) -> tuple[int, tuple[bytes, bytes]]:
+    """How a name stands in a block: as an index, zero where it has none; and spelled out, as it is or in code."""
+    name = name.lower()
+    try:
+        code = _coded(name)
+    except KeyError:
+        code = b""  # which is found in all blocks
+    return _NAMES.index(name) + 1 if name in _NAMES else 0, (name.encode("latin-1"), code)
 
 
 class BlockHeaders(PairedHeaders, msgspec.Struct, eq=False, gc=False):
@@ -208,11 +256,16 @@ class BlockHeaders(PairedHeaders, msgspec.Struct, eq=False, gc=False):
     _known: list[tuple[str, str]] | None = None
 
     def get(self, name: str) -> str | None:
-        if self._known is None and (marks := _marks(name)) is not None:
-            # Not `in`: for bytes, that first makes and drops an error that says they are no number.
-            find = self._block.find
-            if find(marks[1]) < 0 and find(marks[0]) < 0:
-                return None
+        if self._known is None:
+            index, names = _marks(name)
+            if index:
+                if not _values(self._block, index, names):
+                    return None
+            else:
+                # Not `in`: for bytes, that first makes and drops an error that says they are no number.
+                find = self._block.find
+                if find(names[1]) < 0 and find(names[0]) < 0:
+                    return None
         found = self.get_all(name)
         return found[0] if found else None
 
