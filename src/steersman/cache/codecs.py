@@ -64,15 +64,18 @@ class Codec:
 
     def encode(self, body: bytes) -> tuple[int, bytes]:
         """The number of the codec that `body` is for, and what that makes of it."""
-        size = len(body)
-        if size >= LARGE:
+        if len(body) >= LARGE:
             return _ALONE, self._alone(body)
-        self.raw += size
-        if self._pack is None:
-            return PLAIN, body
-        packed = self._pack(body)
+        return self.number, self.small(body)
+
+    def small(self, body: bytes) -> bytes:
+        """What it makes of a body that is not large; `number` is the codec for that."""
+        self.raw += len(body)
+        if (pack := self._pack) is None:
+            return body
+        packed = pack(body)
         self.packed += len(packed)
-        return self.number, packed
+        return packed
 
     def ratio(self, bodies: Sequence[bytes]) -> float:
         """What part of their size remains of such objects."""

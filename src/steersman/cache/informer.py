@@ -339,8 +339,12 @@ class Informer:
             while part := list(islice(changes, SLICE)):
                 for change in part:
                     for handler in self._handlers:
-                        if not self._closed:
-                            self._tell_one(handler, change)
+                        if self._closed:
+                            break
+                        try:
+                            handler(change)
+                        except Exception:  # noqa: BLE001 - a handler must not end the stream (R1)
+                            self._handler_failed(change)
                 if len(part) == SLICE:
                     await asyncio.sleep(0)
         finally:

@@ -245,25 +245,32 @@ class Store:
                 self._drop(staged, Key(namespace, name), old)
             return
         record = self._unchanged(meta) if self._content.count else None
-        kept: Body | None = None
-        fresh = False
+        raw: bytes | None = None
         if record is None:
             if self.transform is not None:
                 body = self.transform(bytes(body))
-            kept = body
             size = len(body)
-            if size < LARGE:
-                codec, payload = self.codec.encode(bytes(body))
-                record = head_of(meta, size, guessed, codec)[0] + payload
-            else:
-                fresh = True
-                record = records.long_record(head_of(meta, size, guessed, PLAIN)[0], body)
-        names = self._keep(staged, names, old, meta, record)
-        if fresh:
-            staged.bytes -= self.fresh.add(Key(namespace, name), names, record)
+            if size >= LARGE:
+                self._stage_large(staged, names, old, meta, body, guessed)
+                return
+            raw = body if type(body) is bytes else bytes(body)
+            codec = self.codec
+            payload = codec.small(raw)
+            record = head_of(meta, size, guessed, codec.number)[0] + payload
+        self._keep(staged, names, old, meta, record)
         if staged.declared:
-            raw = None if kept is None else bytes(kept)
             self._index(staged, Entry(self, Key(namespace, name), record, raw))
+
+    def _stage_large(
+        self, staged: _Staged, names: dict[str, bytes] | None, old: bytes | None, meta: Meta, body: Body, guessed: bool
+    ) -> None:
+        """Take in an object that stays as it is for a while."""
+        record = records.long_record(head_of(meta, len(body), guessed, PLAIN)[0], body)
+        key = Key(meta.namespace, meta.name)
+        names = self._keep(staged, names, old, meta, record)
+        staged.bytes -= self.fresh.add(key, names, record)
+        if staged.declared:
+            self._index(staged, Entry(self, key, record, bytes(body)))
 
     def _unchanged(self, meta: Meta) -> bytes | None:
         """The current record, if it is of that version of that object."""
@@ -307,7 +314,7 @@ class Store:
                 old = had.get(name)
                 if old is record:
                     continue
-                key = Key(namespace, name)
+                key = _key((namespace, name))
                 entry = Entry(self, key, record)
                 if old is None:
                     yield Change("add", key, None, entry, initial)

@@ -62,6 +62,11 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     """An object, read as far as its metadata."""
 
     metadata: Meta = _NO_META
+
+
+class Item(Head, frozen=True, gc=False):
+    """An item of a list, which may lack its kind."""
+
     kind: str = ""
 
 
@@ -99,7 +104,7 @@ class _Bookmark(msgspec.Struct):
 
 _decode_event = msgspec.json.Decoder(Event).decode
 _decode_raw_event = msgspec.json.Decoder(_RawEvent).decode
-_decode_head = msgspec.json.Decoder(Head).decode
+_decode_head = msgspec.json.Decoder(Item).decode
 _decode_page = msgspec.json.Decoder(_Page).decode
 _decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
 _decode_status = msgspec.json.Decoder(Status).decode
@@ -224,8 +229,9 @@ def event_of(line: bytes, splice: bool = False) -> tuple[str, Meta, Any, bool]:
     end = value + len(managed)
     if len(line) - end > LONG:
         return kind, meta, _spliced(line, begin, start, end, managed, splice), False
-    # Exact only where this is the one place of that name; else the certain way is taken.
-    if line.find(managed, value, end) != value or line.find(_MANAGED, end) >= 0:
+    # Exact only where this is the one place of that name; else the certain way is taken. Compared and not looked for:
+    # to look for something long, `find` first studies it.
+    if line[value:end] != bytes(managed) or line.find(_MANAGED, end) >= 0:
         return kind, meta, _without_managed_fields(line[begin:-2]), False
     if line[end] == _COMMA:
         end += 1
@@ -236,7 +242,7 @@ def event_of(line: bytes, splice: bool = False) -> tuple[str, Meta, Any, bool]:
 
 def _spliced(line: bytes, begin: int, start: int, end: int, managed: Raw, splice: bool) -> Body:
     """What is left of a long object that begins at `begin`, with managedFields from `start` to `end`."""
-    if line.find(managed, start + 16, end) < 0 or not _is_metadatas(line[begin:start]):
+    if line[start + 16 : end] != bytes(managed) or not _is_metadatas(line[begin:start]):
         return _without_managed_fields(line[begin:-2])
     start, end = _with_comma(line, start, end)
     view = memoryview(line)

@@ -58,7 +58,7 @@ class TlsLayer:
         """What ALPN has chosen; `None` where the server chose nothing."""
         return self._tls.selected_alpn_protocol()
 
-    def opened(self, data: bytes) -> bytes:
+    def opened(self, data: bytes | memoryview) -> bytes:
         """The plain text that `data` completes; empty where it completes none. Raises `TlsClosed` at the proper end."""
         incoming = self._incoming
         incoming.write(data)

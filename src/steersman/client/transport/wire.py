@@ -142,11 +142,12 @@ class Wire(asyncio.Protocol):
             self._opened(tls, data)
         else:
             # What TLS and those behind it hold of it stays small, and in the processor's caches.
+            view = memoryview(data)
             for at in range(0, len(data), MUCH):
                 if self._transport is not None:
-                    self._opened(tls, data[at : at + MUCH])
+                    self._opened(tls, view[at : at + MUCH])
 
-    def _opened(self, tls: TlsLayer, data: bytes) -> None:
+    def _opened(self, tls: TlsLayer, data: bytes | memoryview) -> None:
         try:
             plain = tls.opened(data)
         except TlsClosed as end:
