@@ -7,7 +7,6 @@ beside it.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -16,8 +15,8 @@ from benchmarks.harness import Bench, BenchmarkError, Mark, Peer
 from benchmarks.rows.model import Numbers, Size
 from benchmarks.rows.steps import at_rest, costs, fill, settled
 
-PROCESSES = 3
-"""So many are run where one is too short to be measured well."""
+FEW = 10_000
+"""Of fewer objects, what it takes to list anew is subtracted; of more, it is less than one in a hundred."""
 _QUIET = 0.3
 """Seconds without work after which a list has been taken in."""
 
@@ -30,51 +29,24 @@ class _Listing(NamedTuple):
     after: Mark
 
 
-class _Filling(NamedTuple):
-    """A process that listed nothing, and then everything; settled before and after."""
-
-    before: Mark
-    nothing: _Listing
-    everything: _Listing
-    after: Mark
-
-    @property
-    def cpu(self) -> float:
-        """Seconds that the objects took."""
-        return self.everything.cpu - self.nothing.cpu
-
-
-def sync(bench: Bench, peer: str, size: Size, seed: int, processes: int = 1) -> Numbers:
+def sync(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
     """CPU, memory and time that objects take when a process lists them for the first time.
 
-    The process has synced with an empty collection, and lists that once more, which is what is subtracted; then the
-    collection has all objects. CPU counts until the process has come to rest, and is the mean of so many `processes`;
-    the other numbers are of the first.
+    The process has synced with an empty collection; then that has all objects, and its watches end. CPU counts until
+    the process has come to rest. Of few objects, what the same takes with none is subtracted.
     """
-    runs = [_filled(bench, peer, size, seed) for _ in range(processes)]
-    first = runs[0]
-    cpu = statistics.fmean(run.cpu for run in runs)
-    numbers = costs(size.objects, cpu, first.before["rss"], first.everything.after, first.after)
-    if size.kind == "mixed":  # of several kinds each is listed when its client comes round to it
-        return numbers
-    return {**numbers, "wall_s": first.everything.wall}
-
-
-def sync_few(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
-    """The initial sync of few objects, which take a process a few milliseconds."""
-    return sync(bench, peer, size, seed, processes=PROCESSES)
-
-
-def _filled(bench: Bench, peer: str, size: Size, seed: int) -> _Filling:
     fill(bench, peer, Size(size.kind), seed)
     with bench.peer(peer, size.kind, "informer", **size.options) as process:
         settled(process, size, "informer", 0)
         time.sleep(_QUIET)
-        before = process.ask("settle")
-        nothing = _listing(bench, process, size, 0)
+        empty = process.ask("settle")["rss"]
+        nothing = _listing(bench, process, size, 0).cpu if size.objects < FEW else 0.0
         count = fill(bench, peer, size, seed, quietly=True)
         everything = _listing(bench, process, size, count)
-        return _Filling(before, nothing, everything, process.ask("settle"))
+        numbers = costs(size.objects, everything.cpu - nothing, empty, everything.after, process.ask("settle"))
+    if size.kind == "mixed":  # of several kinds each is listed when its client comes round to it
+        return numbers
+    return {**numbers, "wall_s": everything.wall}
 
 
 def _listing(bench: Bench, process: Peer, size: Size, count: int) -> _Listing:

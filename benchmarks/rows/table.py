@@ -29,7 +29,7 @@ from benchmarks.rows.model import (
     Row,
     Size,
 )
-from benchmarks.rows.sync import relist, sync, sync_few
+from benchmarks.rows.sync import relist, sync
 
 LINEAR = 1.05
 """The largest exponent with which a total may grow."""
@@ -54,7 +54,7 @@ def _sync_rows() -> Iterator[Row]:
     for end, count, runs in zip(TEN, (1_000, 10_000, 100_000), (3, 3, 2), strict=True):
         small, largest = end == TEN[0], end == TEN[-1]
         yield Row(
-            f"sync-widgets-{end}", f"Initial sync, {count:,} custom resources of 1.2 KB", sync_few if small else sync,
+            f"sync-widgets-{end}", f"Initial sync, {count:,} custom resources of 1.2 KB", sync,
             Size("widgets", count), Size("widgets", max(500, count // 20)),
             everybody if end == "10k" else (OURS, THEIRS, KUBE_RS),
             (cpu, *([] if small else [Bar("bytes", 0.3)]), *(grows["sync-widgets"] if largest else ())),
@@ -63,7 +63,7 @@ def _sync_rows() -> Iterator[Row]:
     for end, count, runs in zip(TEN, (1_000, 10_000, 100_000), (3, 2, 2), strict=True):
         small, largest = end == TEN[0], end == TEN[-1]
         yield Row(
-            f"sync-pods-{end}", f"Initial sync, {count:,} Pods of 5 KB with managedFields", sync_few if small else sync,
+            f"sync-pods-{end}", f"Initial sync, {count:,} Pods of 5 KB with managedFields", sync,
             Size("pods", count), Size("pods", max(500, count // 20)),
             (OURS, THEIRS, PROTOBUF),
             (cpu, BUILT_IN, *([] if small else [Bar("bytes", 0.15)]), *(grows["sync-pods"] if largest else ())),
