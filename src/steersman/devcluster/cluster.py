@@ -31,7 +31,7 @@ from steersman.devcluster.auth.audit import Log
 from steersman.devcluster.auth.auditpolicy import Policy
 from steersman.devcluster.storage import Database, Storage
 from steersman.devcluster.strategy import User
-from steersman.pki import Authority, KeyPair
+from steersman.pki import Authority, KeyPair, as_file
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.http import Front
@@ -96,8 +96,7 @@ class DevCluster:
             service_accounts=options.controllers,
             audit=self.audit,
         )
-        self.directory = Path(tempfile.mkdtemp(prefix="steersman-"))
-        self.kubeconfig = options.kubeconfig or self.directory / "kubeconfig"
+        self.kubeconfig = options.kubeconfig or Path(tempfile.mkdtemp(prefix="steersman-"), "kubeconfig")
         """The administrator's kubeconfig, mode 0600; written when the cluster listens."""
         self.nodes: Nodes | None = None
         self._node_client: Client | None = None
@@ -138,7 +137,7 @@ class DevCluster:
         """Open the door; also after `unlisten`, to come back on the same port."""
         from steersman.devcluster.api.http import Front
 
-        self._front = Front(self.server, _serving(self.authority, self.directory))
+        self._front = Front(self.server, _serving(self.authority))
         self.port = await self._front.start(self.options.host, port)
         self.server.address = self.url
         credential = self.authority.client(ADMIN.name, ("system:masters",))
@@ -172,7 +171,8 @@ class DevCluster:
         if self._database is not None:
             self._database.close()
             self._database = None
-        shutil.rmtree(self.directory, ignore_errors=True)
+        if self.options.kubeconfig is None:
+            shutil.rmtree(self.kubeconfig.parent, ignore_errors=True)
 
     @property
     def listening(self) -> bool:
@@ -279,14 +279,10 @@ def _identity(database: Database | None) -> tuple[Authority, SigningKey]:
     return authority, key
 
 
-def _serving(authority: Authority, directory: Path) -> ssl.SSLContext:
+def _serving(authority: Authority) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.cert_pem.decode())
     context.verify_mode = ssl.CERT_OPTIONAL
     pair = authority.serving("kube-apiserver", SERVING_HOSTS)
-    # The ssl module reads keys from files only.
-    path = directory / "serving.pem"
-    path.touch(0o600)
-    path.write_bytes(pair.key_pem + pair.cert_pem)
-    context.load_cert_chain(path)
-    path.unlink()
+    with as_file(pair.key_pem + pair.cert_pem) as path:
+        context.load_cert_chain(path)
     return context

@@ -117,13 +117,10 @@ class Certificates:
         if self._directory is not None:
             context.load_cert_chain(self._directory / "tls.crt", self._directory / "tls.key")
             return context
-        import tempfile
+        from steersman.pki import as_file
 
         certificate, key = self_signed(self._now)
-        with tempfile.TemporaryDirectory(prefix="steersman-") as scratch:  # 0700; OpenSSL reads files only
-            path = Path(scratch) / "both.pem"
-            path.touch(0o600)
-            path.write_bytes(certificate + key)
+        with as_file(certificate + key) as path:
             context.load_cert_chain(path)
         return context
 

@@ -5,6 +5,6 @@ and nothing here decides whom to trust.
 """
 
 from steersman.pki.authority import Authority, KeyPair, b64
-from steersman.pki.files import write_private
+from steersman.pki.files import as_file, write_private
 
-__all__ = ["Authority", "KeyPair", "b64", "write_private"]
+__all__ = ["Authority", "KeyPair", "as_file", "b64", "write_private"]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["write_private"]
+__all__ = ["as_file", "write_private"]
 
 
 def write_private(path: Path, data: bytes) -> Path:
@@ -22,3 +26,20 @@ def write_private(path: Path, data: bytes) -> Path:
     finally:
         temporary.unlink(missing_ok=True)
     return path
+
+
+@contextmanager
+def as_file(data: bytes) -> Generator[str]:
+    """A path to `data`, for OpenSSL, which reads files only; in memory on Linux, where a Pod may not write anywhere.
+
+    There, nothing is left behind either by a process that is killed meanwhile.
+    """
+    if sys.platform == "linux":
+        number = os.memfd_create("steersman", os.MFD_CLOEXEC)
+        with open(number, "wb") as file:
+            file.write(data)
+            file.flush()
+            yield f"/proc/self/fd/{number}"
+        return
+    with tempfile.TemporaryDirectory(prefix="steersman-") as scratch:  # 0700
+        yield str(write_private(Path(scratch) / "both.pem", data))

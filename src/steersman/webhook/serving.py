@@ -6,17 +6,13 @@ reach a log or a repr.
 
 from __future__ import annotations
 
-import os
 import ssl
-import sys
-import tempfile
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
-from steersman.pki import Authority, KeyPair, write_private
+from steersman.pki import Authority, KeyPair, as_file
 from steersman.telemetry.log import get_logger
 
 __all__ = ["DirectoryCertificates", "LocalCertificates", "ServingCertificates", "context_of"]
@@ -37,23 +33,9 @@ def context_of(pair: KeyPair) -> ssl.SSLContext:
     """A server's context with that certificate (and what follows it in its PEM). Raises `ssl.SSLError`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    with _as_file(pair.cert_pem + b"\n" + pair.key_pem) as path:
+    with as_file(pair.cert_pem + b"\n" + pair.key_pem) as path:
         context.load_cert_chain(path)
     return context
-
-
-@contextmanager
-def _as_file(data: bytes) -> Generator[str]:
-    """A path to `data`, for OpenSSL, which reads files only; in memory on Linux, where a Pod may not write anywhere."""
-    if sys.platform == "linux":
-        number = os.memfd_create("steersman", os.MFD_CLOEXEC)
-        with open(number, "wb") as file:
-            file.write(data)
-            file.flush()
-            yield f"/proc/self/fd/{number}"
-        return
-    with tempfile.TemporaryDirectory(prefix="steersman-") as scratch:  # 0700
-        yield str(write_private(Path(scratch) / "both.pem", data))
 
 
 class LocalCertificates:

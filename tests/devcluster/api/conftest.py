@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from steersman.devcluster.cluster import DevCluster, Options
+from steersman.pki import as_file
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -89,9 +90,8 @@ class Door:
         context = ssl.create_default_context(cadata=self.cluster.authority.cert_pem.decode())
         if not anonymous:
             pair = self.cluster.authority.client("kubernetes-admin", ("system:masters",))
-            path = self.cluster.directory / "test.pem"
-            path.write_bytes(pair.key_pem + pair.cert_pem)
-            context.load_cert_chain(path)
+            with as_file(pair.key_pem + pair.cert_pem) as path:
+                context.load_cert_chain(path)
         return context
 
     @asynccontextmanager
