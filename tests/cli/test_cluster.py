@@ -61,9 +61,12 @@ class Shell:
 
     def __init__(self, home: Path):
         self.home = home
+        self.scratch = home / "tmp"
+        self.scratch.mkdir()
         self.environment = {
             **{k: v for k, v in os.environ.items() if not k.startswith(("STEERSMAN_", "KUBE"))},
             "HOME": str(home),
+            "TMPDIR": str(self.scratch),
             "XDG_STATE_HOME": str(home / "state"),
             "COLUMNS": "200",
             "TERM": "dumb",
@@ -198,6 +201,7 @@ class TestStarting:
         assert shell.run("cluster", "status", "default").returncode == 1
         assert "had been killed" in shell.run("cluster", "stop").stdout
         assert shell.clusters() == {}
+        assert list(shell.scratch.iterdir()) == []
 
     @pytest.mark.parametrize(
         ("words", "code", "told"),
