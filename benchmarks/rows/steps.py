@@ -28,9 +28,7 @@ def fill(bench: Bench, peer: str, size: Size, seed: int, *, quietly: bool = Fals
     more: dict[str, Any] = {"namespaces": size.namespaces} if size.namespaces else {}
     if forms := _forms(peer):
         more["forms"] = forms  # encoded now, not while the peer waits for them
-    if quietly:
-        more["quietly"] = True
-    filled = bench.stub.reset(size.kind, size.objects, seed, **more)
+    filled = bench.stub.reset(size.kind, size.objects, seed, quietly=quietly, **more)
     return int(filled.get("count", size.objects))
 
 

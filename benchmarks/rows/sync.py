@@ -51,8 +51,7 @@ def sync(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
 
 def _listing(bench: Bench, process: Peer, size: Size, count: int) -> _Listing:
     """Make a process that has nothing list `count` objects."""
-    at_rest(process, "seen", quiet=_QUIET)
-    before = process.ask("mark")
+    before = at_rest(process, "seen", quiet=_QUIET)
     asked = _expire(bench, process, size.kind, count)
     new = process.until(lambda m: _told(m) - _told(before) >= count, 90, f"seeing {count} objects", pause=0.01)
     at_rest(process, "seen", quiet=_QUIET)

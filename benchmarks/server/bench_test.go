@@ -30,7 +30,7 @@ func BenchmarkEncode(b *testing.B) {
 // BenchmarkTouch is the cost of an event until it waits in the queue of a watcher.
 func BenchmarkTouch(b *testing.B) {
 	c := newWorld().byPlural("widgets")
-	c.reset(c.templates, 20_000, 1, 0, false)
+	c.reset(c.templates, 20_000, 1, 0)
 	watcher, _, _, _ := c.watch("", 0, false, asJSON)
 	written, i := 0, 0
 	for b.Loop() {

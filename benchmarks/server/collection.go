@@ -44,8 +44,17 @@ func newCollection(w *world, k *kindInfo) *collection {
 	return c
 }
 
-// reset replaces all objects and, unless it is done quietly, ends all watches.
-func (c *collection) reset(from templates, count int, seed uint64, namespaces int, quietly bool) {
+// reset replaces all objects and ends all watches.
+func (c *collection) reset(from templates, count int, seed uint64, namespaces int) {
+	c.replace(from, count, seed, namespaces)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.eachWatcher(func(w *watcher) { w.end() })
+	c.room.Broadcast()
+}
+
+// replace replaces all objects; who watches is told nothing.
+func (c *collection) replace(from templates, count int, seed uint64, namespaces int) {
 	var objects []*object
 	if len(from) > 0 {
 		objects = generate(c.kindInfo, from, count, seed, namespaces)
@@ -59,10 +68,6 @@ func (c *collection) reset(from templates, count int, seed uint64, namespaces in
 	}
 	c.untidy = true
 	c.forget()
-	if !quietly {
-		c.eachWatcher(func(w *watcher) { w.end() })
-	}
-	c.room.Broadcast()
 }
 
 // expire ends all watches as the API server does when etcd has compacted what they would resume from.

@@ -60,7 +60,10 @@ func (w *world) controlReset(rw http.ResponseWriter, r *http.Request) {
 	}
 	seed, _ := strconv.ParseUint(query.Get("seed"), 10, 64)
 	namespaces, _ := strconv.Atoi(query.Get("namespaces"))
-	quietly := query.Get("quietly") == "1"
+	replace := (*collection).reset
+	if query.Get("quietly") == "1" {
+		replace = (*collection).replace
+	}
 	shares := map[*collection]int{c: count}
 	if kind == "mixed" {
 		shares = w.shares(count)
@@ -72,10 +75,10 @@ func (w *world) controlReset(rw http.ResponseWriter, r *http.Request) {
 			from = other.mixed.templates
 		}
 		if share, ok := shares[other]; ok {
-			other.reset(from, share, seed, namespaces, quietly)
+			replace(other, from, share, seed, namespaces)
 			changed = append(changed, other)
 		} else if query.Get("keep") != "1" {
-			other.reset(nil, 0, 0, 0, quietly)
+			replace(other, nil, 0, 0, 0)
 		}
 	}
 	for name := range strings.SplitSeq(query.Get("forms"), ",") {

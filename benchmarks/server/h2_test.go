@@ -24,7 +24,7 @@ func served(t *testing.T, count int) (*world, string, *http.Client) {
 	w := newWorld()
 	for _, c := range w.collections {
 		if len(c.templates) > 0 {
-			c.reset(c.templates, count, 1, 0, false)
+			c.reset(c.templates, count, 1, 0)
 		}
 	}
 	pki, err := makePKI()

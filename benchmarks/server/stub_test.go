@@ -15,7 +15,7 @@ func start(t *testing.T, count int) (*world, *httptest.Server) {
 	w := newWorld()
 	for _, c := range w.collections {
 		if len(c.templates) > 0 {
-			c.reset(c.templates, count, 1, 0, false)
+			c.reset(c.templates, count, 1, 0)
 		}
 	}
 	server := httptest.NewServer(w)
@@ -130,7 +130,7 @@ func TestAStatusPatchComesBackAsAnEventWithAHigherVersion(t *testing.T) {
 func TestAWatchFromALostVersionIsGone(t *testing.T) {
 	w, server := start(t, 1)
 	old := w.version.Load()
-	w.byPlural("widgets").reset(only(widget), 1, 2, 0, false)
+	w.byPlural("widgets").reset(only(widget), 1, 2, 0)
 	response, err := http.Get(server.URL + widgetsPath + "?watch=1&resourceVersion=" + jsonNumber(old))
 	if status := body(t, response, err); status["type"] != "ERROR" || status["object"].(tree)["code"] != float64(410) {
 		t.Errorf("answered %v", status)

@@ -74,7 +74,7 @@ func newWorld() *world {
 	w.maxBehind.Store(defaultBehind)
 	for _, k := range kinds {
 		c := newCollection(w, k)
-		c.reset(nil, 0, 0, 0, false)
+		c.reset(nil, 0, 0, 0)
 		w.collections = append(w.collections, c)
 	}
 	return w

@@ -46,7 +46,7 @@ func TestAFlatMergeIsWhatRFC7386Says(t *testing.T) {
 func TestAPatchThatIsNoObjectIsRefused(t *testing.T) {
 	w := newWorld()
 	c := w.byPlural("widgets")
-	c.reset(c.templates, 1, 1, 0, false)
+	c.reset(c.templates, 1, 1, 0)
 	for _, body := range []string{"", "{", "[]", "null", `"text"`, `{"status":}`} {
 		if _, err := c.mergeInto(c.slots[0].object, []byte(body)); err == nil {
 			t.Errorf("took %q", body)

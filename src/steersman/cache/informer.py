@@ -193,8 +193,7 @@ class Informer:
             self._joining.append(handler)
             return
         if self.synced:
-            for entry in self.entries():
-                self._tell_one(handler, Change("add", entry.key, None, entry, initial=True))
+            self._introduce(handler)
         self._handlers = (*self._handlers, handler)
 
     def remove_handler(self, handler: Handler) -> None:
@@ -362,8 +361,7 @@ class Informer:
         for handler in joining:
             if self._closed:
                 return
-            for entry in self.entries():
-                self._tell_one(handler, Change("add", entry.key, None, entry, initial=True))
+            self._introduce(handler)
             self._handlers = (*self._handlers, handler)
 
     def _new_store(self) -> Store:
@@ -376,11 +374,14 @@ class Informer:
             on_index_error=self._index_failed,
         )
 
-    def _tell_one(self, handler: Handler, change: Change) -> None:
-        try:
-            handler(change)
-        except Exception:  # noqa: BLE001 - a handler must not end the stream (R1)
-            self._handler_failed(change)
+    def _introduce(self, handler: Handler) -> None:
+        """Tell `handler` of everything that is there."""
+        for entry in self.entries():
+            change = Change("add", entry.key, None, entry, initial=True)
+            try:
+                handler(change)
+            except Exception:  # noqa: BLE001 - a handler must not end the stream (R1)
+                self._handler_failed(change)
 
     def _took_in(self, events: int) -> None:
         self._heard = self._now()

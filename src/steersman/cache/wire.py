@@ -104,7 +104,7 @@ class _Bookmark(msgspec.Struct):
 
 _decode_event = msgspec.json.Decoder(Event).decode
 _decode_raw_event = msgspec.json.Decoder(_RawEvent).decode
-_decode_head = msgspec.json.Decoder(Item).decode
+_decode_item = msgspec.json.Decoder(Item).decode
 _decode_page = msgspec.json.Decoder(_Page).decode
 _decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
 _decode_status = msgspec.json.Decoder(Status).decode
@@ -267,7 +267,7 @@ def head_of(body: bytes) -> tuple[Meta, bytes, bool]:
 def item_of(body: bytes, named: bytes) -> tuple[Meta, bytes, bool]:
     """As `head_of`, for an item of a list; where it lacks its kind it gets `named`, the start of an object."""
     try:
-        head = _decode_head(body)
+        head = _decode_item(body)
     except msgspec.ValidationError:
         return lenient_head(body), _without_managed_fields(body), True
     except msgspec.DecodeError as problem:
@@ -305,7 +305,7 @@ def _with_comma(text: bytes, start: int, end: int) -> tuple[int, int]:
 def _is_metadatas(text: bytes) -> bool:
     """Whether managedFields that follow `text`, the start of an object, are its metadata's."""
     try:
-        return _decode_head(b'%s"managedFields":0}}' % text).metadata.managed_fields is not UNSET
+        return _decode_item(b'%s"managedFields":0}}' % text).metadata.managed_fields is not UNSET
     except msgspec.DecodeError:
         return False
 
