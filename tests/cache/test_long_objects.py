@@ -5,8 +5,11 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from steersman.cache.codecs import LARGE
+from steersman.cache.entry import Undecodable
 from steersman.cache.store import Store
 from steersman.cache.wire import LONG, LineSplitter, Malformed, Spliced, event_of, item_of
 from steersman.k8s import ConfigMap
@@ -23,12 +26,18 @@ def compact(obj):
 def taken(obj):
     """What is kept of an object, the same from a stream and from a list."""
     line = b'{"type":"ADDED","object":%s}' % obj
-    _, meta, body, guessed = event_of(line)
-    assert (meta, body, guessed) == item_of(obj, b"")
-    assert event_of(line + b"\n") == ("ADDED", meta, body, guessed)
-    _, _, pieces, _ = event_of(line, True)
-    assert (bytes(pieces), len(pieces)) == (body, len(body))
+    meta, body, guessed = item_of(obj, b"")
+    for ending in (b"", b"\n"):
+        for splice in (False, True):
+            event, found, pieces, so = event_of(line + ending, splice)
+            assert (event, found_of(found), so) == ("ADDED", found_of(meta), guessed)
+            assert (bytes(pieces), len(pieces)) == (body, len(body))
     return meta.name, json.loads(body), guessed
+
+
+def found_of(meta):
+    """What the cache keeps of it."""
+    return replace(meta, managed_fields=UNSET)
 
 
 def nested(depth):
@@ -37,13 +46,23 @@ def nested(depth):
 
 
 @given(
-    st.permutations(["apiVersion", "kind", "metadata", "spec", "data"]), st.permutations(["name", "labels"]), nested(2)
+    st.permutations(["apiVersion", "kind", "metadata", "spec", "data"]),
+    st.permutations(["name", "labels", "ownerReferences"]),
+    nested(2),
+    st.lists(st.sampled_from(["}", "]", "{", "[", '"', "\\", ",", ":"]), max_size=24).map("".join),
 )
-def test_only_the_metadatas_managed_fields_are_cut_out(members, fields, spec):
+def test_only_the_metadatas_managed_fields_are_cut_out(members, fields, spec, text):
     """C4: wherever else an object has members of that name, and with whatever value."""
-    for at in range(3):
+    managed = [*FIELDS, {"manager": text, "fieldsV1": {f"k:{text}": {}}}]
+    owners = [{"apiVersion": "v1", "kind": "Thing", "name": text, "uid": f"}}]{text}"}]
+    for at in range(4):
         order = [*fields[:at], "managedFields", *fields[at:]]
-        values = {"name": "n", "managedFields": FIELDS, "labels": {"managedFields": "{"}}
+        values = {
+            "name": "n",
+            "managedFields": managed,
+            "labels": {"managedFields": "{", "x": text},
+            "ownerReferences": owners,
+        }
         metadata = {field: values[field] for field in order}
         whole = {"apiVersion": "v1", "kind": "Thing", "metadata": metadata, "spec": spec, "data": TAIL}
         obj = {member: whole[member] for member in members}
@@ -89,6 +108,19 @@ def test_metadata_that_is_there_twice_loses_nothing_else():
     first = b'{"metadata":{"name":"a"},"spec":{"managedFields":%s},"metadata":{"name":"n","managedFields":%s},"d":"%s"}'
     name, body, _ = taken(first % (fields, fields, TAIL.encode()))
     assert (name, body) == ("n", {"metadata": {"name": "n"}, "spec": {"managedFields": FIELDS}, "d": TAIL})
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(b'"d":', b'"d"'), (b'x"}', b'x"]}')])
+def test_what_follows_the_metadata_of_a_long_object_is_looked_at_when_it_is_read(right, wrong):
+    """W9: what is no JSON there hides neither the object nor the ones that come after it."""
+    obj = compact({"metadata": {"name": "n", "uid": "u", "managedFields": FIELDS}, "d": TAIL})
+    store = Store(view_of(ConfigMap))
+    store.apply(*event_of(b'{"type":"ADDED","object":%s}\n' % obj.replace(right, wrong)))
+    entry = store.get(("", "n"))
+    with pytest.raises(Undecodable):
+        store.read(entry, ConfigMap)
+    (change,) = store.apply(*event_of(b'{"type":"DELETED","object":%s}\n' % obj))
+    assert (change.type, store.get(("", "n"))) == ("delete", None)
 
 
 @pytest.mark.parametrize("cut", [1, 2, 50, LONG])
