@@ -50,13 +50,14 @@ class Codec:
     two on what it was trained on.
     """
 
-    __slots__ = ("_alone", "_pack", "number", "packed", "promised", "raw", "trained")
+    __slots__ = ("_alone", "number", "pack", "packed", "promised", "raw", "trained")
 
     def __init__(self, number: int, pack: _Pack | None, alone: _Pack) -> None:
         self.number = number
         self.raw = 0
         self.packed = 0
-        self._pack = pack
+        self.pack = pack
+        """What compresses a body that is not large; `None` leaves all as they are."""
         self._alone = alone
         self.trained = pack is not None
         """Whether there is a dictionary behind it."""
@@ -71,7 +72,7 @@ class Codec:
     def small(self, body: bytes) -> bytes:
         """What it makes of a body that is not large; `number` is the codec for that."""
         self.raw += len(body)
-        if (pack := self._pack) is None:
+        if (pack := self.pack) is None:
             return body
         packed = pack(body)
         self.packed += len(packed)
@@ -79,7 +80,7 @@ class Codec:
 
     def ratio(self, bodies: Sequence[bytes]) -> float:
         """What part of their size remains of such objects."""
-        pack = self._pack
+        pack = self.pack
         if pack is None:
             return 1.0
         return sum(len(pack(body)) for body in bodies) / max(1, sum(map(len, bodies)))

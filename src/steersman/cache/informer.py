@@ -22,7 +22,8 @@ from steersman.cache.partial import REMEDY, MetadataStore
 from steersman.cache.pool import Pool
 from steersman.cache.store import Store, Transform
 from steersman.cache.versions import at_least, later
-from steersman.cache.wire import error_of, event_of, initial_end, item_of, items_of, type_prefix
+from steersman.cache.wire import Taken, error_of, event_of, initial_end, item_of, items_of, type_prefix
+from steersman.client.errors import ApiError
 from steersman.models import Key, View
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
@@ -256,7 +257,9 @@ class Informer:
         Raises the `ApiError` of an ERROR event and `Malformed`; what came before it is taken in and `version` says
         how far.
         """
-        apply, stage, staging = self.store.apply, self._collecting.stage, self._staging
+        if self._staging:
+            return self._collect(lines)
+        apply = self.store.apply
         handlers, writes = self._handlers, self.writes
         version = self.version
         taken = 0
@@ -265,18 +268,11 @@ class Informer:
                 taken += 1
                 if not line:
                     continue
-                event, meta, body, guessed = event_of(line, staging)
+                event, meta, body, guessed = event_of(line)
                 if event == "BOOKMARK":
-                    if not staging:
-                        version = later(version, meta.resource_version)
-                    elif initial_end(line):
-                        return Fed(meta.resource_version, lines[taken:])
+                    version = later(version, meta.resource_version)
                 elif event == "ERROR":
-                    raise error_of(bytes(body), f"WATCH {self.info.path(self.scope.namespace)}")
-                elif staging:
-                    # The version stays that of the content which readers see.
-                    stage(event, meta, body, guessed)
-                    continue
+                    raise self._error(body)
                 else:
                     for change in apply(event, meta, body, guessed):
                         for handler in handlers:
@@ -295,6 +291,29 @@ class Informer:
             self.version = version
             self._took_in(taken)
         return None
+
+    def _collect(self, lines: list[bytes]) -> Fed | None:
+        """`feed` while a new content is collected; the version stays that of the content which readers see."""
+        events: list[Taken] = []
+        taken = 0
+        try:
+            for line in lines:
+                taken += 1
+                event = event_of(line, True)
+                if event[0] == "BOOKMARK":
+                    if initial_end(line):
+                        return Fed(event[1].resource_version, lines[taken:])
+                elif event[0] == "ERROR":
+                    raise self._error(bytes(event[2]))
+                else:
+                    events.append(event)
+        finally:
+            self._collecting.stage_all(events)
+            self._took_in(taken)
+        return None
+
+    def _error(self, body: bytes) -> ApiError:
+        return error_of(body, f"WATCH {self.info.path(self.scope.namespace)}")
 
     def stage_page(self, page: bytes) -> tuple[str, str]:
         """Take one page of a list into the new content; its version and the token of the next. Raises `Malformed`."""

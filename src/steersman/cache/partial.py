@@ -7,7 +7,7 @@ read as empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Final, TypeVar
 
@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from steersman.cache.entry import Change, Entry, NotCached
 from steersman.cache.store import Store
-from steersman.cache.wire import Body, Meta, type_prefix
+from steersman.cache.wire import Body, Meta, Taken, type_prefix
 from steersman.models import KindLike, View, view_of
 
 __all__ = ["REMEDY", "MetadataStore"]
@@ -61,6 +61,11 @@ class MetadataStore(Store):
     def stage(self, event: str, meta: Meta, body: Body, guessed: bool = False) -> None:
         """See `Store.stage`."""
         super().stage(event, meta, self._named(bytes(body)), guessed)
+
+    def stage_all(self, events: Sequence[Taken]) -> None:
+        """See `Store.stage_all`."""
+        for event in events:
+            self.stage(*event)
 
     def give_way(self, whole: Store) -> Iterator[Change]:
         """How the content of `whole`, which takes this one's place, differs: deletes first, then adds and updates (W5).

@@ -25,6 +25,7 @@ __all__ = [
     "payload_of",
     "same_object",
     "same_version",
+    "simple_record",
     "size_of",
 ]
 
@@ -61,6 +62,15 @@ def head_of(meta: Meta, size: int, guessed: bool, codec: int) -> tuple[bytes, Fa
         generation = max(-_I64, min(generation, _I64))
         head = _pack(codec, flags, len(texts) - 2, len(header), size, generation)
     return head + header, (flags, size, generation, texts)
+
+
+def simple_record(meta: Meta, size: int, codec: int, payload: bytes) -> bytes:
+    """The record of an object that has neither owners nor flags: of most of them."""
+    header = f"{meta.uid}\0{meta.resource_version}".encode()
+    try:
+        return _pack(codec, 0, 0, len(header), size, meta.generation) + header + payload
+    except struct.error:
+        return head_of(meta, size, False, codec)[0] + payload
 
 
 def long_record(head: bytes, body: Body) -> bytes:

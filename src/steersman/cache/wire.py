@@ -23,6 +23,7 @@ __all__ = [
     "Malformed",
     "Meta",
     "Spliced",
+    "Taken",
     "error_of",
     "event_of",
     "head_of",
@@ -36,6 +37,7 @@ INITIAL_END: Final = "k8s.io/initial-events-end"
 """The annotation of the bookmark that ends a WatchList's initial events (KEP-3157)."""
 
 _MANAGED: Final = b'"managedFields":'
+_METADATA: Final = b'"metadata":'
 
 
 class Malformed(ValueError):  # noqa: N818 - reads as what it says
@@ -202,6 +204,8 @@ class Spliced:
 
 Body: TypeAlias = bytes | Spliced
 """The JSON of an object."""
+Taken: TypeAlias = tuple[str, Meta, Body, bool]
+"""An event, taken apart: see `event_of`."""
 
 
 @overload
@@ -209,10 +213,10 @@ def event_of(line: bytes) -> tuple[str, Meta, bytes, bool]: ...
 
 
 @overload
-def event_of(line: bytes, splice: bool) -> tuple[str, Meta, Any, bool]: ...
+def event_of(line: bytes, splice: bool) -> Taken: ...
 
 
-def event_of(line: bytes, splice: bool = False) -> tuple[str, Meta, Any, bool]:
+def event_of(line: bytes, splice: bool = False) -> Taken:
     """Type, metadata, object bytes without managedFields, and whether the metadata had to be guessed at.
 
     The line may end with its newline, as it mostly does, or without. With `splice`, what is left of a long object is a
@@ -234,9 +238,10 @@ def event_of(line: bytes, splice: bool = False) -> tuple[str, Meta, Any, bool]:
     start = line.find(_MANAGED)
     value = start + 16
     end = value + len(managed)
-    # Exact only where this is the one place of that name; else the certain way is taken. Compared and not looked for:
-    # to look for something long, `find` first studies it.
-    if line[value:end] != bytes(managed) or line.find(_MANAGED, end) >= 0:
+    # Exact only where the metadata, in which nothing else is an array of that name, is the first object in the object;
+    # else the certain way is taken. Compared and not looked for: to look for something long, `find` first studies it.
+    first = line.find(b"{", begin + 1)
+    if first > start or not line.startswith(_METADATA, first - 11) or not line.startswith(managed, value):
         return kind, meta, _without_managed_fields(line[begin:-2]), False
     if line[end] == _COMMA:
         end += 1
@@ -245,7 +250,7 @@ def event_of(line: bytes, splice: bool = False) -> tuple[str, Meta, Any, bool]:
     return kind, meta, line[begin:start] + line[end:-2], False
 
 
-def _event_of_long(line: bytes, splice: bool) -> tuple[str, Meta, Body, bool] | None:
+def _event_of_long(line: bytes, splice: bool) -> Taken | None:
     """`event_of` for a long line, as far as its metadata; `None` where it is not as API servers write it.
 
     To look at every character of 100 KB takes as long as all the rest that is done with them. Whether what follows the

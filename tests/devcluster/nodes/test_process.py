@@ -300,9 +300,9 @@ async def test_a_failed_liveness_probe_restarts_the_container(node: Any, api: Ap
     }
     await api.pod("live", node.name, container, terminationGracePeriodSeconds=1)
     await pod_until(api, "live", lambda s: (s.get("containerStatuses") or [{}])[0].get("restartCount"))
-    events = await api.send("GET", f"{api.path('events')}?fieldSelector=involvedObject.name=live")
-    texts = {e["message"] for e in events["items"]}
-    assert "Container c failed liveness probe, will be restarted" in texts
+    found = f"{api.path('events')}?fieldSelector=involvedObject.name=live"
+    said = "Container c failed liveness probe, will be restarted"
+    await until(lambda: api.send("GET", found), lambda events: said in {e["message"] for e in events["items"]})
 
 
 async def test_output_goes_to_the_log_line_by_line(node: Any, api: Api) -> None:

@@ -16,7 +16,7 @@ import termios
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from steersman.devcluster.kubelet import STDERR, STDOUT
 
@@ -94,6 +94,7 @@ class Process:
             _, late = await asyncio.wait(readers, timeout=1.0)
             for task in late:
                 task.cancel()
+        let_go(self.process)
         if self._terminal is not None:
             os.close(self._terminal)
         for listener in self.listeners:
@@ -168,6 +169,11 @@ class Process:
             self.process.kill()
 
 
+def let_go(process: asyncio.subprocess.Process) -> None:
+    """Close our ends of an ended process's pipes: what it started may hold the others for a while, or for ever."""
+    cast(Any, process)._transport.close()
+
+
 def kill_group(pid: int, number: int) -> None:
     """Signal a process group; nothing where it is gone."""
     with suppress(ProcessLookupError, PermissionError):
@@ -229,6 +235,7 @@ async def _whole(
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+            let_go(process)
         raise
 
 
