@@ -23,8 +23,8 @@ GATHER: Final = 0.005
 event. Who waits for an own write must not wait for more than that, and then nothing gathers."""
 MANY_AT_ONCE: Final = 50
 """Initial events that are worth a wake-up."""
-MUCH_AT_ONCE: Final = 64 * 1024
-"""The same in bytes: what is taken in at once is still in the processor's caches."""
+MUCH_AT_ONCE: Final = 32 * 1024
+"""The same in bytes: transports give what comes at once in pieces of up to 64 KB, and shall not wait between two."""
 CROWDED: Final = 1000
 """Events a second from which on gathering pays. At 500 a second it saved nothing and cost 8 ms of latency."""
 STRETCH: Final = 0.25

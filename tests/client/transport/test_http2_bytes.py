@@ -32,6 +32,7 @@ from steersman.client.transport.http2 import Http2Connection, Http2Encoder, NotB
 from steersman.client.transport.http2 import blocks as header_blocks
 from steersman.client.transport.http2.blocks import BlockHeaders, agrees, status_of
 from steersman.client.transport.http2.stream import STREAM_WINDOW
+from steersman.client.transport.wire import inbox
 from steersman.testing import virtual_time
 
 ENCODE = Http2Encoder("https", "api.example")
@@ -65,6 +66,7 @@ class Line:
 
 class Pool:
     def __init__(self) -> None:
+        self.inbox = inbox()
         self.released = 0
 
     def release(self, connection: Http2Connection) -> None:
@@ -98,7 +100,7 @@ class Both:
         return asyncio.create_task(self.connection.open("GET", path, (), None, timeout))
 
     def say(self, *frames: Frame | bytes) -> None:
-        self.connection.data_received(b"".join(f if isinstance(f, bytes) else f.serialize() for f in frames))
+        self.connection.received(b"".join(f if isinstance(f, bytes) else f.serialize() for f in frames))
 
 
 async def turns(count: int = 3) -> None:
@@ -216,7 +218,7 @@ def test_answers_are_the_same_however_they_are_mixed_and_cut(said, order, betwee
         rest = bytes(sent)
         while rest:
             size = next(sizes)
-            both.connection.data_received(rest[:size])
+            both.connection.received(rest[:size])
             rest = rest[size:]
         got = await asyncio.gather(*asked)
         both.connection.abort(ConnectionLost("over"))
@@ -241,7 +243,7 @@ def test_no_bytes_at_all_are_more_than_an_error(pieces):
         asked = [both.ask(), both.open()]
         await turns()
         for piece in pieces:
-            both.connection.data_received(piece)
+            both.connection.received(piece)
         both.connection.abort(ConnectionLost("over"))
         return await asyncio.gather(*asked, return_exceptions=True)
 
@@ -269,7 +271,7 @@ def test_no_frames_at_all_are_more_than_an_error(kinds):
         both = Both()
         asked = [both.ask("/", "PUT", b"x" * 100_000), both.open()]
         await turns()
-        both.connection.data_received(sent)
+        both.connection.received(sent)
         await turns()
         both.connection.abort(ConnectionLost("over"))
         return await asyncio.gather(*asked, return_exceptions=True)

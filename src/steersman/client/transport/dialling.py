@@ -17,7 +17,7 @@ from steersman.client.config.tls import ssl_context
 from steersman.client.errors import ConnectError, TransportError
 from steersman.client.transport.explaining import explained
 from steersman.client.transport.tls import TlsLayer
-from steersman.client.transport.wire import Wire
+from steersman.client.transport.wire import Wire, inbox
 
 __all__ = ["Dialler"]
 
@@ -39,10 +39,11 @@ async def _dial(host: str, port: int, tls: TlsLayer | None, make: Make) -> Wire:
 _EARLY: Final = "the server closed the connection during the handshake"
 
 
-class _Greeting(asyncio.Protocol):
+class _Greeting(asyncio.BufferedProtocol):
     """Owns the socket until it is known what is spoken on it."""
 
     def __init__(self, tls: TlsLayer | None, make: Make) -> None:
+        self._inbox = inbox()
         self._tls = tls
         self._make = make
         self._transport: Any = None
@@ -55,11 +56,14 @@ class _Greeting(asyncio.Protocol):
         else:
             self._shake(self._tls, b"")
 
-    def data_received(self, data: bytes) -> None:
-        if self._tls is not None and not self.done.done():
-            self._shake(self._tls, data)
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._inbox
 
-    def _shake(self, tls: TlsLayer, data: bytes) -> None:
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._tls is not None and not self.done.done():
+            self._shake(self._tls, self._inbox[:nbytes])
+
+    def _shake(self, tls: TlsLayer, data: bytes | memoryview) -> None:
         try:
             shaken = tls.shake(data)
         except (ssl.SSLError, ValueError) as problem:
@@ -80,7 +84,7 @@ class _Greeting(asyncio.Protocol):
         self.done.set_result(wire)
         wire.begin()
         if self._tls is not None:
-            wire.data_received(b"")
+            wire.buffer_updated(0)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.done.done():

@@ -17,7 +17,7 @@ from steersman.client.transport.dialling import Dialler
 from steersman.client.transport.http1 import Http1Connection, Http1Encoder
 from steersman.client.transport.http2 import MOST_STREAMS, Http2Connection, Http2Encoder
 from steersman.client.transport.tls import TlsLayer
-from steersman.client.transport.wire import Wire
+from steersman.client.transport.wire import Wire, inbox
 
 __all__ = ["CLOSED", "Connections"]
 
@@ -33,6 +33,7 @@ class Connections:
     def __init__(self, config: Config, *, http2: bool) -> None:
         parts = urlsplit(config.server)
         authority = parts.netloc.rpartition("@")[2]
+        self.inbox = inbox()
         self._certificate_now = config.auth.client_certificate
         self._dialler = Dialler(config, http2=http2)
         self._encoder1 = Http1Encoder(authority)

@@ -42,7 +42,7 @@ class TlsLayer:
         self._write = self._tls.write
         self.shaken = False
 
-    def shake(self, data: bytes = b"") -> bool:
+    def shake(self, data: bytes | memoryview = b"") -> bool:
         """Take the handshake as far as `data` allows; whether it is complete."""
         if data:
             self._incoming.write(data)

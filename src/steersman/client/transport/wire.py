@@ -13,10 +13,15 @@ from steersman.client.errors import ConnectionLost, TransportError
 from steersman.client.transport.base import Headers, RequestHeaders, Response, Take
 from steersman.client.transport.tls import TlsClosed, TlsLayer
 
-__all__ = ["Exchange", "Pool", "Wire", "asked"]
+__all__ = ["Exchange", "Pool", "Wire", "asked", "inbox"]
 
-MUCH: Final = 64 * 1024
-"""Bytes that are decrypted and read at a time."""
+INBOX: Final = 64 * 1024
+"""Bytes that are received, decrypted and read at a time: what comes of them is still in the processor's caches."""
+
+
+def inbox() -> memoryview:
+    """Where the connections of one event loop receive: what is in it is taken out before the loop reads again."""
+    return memoryview(bytearray(INBOX))
 
 
 def asked(method: str, where: str) -> str:
@@ -26,6 +31,9 @@ def asked(method: str, where: str) -> str:
 
 class Pool(Protocol):
     """Where a connection goes when it is free, and who must know when it is gone."""
+
+    inbox: memoryview
+    """What all of them receive in."""
 
     def release(self, connection: Any) -> None:
         """Nothing is in flight on it any more."""
@@ -58,14 +66,26 @@ class Exchange(Protocol):
         ...
 
 
-class Wire(asyncio.Protocol):
+class Wire(asyncio.BufferedProtocol):
     """One connection, encrypted or not. What anything unexpected arrives on is closed and never used again."""
 
-    __slots__ = ("_loop", "_pool", "_problem", "_tls", "_transport", "_what", "generation", "idle_since", "now")
+    __slots__ = (
+        "_inbox",
+        "_loop",
+        "_pool",
+        "_problem",
+        "_tls",
+        "_transport",
+        "_what",
+        "generation",
+        "idle_since",
+        "now",
+    )
 
     def __init__(self, pool: Pool, generation: int, transport: asyncio.Transport, tls: TlsLayer | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._pool = pool
+        self._inbox = pool.inbox
         self._tls = tls
         self._transport: asyncio.Transport | None = transport
         self._problem: TransportError | None = None
@@ -134,20 +154,17 @@ class Wire(asyncio.Protocol):
 
     # What the loop calls.
 
-    def data_received(self, data: bytes) -> None:
-        tls = self._tls
-        if tls is None:
-            self.received(data)
-        elif len(data) <= MUCH:
-            self._opened(tls, data)
-        else:
-            # What TLS and those behind it hold of it stays small, and in the processor's caches.
-            view = memoryview(data)
-            for at in range(0, len(data), MUCH):
-                if self._transport is not None:
-                    self._opened(tls, view[at : at + MUCH])
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._inbox
 
-    def _opened(self, tls: TlsLayer, data: bytes | memoryview) -> None:
+    def buffer_updated(self, nbytes: int) -> None:
+        tls, data = self._tls, self._inbox[:nbytes]
+        if tls is None:
+            self.received(bytes(data))
+        else:
+            self._opened(tls, data)
+
+    def _opened(self, tls: TlsLayer, data: memoryview) -> None:
         try:
             plain = tls.opened(data)
         except TlsClosed as end:

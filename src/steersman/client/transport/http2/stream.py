@@ -24,6 +24,8 @@ server stops, and is told to go on, for every few of them."""
 MUCH: Final = 1 << 13
 """Bytes in a piece from which on a task is woken for it: then the buffers that it came in are free for what is made of
 it, and are still in the processor's caches."""
+WORTHWHILE: Final = 1 << 15
+"""Bytes that are worth giving to a reader while there are more."""
 NEVER: Final = float("inf")
 
 
@@ -110,9 +112,12 @@ class Stream(msgspec.Struct, eq=False):
 
     def _read(self) -> bytes:
         data = self.take()
+        self._make_room()
+        return data
+
+    def _make_room(self) -> None:
         if self.arrived > STREAM_WINDOW >> 1 and not self.complete:
             self.connection.make_room(self)
-        return data
 
     async def pour(self, take: Take) -> bool:
         """Give all that comes to `take` until that wants no more (true) or the body ends.
@@ -121,7 +126,7 @@ class Stream(msgspec.Struct, eq=False):
         """
         while True:
             if self.body is not None:
-                if take(self._read()):
+                if self._give(take):
                     return True
                 continue
             if self.complete:
@@ -135,6 +140,25 @@ class Stream(msgspec.Struct, eq=False):
                     return True
             finally:
                 self.reader = self.taker = None
+
+    def _give(self, take: Take) -> bool:
+        """Give `take` what is there, until it wants no more (true).
+
+        Nearly as it came: to make one piece of all first would move it all through memory once more.
+        """
+        pieces = self.body or []
+        self.body = None
+        self._make_room()
+        pieces.reverse()
+        while pieces:
+            piece = pieces.pop()
+            while pieces and len(piece) < WORTHWHILE:
+                piece += pieces.pop()
+            if take(piece):
+                pieces.reverse()
+                self.body = pieces or None
+                return True
+        return False
 
     def wake(self) -> None:
         """There is something to read, or there will never be more."""
