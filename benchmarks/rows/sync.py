@@ -15,10 +15,14 @@ from benchmarks.harness import Bench, BenchmarkError, Mark, Peer
 from benchmarks.rows.model import Numbers, Size
 from benchmarks.rows.steps import at_rest, costs, fill, settled
 
-FEW = 10_000
-"""Of fewer objects, what it takes to list anew is subtracted; of more, it is less than one in a hundred."""
+FEW = 30_000
+"""Of fewer objects, what it takes to list anew is subtracted; of more, it is less than one in two hundred."""
 _QUIET = 0.3
 """Seconds without work after which a list has been taken in."""
+_PAUSE = 0.01
+_PAUSE_EACH = 4e-6
+"""Seconds between two looks at a peer, and what each object adds: an answer takes a peer 0.3 to 0.4 ms, which shall not
+be one in fifty of what is measured."""
 
 
 class _Listing(NamedTuple):
@@ -53,7 +57,8 @@ def _listing(bench: Bench, process: Peer, size: Size, count: int) -> _Listing:
     """Make a process that has nothing list `count` objects."""
     before = at_rest(process, "seen", quiet=_QUIET)
     asked = _expire(bench, process, size.kind, count)
-    new = process.until(lambda m: _told(m) - _told(before) >= count, 90, f"seeing {count} objects", pause=0.01)
+    pause = _PAUSE + _PAUSE_EACH * count
+    new = process.until(lambda m: _told(m) - _told(before) >= count, 90, f"seeing {count} objects", pause=pause)
     at_rest(process, "seen", quiet=_QUIET)
     after = process.ask("mark")
     if _told(after) - _told(before) != count:
