@@ -31,7 +31,7 @@ from steersman.client.errors import ConnectError, ConnectionLost, TransportTimeo
 from steersman.client.transport.http2 import Http2Connection, Http2Encoder, NotBegun
 from steersman.client.transport.http2 import blocks as header_blocks
 from steersman.client.transport.http2.blocks import BlockHeaders, agrees, status_of
-from steersman.client.transport.http2.stream import STREAM_WINDOW
+from steersman.client.transport.http2.stream import STREAM_WINDOW, WORTHWHILE
 from steersman.client.transport.wire import inbox
 from steersman.testing import virtual_time
 
@@ -521,6 +521,34 @@ async def test_more_than_was_allowed_to_come_ends_the_connection():
         await stream.read()
     with pytest.raises(ConnectionLost, match="more than was allowed"):
         await stream.read()
+
+
+@pytest.mark.parametrize("last", [1, 3 * WORTHWHILE])
+@virtual_time
+async def test_what_has_come_is_poured_in_pieces_that_are_worth_it_and_in_order(last):
+    """Whoever wants no more for a while gets the rest when it asks again."""
+    sizes = [2 * WORTHWHILE, 10, WORTHWHILE - 1, WORTHWHILE, 5, 6, 3 * WORTHWHILE, last]
+    both = Both()
+    opening = both.open()
+    await turns()
+    both.say(head(1))
+    stream = await opening
+    sent = [bytes([number]) * size for number, size in enumerate(sizes)]
+    for piece in sent:
+        both.say(data(1, piece))
+    both.say(data(1, b"", "END_STREAM"))
+    got: list[bytes] = []
+
+    def take(chunk: bytes) -> bool:
+        got.append(chunk)
+        return len(got) % 2 == 1
+
+    while await stream.pour(take):
+        pass
+    assert b"".join(got) == b"".join(sent)
+    assert all(len(chunk) >= WORTHWHILE for chunk in got[:-1])
+    assert len(got) > 3
+    stream.finish()
 
 
 @virtual_time

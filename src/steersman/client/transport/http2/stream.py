@@ -16,7 +16,7 @@ from steersman.client.transport.base import Response, Take
 from steersman.client.transport.http2.blocks import BlockHeaders
 from steersman.client.transport.wire import asked
 
-__all__ = ["MUCH", "NEVER", "STREAM_WINDOW", "Connection", "NotBegun", "Stream"]
+__all__ = ["MUCH", "NEVER", "STREAM_WINDOW", "WORTHWHILE", "Connection", "NotBegun", "Stream"]
 
 STREAM_WINDOW: Final = 1 << 21
 """Bytes of one response that may wait for their reader. With a quarter of that, large objects cost a fifth more: the
