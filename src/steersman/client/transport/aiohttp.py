@@ -7,10 +7,11 @@ the default cannot. It costs two to three times the CPU per request.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from io import BytesIO
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -32,6 +33,7 @@ _LONGEST_MESSAGE = 64 << 20
 _READ_BUFFER = 1 << 18
 _LONGEST_HEADER = 1 << 16
 _LARGE = 1 << 19
+_REMEMBERED = 64
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientProxyConnectionError)
 
 
@@ -186,12 +188,36 @@ class AiohttpTransport:
         sessions = [*self._retired, *([self._session] if self._session else [])]
         self._session = None
         self._retired.clear()
+        # Whoever still writes a body that the server has refused is cancelled, and closes its connection only then.
+        await asyncio.sleep(0)
         for session in sessions:
-            if session.connector is not None:
+            if (connector := session.connector) is not None:
                 # An orderly TLS shutdown would outlive this call, and perhaps the event loop.
-                await session.connector.close(abort_ssl=True)
+                await connector.close(abort_ssl=True)
+                cast("_Connector", connector).abort()
             await session.close()
         await asyncio.sleep(0)  # lets the sockets notice
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Remembers its latest connections: aiohttp forgets those that are being closed, which may take long."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)  # pyright: ignore[reportUnknownMemberType]
+        self._latest: deque[asyncio.Transport] = deque(maxlen=_REMEMBERED)
+
+    async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
+        connection = await super().connect(req, traces, timeout)
+        transport = connection.transport
+        if transport is not None and transport not in self._latest:
+            self._latest.append(transport)
+        return connection
+
+    def abort(self) -> None:
+        """End what is still open at once."""
+        for transport in self._latest:
+            _abort(transport)
+        self._latest.clear()
 
 
 def _connection_of(response: aiohttp.ClientResponse) -> asyncio.Transport | None:
@@ -269,7 +295,7 @@ def _payload(body: bytes | None) -> bytes | BytesIO | None:
 
 def _build(config: Config, certificate: ClientCertificate | None) -> aiohttp.ClientSession:
     tls = ssl_context(config.tls, certificate) if config.server.startswith("https") else True
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS, ssl=tls)
+    connector = _Connector(limit=0, keepalive_timeout=_IDLE_SECONDS, ssl=tls)
     return aiohttp.ClientSession(
         connector=connector,
         auto_decompress=False,
