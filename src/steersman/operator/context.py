@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from steersman.client.errors import NotFound
+from steersman.controller.blocking import run_in_loop
 from steersman.controller.request import Request
 from steersman.models import Key, KindLike, View, view_of
 from steersman.telemetry.log import Logger
@@ -296,4 +297,4 @@ class SyncContext:
         self._run(event())
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return run_in_loop(self._loop, work)

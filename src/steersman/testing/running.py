@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from steersman.client.config import Config, load_config
+from steersman.controller.blocking import LoopEndedError, run_in_loop
 from steersman.operator.operator import Operator
 from steersman.operator.run import Replica
 from steersman.operator.settings import Settings
@@ -156,11 +157,9 @@ class RunningOperator:
             if not self._thread.is_alive():
                 raise self.problem or AssertionError(f"operator {self._operator.name} has ended")
             if self._loop is not None and self._replica is not None:
-                looking = look()
                 try:
-                    left, done = asyncio.run_coroutine_threadsafe(looking, self._loop).result(within)
-                except (CancelledError, RuntimeError):  # its loop has ended meanwhile, and it will be asked why
-                    looking.close()
+                    left, done = run_in_loop(self._loop, look(), within)
+                except (CancelledError, LoopEndedError):  # its loop has ended meanwhile, and it will be asked why
                     self._thread.join(1.0)
                     continue
                 if left or done != seen:

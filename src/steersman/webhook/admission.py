@@ -18,6 +18,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from steersman.controller.blocking import run_in_loop
 from steersman.models import DecodeError, Key, KindLike, View, to_dict, view_of
 from steersman.telemetry.log import get_logger
 from steersman.webhook.errors import Refusal
@@ -165,7 +166,7 @@ class Admission:
         async def in_loop() -> Any:
             return read()
 
-        return asyncio.run_coroutine_threadsafe(in_loop(), self._loop).result()
+        return run_in_loop(self._loop, in_loop())
 
     def _cache(self) -> Reads:
         if self._reads is None:
