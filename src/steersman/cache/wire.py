@@ -220,7 +220,8 @@ def event_of(line: bytes, splice: bool = False) -> Taken:
     """Type, metadata, object bytes without managedFields, and whether the metadata had to be guessed at.
 
     The line may end with its newline, as it mostly does, or without. With `splice`, what is left of a long object is a
-    `Spliced`. Raises `Malformed` for what is no watch event at all.
+    `Spliced`. Of an object whose JSON has two members `metadata`, which no API server writes, an array between them
+    may be cut out in place of managedFields that equal it. Raises `Malformed` for what is no watch event at all.
     """
     if len(line) > LONG and (event_of_long := _event_of_long(line, splice)) is not None:
         return event_of_long

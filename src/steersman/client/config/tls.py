@@ -6,10 +6,8 @@ Never logs or returns key material in an error.
 
 from __future__ import annotations
 
-import os
 import re
 import ssl
-import tempfile
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -111,21 +109,8 @@ def ssl_context(tls: TlsConfig, certificate: ClientCertificate | None = None) ->
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if certificate is not None:
-        _load_chain(context, certificate)
+        from steersman.pki import as_file
+
+        with as_file(certificate.cert_pem + certificate.key_pem) as path:
+            context.load_cert_chain(path)
     return context
-
-
-def _load_chain(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
-    # OpenSSL's Python binding only loads from files; an anonymous one in memory never reaches a disk.
-    pem = certificate.cert_pem + certificate.key_pem
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(pem)
-            file.flush()
-            context.load_cert_chain(f"/proc/self/fd/{descriptor}")
-        return
-    with tempfile.NamedTemporaryFile() as file:  # created with mode 0600
-        file.write(pem)
-        file.flush()
-        context.load_cert_chain(file.name)
