@@ -9,7 +9,7 @@ import asyncio
 import copy
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -186,6 +186,8 @@ def normalise(value: Any, key: str = "") -> Any:
             made["name"] = f"{generate}<random>"
         return made
     if isinstance(value, list):
+        if key == "managedFields" and all(isinstance(item, dict) for item in value):
+            value = _by_owner(value)
         return [normalise(item, key) for item in value]
     if isinstance(value, str):
         if key in ("resourceVersion", "continue") and value:
@@ -195,6 +197,19 @@ def normalise(value: Any, key: str = "") -> Any:
         value = _TIME.sub("<time>", value)
         return _UID.sub("<uid>", value)
     return value
+
+
+def _by_owner(entries: list[dict[str, Any]]) -> list[Any]:
+    """The entries of managed fields by whose they are, and whether they came in order.
+
+    A server sorts them by time, in seconds, of which one of two may see the next begin between two requests.
+    """
+
+    def said(*names: str) -> Callable[[dict[str, Any]], tuple[str, ...]]:
+        return lambda entry: tuple(str(entry.get(name, "")) for name in names)
+
+    in_order = entries == sorted(entries, key=said("operation", "time", "manager", "apiVersion", "subresource"))
+    return [in_order, *sorted(entries, key=said("operation", "manager", "apiVersion", "subresource"))]
 
 
 def _drop(value: Any, path: list[str]) -> None:

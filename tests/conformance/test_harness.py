@@ -18,6 +18,21 @@ def test_a_generated_name_counts_as_far_as_it_was_asked_for():
         compare("POST", one, Answer(201, {"metadata": {"generateName": "a-", "name": "b-x2"}}))
 
 
+def managed(*owners: tuple[str, str]) -> Answer:
+    entries = [
+        {"manager": owner, "operation": "Apply", "time": f"2026-01-01T00:00:0{second}Z"} for owner, second in owners
+    ]
+    return Answer(200, {"metadata": {"managedFields": entries}})
+
+
+def test_a_second_that_begins_between_two_writes_does_not_matter_but_the_order_does():
+    one = managed(("a", "1"), ("b", "1"))
+    compare("PATCH", one, managed(("b", "1"), ("a", "2")))
+    for other in (managed(("b", "1"), ("a", "1")), managed(("a", "2"), ("b", "1")), managed(("a", "1"), ("c", "1"))):
+        with pytest.raises(AssertionError, match="managedFields"):
+            compare("PATCH", one, other)
+
+
 @pytest.mark.parametrize(
     ("one", "other", "found"),
     [
