@@ -77,25 +77,25 @@ def test_few_objects_teach_when_all_stores_have_theirs():
     pool = Pool()
     one, other = Store(WIDGET, pool=pool), Store(WIDGET, pool=pool)
     other.begin()
-    fill(one, "Red", 400, size=3000)
+    fill(one, "Red", 200, size=6000)
     list(one.commit())
     assert len(pool.codecs) == 0
     list(other.commit())
     assert len(pool.codecs) == 1
-    assert intact(one, "Red", 400, size=3000)
+    assert intact(one, "Red", 200, size=6000)
 
 
 def test_what_was_trained_on_few_is_trained_anew_when_there_are_many(monkeypatch):
     monkeypatch.setattr(module, "WINDOW", 1024 * 1024)
     pool = Pool()
     one, other = Store(WIDGET, pool=pool), Store(WIDGET, pool=pool)
-    fill(one, "Red", 300, size=4000)
+    fill(one, "Red", 200, size=6000)
     list(one.commit())
     assert len(pool.codecs) == 1
     fill(other, "Blue", 2500)
     list(other.commit())
     assert len(pool.codecs) == 2
-    assert intact(one, "Red", 300, size=4000)
+    assert intact(one, "Red", 200, size=6000)
     assert intact(other, "Blue", 2500)
 
 

@@ -20,10 +20,14 @@ from steersman.cache.fresh import Plain
 
 __all__ = ["OWN", "SAMPLE", "Member", "Pool"]
 
-ENOUGH: Final = 1000
-"""Objects among which a sample is worth taking."""
+ENOUGH: Final = 256
+"""Objects among which a sample is worth taking: what comes before it is packed later, which takes twice as long."""
 SAMPLE: Final = 150
 """Objects from which a dictionary is trained: twice as many gain one percent."""
+FEWER: Final = 50
+"""The same where objects are long, down to which they are as many as make `STUDIED` bytes."""
+STUDIED: Final = 256 * 1024
+"""Bytes from which a dictionary is trained: twice as many take nearly twice as long."""
 FEW: Final = 64
 """Caches of fewer objects stay plain, and kinds of which fewer have come do so for as long as more come."""
 WORTH: Final = 1024 * 1024
@@ -134,7 +138,9 @@ class Pool:
         """Learn from all, and most from those that wait for it; these judge whether it was worth it."""
         waits = [self.common.trained and self._waits(member, known) for member in members]
         counts = [objects for objects, _ in amounts]
-        most = shares([n * EAGER if waiting else n for n, waiting in zip(counts, waits, strict=True)], SAMPLE)
+        weights = [n * EAGER if waiting else n for n, waiting in zip(counts, waits, strict=True)]
+        mean = sum(size for _, size in amounts) // max(1, sum(counts))
+        most = shares(weights, min(SAMPLE, max(FEWER, STUDIED // max(1, mean))))
         samples: list[bytes] = []
         judges: list[bytes] = []
         for member, share, waiting in zip(members, most, waits, strict=True):
