@@ -42,7 +42,7 @@ class MetadataForm:
     async def _events(self, chunks):
         splitter = LineSplitter()
         async for chunk in chunks:
-            for line in splitter.feed(chunk):
+            for line in map(bytes, splitter.feed(chunk)):
                 try:
                     event = json.loads(line)
                 except ValueError:

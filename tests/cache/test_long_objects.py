@@ -17,6 +17,7 @@ from steersman.models import view_of
 
 FIELDS = [{"manager": "kubectl", "operation": "Apply", "fieldsV1": {"f:data": {"f:x": {}}}}]
 TAIL = "x" * (LONG + 100)
+CHUNKS = [LONG // 4, LONG + 50, 2 * LONG]
 
 
 def compact(obj):
@@ -27,12 +28,23 @@ def taken(obj):
     """What is kept of an object, the same from a stream and from a list."""
     line = b'{"type":"ADDED","object":%s}' % obj
     meta, body, guessed = item_of(obj, b"")
-    for ending in (b"", b"\n"):
+    whole = [line, line + b"\n", *(cut_at(line + b"\n", size, before) for size in CHUNKS for before in (0, 100))]
+    for given_line in whole:
         for splice in (False, True):
-            event, found, pieces, so = event_of(line + ending, splice)
+            event, found, pieces, so = event_of(given_line, splice)
             assert (event, found_of(found), so) == ("ADDED", found_of(meta), guessed)
             assert (bytes(pieces), len(pieces)) == (body, len(body))
     return meta.name, json.loads(body), guessed
+
+
+def cut_at(line, size, before):
+    """A line as it comes in chunks of so many bytes, the first of which begins with a short one."""
+    splitter, lines = LineSplitter(), []
+    data = b"x" * before + b"\n" + line
+    for at in range(0, len(data), size):
+        lines += splitter.feed(data[at : at + size])
+    assert bytes(lines[-1]) == line
+    return lines[-1]
 
 
 def found_of(meta):
@@ -145,8 +157,30 @@ def test_long_and_short_lines_are_the_same_wherever_the_chunks_end(lengths, size
         size = sizes[turn % len(sizes)] if turn < 500 else len(data)
         got += splitter.feed(data[at : at + size])
         at, turn = at + size, turn + 1
-    assert got == [line for line in lines if line != b"\n"]
+    assert [bytes(line) for line in got] == [line for line in lines if line != b"\n"]
+    assert [len(line) for line in got] == [len(line) for line in map(bytes, got)]
     assert splitter.feed(b"the next\n") == [b"the next\n"]
+
+
+def test_what_has_come_in_pieces_is_kept_in_pieces():
+    """Nothing of a long object is copied before its record is made."""
+    obj = {"metadata": {"name": "n", "managedFields": FIELDS}, "d": TAIL * 4}
+    line = b'{"type":"ADDED","object":%s}\n' % compact(obj)
+    chunks = [
+        line[: 2 * LONG],
+        line[2 * LONG : 3 * LONG],
+        line[3 * LONG :] + b"{}\n" + line[: 2 * LONG],
+        line[2 * LONG :],
+    ]
+    splitter = LineSplitter()
+    first, short, second = [found for chunk in chunks for found in splitter.feed(chunk)]
+    assert short == b"{}\n"
+    for long, pieces in ((first, chunks[:3]), (second, chunks[2:])):
+        body = event_of(long, True)[2]
+        assert {id(piece.obj if isinstance(piece, memoryview) else piece) for piece in body.pieces} == set(
+            map(id, pieces)
+        )
+        assert json.loads(bytes(body)) == {"metadata": {"name": "n"}, "d": TAIL * 4}
 
 
 def test_a_long_line_that_never_ends_is_given_up():

@@ -8,7 +8,7 @@ keeps whole objects as soon as one of them needs more than metadata (W11).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -22,7 +22,7 @@ from steersman.cache.partial import REMEDY, MetadataStore
 from steersman.cache.pool import Pool
 from steersman.cache.store import Store, Transform
 from steersman.cache.versions import at_least, later
-from steersman.cache.wire import Taken, error_of, event_of, initial_end, item_of, items_of, type_prefix
+from steersman.cache.wire import Line, Taken, error_of, event_of, initial_end, item_of, items_of, type_prefix
 from steersman.client.errors import ApiError
 from steersman.models import Key, View
 from steersman.telemetry.clock import Now, utc_now
@@ -63,7 +63,7 @@ class Fed(NamedTuple):
     """The initial events have ended: up to which version they reach, and what came after them."""
 
     version: str
-    rest: list[bytes]
+    rest: Sequence[Line]
 
 
 class Informer:
@@ -251,7 +251,7 @@ class Informer:
         self._collecting.discard()
         self._staging = False
 
-    def feed(self, lines: list[bytes]) -> Fed | None:  # noqa: C901 - the hot path is one loop
+    def feed(self, lines: Sequence[Line]) -> Fed | None:  # noqa: C901 - the hot path is one loop
         """Take in whole lines of a watch stream; stops after the bookmark that ends the initial events, and says so.
 
         Raises the `ApiError` of an ERROR event and `Malformed`; what came before it is taken in and `version` says
@@ -292,7 +292,7 @@ class Informer:
             self._took_in(taken)
         return None
 
-    def _collect(self, lines: list[bytes]) -> Fed | None:
+    def _collect(self, lines: Sequence[Line]) -> Fed | None:
         """`feed` while a new content is collected; the version stays that of the content which readers see."""
         events: list[Taken] = []
         taken = 0

@@ -8,11 +8,11 @@ which events gather where they come thick and fast.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from steersman.cache.informer import Fed, Informer
-from steersman.cache.wire import LineSplitter
+from steersman.cache.wire import Line, LineSplitter
 
 __all__ = ["GATHER", "Reading", "Watchdog"]
 
@@ -132,7 +132,7 @@ class Reading:
         self.fed = fed = self._informer.feed(lines)
         return fed is not None or self._done()
 
-    def go_on(self, lines: list[bytes]) -> None:
+    def go_on(self, lines: Sequence[Line]) -> None:
         """Take in what came after the end of the initial events."""
         self.fed = self._informer.feed(lines)
         if self.fed is None:

@@ -7,6 +7,7 @@ an unexpected type never hides the object's name (`lenient_head`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import BytesIO
 from typing import Any, Final, TypeAlias, cast, overload
 
@@ -19,7 +20,9 @@ from steersman.models import OwnerReference
 
 __all__ = [
     "Body",
+    "Line",
     "LineSplitter",
+    "LongLine",
     "Malformed",
     "Meta",
     "Spliced",
@@ -144,7 +147,7 @@ class LineSplitter:
         self._held = 0
         self._limit = limit
 
-    def feed(self, chunk: bytes) -> list[bytes]:
+    def feed(self, chunk: bytes) -> Sequence[Line]:
         """The lines that `chunk` completes, each with its newline; blank ones are left out."""
         first = chunk.find(_NEWLINE)
         if first < 0:
@@ -170,21 +173,59 @@ class LineSplitter:
             return [line for line in lines if line != _NEWLINE]
         return lines
 
-    def _long(self, chunk: bytes) -> list[bytes]:
-        """The same where the first line is long: each is copied just once."""
-        lines: list[bytes] = []
+    def _long(self, chunk: bytes) -> list[Line]:
+        """The same where the first line is long: it stays in the pieces that it came in."""
+        lines: list[Line] = []
         parts, view, at = self._parts, memoryview(chunk), 0
         while end := chunk.find(_NEWLINE, at) + 1:
             parts.append(view[at:end])
-            line = b"".join(parts)
-            parts.clear()
-            if line != _NEWLINE:
-                lines.append(line)
+            if len(parts) > 1 and end - at >= len(_END):
+                lines.append(LongLine(parts))
+                parts = []
+            else:
+                line = b"".join(parts)
+                parts.clear()
+                if line != _NEWLINE:
+                    lines.append(line)
             at = end
+        self._parts = parts
         self._held = len(chunk) - at
         if self._held:
             parts.append(view[at:])
         return lines
+
+
+class LongLine:
+    """A line in the pieces that it came in: it is put together where somebody needs it whole."""
+
+    __slots__ = ("_size", "pieces")
+
+    def __init__(self, pieces: Sequence[bytes | memoryview]) -> None:
+        self.pieces = pieces
+        """Two at least: what a chunk ended with, whole chunks, and the line's last three bytes or more of another."""
+        self._size = sum(map(len, pieces))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.pieces)
+
+    def endswith(self, end: bytes) -> bool:
+        """Whether the line ends with up to three such bytes."""
+        return bytes(self.pieces[-1][-len(end) :]) == end
+
+    def started(self) -> tuple[bytes, int, Sequence[bytes | memoryview]]:
+        """Bytes that the line begins in, where in them it does, and its other pieces. `LONG` of it are in the first."""
+        first, *rest = self.pieces
+        if len(first) < LONG:
+            return b"".join((first, rest[0])), 0, rest[1:]
+        whole = first if isinstance(first, bytes) else cast("bytes", first.obj)
+        return whole, len(whole) - len(first), rest
+
+
+Line: TypeAlias = bytes | LongLine
+"""A line of a watch stream, with its newline."""
 
 
 class Spliced:
@@ -192,7 +233,7 @@ class Spliced:
 
     __slots__ = ("pieces",)
 
-    def __init__(self, *pieces: memoryview) -> None:
+    def __init__(self, *pieces: bytes | memoryview) -> None:
         self.pieces = pieces
 
     def __len__(self) -> int:
@@ -209,14 +250,14 @@ Taken: TypeAlias = tuple[str, Meta, Body, bool]
 
 
 @overload
-def event_of(line: bytes) -> tuple[str, Meta, bytes, bool]: ...
+def event_of(line: Line) -> tuple[str, Meta, bytes, bool]: ...
 
 
 @overload
-def event_of(line: bytes, splice: bool) -> Taken: ...
+def event_of(line: Line, splice: bool) -> Taken: ...
 
 
-def event_of(line: bytes, splice: bool = False) -> Taken:
+def event_of(line: Line, splice: bool = False) -> Taken:
     """Type, metadata, object bytes without managedFields, and whether the metadata had to be guessed at.
 
     The line may end with its newline, as it mostly does, or without. With `splice`, what is left of a long object is a
@@ -225,6 +266,8 @@ def event_of(line: bytes, splice: bool = False) -> Taken:
     """
     if len(line) > LONG and (event_of_long := _event_of_long(line, splice)) is not None:
         return event_of_long
+    if not isinstance(line, bytes):
+        return event_of(bytes(line), splice)
     try:
         event = _decode_event(line)
     except msgspec.DecodeError:
@@ -251,35 +294,38 @@ def event_of(line: bytes, splice: bool = False) -> Taken:
     return kind, meta, line[begin:start] + line[end:-2], False
 
 
-def _event_of_long(line: bytes, splice: bool) -> Taken | None:
+def _event_of_long(line: Line, splice: bool) -> Taken | None:
     """`event_of` for a long line, as far as its metadata; `None` where it is not as API servers write it.
 
     To look at every character of 100 KB takes as long as all the rest that is done with them. Whether what follows the
     metadata is JSON shows when somebody reads the object (W9); where the line ends does not depend on it (W8).
     """
-    start = line.find(_MANAGED)
-    kind, begin = _TYPE.get(line[: line.find(b":", 8) + 1], ("", 0))
+    text, at, rest = (line, 0, ()) if isinstance(line, bytes) else line.started()
+    start = text.find(_MANAGED, at)
+    kind, begin = _TYPE.get(text[at : text.find(b":", at + 8) + 1], ("", 0))
     if start < 0 or not begin or not line.endswith(_END):
         return None
-    end = _end_of_array(line, start + len(_MANAGED))
+    end = _end_of_array(text, start + len(_MANAGED))
     if not end:
         return None
-    before, close = line[begin:start], end
+    begin += at
+    before, close = text[begin:start], end
     for _ in range(_TRIES):
-        close = line.find(b"}", close) + 1
+        close = text.find(b"}", close) + 1
         if not close:
             return None
         try:
-            meta = _decode_item(b'%s"managedFields":0%s}' % (before, line[end:close])).metadata
+            meta = _decode_item(b'%s"managedFields":0%s}' % (before, text[end:close])).metadata
         except msgspec.ValidationError:
             return None
         except msgspec.DecodeError:  # one of an owner's, or in a string
             continue
-        if meta.managed_fields is UNSET or line[close] not in b",}":
+        if meta.managed_fields is UNSET or text[close : close + 1] not in (b",", b"}"):
             return None
-        start, end = _with_comma(line, start, end)
-        view = memoryview(line)
-        spliced = Spliced(view[begin:start], view[end:-2])
+        start, end = _with_comma(text, start, end)
+        view = memoryview(text)
+        after = (view[end:], *rest[:-1], rest[-1][:-2]) if rest else (view[end:-2],)
+        spliced = Spliced(view[begin:start], *after)
         return kind, meta, spliced if splice else bytes(spliced), False
     return None
 
@@ -398,10 +444,10 @@ def lenient_head(body: bytes) -> Meta:
     )
 
 
-def initial_end(line: bytes) -> bool:
+def initial_end(line: Line) -> bool:
     """Whether a BOOKMARK line is the one that ends the initial events."""
     try:
-        annotations = _decode_bookmark(line).object.metadata.annotations
+        annotations = _decode_bookmark(line if isinstance(line, bytes) else bytes(line)).object.metadata.annotations
     except msgspec.DecodeError:
         return False
     return bool(annotations) and annotations.get(INITIAL_END) == "true"
