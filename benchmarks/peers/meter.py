@@ -1,7 +1,7 @@
 """Counts what a Python peer did and answers the driver: one line on stdin, one JSON line on stdout.
 
 `mark NAME` reports CPU, memory, counters and the latencies since the last report; `mark poll` costs little: it leaves
-latencies and memory out and alone. `settle NAME` first gives back what memory it can and starts the high-water mark
+latencies and the peak out and alone. `settle NAME` first gives back what memory it can and starts the high-water mark
 anew. It uses the standard library only, so that it weighs the same in every peer.
 """
 

@@ -13,8 +13,8 @@ from benchmarks.harness import Bench, BenchmarkError, Mark, Peer
 from benchmarks.rows.model import CEILING, OURS, THEIRS, Numbers, Size
 from benchmarks.rows.steps import at_rest, fill, settled, silent
 
-_PAUSE = 0.05
-"""Seconds between polls: each costs the peer some 50 µs."""
+_PAUSE = 0.1
+"""Seconds between polls: each costs a Python peer 0.1 to 0.4 ms."""
 
 
 def events(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:

@@ -146,7 +146,13 @@ created = _change("created", lambda change: change.type == "add")
 updated = _change("updated", lambda change: change.type == "update")
 deleted = _change("deleted", lambda change: change.type == "delete")
 
-generation_changed = _differs("generation_changed", attrgetter("generation", "deleting"))
+
+def _another_generation(change: Change) -> bool:
+    old, new = change.old, change.new
+    return old is None or new is None or old.generation != new.generation or old.deleting != new.deleting
+
+
+generation_changed = _change("generation_changed", _another_generation)
 """The spec changed (adds, deletes and the start of a deletion pass too). Kinds without a generation, such as
 ConfigMap, never pass an update: use `resource_version_changed` there."""
 

@@ -126,8 +126,9 @@ async def pour(chunks: AsyncIterator[bytes], take: Take) -> bool:
     Where the transport can, `take` is called right where the bytes arrive. What it raises is raised here. After true,
     it may be called again for the rest.
     """
-    if isinstance(chunks, Pouring):
-        return await chunks.pour(take)
+    own = getattr(chunks, "pour", None)  # to ask whether they are `Pouring` takes longer than all the rest
+    if own is not None:
+        return await own(take)
     async for chunk in chunks:
         if take(chunk):
             return True
