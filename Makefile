@@ -6,9 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-# Each operator and example is a project of its own, and so are its tests.
-TEST = set -e; $(BIN)/python -m pytest -q -n 2 --dist loadfile; \
-	for project in operators/*/ examples/*/; do (cd "$$project" && "$(CURDIR)/$(BIN)/python" -m pytest -q); done
+# Each operator and example is a project of its own, and so are its tests. Arguments are pytest's.
+TEST = set -e; $(BIN)/python -m pytest -q -n 2 --dist loadfile "$$@"; \
+	for project in operators/*/ examples/*/; do (cd "$$project" && "$(CURDIR)/$(BIN)/python" -m pytest -q "$$@"); done
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-real lint types imports check format generate controlplane bench lock clean
@@ -23,11 +23,11 @@ $(READY): pyproject.toml requirements/dev.txt
 demo: $(READY) ## Run HelloApp on the embedded cluster and watch it follow (ARGS=--real: on a real control plane)
 	@$(BIN)/python operators/helloapp/demo.py $(ARGS)
 
-test: $(READY) ## Run the tests (those that need a real control plane run where one is built)
-	@$(TEST)
+test: $(READY) ## Run the tests that need no real control plane and do not take long: under five minutes
+	@set -- -m "not slow and not realcluster"; $(TEST)
 
-test-real: $(READY) controlplane ## Run the tests with the real control plane mandatory
-	@export STEERSMAN_REQUIRE_CONTROLPLANE=1; $(TEST)
+test-real: $(READY) controlplane ## Run all tests, with the real control plane mandatory
+	@export STEERSMAN_REQUIRE_CONTROLPLANE=1; set --; $(TEST)
 
 lint: $(READY) ## Lint and check the formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -10,6 +10,7 @@ def test_every_bar_has_a_unit() -> None:
     assert {bar.metric for row in ROWS for bar in row.bars} <= UNITS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["start", "write-apply", "read", "fan-out"])
 def test_every_number_has_a_unit_and_is_one(name: str) -> None:
     row: Row = next(row for row in ROWS if row.name == name)

@@ -8,6 +8,7 @@ import pytest
 from benchmarks.toolchains import HERE, NotMeasured, go
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["server", "peers/go"])
 @pytest.mark.parametrize("command", [["vet"], ["test", "-count=1"]], ids=["vet", "test"])
 def test_the_programs_in_go_pass_their_own_checks(module, command):

@@ -52,6 +52,7 @@ def test_growth_latencies_and_bars_are_drawn_as_svg_and_png(tmp_path: Path) -> N
     assert "controller-runtime  (exponent 1.00)" in growth
 
 
+@pytest.mark.slow
 def test_the_same_numbers_give_the_same_bytes_and_no_date(tmp_path: Path) -> None:
     first = [path.read_bytes() for path in plots.draw_all(results(), ROWS, tmp_path / "a")]
     again = [path.read_bytes() for path in plots.draw_all(results(), ROWS, tmp_path / "b")]

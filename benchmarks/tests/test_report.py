@@ -66,6 +66,7 @@ def test_ratios_are_of_runs_that_were_made_in_one_round() -> None:
     assert "| 0.10 (0.10 to 0.30) | 3 | ≤ 0.2 | holds |" in render_table([verdict], outcome)
 
 
+@pytest.mark.slow
 def test_the_report_says_how_many_runs_a_row_has_of_whom(tmp_path: Path) -> None:
     outcome = results([10.0, 11.0, 12.0], [100.0, 100.0, 100.0])
     outcome["rows"]["sync"] |= {"kube-rs": [{"cpu_us": 3.0}], "client-go": [{"cpu_us": 3.0}]}
@@ -224,6 +225,7 @@ def test_a_readme_without_markers_is_left_alone(tmp_path: Path) -> None:
     assert readme.read_text() == "# Title\n"
 
 
+@pytest.mark.slow
 def test_the_report_has_every_row_and_the_readme_only_the_bars(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -244,6 +246,7 @@ def test_the_report_has_every_row_and_the_readme_only_the_bars(
     assert "wrote" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_study_whose_peers_are_all_ours_has_a_column_for_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

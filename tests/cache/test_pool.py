@@ -99,6 +99,7 @@ def test_what_was_trained_on_few_is_trained_anew_when_there_are_many(monkeypatch
     assert intact(other, "Blue", 2500)
 
 
+@pytest.mark.slow
 def test_a_kind_that_comes_later_teaches_once(monkeypatch):
     """C4: the dictionary that does not know it is replaced, and what never compresses well does not replace another."""
     monkeypatch.setattr("steersman.cache.codecs.WINDOW", 200_000)
@@ -123,6 +124,7 @@ def test_a_kind_that_comes_later_teaches_once(monkeypatch):
     assert intact(later, "Blue", 1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("together", [True, False])
 def test_the_order_in_which_kinds_come_costs_little(together):
     """C4: a dictionary that knows only the first of them would make the others half as big again."""

@@ -9,6 +9,7 @@ import os
 import random
 from dataclasses import dataclass, field
 
+import pytest
 from cache_fakeserver import FakeServer, api_error, cached, content, line, status, truth, widget_view
 from cache_forms import METADATA, watched
 from hypothesis import HealthCheck, given, settings
@@ -274,6 +275,7 @@ def test_whenever_an_informer_widens_everybody_hears_the_truth(before, after, wa
     run()
 
 
+@pytest.mark.slow
 @settings(max_examples=2 * EXAMPLES, deadline=None, derandomize=EXAMPLES == 150)
 @given(st.data())
 def test_the_state_machine_takes_every_outcome_of_its_effects(data):

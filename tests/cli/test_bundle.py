@@ -42,6 +42,7 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     sys.modules.pop("shipped", None)
 
 
+@pytest.mark.slow
 def test_a_bundle_is_made_checked_and_up_to_date(command: Command) -> None:
     code, out, err = command("bundle", "shipped:operator", "--catalog", "catalog")
     assert code == 0, err

@@ -131,6 +131,7 @@ def wait_ready(process):
 
 
 class TestStarting:
+    @pytest.mark.slow
     def test_the_foreground_tells_how_to_use_it_and_ends_with_ctrl_c(self, shell):
         process = shell.start("cluster", "start")
         wait_ready(process)
@@ -144,6 +145,7 @@ class TestStarting:
         assert not Path(kubeconfig).exists()
         assert shell.clusters() == {}
 
+    @pytest.mark.slow
     def test_a_detached_one_is_ready_when_the_command_returns_and_its_files_are_private(self, shell):
         started = json.loads(shell.run("cluster", "start", "-d", "--name", "two", "-o", "json").stdout)
         assert started["ready"] is True
@@ -159,6 +161,7 @@ class TestStarting:
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", int(started["url"].rpartition(":")[2])))
 
+    @pytest.mark.slow
     def test_a_name_that_runs_is_not_started_again(self, running):
         for how in ((), ("--detach",)):
             again = running.run("cluster", "start", *how)
@@ -167,6 +170,7 @@ class TestStarting:
             assert "--name" in again.stderr
         assert running.clusters()["default"]["state"] == "running"
 
+    @pytest.mark.slow
     def test_a_port_that_is_taken_is_told(self, shell):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -178,6 +182,7 @@ class TestStarting:
                 assert f"error: port {port} on 127.0.0.1 is taken: choose another --port" in refused.stderr
         assert shell.clusters() == {}
 
+    @pytest.mark.slow
     def test_data_outlive_a_kill_and_are_for_one_cluster_at_a_time(self, shell):
         assert shell.run("cluster", "start", "-d", "--data", "kept", "--no-controllers").returncode == 0
         (shell.home / "map.yaml").write_text(CONFIG_MAP % ("kept", 1))
@@ -194,6 +199,7 @@ class TestStarting:
         assert shell.run("cluster", "start", "-d", "--data", "kept", "--no-controllers").returncode == 0
         assert shell.run("cluster", "load", "map.yaml").stdout == "configmap/kept unchanged\n"
 
+    @pytest.mark.slow
     def test_what_a_killed_cluster_left_is_removed_by_stop(self, shell):
         shell.run("cluster", "start", "-d", "--no-controllers", "--nodes", "0")
         os.kill(shell.clusters()["default"]["pid"], signal.SIGKILL)
@@ -203,6 +209,7 @@ class TestStarting:
         assert shell.clusters() == {}
         assert list(shell.scratch.iterdir()) == []
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("words", "code", "told"),
         [
@@ -217,18 +224,21 @@ class TestStarting:
         assert refused.returncode == code
         assert told in refused.stderr
 
+    @pytest.mark.slow
     def test_images_are_for_process_nodes(self, shell):
         (shell.home / "images.yaml").write_text("images: {}\n")
         refused = shell.run("cluster", "start", "--images", "images.yaml")
         assert refused.returncode == 2
         assert "--node-kind process" in refused.stderr
 
+    @pytest.mark.slow
     def test_an_images_file_that_makes_no_sense_is_told_at_once(self, shell):
         (shell.home / "images.yaml").write_text("just text\n")
         refused = shell.run("cluster", "start", "--images", "images.yaml", "--node-kind", "process")
         assert refused.returncode == 1
         assert "images.yaml: it has to be a map with images: at the top" in refused.stderr
 
+    @pytest.mark.slow
     def test_data_that_are_no_database_are_left_alone(self, shell):
         (shell.home / "junk").mkdir()
         (shell.home / "junk" / "cluster.db").write_bytes(b"not a database, but long enough to be looked at" * 50)
@@ -236,6 +246,7 @@ class TestStarting:
         assert refused.returncode == 1
         assert "cluster.db is no data of a cluster: file is not a database" in refused.stderr
 
+    @pytest.mark.slow
     def test_a_place_that_cannot_be_written_is_told(self, shell):
         (shell.home / "file").write_text("")
         refused = shell.run("cluster", "start", "--data", "file/data")
@@ -248,6 +259,7 @@ class TestStarting:
             assert "Set XDG_STATE_HOME to a directory that can be written" in refused.stderr
         shell.environment["XDG_STATE_HOME"] = str(shell.home / "state")
 
+    @pytest.mark.slow
     def test_an_audit_log_holds_what_was_asked(self, shell):
         assert shell.run("cluster", "start", "-d", "--no-controllers", "--audit-log", "audit.log").returncode == 0
         shell.clusters()
@@ -267,6 +279,7 @@ users: [{name: me, user: {token: secret}}]
 contexts: [{name: work, context: {cluster: work, user: me}}]
 """
 
+    @pytest.mark.slow
     def test_a_context_is_merged_and_taken_out_again(self, shell):
         path = shell.home / "config"
         path.write_text(self.OTHER)
@@ -281,12 +294,14 @@ contexts: [{name: work, context: {cluster: work, user: me}}]
         shell.run("cluster", "stop")
         assert yaml.safe_load(path.read_text()) == yaml.safe_load(self.OTHER)
 
+    @pytest.mark.slow
     def test_a_new_file_is_private(self, shell):
         path = shell.home / "new" / "config"
         shell.run("cluster", "start", "-d", "--no-controllers", "--nodes", "0", "--kubeconfig", path, "--name", "a")
         assert mode(path) == 0o600
         assert yaml.safe_load(path.read_text())["current-context"] == "steersman-a"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("content", "told"),
         [
@@ -305,6 +320,7 @@ contexts: [{name: work, context: {cluster: work, user: me}}]
 
 
 class TestLoading:
+    @pytest.mark.slow
     def test_objects_are_applied_in_an_order_that_works_and_told_line_by_line(self, running):
         (running.home / "all.yaml").write_text(CRD)
         first = running.run("cluster", "load", "all.yaml")
@@ -364,6 +380,7 @@ class TestTalking:
         assert row.startswith("default   running")
         assert "2 simulated" in row
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("words", [("stop",), ("status", "nobody"), ("load", "x.yaml"), ("stop", "nobody")])
     def test_a_cluster_that_does_not_run_is_an_error_with_a_way_out(self, shell, words):
         done = shell.run("cluster", *words)
@@ -378,6 +395,7 @@ class TestTalking:
         done = running.run("cluster", "stop", "nobody")
         assert "there is default" in done.stderr
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("command", ["start", "stop", "status", "load"])
     def test_help_teaches_with_examples(self, shell, command):
         done = shell.run("cluster", command, "--help")
@@ -394,6 +412,7 @@ class TestTalking:
         assert process.wait(20) == 130
 
 
+@pytest.mark.slow
 def test_data_are_a_private_database(shell):
     shell.run("cluster", "start", "-d", "--data", "kept", "--no-controllers", "--nodes", "0")
     shell.run("cluster", "stop")

@@ -82,6 +82,7 @@ def create(world: Any, path: str, body: dict[str, Any]) -> None:
         session.close()
 
 
+@pytest.mark.slow
 def test_definitions_come_and_go_and_their_objects_are_not_lost_by_mistake(
     command: Command, world: Any, home: str
 ) -> None:
@@ -105,6 +106,7 @@ def test_definitions_come_and_go_and_their_objects_are_not_lost_by_mistake(
     assert not there(world, CRD)
 
 
+@pytest.mark.slow
 def test_what_a_newer_version_has_not_is_pruned_and_a_second_run_changes_nothing(
     command: Command, world: Any, home: str
 ) -> None:
@@ -146,6 +148,7 @@ def test_a_configmap_of_somebody_else_is_not_taken_for_the_parent(command: Comma
     assert f"configmap/widgets-package in {home} is in the way" in err
 
 
+@pytest.mark.slow
 def test_a_kind_that_the_cluster_does_not_know_is_named(command: Command) -> None:
     code, _, err = command("deploy", "--no-wait", "--monitoring")
     assert code == 1

@@ -88,6 +88,7 @@ def alive(pid):
         return False
 
 
+@pytest.mark.slow
 def test_it_installs_runs_reloads_and_leaves_nothing_behind(shell):
     process = shell.start("dev", "boats_app:operator", "--load", "boat.yaml")
     output = Output(process.stdout.fileno())
@@ -110,6 +111,7 @@ def test_it_installs_runs_reloads_and_leaves_nothing_behind(shell):
     assert shell.clusters() == {}
 
 
+@pytest.mark.slow
 def test_without_reload_it_ends_with_the_operator(shell):
     (shell.home / "boats_app.py").write_text("raise SystemExit(3)\n")
     done = shell.run("dev", "boats_app:operator", "--no-reload")
@@ -118,6 +120,7 @@ def test_without_reload_it_ends_with_the_operator(shell):
     assert shell.clusters() == {}
 
 
+@pytest.mark.slow
 def test_the_operator_ends_even_when_its_parent_is_killed(shell):
     process = shell.start("dev", "boats_app:operator", "--no-reload", "--load", "boat.yaml")
     output = Output(process.stdout.fileno())
@@ -128,6 +131,7 @@ def test_the_operator_ends_even_when_its_parent_is_killed(shell):
     eventually(lambda: not alive(child), "the operator has ended")
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_objects_queues_reconciles_and_the_log(shell):
     terminal, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 150, 0, 0))
@@ -155,6 +159,7 @@ def test_a_terminal_shows_objects_queues_reconciles_and_the_log(shell):
         os.close(terminal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [

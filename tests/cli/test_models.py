@@ -200,6 +200,7 @@ def test_a_lone_equals_sign_is_a_text(command, tmp_path):
     assert command("crd.yaml", "--package", "equals")[0] == 0
 
 
+@pytest.mark.slow
 def test_what_is_generated_passes_strict_type_checks_and_the_linter(tmp_path):
     package = tmp_path / "checked"
     package.mkdir()

@@ -87,6 +87,7 @@ def start(tmp_path):
         process.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_process_cleanly_even_where_no_server_answers(start, number):
     process = start("--server=http://127.0.0.1:1")
@@ -97,6 +98,7 @@ def test_a_signal_ends_the_process_cleanly_even_where_no_server_answers(start, n
     assert not process.says("Traceback")
 
 
+@pytest.mark.slow
 def test_reload_restarts_on_a_change_and_survives_a_syntax_error(start, tmp_path):
     module = tmp_path / "app_in_process.py"
     module.write_text("def broken(:\n")

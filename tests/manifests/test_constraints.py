@@ -65,6 +65,7 @@ def exercise(server: Strict, drawn: list[Drawn]) -> None:
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
 
 
+@pytest.mark.slow
 @settings(max_examples=25, **QUIET)
 @given(drawn=st.lists(fields(), min_size=3, max_size=10))
 def test_good_values_are_taken_and_bad_ones_refused(cluster: Cluster, drawn: list[Drawn]) -> None:

@@ -35,6 +35,7 @@ def steersman(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_the_road_yields_a_project_that_passes_its_own_lint_types_and_tests(steersman, tmp_path):
     root = tmp_path / "hello-app"
     steersman("init --domain anupam.com")
@@ -64,6 +65,7 @@ def test_the_road_yields_a_project_that_passes_its_own_lint_types_and_tests(stee
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_delete_takes_the_manifests_along(steersman, tmp_path):
     crd = tmp_path / "hello-app" / "config" / "crd" / "apps.anupam.com_helloapps.yaml"
     steersman("init --domain anupam.com")
@@ -74,6 +76,7 @@ def test_delete_takes_the_manifests_along(steersman, tmp_path):
     assert not crd.exists()
 
 
+@pytest.mark.slow
 def test_code_that_cannot_be_imported_leaves_the_manifests_and_says_so(steersman, tmp_path):
     root = made(tmp_path / "hello-app")
     (root / "demo_operator" / "manager.py").write_text("import nonsense_that_is_not_there\n")
@@ -83,6 +86,7 @@ def test_code_that_cannot_be_imported_leaves_the_manifests_and_says_so(steersman
     assert (root / "demo_operator/api/v1/helloapp_types.py").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
@@ -104,6 +108,7 @@ def test_what_cannot_be_done_is_told_and_changes_nothing(steersman, tmp_path, mo
     assert tree(root) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "told"),
     [

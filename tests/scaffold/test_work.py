@@ -40,6 +40,7 @@ def edit_file(root, path, old, new):
     (root / path).write_text(text.replace(old, new))
 
 
+@pytest.mark.slow
 def test_a_new_project_lints_and_its_manifests_can_be_made(tmp_path):
     made(tmp_path / "new", FULL)
     assert lint(tmp_path / "new") == ""

@@ -387,6 +387,7 @@ def marked_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_without_a_control_plane_marked_tests_skip_with_the_reason(marked_test: Path) -> None:
     done = run_pytest(marked_test)
 
@@ -395,6 +396,7 @@ def test_without_a_control_plane_marked_tests_skip_with_the_reason(marked_test: 
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 def test_where_a_control_plane_is_mandatory_its_absence_fails(marked_test: Path) -> None:
     done = run_pytest(marked_test, STEERSMAN_REQUIRE_CONTROLPLANE="1")
 

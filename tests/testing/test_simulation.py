@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from steersman.client import NotFound
 from steersman.k8s import ConfigMap, Deployment
 from steersman.testing.faults import conflict, latency, unavailable
@@ -24,6 +26,7 @@ spec:
 """
 
 
+@pytest.mark.slow
 @simulated(seed=1)
 async def test_an_hour_passes_and_the_cluster_lives_on(world: Simulation) -> None:
     started = world.now()
@@ -58,6 +61,7 @@ def story(seed: int) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 def test_one_seed_gives_one_story() -> None:
     first, again, other = story(7), story(7), story(8)
 

@@ -118,6 +118,7 @@ class Replicas:
         await asyncio.gather(*(task for _, task in self.tasks))
 
 
+@pytest.mark.slow
 async def test_rotation_under_load_fails_no_request(server, cluster):
     """H1: two authorities follow the first while replicas restart; no request fails, and none goes unseen."""
     wanted, config, namespace = REQUESTS, cluster.config, cluster.namespace

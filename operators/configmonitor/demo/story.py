@@ -112,7 +112,10 @@ def tell(cluster: EmbeddedCluster, console: Console, namespace: str = "default")
                     console.print(f'changed the ConfigMap: MSG="{message}"')
                 started = time.monotonic()
                 if not says(cluster, message):
-                    console.print(f"[red]✘[/] the application does not say {message!r}. The operator's log ends with:")
+                    console.print(f"[red]✘[/] the application does not say {message!r}. Its Pods:")
+                    for pod in cluster.list("pods", labels="app=frontend"):
+                        console.print(pod["metadata"]["name"], pod.get("status"), markup=False, highlight=False)
+                    console.print("The operator's log ends with:")
                     console.print(log.read_text()[-3000:], markup=False, highlight=False)
                     return False
                 console.print(f"  [green]✔[/] GET / → {message} [dim]{time.monotonic() - started:.1f} s[/]")

@@ -303,6 +303,7 @@ async def test_cancelling_a_reader_is_a_cancellation_and_no_timeout(make, hostil
         await reading
 
 
+@pytest.mark.slow
 async def test_a_cancellation_that_meets_an_answer_is_never_lost(make, hostile):
     """R4: whoever shuts down cancels and waits; a call that swallowed the cancellation would go on for ever."""
     transport = make(Config.for_url(hostile.url))

@@ -91,6 +91,7 @@ async def test_an_autoscaler_without_numbers_says_so_and_does_nothing(lab):
     assert (await lab.get(Deployment, "web")).spec.replicas == 2
 
 
+@pytest.mark.slow
 async def test_a_silent_node_loses_its_pods(lab):
     name = f"silent-{lab.namespace}"
     now = "2020-01-01T00:00:00.000000Z"

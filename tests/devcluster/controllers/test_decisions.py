@@ -187,6 +187,7 @@ def test_an_unknown_time_zone_says_so():
         zone_of("Mars/Olympus")
 
 
+@pytest.mark.slow
 def test_missed_starts_are_counted_and_only_the_last_is_made_up_for():
     latest, missed = parse("*/5 * * * *").latest(NOW, NOW + timedelta(minutes=21))
     assert (latest, missed) == (NOW + timedelta(minutes=20), 4)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from steersman.k8s import Deployment, Node, Pod, ReplicaSet
 from steersman.models import MergePatch, get_condition
 
@@ -58,6 +60,7 @@ async def test_a_deployment_brings_up_its_pods(lab):
     assert d.metadata.annotations["deployment.kubernetes.io/revision"] == "1"
 
 
+@pytest.mark.slow
 async def test_a_new_template_rolls_out_and_an_old_one_rolls_back_to_its_replica_set(lab):
     await lab.create(Deployment, deployment(replicas=4))
     await lab.until(Deployment, "web", rolled_out())
@@ -116,6 +119,7 @@ async def test_old_replica_sets_go_beyond_the_history_limit(lab):
     await lab.eventually(two, "only the newest two are left")
 
 
+@pytest.mark.slow
 async def test_a_rollout_that_does_not_move_exceeds_its_deadline(lab):
     body = deployment(replicas=1, progressDeadlineSeconds=1)
     body["spec"]["template"]["spec"]["nodeSelector"] = {"no": "where"}

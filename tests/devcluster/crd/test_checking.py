@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -101,6 +102,7 @@ def test_what_did_not_change_is_forgiven_on_update(schema: dict[str, Any], value
     assert explain(schema, value, old=copy_json(value)) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(NAMES, SCHEMAS, max_size=3), st.dictionaries(NAMES, VALUES, max_size=3))
 def test_shaping_twice_changes_nothing_more(properties: dict[str, Any], value: dict[str, Any]) -> None:

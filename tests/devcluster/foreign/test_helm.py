@@ -50,6 +50,7 @@ def chart(tmp_path):
     return home
 
 
+@pytest.mark.slow
 def test_a_chart_lives_its_life(cluster, namespace, helm, chart):
     def call(*arguments):
         return run(cluster, helm, "-n", namespace, *arguments, timeout=90)

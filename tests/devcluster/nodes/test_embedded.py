@@ -4,6 +4,8 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from steersman.client import Client
 from steersman.devcluster.cluster import DevCluster, Options
 from steersman.testing.loop import virtual_time
@@ -20,6 +22,7 @@ def _ready(status: Any) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ())
 
 
+@pytest.mark.slow
 @virtual_time
 async def test_a_thousand_pods_become_ready_with_a_handful_of_tasks() -> None:
     loop = asyncio.get_running_loop()

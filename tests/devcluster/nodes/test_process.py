@@ -119,6 +119,7 @@ async def test_a_program_runs_to_its_end_with_its_environment(node: Any, api: Ap
     assert await log_of(node, api, "env") == expected
 
 
+@pytest.mark.slow
 async def test_a_server_is_probed_reached_and_stopped(node: Any, api: Api) -> None:
     ip = "$(POD)"
     container = {
@@ -158,6 +159,7 @@ async def test_a_failing_container_backs_off_and_shows_its_previous_log(node: An
     assert await log_of(node, api, "crash", previous=True) == "out\n"
 
 
+@pytest.mark.slow
 async def test_what_is_missing_is_named(node: Any, api: Api) -> None:
     await api.pod("image", node.name, {"name": "c", "image": "nowhere/app:1"})
     pod = await pod_until(api, "image", waits("ImagePullBackOff"))
@@ -226,6 +228,7 @@ async def test_commands_run_inside_with_and_without_a_terminal(node: Any, api: A
         await run(node, api, "none", "true")
 
 
+@pytest.mark.slow
 async def test_stopping_asks_first_and_insists_after_the_grace_period(node: Any, api: Api) -> None:
     polite = 'trap "echo bye; exit 0" TERM; while :; do sleep 0.05; done'
     stubborn = 'trap "" TERM; while :; do sleep 0.05; done'
@@ -364,6 +367,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 async def test_nothing_outlives_a_node_that_is_killed(api: Api, tmp_path: Path, mode: str) -> None:
     name = f"{api.namespace}-crash"
