@@ -44,6 +44,7 @@ def results() -> Results:
     }
 
 
+@pytest.mark.slow
 def test_growth_latencies_and_bars_are_drawn_as_svg_and_png(tmp_path: Path) -> None:
     written = plots.draw_all(results(), ROWS, tmp_path)
     names = ["bars", "peers", "growth-sync", "latency"]
@@ -60,6 +61,7 @@ def test_the_same_numbers_give_the_same_bytes_and_no_date(tmp_path: Path) -> Non
     assert all(b"<dc:date>" not in picture for picture in first)
 
 
+@pytest.mark.slow
 def test_plots_of_rows_that_are_gone_go_too_and_flame_graphs_stay(tmp_path: Path) -> None:
     for name in ("growth-gone.svg", "patch-saturated-flame.svg"):
         (tmp_path / name).write_text("<svg/>")
@@ -73,6 +75,7 @@ def test_results_without_numbers_draw_nothing(tmp_path: Path) -> None:
     assert plots.draw_all(nothing, ROWS, tmp_path) == []
 
 
+@pytest.mark.slow
 def test_totals_of_zero_and_missing_latencies_do_not_stop_a_plot(tmp_path: Path) -> None:
     odd = results()
     odd["rows"][NAMES[0]][OURS] = [{"cpu_us": 0.0, "total_cpu_ms": -1.0, "total_mb": 0.0}]

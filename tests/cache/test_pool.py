@@ -85,6 +85,7 @@ def test_few_objects_teach_when_all_stores_have_theirs():
     assert intact(one, "Red", 200, size=6000)
 
 
+@pytest.mark.slow
 def test_what_was_trained_on_few_is_trained_anew_when_there_are_many(monkeypatch):
     monkeypatch.setattr(module, "WINDOW", 1024 * 1024)
     pool = Pool()
@@ -144,6 +145,7 @@ def test_the_order_in_which_kinds_come_costs_little(together):
     assert all(intact(store, kind, 2000) for store, kind in zip(stores, kinds, strict=True))
 
 
+@pytest.mark.slow
 def test_many_stores_of_few_objects_teach_together_and_not_again_and_again(monkeypatch):
     """C4: as informers of a thousand namespaces have them, and of many kinds of which only the first have come."""
     learnt = []

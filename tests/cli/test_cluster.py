@@ -336,6 +336,7 @@ class TestLoading:
         assert "boat.example.com/dory configured" in again.stdout
         assert "configmap/charts unchanged in harbour" in again.stdout
 
+    @pytest.mark.slow
     def test_every_failure_is_told_where_it_is_and_the_rest_is_applied(self, running):
         directory = running.home / "mixed"
         directory.mkdir()
@@ -358,6 +359,7 @@ class TestLoading:
         assert "error: missing.yaml: there is no such file or directory" in told
         assert "5 of 6 failed" in told
 
+    @pytest.mark.slow
     def test_standard_input_and_lists_and_json_work(self, running):
         items = [yaml.safe_load(CONFIG_MAP % (f"item-{n}", n)) for n in range(2)]
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
@@ -402,6 +404,7 @@ class TestTalking:
         assert done.returncode == 0
         assert f"steersman cluster {command}" in done.stdout
 
+    @pytest.mark.slow
     def test_a_second_ctrl_c_aborts(self, shell):
         process = shell.start("cluster", "start", "--no-controllers", "--nodes", "0")
         wait_ready(process)

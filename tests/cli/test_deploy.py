@@ -158,6 +158,7 @@ def test_a_kind_that_the_cluster_does_not_know_is_named(command: Command) -> Non
     assert "deployment.apps/widgets" in out, err
 
 
+@pytest.mark.slow
 def test_objects_are_kept_with_their_definitions_or_go_when_asked_for(command: Command, world: Any, home: str) -> None:
     command("install")
     create(world, WIDGETS, WIDGET)

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -218,6 +219,7 @@ statuses = st.builds(AppStatus, ready=st.integers(0, 2))
 apps = st.builds(App, metadata=metas, spec=st.builds(AppSpec, size=st.integers(0, 1)), status=statuses)
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(apps, apps, statuses, st.booleans())
 def test_what_is_an_echo_byte_by_byte_is_one_as_it_is_read(old: App, new: App, status: AppStatus, ours: bool):

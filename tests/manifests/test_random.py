@@ -137,6 +137,7 @@ def made(kind: type[Resource]) -> dict[str, Any] | None:
         raise
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(kinds())
 def test_generated_schemas_are_structural_and_stable(kind: type[Resource]) -> None:

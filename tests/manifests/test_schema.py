@@ -179,6 +179,7 @@ def test_selectable_fields_are_listed() -> None:
     assert fields == [{"jsonPath": ".spec.team"}, {"jsonPath": ".spec.tier"}]
 
 
+@pytest.mark.slow
 def test_a_large_definition_loses_as_much_of_its_descriptions_as_it_must() -> None:
     class Big(Model):
         template: PodTemplateSpec | None = None

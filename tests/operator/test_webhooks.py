@@ -140,6 +140,7 @@ def test_a_port_that_is_taken_is_said_with_the_flag(cluster, operator):
         running.problem = None
 
 
+@pytest.mark.slow
 def test_who_may_not_register_webhooks_is_told_what_to_do(cluster):
     """H2: an identity without the rights ends at once, with the ways out, and leaves nothing behind."""
     kubeconfig = cluster.service_account_kubeconfig("poor", namespace=cluster.namespace)
@@ -157,6 +158,7 @@ def test_who_may_not_register_webhooks_is_told_what_to_do(cluster):
         asyncio.run(asyncio.wait_for(replica.run(asyncio.Event()), 20))
 
 
+@pytest.mark.slow
 def test_a_server_that_shows_no_certificate_where_one_is_demanded_is_told_at_the_start(cluster, operator, tmp_path):
     """H1: callers are authenticated where a client CA is configured, and this API server has nothing to show."""
     authority = tmp_path / "clients.pem"

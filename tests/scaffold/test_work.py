@@ -79,6 +79,7 @@ def test_what_was_written_by_hand_stays_when_a_kind_is_added(tmp_path):
     assert not (root / "README.md").exists()
 
 
+@pytest.mark.slow
 def test_a_second_webhook_leaves_the_first_as_its_owner_wrote_it(tmp_path):
     root = made(tmp_path / "p", webhook(api(EMPTY), defaulting=True))
     path = "demo_operator/webhooks/example_v1_defaulting.py"

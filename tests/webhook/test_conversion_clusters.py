@@ -99,6 +99,7 @@ sizes = st.integers(0, 1 << 30)
 alphas = objects(ShapeAlpha, {"spec.size": st.tuples(sizes, sizes).map(lambda wh: f"{wh[0]}x{wh[1]}")})
 
 
+@pytest.mark.slow
 def test_random_objects_of_random_versions_round_trip(server, cluster, operator):
     """H5: written as any version, read as any other, written back as that, nothing is lost."""
     from random import Random

@@ -207,6 +207,7 @@ async def test_more_connections_than_there_may_be_are_closed_at_once(world):
     assert await late.ended()
 
 
+@pytest.mark.slow
 async def test_shutting_down_answers_what_was_asked(world):
     """H1: no request is dropped by a replica that goes."""
     client, idle = await world.client(), await world.client()

@@ -213,6 +213,7 @@ def test_a_warning_reaches_the_client(server, cluster, operator):
     assert heard == ["purple is out of fashion"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
 def test_a_handler_that_hangs_is_given_up_in_time_and_the_failure_policy_decides(server, cluster, operator, policy):
     """H3: the deadline is shorter than the configuration's timeout, so the server answers before it is given up."""
@@ -443,6 +444,7 @@ def test_requests_of_other_namespaces_are_not_asked_about(server, cluster, opera
     cluster.call("POST", "/api/v1/namespaces/default/configmaps?dryRun=All", configmap())
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_reach_us_is_told_at_the_start_and_left_alone(server, cluster, operator):
     """H2: the operator ends with the API server's own words, and leaves nothing that would stop others' writes."""
     far = Operator("far")

@@ -130,6 +130,7 @@ def the_story(cluster, kubectl, tmp_path, restarts):
         proxy.kill()
 
 
+@pytest.mark.slow
 def test_the_operator_works_behind_a_proxy_that_is_restarted(cluster, kubectl, tmp_path):
     the_story(cluster, kubectl, tmp_path, restarts=1)
 
@@ -181,6 +182,7 @@ def test_the_roles_of_the_ambassador_are_what_the_operator_declares():
     assert granted == declared | leases
 
 
+@pytest.mark.slow
 def test_the_manifests_run_as_they_are(kubectl):
     """Two containers in one Pod, as processes of a node: the proxy with the Pod's own token, and the operator."""
     with socket.socket() as port:

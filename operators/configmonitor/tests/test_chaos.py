@@ -147,6 +147,7 @@ def at_rest(cluster: Any, versions: dict[str, str], edition: Edition) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("start", "edition"),
     [

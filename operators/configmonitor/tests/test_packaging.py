@@ -47,6 +47,7 @@ def wait_for_the_operator(cluster, namespace, name="configmonitor"):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.cluster(fresh=True)
 def test_one_file_installs_it(cluster, tmp_path):
     program = (sys.executable, "-m", "steersman", "manifests", "configmonitor:operator")
@@ -62,6 +63,7 @@ def test_kustomize_installs_it(cluster, kubectl):
     wait_for_the_operator(cluster, "configmonitor-system")
 
 
+@pytest.mark.slow
 @pytest.mark.cluster(fresh=True)
 def test_helm_installs_operator_crd_and_demo_together(cluster, tmp_path):
     helm = tool("helm")

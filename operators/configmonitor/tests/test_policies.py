@@ -142,6 +142,7 @@ def test_a_rollout_leaves_nobody_out(world, running):
     eventually(lambda: sorted(world.evictions(running.user)) == ["bare", "lazy-0"], what="both are evicted")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [True, False])
 def test_failures_of_the_api_restart_no_pod_twice(world, faults, running, web, cut):
     from steersman.testing.faults import conflict, dropped_watch, internal_error, throttled, unavailable

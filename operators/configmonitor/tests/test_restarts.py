@@ -91,6 +91,7 @@ def test_a_config_map_that_is_made_anew_counts_by_its_data(world, running, web):
     world.replaced(web)
 
 
+@pytest.mark.slow
 def test_an_immutable_config_map_is_replaced_by_delete_and_create(world, running, web):
     world.apply({**config_map("frozen", colour="blue"), "immutable": True}, monitor("web", "frozen"))
     world.watching("web")
@@ -179,6 +180,7 @@ def test_the_lower_case_alias_works_and_is_told_to_be_deprecated(world, running,
     assert "write spec.configMap" in event["note"]
 
 
+@pytest.mark.slow
 def test_watching_something_else_restarts_nothing(world, running, web):
     world.apply(config_map("other", colour="green"), monitor("web"))
     world.watching("web")

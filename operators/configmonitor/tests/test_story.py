@@ -1,10 +1,12 @@
 """The whole story over real HTTP: the application runs as a process of the embedded cluster's node."""
 
+import pytest
 from rich.console import Console
 
 from .world import PROJECT
 
 
+@pytest.mark.slow
 def test_welcome_to_kubernetes_becomes_welcome_to_operators(monkeypatch):
     monkeypatch.syspath_prepend(str(PROJECT / "demo"))
     import story

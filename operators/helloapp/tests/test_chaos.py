@@ -158,6 +158,7 @@ def disturb(user: Objects, apps: int, rng: random.Random) -> None:
         user.scale(Deployment, hand, replicas)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("start", "edition"), CLUSTERS)
 def test_nothing_is_lost_doubled_or_written_by_the_wrong_replica(plane, edition, tmp_path):
     """L2: a deposed or frozen leader writes nothing, and a killed operator loses nothing."""

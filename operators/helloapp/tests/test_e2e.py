@@ -98,6 +98,7 @@ def test_deleting_the_app_deletes_what_it_owns(user, operator):
     assert user.get(Deployment, APP) is None, "what it owned goes first"
 
 
+@pytest.mark.slow
 def test_changes_made_while_the_operator_was_killed_are_not_lost(user, cluster, namespace, tmp_path):
     user.apply(SAMPLE)
     quick = ("--namespace", namespace, "--lease-duration=3s", "--renew-deadline=2s", "--retry-period=0.5s")

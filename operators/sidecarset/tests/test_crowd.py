@@ -6,6 +6,8 @@
 import os
 import random
 
+import pytest
+
 from steersman.testing import eventually
 
 from .world import container, images, names, pod, recorded, sidecarset
@@ -26,6 +28,7 @@ def overlapping(**strategy):
     ]
 
 
+@pytest.mark.slow
 def test_overlapping_sets_are_injected_once_in_order_and_counted_exactly(world, running):
     world.make(*overlapping())
     made = world.create(*(pod(f"p{n:04}") for n in range(COUNT)))
@@ -41,6 +44,7 @@ def test_overlapping_sets_are_injected_once_in_order_and_counted_exactly(world, 
         world.counts(name, left, left, left)
 
 
+@pytest.mark.slow
 def test_a_roll_out_keeps_its_bounds_while_pods_fail_and_vanish(world, running):
     most, partition = max(2, COUNT // 20), COUNT // 10
     world.make(*overlapping(maxUnavailable=most, partition=partition))

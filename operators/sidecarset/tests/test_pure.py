@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sidecarset import containers
@@ -58,6 +59,7 @@ def pod(name="p", *names, labels=None, annotations=None):
     )
 
 
+@pytest.mark.slow
 @given(selectors, selectors)
 @settings(max_examples=300, deadline=None)
 def test_selectors_overlap_just_when_some_labels_match_both(one, other):

@@ -164,6 +164,7 @@ async def test_a_watch_ends_after_the_seconds_it_asked_for(door: Door):
         assert await wire.line() is None
 
 
+@pytest.mark.slow
 async def test_a_hundred_watchers_lose_nothing(door: Door):
     count = 60
     seen: list[list[tuple[str, str]]] = []

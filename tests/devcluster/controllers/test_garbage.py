@@ -1,5 +1,7 @@
 """Owners and dependents: what goes with whom, and what stays."""
 
+import pytest
+
 from steersman.k8s import ConfigMap, Deployment, Pod, ReplicaSet, Secret, ServiceAccount
 
 from .test_deployments import deployment, rolled_out
@@ -85,6 +87,7 @@ async def test_what_names_an_owner_that_never_was_is_deleted(lab):
     await gone(lab, Secret, "child")
 
 
+@pytest.mark.slow
 async def test_custom_resources_are_collected_too(lab):
     group = f"g{lab.namespace.replace('-', '')}.example.com"
     names = {"plural": "things", "singular": "thing", "kind": "Thing"}

@@ -102,6 +102,7 @@ def test_a_watch_tells_what_happens(api, namespace):
     assert seen == [("ADDED", "two"), ("DELETED", "one")]
 
 
+@pytest.mark.slow
 def test_a_deployment_rolls_out_and_scales(api, namespace):
     apps = client.AppsV1Api(api)
     template = client.V1PodTemplateSpec(
