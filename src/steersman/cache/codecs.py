@@ -118,7 +118,7 @@ class Codecs:
         """A codec with a dictionary made of `samples`; `None` when there are enough of them, or samples are few.
 
         With `than`, also `None` where that one does nearly as well with `judges`, or with the samples where there are
-        none. Large objects are left out. Takes some 2 ms.
+        none. Large objects are left out. Takes a few milliseconds.
         """
         samples = [sample for sample in samples if len(sample) < LARGE]
         if len(self) >= MOST or len(samples) < LEAST:
