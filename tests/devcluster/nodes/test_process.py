@@ -4,7 +4,8 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -230,8 +231,8 @@ async def test_commands_run_inside_with_and_without_a_terminal(node: Any, api: A
 
 @pytest.mark.slow
 async def test_stopping_asks_first_and_insists_after_the_grace_period(node: Any, api: Api) -> None:
-    polite = 'trap "echo bye; exit 0" TERM; while :; do sleep 0.05; done'
-    stubborn = 'trap "" TERM; while :; do sleep 0.05; done'
+    polite = 'trap "echo bye; exit 0" TERM; echo up; while :; do sleep 0.05; done'
+    stubborn = 'trap "" TERM; echo up; while :; do sleep 0.05; done'
     hook = {"preStop": {"exec": {"command": ["sh", "-c", "echo stopping > ${STEERSMAN_ROOT}/shared/hook"]}}}
     shared = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
     where = api.cluster.directory / f"{api.namespace}-shared"
@@ -245,13 +246,18 @@ async def test_stopping_asks_first_and_insists_after_the_grace_period(node: Any,
     )
     await pod_until(api, "stop", ready)
     kubelet = node.kubelets[node.name]
-    following = asyncio.create_task(_read(kubelet.logs(api.namespace, "stop", "polite", LogOptions(follow=True))))
-    await asyncio.sleep(0.3)
+
+    def said(container: str, *, follow: bool = False) -> Coroutine[Any, Any, str]:
+        return _read(kubelet.logs(api.namespace, "stop", container, LogOptions(follow=follow)))
+
+    for container in ("polite", "stubborn"):  # a process that has only just begun knows no signal yet
+        await until(partial(said, container), lambda text: text == "up\n")
+    following = asyncio.create_task(said("polite", follow=True))
     started = asyncio.get_running_loop().time()
     await api.send("DELETE", api.path("pods", "stop"))
     await until(lambda: api.get("pods", "stop"), lambda pod: pod is None)
     assert 1.5 < asyncio.get_running_loop().time() - started < 8
-    assert await following == "bye\n"
+    assert await following == "up\nbye\n"
     assert (where / "hook").read_text() == "stopping\n"
 
 
