@@ -16,6 +16,7 @@ from steersman.devcluster.errors import APIError
 from steersman.devcluster.kubelet import STDOUT, LogOptions
 from steersman.devcluster.nodes.process.guard import marked
 from steersman.devcluster.nodes.process.sandbox import detect
+from steersman.testing.embedded import EmbeddedCluster
 
 from .conftest import Api
 
@@ -395,3 +396,21 @@ async def test_nothing_outlives_a_node_that_is_killed(api: Api, tmp_path: Path, 
     await node.wait()
     await until(left, lambda pids: not pids)
     await api.send("DELETE", api.path("pods", "stay") + "?gracePeriodSeconds=0")
+
+
+@pytest.mark.slow
+def test_pods_of_two_clusters_of_one_process_have_addresses_of_their_own() -> None:
+    """They share the machine's loopback network, and the ports on it."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    spec = {
+        "containers": [{"name": "c", "image": HOST, "command": ["sleep", "60"]}],
+        "terminationGracePeriodSeconds": 0,
+    }
+    addresses: list[str] = []
+    with EmbeddedCluster.start(node_kind="process") as one, EmbeddedCluster.start(node_kind="process") as other:
+        for cluster in (one, other):
+            with cluster.test("default"):
+                cluster.apply(pod)
+                cluster.wait("pod", "p", lambda made: made.get("status", {}).get("podIP"))
+                addresses.append(cluster.get("pod", "p")["status"]["podIP"])
+    assert len(set(addresses)) == 2, addresses

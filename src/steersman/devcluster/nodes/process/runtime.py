@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,6 +57,8 @@ _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LEAST_GRACE: Final = 2.0
 """Seconds that a container gets after its preStop, however long that took."""
 _MESSAGE: Final = 4096
+_ADDRESSES: Final = count(1)
+"""Numbers of Pods' addresses: of all clusters of this process, whose Pods share the machine's loopback network."""
 _log = get_logger("nodes")
 
 
@@ -91,8 +94,6 @@ class ProcessRuntime:
         self._data = data
         self._reading = Reading(agent.client, self._source_changed)
         self._server = server or self._reading.api_server()
-        self._addresses = 0
-        self._octet = 16 + os.getpid() % 200
         self._guard: asyncio.subprocess.Process | None = None
         self._cleaning: set[asyncio.Task[None]] = set()
 
@@ -166,8 +167,8 @@ class ProcessRuntime:
         if held.life.spec.get("hostNetwork"):
             ip = host
         else:
-            self._addresses += 1
-            ip = f"127.{self._octet}.{self._addresses >> 8 & 255}.{self._addresses & 255}"
+            number = next(_ADDRESSES)
+            ip = f"127.{16 + os.getpid() % 200}.{number >> 8 & 255}.{number & 255}"
         facts = Facts(held.life.pod, ip=ip, host_ip=host, node=held.node, allocatable=registration.info.capacity)
         ground = Ground(facts, self._data / "pods" / held.uid, self._data / "volumes", self._agent.clock)
         self.grounds[held.uid] = ground
