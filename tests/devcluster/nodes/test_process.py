@@ -401,11 +401,9 @@ async def test_nothing_outlives_a_node_that_is_killed(api: Api, tmp_path: Path, 
 @pytest.mark.slow
 def test_pods_of_two_clusters_of_one_process_have_addresses_of_their_own() -> None:
     """They share the machine's loopback network, and the ports on it."""
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
-    spec = {
-        "containers": [{"name": "c", "image": HOST, "command": ["sleep", "60"]}],
-        "terminationGracePeriodSeconds": 0,
-    }
+    container = {"name": "c", "image": HOST, "command": ["sleep", "60"]}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
     addresses: list[str] = []
     with EmbeddedCluster.start(node_kind="process") as one, EmbeddedCluster.start(node_kind="process") as other:
         for cluster in (one, other):
