@@ -27,7 +27,7 @@ test: $(READY) ## Run the tests that need no real control plane and do not take 
 	@set -- -m "not slow and not realcluster"; $(TEST)
 
 test-real: $(READY) controlplane ## Run all tests, with the real control plane mandatory
-	@export STEERSMAN_REQUIRE_CONTROLPLANE=1; set --; $(TEST)
+	@export STEERSMAN_REQUIRE_CONTROLPLANE=1; $(TEST)
 
 lint: $(READY) ## Lint and check the formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

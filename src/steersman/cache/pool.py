@@ -21,7 +21,7 @@ from steersman.cache.fresh import Plain
 __all__ = ["OWN", "SAMPLE", "Member", "Pool"]
 
 ENOUGH: Final = 256
-"""Objects among which a sample is worth taking: what comes before it is packed later, which takes twice as long."""
+"""Objects among which a sample is worth taking: what comes before it stays plain, and is packed later."""
 SAMPLE: Final = 150
 """Objects from which a dictionary is trained: twice as many gain one percent."""
 FEWER: Final = 50

@@ -447,7 +447,7 @@ def lenient_head(body: bytes) -> Meta:
 def initial_end(line: Line) -> bool:
     """Whether a BOOKMARK line is the one that ends the initial events."""
     try:
-        annotations = _decode_bookmark(line if isinstance(line, bytes) else bytes(line)).object.metadata.annotations
+        annotations = _decode_bookmark(bytes(line)).object.metadata.annotations
     except msgspec.DecodeError:
         return False
     return bool(annotations) and annotations.get(INITIAL_END) == "true"

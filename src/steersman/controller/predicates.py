@@ -147,7 +147,7 @@ updated = _change("updated", lambda change: change.type == "update")
 deleted = _change("deleted", lambda change: change.type == "delete")
 
 
-def _another_generation(change: Change) -> bool:
+def _another_generation(change: Change) -> bool:  # `_differs` by hand: nearly every event comes by here
     old, new = change.old, change.new
     return old is None or new is None or old.generation != new.generation or old.deleting != new.deleting
 

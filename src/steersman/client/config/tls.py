@@ -109,7 +109,7 @@ def ssl_context(tls: TlsConfig, certificate: ClientCertificate | None = None) ->
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if certificate is not None:
-        from steersman.pki import as_file
+        from steersman.pki import as_file  # only programs that use certificates pay for it
 
         with as_file(certificate.cert_pem + certificate.key_pem) as path:
             context.load_cert_chain(path)
