@@ -194,7 +194,7 @@ class Peer:
         return self._ask(verb, "asked")
 
     def poll(self) -> Mark:
-        """The counters, cheaply: neither latencies nor peak."""
+        """The counters, cheaply: neither latencies nor memory."""
         return self._ask("mark", "poll")
 
     def _ask(self, verb: str, name: str) -> Mark:
@@ -208,7 +208,7 @@ class Peer:
         return self.wait(name)
 
     def until(self, done: Callable[[Mark], bool], timeout: float, what: str, pause: float = 0.1) -> Mark:
-        """Poll until the counters satisfy `done`; the mark has no latencies and no peak."""
+        """Poll until the counters satisfy `done`; the mark says nothing of latencies and memory."""
         deadline = time.monotonic() + timeout
         while not done(mark := self.poll()):
             if time.monotonic() > deadline:

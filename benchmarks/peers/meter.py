@@ -1,7 +1,7 @@
 """Counts what a Python peer did and answers the driver: one line on stdin, one JSON line on stdout.
 
 `mark NAME` reports CPU, memory, counters and the latencies since the last report; `mark poll` costs little: it leaves
-latencies and the peak out and alone. `settle NAME` first gives back what memory it can and starts the high-water mark
+latencies and memory out and alone. `settle NAME` first gives back what memory it can and starts the high-water mark
 anew. It uses the standard library only, so that it weighs the same in every peer.
 """
 
@@ -51,7 +51,7 @@ class Meter:
         line = {
             "mark": name,
             "cpu": usage.ru_utime + usage.ru_stime,
-            "rss": _rss(),
+            "rss": 0 if name == POLL else _rss(),
             "peak": 0 if name == POLL else _peak(),
             "wall": time.time(),
             "seen": self.seen,

@@ -14,7 +14,7 @@ from benchmarks.rows.model import CEILING, OURS, THEIRS, Numbers, Size
 from benchmarks.rows.steps import at_rest, fill, settled, silent
 
 _PAUSE = 0.1
-"""Seconds between polls: each costs a Python peer 0.1 to 0.4 ms."""
+"""Seconds between polls: each costs a peer 0.2 to 0.3 ms."""
 
 
 def events(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:

@@ -19,9 +19,9 @@ FEW = 30_000
 """Of fewer objects, what it takes to list anew is subtracted; of more, it is less than one in two hundred."""
 _QUIET = 0.3
 """Seconds without work after which a list has been taken in."""
-_PAUSE = 0.01
+_PAUSE = 0.02
 _PAUSE_EACH = 4e-6
-"""Seconds between two looks at a peer, and what each object adds: an answer takes a peer 0.3 to 0.4 ms, which shall not
+"""Seconds between two looks at a peer, and what each object adds: an answer takes a peer 0.2 to 0.3 ms, which shall not
 be one in fifty of what is measured."""
 
 

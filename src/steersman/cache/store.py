@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from steersman.cache import records
+from steersman.cache import hygiene, records
 from steersman.cache.codecs import LARGE, PLAIN, Codec
 from steersman.cache.entry import Change, Entry, Undecodable
 from steersman.cache.fresh import Fresh
@@ -39,6 +39,8 @@ _key: Final = cast("Callable[[tuple[str, str]], Key]", partial(cast(Any, tuple).
 
 HOT: Final = 512
 """Decoded objects that are kept."""
+MUCH: Final = 4 * 1024 * 1024
+"""Bytes of large objects in one list from which on they are worth huge pages."""
 GONE: Final = 1024
 """Deleted objects whose uids are remembered, so that a late event does not bring one back."""
 
@@ -46,7 +48,7 @@ GONE: Final = 1024
 class _Staged:
     """A new content that is being collected beside the current one."""
 
-    __slots__ = ("bytes", "count", "declared", "objects", "owners")
+    __slots__ = ("bytes", "count", "declared", "objects", "owners", "until_much")
 
     def __init__(self, declared: dict[str, Declared]) -> None:
         self.objects: _Objects = {}
@@ -54,6 +56,8 @@ class _Staged:
         self.declared = {name: Declared(d.function, d.view) for name, d in declared.items()}
         self.count = 0
         self.bytes = 0
+        self.until_much = MUCH
+        """Bytes of large objects until huge pages are asked for, again."""
 
 
 class Store:
@@ -302,6 +306,10 @@ class Store:
         key = Key(meta.namespace, meta.name)
         names = self._keep(staged, names, old, meta, record)
         staged.bytes -= self.fresh.add(key, names, record)
+        staged.until_much -= len(record)
+        if staged.until_much <= 0:
+            staged.until_much = hygiene.EACH
+            hygiene.huge_pages()
         if staged.declared:
             self._index(staged, Entry(self, key, record, bytes(body)))
 
@@ -316,6 +324,7 @@ class Store:
         if self._staged is not None:
             self._staged = None
             self.fresh.clear()
+            hygiene.small_pages()
 
     def commit(self, *, initial: bool = False) -> Iterator[Change]:
         """Swap the new content in, in one step, and yield how it differs: deletes first, then adds and updates (W5).
@@ -325,6 +334,7 @@ class Store:
         staged, before = self._staged, self._content
         assert staged is not None
         self._content, self._staged = staged, None
+        hygiene.small_pages()
         self.tidy(settled=True)
         self._bad = {k: bad for k, bad in self._bad.items() if self.get(k) is not None}
         return self._difference(before.objects, staged.objects, initial)

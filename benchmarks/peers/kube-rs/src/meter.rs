@@ -43,12 +43,13 @@ impl Meter {
         }
     }
 
-    /// Report on stdout, with the latencies since the last report; a mark named "poll" is cheap and leaves these out.
+    /// Report on stdout, with the latencies since the last report; a mark named "poll" is cheap: it leaves these out,
+    /// and what there is to be said of memory.
     pub fn mark(&self, name: &str) {
         let cpu = cpu_seconds();
-        let mut latencies = match name {
-            "poll" => Vec::new(),
-            _ => std::mem::take(&mut *self.latencies.lock().unwrap()),
+        let (mut latencies, rss, peak) = match name {
+            "poll" => (Vec::new(), 0, 0),
+            _ => (std::mem::take(&mut *self.latencies.lock().unwrap()), rss(), peak()),
         };
         latencies.sort_unstable();
         let count = latencies.len();
@@ -57,7 +58,7 @@ impl Meter {
             _ => latencies[((q * count as f64) as usize).min(count - 1)] as f64 / 1e9,
         };
         let line = serde_json::json!({
-            "mark": name, "cpu": cpu, "rss": rss(), "peak": peak(), "wall": since_epoch().as_secs_f64(),
+            "mark": name, "cpu": cpu, "rss": rss, "peak": peak, "wall": since_epoch().as_secs_f64(),
             "seen": self.seen.load(Relaxed), "events": self.events.load(Relaxed),
             "reconciles": self.reconciles.load(Relaxed), "patches": self.patches.load(Relaxed),
             "errors": self.errors.load(Relaxed),

@@ -1,8 +1,8 @@
 // Package meter counts what a Go peer did and answers the driver: one line on stdin, one JSON line on stdout.
 //
 // `mark NAME` reports CPU, memory and counters as they are; `settle NAME` first gives back what memory it can and
-// starts the high-water mark anew. A mark named "poll" is cheap: it leaves latencies for the next other one. The
-// package uses the standard library only, so that it weighs the same in every peer.
+// starts the high-water mark anew. A mark named "poll" is cheap: it says nothing of memory, and leaves latencies for
+// the next other one. The package uses the standard library only, so that it weighs the same in every peer.
 package meter
 
 import (
@@ -57,9 +57,11 @@ func (m *Meter) Mark(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var latencies []int64
+	var rss, high int
 	if name != "poll" {
 		latencies, m.latencies = m.latencies, nil
 		slices.Sort(latencies)
+		rss, high = resident(), peak()
 	}
 	at := func(q float64) float64 {
 		if len(latencies) == 0 {
@@ -69,7 +71,7 @@ func (m *Meter) Mark(name string) {
 	}
 	_ = m.out.Encode(map[string]any{
 		"mark": name, "cpu": float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9,
-		"rss": resident(), "peak": peak(), "wall": float64(time.Now().UnixNano()) / 1e9,
+		"rss": rss, "peak": high, "wall": float64(time.Now().UnixNano()) / 1e9,
 		"seen": m.Seen.Load(), "events": m.Events.Load(), "reconciles": m.Reconciles.Load(),
 		"patches": m.Patches.Load(), "errors": m.Errors.Load(),
 		"p50": at(0.5), "p99": at(0.99), "p999": at(0.999), "max": at(1), "latencies": len(latencies),
