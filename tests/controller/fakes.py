@@ -24,6 +24,9 @@ class FakeEntry:
     def owners(self) -> tuple[Any, ...]:
         return self.meta.owner_references
 
+    def as_desired(self, other: FakeEntry) -> bool:
+        return (self.generation, self.deleting) == (other.generation, other.deleting)
+
     def metadata(self) -> ObjectMeta:
         return self.meta
 

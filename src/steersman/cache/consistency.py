@@ -76,6 +76,8 @@ class OwnWrites:
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
         self._plain = Outstanding()
+        self._seen = ""
+        """The version of the watch that `reached` is of."""
         self._under_way: dict[tuple[str, str], list[OwnWrite]] = {}
         self._unseen: OrderedDict[int, OwnWrite] = OrderedDict()
         self._by_key: dict[tuple[str, str], dict[int, OwnWrite]] = {}
@@ -110,9 +112,9 @@ class OwnWrites:
             self._forget(write)
         watched, plain = self._watched, self._plain
         if not deleted and version.isdecimal():
-            seen = watched.version
-            reached = plain.reached = int(seen) if seen.isdecimal() else 0
-            if (left := int(version)) > reached:
+            if (seen := watched.version) is not self._seen:
+                self._reached(seen)
+            if (left := int(version)) > plain.reached:
                 plain.wrote(write.key, uid, left)
                 self.active = True
             return
@@ -127,6 +129,12 @@ class OwnWrites:
         if not write.satisfied(watched):
             self._hold_back(write)
             self._update()
+
+    def _reached(self, version: str) -> int:
+        """Know how far the watch is, as a number; 0 where its version is none."""
+        self._seen = version
+        reached = self._plain.reached = int(version) if version.isdecimal() else 0
+        return reached
 
     def abandon(self, write: OwnWrite) -> None:
         """The request failed, or nobody knows what it did."""
@@ -203,7 +211,7 @@ class OwnWrites:
         `relisted` when any key may have changed without an event.
         """
         watched, plain = self._watched, self._plain
-        upto = int(watched.version) if watched.version.isdecimal() else 0
+        upto = self._reached(watched.version)
         plain.passed(upto)
         if not self._unseen:
             self.active = bool(plain.latest)
@@ -228,7 +236,10 @@ class OwnWrites:
 
         A create with generateName holds back its whole namespace, since nobody here knows its key.
         """
-        return self._plain.needed(key) > 0 or self._held_back(key)
+        plain = self._plain
+        if plain.latest > plain.reached and plain.needed(key):
+            return True
+        return bool(self._unseen) and self._held_back(key)
 
     def _held_back(self, key: Key | None) -> bool:
         if key is None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
@@ -34,8 +33,8 @@ Transform: TypeAlias = Callable[[bytes], bytes]
 kind and metadata's name, namespace, uid and resourceVersion alone."""
 
 _Objects: TypeAlias = dict[str, dict[str, bytes]]
-_key: Final = cast("Callable[[tuple[str, str]], Key]", partial(cast(Any, tuple).__new__, Key))
-"""A key of a pair: calling `Key` is a call of Python's more."""
+_new: Final = cast("Callable[[type[Key], tuple[str, str]], Key]", cast(Any, tuple).__new__)
+"""Makes a key of a pair: calling `Key` is a call of Python's more."""
 
 HOT: Final = 512
 """Decoded objects that are kept."""
@@ -146,8 +145,7 @@ class Store:
         """
         view = kind if isinstance(kind, View) else view_of(kind)
         slot = (view.type, entry.key)
-        hot = self._hot.get(slot)
-        if hot is not None and hot[0] is entry.record:
+        if self._hot and (hot := self._hot.get(slot)) is not None and hot[0] is entry.record:
             self._hot.move_to_end(slot)
             return hot[1]
         try:
@@ -188,12 +186,12 @@ class Store:
         old = names.get(meta.name) if names is not None else None
         if event == "DELETED":
             return self._deleted(old, meta, body, guessed)
-        key = _key((meta.namespace, meta.name))
+        key = _new(Key, (meta.namespace, meta.name))
         uid, version = meta.uid, meta.resource_version
         if old is None:
             if uid in self._gone:
                 return ()
-            return (Change("add", key, None, self._put(content, names, None, key, meta, body, guessed)),)
+            return (Change("add", key, None, self._put(content, names, None, False, key, meta, body, guessed)),)
         facts = records.header_of(old)
         texts = facts[3]
         known = texts[1]
@@ -201,16 +199,18 @@ class Store:
         if (len(version) != len(known) or version <= known) and older(version, known):
             return ()
         before = Entry(self, key, old, None, facts)
+        owned = len(texts) > 2
         if texts[0] == uid:
             if version == known and known:
                 return ()
-            return (Change("update", key, before, self._put(content, names, old, key, meta, body, guessed)),)
+            new = self._put(content, names, old, owned, key, meta, body, guessed)
+            return (Change("update", key, before, new),)
         if uid in self._gone:
             return ()
         self._bury(before)
         return (
             Change("delete", key, before, None),
-            Change("add", key, None, self._put(content, names, old, key, meta, body, guessed)),
+            Change("add", key, None, self._put(content, names, old, owned, key, meta, body, guessed)),
         )
 
     def _deleted(self, old: bytes | None, meta: Meta, body: bytes, guessed: bool) -> tuple[Change, ...]:
@@ -294,7 +294,7 @@ class Store:
             codec = self.codec
             payload = codec.small(raw)
             record = head_of(meta, size, guessed, codec.number)[0] + payload
-        self._keep(staged, names, old, meta, record)
+        self._keep(staged, names, old, old is not None and records.has_owners(old), meta, record)
         if staged.declared:
             self._index(staged, Entry(self, Key(namespace, name), record, raw))
 
@@ -304,7 +304,7 @@ class Store:
         """Take in an object that stays as it is for a while."""
         record = records.long_record(head_of(meta, len(body), guessed, PLAIN)[0], body)
         key = Key(meta.namespace, meta.name)
-        names = self._keep(staged, names, old, meta, record)
+        names = self._keep(staged, names, old, old is not None and records.has_owners(old), meta, record)
         staged.bytes -= self.fresh.add(key, names, record)
         staged.until_much -= len(record)
         if staged.until_much <= 0:
@@ -357,7 +357,7 @@ class Store:
                 old = had.get(name)
                 if old is record:
                     continue
-                key = _key((namespace, name))
+                key = _new(Key, (namespace, name))
                 entry = Entry(self, key, record)
                 if old is None:
                     yield Change("add", key, None, entry, initial)
@@ -443,11 +443,13 @@ class Store:
         content: _Staged,
         names: dict[str, bytes] | None,
         old: bytes | None,
+        owned: bool,
         key: Key,
         meta: Meta,
         body: bytes,
         guessed: bool,
     ) -> Entry:
+        """Put an object in the place of `old`, which is `owned` or not."""
         if self.transform is not None:
             body = self.transform(body)
         size = len(body)
@@ -456,7 +458,11 @@ class Store:
         number, payload = (PLAIN, body) if fresh else codec.encode(body)
         head, facts = head_of(meta, size, guessed, number)
         record = head + payload
-        names = self._keep(content, names, old, meta, record)
+        if names is None or old is None or owned or meta.owner_references:
+            names = self._keep(content, names, old, owned, meta, record)
+        else:
+            names[meta.name] = record
+            content.bytes += len(record) - len(old)
         if fresh:
             content.bytes -= self.fresh.add(key, names, record)
         entry = Entry(self, key, record, body, facts)
@@ -465,7 +471,13 @@ class Store:
         return entry
 
     def _keep(
-        self, content: _Staged, names: dict[str, bytes] | None, old: bytes | None, meta: Meta, record: bytes
+        self,
+        content: _Staged,
+        names: dict[str, bytes] | None,
+        old: bytes | None,
+        owned: bool,
+        meta: Meta,
+        record: bytes,
     ) -> dict[str, bytes]:
         """Put a record in its place, where `old` is now, among the `names` of its namespace; returns these."""
         if names is None:
@@ -476,7 +488,7 @@ class Store:
             content.bytes += len(record)
         else:
             content.bytes += len(record) - len(old)
-        if meta.owner_references or (old is not None and records.has_owners(old)):
+        if owned or meta.owner_references:
             self._reown(content, Key(meta.namespace, meta.name), old, record)
         return names
 

@@ -86,7 +86,7 @@ class Worker:
         self.deadline: Deadline | None = None
         self.request: Request | None = None
 
-    async def run(self) -> None:
+    async def run(self) -> None:  # noqa: C901 - each reconcile is here: one coroutine, in the order in which it happens
         """Work until the queue is shut down, or this task is cancelled."""
         task = asyncio.current_task()
         assert task is not None
@@ -94,6 +94,7 @@ class Worker:
         if self._timeout is not None:
             self.deadline = Deadline(task, self._timeout)
         queue, turn, new_id, clock = self._queue, self._turn, self._new_id, task.get_loop().time
+        reconcile, stats, deadline = self._reconcile, self._stats, self.deadline
         yielded = 0.0
         try:
             while True:
@@ -102,10 +103,32 @@ class Worker:
                     job = await queue.get()
                     yielded = clock()
                 turn.worker = self
-                ended = await self._one(Request(job.key, job.reasons, job.attempt, new_id()), clock)
+                request = self.request = Request(job.key, job.reasons, job.attempt, new_id())
+                CURRENT_REQUEST.set(request)
+                stats.active += 1
+                if deadline is not None:
+                    deadline.start(clock())
+                try:
+                    result = await reconcile(request)
+                except asyncio.CancelledError:
+                    if deadline is None or not self._is_timeout(deadline):
+                        queue.put_back(request.key, request.reasons)
+                        raise
+                    self._timed_out(request)
+                except Exception as problem:  # noqa: BLE001 - R1: sorted out below, never lost
+                    self._failed(request, problem)
+                else:
+                    self._finished(request, result)
+                finally:
+                    if deadline is not None:
+                        deadline.end()
+                        if deadline.fired:  # the reconcile swallowed the cancellation and returned
+                            self._is_timeout(deadline)
+                    stats.active -= 1
+                    self.request = None
                 # A reconcile that finds nothing to do awaits nothing: without this, the initial list of a big cluster
                 # would hold the loop, and the lease, until it is through.
-                if turn.worker is self and ended - yielded > _SLICE:
+                if turn.worker is self and clock() - yielded > _SLICE:
                     await asyncio.sleep(0)
                     yielded = clock()
         except QueueClosed:
@@ -113,34 +136,6 @@ class Worker:
         finally:
             if self.deadline is not None:
                 self.deadline.close()
-
-    async def _one(self, request: Request, clock: Callable[[], float]) -> float:
-        """Reconcile and report; returns when that was done."""
-        stats, deadline = self._stats, self.deadline
-        self.request = request
-        CURRENT_REQUEST.set(request)
-        stats.active += 1
-        if deadline is not None:
-            deadline.start(clock())
-        try:
-            result = await self._reconcile(request)
-        except asyncio.CancelledError:
-            if deadline is None or not self._is_timeout(deadline):
-                self._queue.put_back(request.key, request.reasons)
-                raise
-            self._timed_out(request)
-        except Exception as problem:  # noqa: BLE001 - R1: sorted out below, never lost
-            self._failed(request, problem)
-        else:
-            self._finished(request, result)
-        finally:
-            if deadline is not None:
-                deadline.end()
-                if deadline.fired:  # the reconcile swallowed the cancellation and returned
-                    self._is_timeout(deadline)
-            stats.active -= 1
-            self.request = None
-        return clock()
 
     def _context(self) -> Mapping[str, Any]:
         """What the lines of a reconcile carry (R5); asked only when one is written."""

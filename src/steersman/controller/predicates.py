@@ -147,9 +147,9 @@ updated = _change("updated", lambda change: change.type == "update")
 deleted = _change("deleted", lambda change: change.type == "delete")
 
 
-def _another_generation(change: Change) -> bool:  # `_differs` by hand: nearly every event comes by here
+def _another_generation(change: Change) -> bool:
     old, new = change.old, change.new
-    return old is None or new is None or old.generation != new.generation or old.deleting != new.deleting
+    return old is None or new is None or not new.as_desired(old)
 
 
 generation_changed = _change("generation_changed", _another_generation)

@@ -63,7 +63,10 @@ class WorkQueue(Generic[K]):
     def add(self, key: K, priority: int = FRESH, reason: str = "") -> None:
         """Something happened to `key`. Never blocks; after `shut_down` it does nothing."""
         if not self._closed:
-            self._wake(self.state.add(key, self._now(), priority, reason))
+            state = self.state
+            ready = state.add(key, self._now(), priority, reason)
+            if self._waiters or state.timers:
+                self._wake(ready)
 
     def add_after(self, key: K, delay: float, *, priority: int = FRESH, reason: str = "") -> None:
         """`add` in `delay` seconds. Of several delayed adds of a key the earliest counts."""
@@ -96,7 +99,10 @@ class WorkQueue(Generic[K]):
 
     def done(self, key: K, requeue_after: float | None = None) -> None:
         """The reconcile succeeded; run again in `requeue_after` seconds if given."""
-        self._wake(self.state.done(key, self._now(), requeue_after))
+        state = self.state
+        ready = state.done(key, self._now(), requeue_after)
+        if ready or state.timers:
+            self._wake(ready)
 
     def fail(self, key: K) -> float:
         """The reconcile failed: retry with backoff. Returns the wait in seconds."""

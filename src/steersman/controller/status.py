@@ -6,8 +6,7 @@ namesake is never written to, and the resourceVersion when it replaces a list, s
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -25,6 +24,7 @@ from steersman.models import (
     replace,
 )
 from steersman.models.conditions import merge_conditions
+from steersman.models.memo import Memo
 from steersman.models.patches import MergePatch
 from steersman.telemetry.clock import Now, utc_now
 
@@ -66,15 +66,11 @@ class NoStatusSubresource(TerminalError):  # noqa: N818 - says what is missing
         )
 
 
-class StatusPatch:
+class StatusPatch(msgspec.Struct, frozen=True, gc=False):
     """A merge patch of `/status`, encoded once."""
 
-    __slots__ = ("_body",)
-
+    _body: bytes
     content_type: ClassVar[str] = MergePatch.content_type
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
 
     def encode(self) -> bytes:
         """The request's body."""
@@ -83,7 +79,7 @@ class StatusPatch:
 
 def prepared(old: Any, new: Any, generation: int, now: Now) -> Any:
     """`new` as it is written: transition times kept from `old`, `observedGeneration` filled in where it is open."""
-    observes, has_conditions = _conventions(new.__class__)
+    observes, has_conditions = _conventions[new.__class__]
     changes: dict[str, Any] = {}
     if observes and not new.observed_generation and generation:
         changes["observed_generation"] = generation
@@ -95,10 +91,12 @@ def prepared(old: Any, new: Any, generation: int, now: Now) -> Any:
     return replace(new, **changes) if changes else new
 
 
-@cache
-def _conventions(kind: type[Any]) -> tuple[bool, bool]:
+def _conventions_of(kind: type[Any]) -> tuple[bool, bool]:
     fields: tuple[str, ...] = kind.__struct_fields__
     return "observed_generation" in fields, "conditions" in fields
+
+
+_conventions: Final = Memo[type[Any], tuple[bool, bool]](_conventions_of, 4096)
 
 
 def status_patch(obj: Any, old: Any, new: Any) -> StatusPatch | None:

@@ -7,14 +7,14 @@ their fields; everything that is not a plain scalar or a model is compared in it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 from msgspec.structs import astuple
 
 from steersman.models import Model, to_dict
 from steersman.models.base import fields_of
+from steersman.models.memo import Memo
 from steersman.models.patches import MergePatch
 from steersman.models.wire import encode
 
@@ -25,11 +25,8 @@ _NOTHING: Final = object()
 _parse: Final = msgspec.json.Decoder().decode
 
 
-class Difference(NamedTuple):
-    """What to set and, as `None`, to remove; and whether lists are replaced or removed, which needs a lock (A3)."""
-
-    body: dict[str, Any]
-    lists: bool
+Difference: TypeAlias = tuple[dict[str, Any], bool]
+"""What to set and, as `None`, to remove; and whether lists are replaced or removed, which needs a lock (A3)."""
 
 
 class _Elsewise(Exception):  # noqa: N818 - a way out, not an error
@@ -53,7 +50,7 @@ def difference(old: Any, new: Any) -> Difference:
 def _of_models(old: Any, new: Any) -> Difference:
     body: dict[str, Any] = {}
     lists = False
-    for (wire, default), a, b in zip(_fields(new.__class__), astuple(old), astuple(new), strict=True):
+    for (wire, default), a, b in zip(_fields[new.__class__], astuple(old), astuple(new)):  # noqa: B905 - of one class
         if a is b:
             continue
         kind = b.__class__
@@ -62,25 +59,24 @@ def _of_models(old: Any, new: Any) -> Difference:
                 body[wire] = b
             continue
         if b is not default and a is not default and a.__class__ is kind and isinstance(b, Model):
-            found = _of_models(a, b)
-            if found.body:
-                body[wire] = found.body
+            found, its_lists = _of_models(a, b)
+            if found:
+                body[wire] = found
         else:
             before = {} if a is default else {wire: _wire(a)}
             after = {} if b is default else {wire: _wire(b)}
-            found = _of_wire(before, after)
-            body.update(found.body)
-        lists = lists or found.lists
-    return Difference(body, lists)
+            found, its_lists = _of_wire(before, after)
+            body.update(found)
+        lists = lists or its_lists
+    return body, lists
 
 
 def _of_wire(before: Any, after: Any) -> Difference:
     body = cast("dict[str, Any]", MergePatch.diff(before, after).body)
-    return Difference(body, _touches_list(before, body))
+    return body, _touches_list(before, body)
 
 
-@cache
-def _fields(kind: type[Model]) -> tuple[tuple[str, object], ...]:
+def _fields_of(kind: type[Model]) -> tuple[tuple[str, object], ...]:
     """Wire name, and the value that is left out by identity, as msgspec does it; scalars never are."""
     config = kind.__struct_config__
     if not config.omit_defaults or config.array_like or config.tag is not None:
@@ -92,6 +88,9 @@ def _fields(kind: type[Model]) -> tuple[tuple[str, object], ...]:
         default = _NOTHING if f.default is msgspec.NODEFAULT else f.default
         found.append((f.encode_name, default))
     return tuple(found)
+
+
+_fields: Final = Memo(_fields_of, 4096)
 
 
 def _wire(value: Any) -> Any:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import partial
 from importlib import import_module
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast, dataclass_transform
+from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast, dataclass_transform
 from urllib.parse import quote
 
 import msgspec
 
 from steersman.models.base import EMPTY, Model, ModelMeta, fields_of, own_annotations
+from steersman.models.memo import Memo
 from steersman.models.meta import ObjectMeta, PartialObjectMetadata
-from steersman.models.wire import decode, from_dict
+from steersman.models.wire import decode, decoder, from_dict
 
 __all__ = [
     "GVK",
@@ -47,15 +48,17 @@ _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 _is_safe = re.compile(r"[a-zA-Z0-9._-]*", re.ASCII).fullmatch
 
 
-@lru_cache(maxsize=4096)
-def _collection_path(group: str, version: str, plural: str, namespace: str) -> str:
+def _collection_path(where: tuple[str, str, str, str]) -> str:
+    group, version, plural, namespace = where
     root = f"/apis/{group}/{version}" if group else f"/api/{version}"
     return f"{root}/namespaces/{quote(namespace, safe='')}/{plural}" if namespace else f"{root}/{plural}"
 
 
-@lru_cache(maxsize=256)
-def _quoted(subresource: str) -> str:
-    return quote(subresource, safe="/")
+_collections: Final = Memo(_collection_path, 4096)
+"""The path of a collection by group, version, plural and namespace."""
+
+_quoted: Final = Memo[str, str](partial(quote, safe="/"), 256)
+"""Sub-resources as parts of a path."""
 
 
 class GVK(NamedTuple):
@@ -128,15 +131,15 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """The URL path of the collection, an object or a sub-resource of it, percent-encoded."""
-        path = _collection_path(self.group, self.version, self.plural, (namespace or "") if self.namespaced else "")
+        path = _collections[self.group, self.version, self.plural, (namespace or "") if self.namespaced else ""]
         if name is None:
-            return f"{path}/{_quoted(subresource)}" if subresource else path
+            return f"{path}/{_quoted[subresource]}" if subresource else path
         # Nearly all names are DNS names, of which every character stands for itself.
         if not _is_safe(name):
             name = quote(name, safe="")
         if not subresource:
             return f"{path}/{name}"
-        return f"{path}/{name}/{_quoted(subresource)}"
+        return f"{path}/{name}/{_quoted[subresource]}"
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.version}.{self.group}" if self.group else f"{self.plural}.{self.version}"
@@ -322,16 +325,23 @@ class Dynamic:
 class View(Generic[T_co]):
     """How a kind is read: its `info`, a `form` and the type that bytes are decoded to."""
 
-    __slots__ = ("form", "info", "type")
+    __slots__ = ("_read", "form", "info", "type")
 
     def __init__(self, info: ResourceInfo, kind: type[T_co], form: Literal["typed", "dynamic", "metadata"]) -> None:
+        self._read: Callable[[bytes | bytearray | memoryview], T_co] | None = None
         self.info = info
         self.form: Literal["typed", "dynamic", "metadata"] = form
         self.type = kind
 
     def decode(self, data: bytes | bytearray | memoryview) -> T_co:
         """Read one object; raises `DecodeError` with the path of the field that does not fit."""
-        return decode(self.type, data)
+        read = self._read
+        if read is None:
+            read = self._read = decoder(self.type).decode
+        try:
+            return read(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return decode(self.type, data)  # which reads nulls as Go does, or says what is wrong
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, View) and self.info == other.info and self.type is cast("View[Any]", other).type

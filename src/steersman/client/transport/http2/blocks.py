@@ -6,7 +6,6 @@ byte, and the rest is only decoded when somebody wants to know. Requests use no 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,6 +14,7 @@ import msgspec
 from steersman.client.errors import TransportError
 from steersman.client.transport.base import PairedHeaders, RequestHeaders
 from steersman.client.transport.http1 import checked
+from steersman.models.memo import Memo
 
 __all__ = ["STATUSES", "BlockHeaders", "Http2Encoder", "agrees", "status_of"]
 
@@ -74,7 +74,7 @@ class Http2Encoder:
             block = self._encoded(headers)
         if body is None:
             return b"".join((start, size_said, path, self._said, block))
-        return b"".join((start, size_said, path, self._said, block, _length(len(body))))
+        return b"".join((start, size_said, path, self._said, block, _lengths[len(body)]))
 
     def _encoded(self, headers: RequestHeaders) -> bytes:
         pairs = tuple(checked(headers))
@@ -91,9 +91,11 @@ def _literal(name: str, value: str) -> bytes:
     return (b"\x10" if name in _SECRET else b"\x00") + _string(name) + _string(value.strip(" \t"))
 
 
-@functools.lru_cache(maxsize=1024)
 def _length(size: int) -> bytes:
     return b"\x0f\x0d" + _string(str(size))  # content-length has index 28 = 15 + 13
+
+
+_lengths: Final = Memo(_length, 1024)
 
 
 def _string(text: str) -> bytes:
@@ -123,12 +125,11 @@ def status_of(block: bytes) -> int:
             return status
         if not block[at] & 0x0F:  # the name is spelled out, which is allowed and seldom
             return _status(block)
-        return _status(block[at : at + 2 + (block[at + 1] & 0x7F)])
+        return _statuses[block[at : at + 2 + (block[at + 1] & 0x7F)]]
     except IndexError:
         raise ValueError("the response does not begin with a status") from None
 
 
-@functools.lru_cache(maxsize=256)
 def _status(field: bytes) -> int:
     if field[0] in _STATUS_NAMED and len(field) == 2 + (field[1] & 0x7F):
         digits = _uncoded(field[2:]) if field[1] & 0x80 else field[2:].decode("latin-1")
@@ -140,23 +141,28 @@ def _status(field: bytes) -> int:
     return int(status)
 
 
+_statuses: Final = Memo(_status, 256)
+
+
 def agrees(block: bytes, size: int) -> bool:
     """Whether a body of `size` bytes is what the block's content-length says; true where it says nothing."""
-    forms = _length_forms(size)
+    forms = _forms[size]
     if block.find(forms[0]) >= 0:  # looking for bytes costs less than reading the block
         return True
-    if all(value in forms for value in _values(block, *_marks("content-length")) if value):
+    if all(value in forms for value in _values(block, *_marks["content-length"]) if value):
         return True
     return all(value.isdecimal() and int(value) == size for value in BlockHeaders(block).get_all("content-length"))
 
 
-@functools.lru_cache(maxsize=4096)
 def _length_forms(size: int) -> tuple[bytes, bytes, bytes]:
     """A content-length as Go's servers put it, never indexed and in the shorter form; and its value in both."""
     text = str(size)
     code = _coded(text)
     plain, coded = _string(text), bytes((0x80 | len(code),)) + code
     return b"\x0f\x0d" + (coded if len(coded) < len(plain) else plain), plain, coded
+
+
+_forms: Final = Memo(_length_forms, 4096)
 
 
 def _values(block: bytes, index: int, names: tuple[bytes, bytes]) -> Sequence[bytes]:
@@ -238,8 +244,7 @@ def _decoded(block: bytes) -> Sequence[tuple[str, str]]:
     return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
 
 
-@functools.lru_cache(maxsize=64)
-def _marks(name: str) -> tuple[int, tuple[bytes, bytes]]:
+def _mark(name: str) -> tuple[int, tuple[bytes, bytes]]:
     """How a name stands in a block: as an index, zero where it has none; and spelled out, as it is or in code."""
     name = name.lower()
     try:
@@ -247,6 +252,9 @@ def _marks(name: str) -> tuple[int, tuple[bytes, bytes]]:
     except KeyError:
         code = b""  # which is found in all blocks
     return _NAMES.index(name) + 1 if name in _NAMES else 0, (name.encode("latin-1"), code)
+
+
+_marks: Final = Memo(_mark, 64)
 
 
 class BlockHeaders(PairedHeaders, msgspec.Struct, eq=False, gc=False):
@@ -257,7 +265,7 @@ class BlockHeaders(PairedHeaders, msgspec.Struct, eq=False, gc=False):
 
     def get(self, name: str) -> str | None:
         if self._known is None:
-            index, names = _marks(name)
+            index, names = _marks[name]
             if index:
                 if not _values(self._block, index, names):
                     return None
