@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from steersman.testing.controlplane_cluster import UnsupportedError
 
 from .world import CRD, World
+
+# A busy machine is slow at times, above all when Hypothesis first looks at all of Unicode; no test is about speed.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)
