@@ -236,10 +236,7 @@ class OwnWrites:
 
         A create with generateName holds back its whole namespace, since nobody here knows its key.
         """
-        plain = self._plain
-        if plain.latest > plain.reached and plain.needed(key):
-            return True
-        return bool(self._unseen) and self._held_back(key)
+        return self._plain.needed(key) > 0 or self._held_back(key)
 
     def _held_back(self, key: Key | None) -> bool:
         if key is None:

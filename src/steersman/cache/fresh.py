@@ -53,16 +53,12 @@ class Fresh:
     def add(self, key: Key, names: dict[str, bytes], record: bytes) -> int:
         """`names[key.name]` is now `record`, which is plain. Returns by how many bytes older records shrank."""
         held = self._records
-        size = len(record)
         older = held.pop(key, None)
-        if older is not None:
-            size -= len(older[1])
+        size = len(record) if older is None else len(record) - len(older[1])
         held[key] = (names, record, self._turn)
         self.bytes += size
         plain = self._plain
         plain.bytes += size
-        if plain.bytes <= MOST:
-            return 0
         saved = 0
         while plain.bytes > MOST and held:
             saved += self.settle(*AT_ONCE)

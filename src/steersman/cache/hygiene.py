@@ -45,6 +45,11 @@ def _libc() -> Any:
     return library
 
 
+def _tunable() -> Any:
+    """The C library where it may be told something: not where it is another, or the environment has its wishes."""
+    return None if os.environ.keys() & _WISHES else _libc()
+
+
 @cache
 def keep_freed() -> None:
     """Have the C library keep up to 8 MB of freed memory at hand, once for the process.
@@ -52,9 +57,7 @@ def keep_freed() -> None:
     By itself it returns every buffer of a watch to the kernel and asks for it again, page by page: a tenth of what an
     event costs. Where the environment says otherwise, that stands.
     """
-    if os.environ.keys() & _WISHES:
-        return
-    if (library := _libc()) is not None and hasattr(library, "mallopt"):
+    if (library := _tunable()) is not None and hasattr(library, "mallopt"):
         for parameter in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
             library.mallopt(*parameter)
 
@@ -72,8 +75,7 @@ def huge_pages() -> None:
     microseconds, in all a fifth of what an object of 100 KB costs; a huge page takes it a quarter of that. What is not
     written to takes no memory. `small_pages` ends it. Where the environment has its own wishes, nothing is done.
     """
-    library = _libc()
-    if library is None or not hasattr(library, "sbrk") or os.environ.keys() & _WISHES:
+    if (library := _tunable()) is None:
         return
     library.mallopt(_TOP_PAD, _FAR)
     known, end = _Heap.end, library.sbrk(0)

@@ -294,7 +294,7 @@ class Store:
             codec = self.codec
             payload = codec.small(raw)
             record = head_of(meta, size, guessed, codec.number)[0] + payload
-        self._keep(staged, names, old, old is not None and records.has_owners(old), meta, record)
+        self._keep(staged, names, old, meta, record)
         if staged.declared:
             self._index(staged, Entry(self, Key(namespace, name), record, raw))
 
@@ -304,7 +304,7 @@ class Store:
         """Take in an object that stays as it is for a while."""
         record = records.long_record(head_of(meta, len(body), guessed, PLAIN)[0], body)
         key = Key(meta.namespace, meta.name)
-        names = self._keep(staged, names, old, old is not None and records.has_owners(old), meta, record)
+        names = self._keep(staged, names, old, meta, record)
         staged.bytes -= self.fresh.add(key, names, record)
         staged.until_much -= len(record)
         if staged.until_much <= 0:
@@ -459,7 +459,7 @@ class Store:
         head, facts = head_of(meta, size, guessed, number)
         record = head + payload
         if names is None or old is None or owned or meta.owner_references:
-            names = self._keep(content, names, old, owned, meta, record)
+            names = self._keep(content, names, old, meta, record)
         else:
             names[meta.name] = record
             content.bytes += len(record) - len(old)
@@ -471,13 +471,7 @@ class Store:
         return entry
 
     def _keep(
-        self,
-        content: _Staged,
-        names: dict[str, bytes] | None,
-        old: bytes | None,
-        owned: bool,
-        meta: Meta,
-        record: bytes,
+        self, content: _Staged, names: dict[str, bytes] | None, old: bytes | None, meta: Meta, record: bytes
     ) -> dict[str, bytes]:
         """Put a record in its place, where `old` is now, among the `names` of its namespace; returns these."""
         if names is None:
@@ -488,7 +482,7 @@ class Store:
             content.bytes += len(record)
         else:
             content.bytes += len(record) - len(old)
-        if owned or meta.owner_references:
+        if meta.owner_references or (old is not None and records.has_owners(old)):
             self._reown(content, Key(meta.namespace, meta.name), old, record)
         return names
 

@@ -19,7 +19,7 @@ import msgspec
 from steersman.models.base import EMPTY, Model, ModelMeta, fields_of, own_annotations
 from steersman.models.memo import Memo
 from steersman.models.meta import ObjectMeta, PartialObjectMetadata
-from steersman.models.wire import decode, decoder, from_dict
+from steersman.models.wire import decode, from_dict
 
 __all__ = [
     "GVK",
@@ -325,23 +325,16 @@ class Dynamic:
 class View(Generic[T_co]):
     """How a kind is read: its `info`, a `form` and the type that bytes are decoded to."""
 
-    __slots__ = ("_read", "form", "info", "type")
+    __slots__ = ("form", "info", "type")
 
     def __init__(self, info: ResourceInfo, kind: type[T_co], form: Literal["typed", "dynamic", "metadata"]) -> None:
-        self._read: Callable[[bytes | bytearray | memoryview], T_co] | None = None
         self.info = info
         self.form: Literal["typed", "dynamic", "metadata"] = form
         self.type = kind
 
     def decode(self, data: bytes | bytearray | memoryview) -> T_co:
         """Read one object; raises `DecodeError` with the path of the field that does not fit."""
-        read = self._read
-        if read is None:
-            read = self._read = decoder(self.type).decode
-        try:
-            return read(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return decode(self.type, data)  # which reads nulls as Go does, or says what is wrong
+        return decode(self.type, data)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, View) and self.info == other.info and self.type is cast("View[Any]", other).type

@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping
-from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
+
+from steersman.models.memo import Memo
 
 __all__ = ["DecodeError", "decode", "decoder", "encode", "from_dict", "to_dict"]
 
@@ -62,12 +63,18 @@ _parse = msgspec.json.Decoder()
 _making = threading.Lock()
 
 
-@cache
-def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """The shared strict decoder of a type; its errors are msgspec's own. Safe to call from several threads."""
+def _decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
     # msgspec works out nested structs when a decoder is made, and two threads at that crash the interpreter.
     with _making:
         return msgspec.json.Decoder(kind, dec_hook=dec_hook)
+
+
+_decoders: Final = Memo(_decoder_of, 4096)
+
+
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """The shared strict decoder of a type; its errors are msgspec's own. Safe to call from several threads."""
+    return _decoders[kind]
 
 
 def encode(value: object) -> bytes:
@@ -81,7 +88,7 @@ def decode(kind: type[T], data: bytes | bytearray | memoryview | str) -> T:
     Raises `DecodeError` with the path of the offending field; truncated or malformed JSON has the path `$`.
     """
     try:
-        return decoder(kind).decode(data)
+        return _decoders[kind].decode(data)
     except msgspec.ValidationError as problem:
         return _without_nulls(kind, data, problem)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
