@@ -220,7 +220,7 @@ def test_a_handler_that_hangs_is_given_up_in_time_and_the_failure_policy_decides
     slow = Operator("slow")
     released = threading.Event()
 
-    @slow.validates(options=WebhookOptions(timeout=1, failure_policy=policy))
+    @slow.validates(options=WebhookOptions(timeout=2, failure_policy=policy))
     def wait(new: ConfigMap) -> None:
         if new.metadata.name == "slow":
             released.wait(20)
@@ -228,9 +228,15 @@ def test_a_handler_that_hangs_is_given_up_in_time_and_the_failure_policy_decides
     running = operator(slow)
     try:
         if policy == "Fail":
-            status = refused(cluster, configmap("slow"))
-            assert status.code == 500
-            assert "the webhook validate--v1-configmap did not finish within 0.9 s" in status.message
+            said = "the webhook validate--v1-configmap did not finish within 1.75 s"
+
+            def gave_up() -> bool:
+                status = refused(cluster, configmap("slow"))
+                assert status.code == 500
+                return said in status.message
+
+            # On a machine that stands still for a quarter of a second the server may give up first: once, not always.
+            eventually(gave_up, said, within=60)
         else:
             create(cluster, MAPS, configmap("slow"))
         eventually(

@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Final, Literal, Protocol, TypeVar, cast
-from urllib.parse import parse_qs
 
 import msgspec
 
@@ -25,6 +24,7 @@ from steersman.webhook.errors import Refusal
 from steersman.webhook.http import WebhookRequest, WebhookResponse
 from steersman.webhook.metrics import IN_FLIGHT, LATENCY, PANICS, REQUESTS
 from steersman.webhook.patching import patch_of
+from steersman.webhook.patience import time_to_answer
 from steersman.webhook.review import (
     MalformedReview,
     Operation,
@@ -43,10 +43,8 @@ Purpose = Literal["defaults", "validates", "mutates"]
 
 log = get_logger("webhook")
 
-LONGEST: Final = 30.0
-"""Seconds that the API server waits at most; what it says of it in the query (`timeout=10s`) counts."""
-MARGIN: Final = 0.1
-"""The share of that time that is left for the way back."""
+_PATIENCE: Final = 10.0
+"""Seconds that the API server waits for a review unless it says otherwise."""
 MOST: Final = 128
 """Reviews of one webhook at a time; more are asked to come again."""
 
@@ -248,7 +246,7 @@ class AdmissionRoute:
         except MalformedReview as problem:
             return WebhookResponse(400, failure(400, "BadRequest", str(problem)))
         hook = self._hook
-        seconds = (1 - MARGIN) * _seconds(request.query)
+        seconds = time_to_answer(request.query, _PATIENCE)
         deadline = asyncio.timeout(seconds)
         try:
             async with deadline:
@@ -356,17 +354,3 @@ def _fixed(before: dict[str, Any], after: dict[str, Any]) -> str:
     old: dict[str, Any] = before.get("metadata") or {}
     new: dict[str, Any] = after.get("metadata") or {}
     return next((f"metadata.{name}" for name in _FIXED if old.get(name) != new.get(name)), "")
-
-
-def _seconds(query: str) -> float:
-    """The time that the API server gives, of `timeout=10s`; 10 s, its default, where it says nothing sensible."""
-    if query == "timeout=10s" or not query:
-        return 10.0
-    for text in parse_qs(query).get("timeout", ()):
-        number, unit = (text[:-2], 0.001) if text.endswith("ms") else (text[:-1], {"s": 1.0, "m": 60.0}.get(text[-1:]))
-        try:
-            if unit is not None and float(number) > 0:
-                return min(float(number) * unit, LONGEST)
-        except ValueError:
-            continue
-    return 10.0

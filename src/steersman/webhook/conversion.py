@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, Final
-from urllib.parse import parse_qs
 
 import msgspec
 from msgspec import Raw
@@ -22,6 +21,7 @@ from steersman.webhook.converting import Conversion, ConversionError, Way, conve
 from steersman.webhook.errors import Refusal
 from steersman.webhook.http import WebhookRequest, WebhookResponse
 from steersman.webhook.metrics import IN_FLIGHT, LATENCY, PANICS, REQUESTS
+from steersman.webhook.patience import time_to_answer
 from steersman.webhook.review import failure
 
 __all__ = ["PATH", "Conversion", "ConversionError", "Converters", "missing"]
@@ -30,7 +30,7 @@ log = get_logger("webhook")
 
 PATH: Final = "/convert"
 _API_VERSION: Final = "apiextensions.k8s.io/v1"
-_SECONDS: Final = 30.0
+_PATIENCE: Final = 30.0
 """What the API server waits for a conversion unless it says otherwise."""
 _BREATH: Final = 64
 """After so many objects of a review, other requests have their turn."""
@@ -97,7 +97,7 @@ class Converters:
             asked = _request(request.body)
         except _Malformed as problem:
             return WebhookResponse(400, failure(400, "BadRequest", str(problem)))
-        seconds = 0.9 * _seconds(request.query)
+        seconds = time_to_answer(request.query, _PATIENCE)
         deadline = asyncio.timeout(seconds)
         try:
             async with deadline:
@@ -176,14 +176,3 @@ def _facts(uid: str, head: _Head, desired: str) -> dict[str, Any]:
         "source": head.api_version,
         "target": desired,
     }
-
-
-def _seconds(query: str) -> float:
-    """What is left of the API server's patience, of `timeout=30s`."""
-    for text in parse_qs(query).get("timeout", ()):
-        try:
-            if text.endswith("s") and not text.endswith("ms") and float(text[:-1]) > 0:
-                return min(float(text[:-1]), _SECONDS)
-        except ValueError:
-            continue
-    return _SECONDS
