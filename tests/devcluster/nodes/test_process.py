@@ -315,6 +315,25 @@ async def test_a_failed_liveness_probe_restarts_the_container(node: Any, api: Ap
     await until(lambda: api.send("GET", found), lambda events: said in {e["message"] for e in events["items"]})
 
 
+async def test_a_probe_that_is_still_running_ends_with_its_node(node: Any, api: Api) -> None:
+    probe = {"exec": {"command": ["sleep", "777"]}, "timeoutSeconds": 600}
+    container = {"name": "c", "image": HOST, "command": ["sleep", "1000"], "livenessProbe": probe}
+    await api.pod("slow", node.name, container)
+    mark = node.agent.runtime.mark
+
+    async def commands() -> list[bytes]:
+        return [line for pid in marked(mark) for line in command_line(pid)]
+
+    await until(commands, lambda lines: b"777" in lines)  # the fixture says that nothing is left
+
+
+def command_line(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
 async def test_output_goes_to_the_log_line_by_line(node: Any, api: Api) -> None:
     script = "for i in 1 2 3 4 5; do echo line $i; done; echo oops >&2; exec sleep 1000"
     await api.pod("log", node.name, {"name": "c", "image": HOST, "command": ["sh", "-c", script]})

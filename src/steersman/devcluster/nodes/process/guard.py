@@ -30,8 +30,8 @@ def marked(mark: str) -> list[int]:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill them all, and what they start meanwhile."""
-    for _ in range(50):
+    """Kill them all, and what they start meanwhile; wait for their end, five seconds at most."""
+    for _ in range(250):
         left = marked(mark)
         if not left:
             return

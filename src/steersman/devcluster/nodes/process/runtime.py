@@ -120,6 +120,8 @@ class ProcessRuntime:
             self._guard.stdin.close()
             await self._guard.wait()
             self._guard = None
+        # What a sandbox still holds dies with its first process, or was started beside it: a moment later.
+        await asyncio.to_thread(guard.kill_marked, self.mark)
 
     # What the agent calls.
 
@@ -222,12 +224,16 @@ class ProcessRuntime:
                 task.cancel()
         if ground.tasks:
             await asyncio.wait(ground.tasks)
-        for run in list(ground.runs.values()):
-            for task in list(run.tasks):
-                task.cancel()
+        runs = list(ground.runs.values())
+        beside = [task for run in runs for task in run.tasks]
+        for task in beside:
+            task.cancel()
+        for run in runs:
             run.process.kill()
-        for run in list(ground.runs.values()):
+        for run in runs:
             await run.process.wait()
+        if beside:
+            await asyncio.wait(beside)
 
     # Containers.
 
