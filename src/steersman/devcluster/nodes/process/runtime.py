@@ -56,6 +56,8 @@ __all__ = ["ProcessRuntime", "Run"]
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LEAST_GRACE: Final = 2.0
 """Seconds that a container gets after its preStop, however long that took."""
+_PATIENCE: Final = 3000
+"""How often a sandbox is looked at, every 10 ms, until it stands."""
 _MESSAGE: Final = 4096
 _ADDRESSES: Final = count(1)
 """Numbers of Pods' addresses: of all clusters of this process, whose Pods share the machine's loopback network."""
@@ -453,8 +455,8 @@ class ProcessRuntime:
         return await spawn(argv, env, None, on_output=on_output, on_exit=_nothing, stdin=stdin, tty=tty)
 
     async def _inside(self, run: Run) -> int:
-        """The container's own process, once the sandbox stands."""
-        for _ in range(200):
+        """The container's own process, once the sandbox stands: in milliseconds, on a busy machine in seconds."""
+        for _ in range(_PATIENCE):
             for init in children_of(run.process.pid):
                 for app in children_of(init):
                     if self.mode == "bubblewrap" or _moved(app):
