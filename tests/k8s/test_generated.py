@@ -2,7 +2,7 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module, util
@@ -202,30 +202,19 @@ def test_the_stub_names_what_the_index_knows():
 
 
 FRESH = """
-import pathlib, sys, time
-began = time.process_time()
+import pathlib, sys
 import steersman
 from steersman.k8s import Pod
-spent = time.process_time() - began
 modules = sorted(m for m in sys.modules if m.startswith("steersman.k8s."))
 status = pathlib.Path("/proc/self/status").read_text()
 peak = int(status.partition("VmHWM:")[2].split()[0]) / 1024 if "VmHWM:" in status else 0
-print(spent, peak, *modules)
+print(peak, *modules)
 """
 
 
-def fresh() -> Iterator[list[str]]:
-    for _ in range(8):
-        yield subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=True).stdout.split()
-
-
-def test_a_pod_costs_at_most_200_ms_and_40_mb_and_loads_only_its_module():
-    runs = []
-    for run in fresh():  # until one had the machine to itself: neighbours on the core cost CPU, too
-        runs.append(run)
-        if float(run[0]) <= 0.2:
-            break
-
-    assert min(float(run[0]) for run in runs) <= 0.2
-    assert min(float(run[1]) for run in runs) <= 40
-    assert runs[0][2:] == ["steersman.k8s._index", "steersman.k8s.core_v1"]
+def test_a_pod_costs_at_most_40_mb_and_loads_only_its_module():
+    """What it costs in time is for the benchmarks to say (`import`)."""
+    run = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=True)
+    peak, *modules = run.stdout.split()
+    assert float(peak) <= 40
+    assert modules == ["steersman.k8s._index", "steersman.k8s.core_v1"]

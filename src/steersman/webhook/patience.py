@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import parse_qs
 
-__all__ = ["LONGEST", "time_to_answer"]
+__all__ = ["LEAST", "LONGEST", "time_to_answer"]
 
 LONGEST: Final = 30.0
 """Seconds that the API server waits at most."""
 _SHARE: Final = 0.1
-_LEAST: Final = 0.25
+LEAST: Final = 0.25
+"""Seconds that are left for the way at least, unless they are more than half of all."""
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
@@ -21,7 +22,7 @@ def time_to_answer(query: str, default: float) -> float:
     handshake on a busy machine takes longer than a tenth of one), and never more than half of it.
     """
     patience = _patience(query, default)
-    return patience - min(max(_SHARE * patience, _LEAST), patience / 2)
+    return patience - min(max(_SHARE * patience, LEAST), patience / 2)
 
 
 def _patience(query: str, default: float) -> float:
