@@ -26,17 +26,17 @@ class Writer:
         self.observer, self.server = cache._observer, server
 
     def write(self, name, answer_lost=False, **spec):
-        token = self.observer.before_write(WIDGET.info, Key("default", name), "apply")
+        [ended] = self.observer.before_write(WIDGET.info, Key("default", name), "apply")
         obj = self.server.put(name, **spec)
         meta = obj["metadata"]
-        self.observer.after_write(token, None if answer_lost else WriteOutcome(meta["uid"], meta["resourceVersion"]))
+        ended(None if answer_lost else WriteOutcome(meta["uid"], meta["resourceVersion"]))
         return meta
 
     def delete(self, name):
-        token = self.observer.before_write(WIDGET.info, Key("default", name), "delete")
+        [ended] = self.observer.before_write(WIDGET.info, Key("default", name), "delete")
         uid = self.server.objects["default", name]["metadata"]["uid"]
         self.server.delete(name)
-        self.observer.after_write(token, WriteOutcome(uid, "", deleted=True))
+        ended(WriteOutcome(uid, "", deleted=True))
 
 
 @virtual_time
@@ -116,8 +116,8 @@ async def test_a_write_that_changed_nothing_holds_back_nobody():
     meta = server.put("a", size=1)["metadata"]
     async with cached(server) as (cache, _, _):
         await cache.wait_synced(5)
-        token = cache._observer.before_write(WIDGET.info, A, "apply")
-        cache._observer.after_write(token, WriteOutcome(meta["uid"], meta["resourceVersion"]))
+        [ended] = cache._observer.before_write(WIDGET.info, A, "apply")
+        ended(WriteOutcome(meta["uid"], meta["resourceVersion"]))
         assert not cache.outstanding(WIDGET)
 
 
@@ -195,11 +195,11 @@ def test_versions_without_an_order_are_recognised_when_they_come_by():
     for overtakes in (True, False):
         watched = Opaque()
         writes = OwnWrites(watched)
-        write = writes.begin(A)
+        ended = writes.begin(A)
         if overtakes:
             writes.saw(A, "v-x")
             writes.advance()
-        writes.finish(write, "u", "v-x", deleted=False)
+        ended(WriteOutcome("u", "v-x"))
         assert writes.unseen(A) is not overtakes
         if not overtakes:
             writes.saw(A, "v-x")
@@ -246,7 +246,7 @@ def outstanding(many=MANY):
     watched = Counting()
     writes = OwnWrites(watched)
     for i in range(many):
-        writes.finish(writes.begin(Key("default", f"w{i}")), f"uid-{i}", str(1000 + i), deleted=False)
+        writes.begin(Key("default", f"w{i}"))(WriteOutcome(f"uid-{i}", str(1000 + i)))
     watched.asked = 0
     return watched, writes
 
@@ -276,7 +276,7 @@ def test_events_of_others_cost_nothing_while_writes_are_outstanding():
         writes.advance()
     assert watched.asked <= 4 * MANY
     for i in range(MANY):
-        writes.finish(writes.begin(A), "uid-a", str(20_000 + i), deleted=False)
+        writes.begin(A)(WriteOutcome("uid-a", str(20_000 + i)))
     watched.asked = 0
     for i in range(MANY):
         writes.saw(A, str(20_000 + i))
@@ -294,7 +294,7 @@ async def test_ten_thousand_readers_are_each_woken_by_their_own_write():
     readers = [asyncio.create_task(writes.wait(Key("default", f"w{i}"), 5)) for i in range(MANY)]
     lists = [asyncio.create_task(writes.wait(None, 5)) for _ in range(MANY)]
     await asyncio.sleep(0)
-    writes.finish(writes.begin(A), "uid-a", "99999", deleted=False)
+    writes.begin(A)(WriteOutcome("uid-a", "99999"))
     assert watched.asked <= 2
     for i in range(MANY):
         assert not lists[i].done()
@@ -316,8 +316,8 @@ def test_of_two_writes_that_finish_out_of_order_the_newer_is_waited_for():
     """C2: the older response may come last."""
     watched, writes = outstanding(0)
     first, second = writes.begin(A), writes.begin(A)
-    writes.finish(second, "u", "202", deleted=False)
-    writes.finish(first, "u", "201", deleted=False)
+    second(WriteOutcome("u", "202"))
+    first(WriteOutcome("u", "201"))
     watched.version = "201"
     writes.advance()
     assert writes.unseen(A)
@@ -329,7 +329,7 @@ def test_of_two_writes_that_finish_out_of_order_the_newer_is_waited_for():
 def test_a_create_without_a_name_holds_back_its_namespace():
     """C2: with generateName nobody knows the key before the watch brings it."""
     watched, writes = outstanding(0)
-    writes.finish(writes.begin(Key("default", "")), "u", "200", deleted=False)
+    writes.begin(Key("default", ""))(WriteOutcome("u", "200"))
     assert writes.unseen(Key("default", "generated-x7k2p"))
     assert not writes.unseen(Key("elsewhere", "a"))
     watched.version = "200"
@@ -343,7 +343,7 @@ def test_a_delete_is_seen_by_its_event_or_by_a_list_without_the_object():
         watched = Opaque()
         watched.version, watched.entries = "100", {A: Known("u")}
         writes = OwnWrites(watched)
-        writes.finish(writes.begin(A, delete=True), "", "", deleted=True)
+        writes.begin(A, delete=True)(WriteOutcome(deleted=True))
         watched.version = "300"
         writes.advance()
         assert writes.unseen(A)
@@ -362,7 +362,7 @@ def test_writes_that_were_given_up_do_not_pile_up():
     async def run():
         _, writes = outstanding(0)
         for i in range(1000):
-            writes.finish(writes.begin(Key("default", f"w{i}")), "u", str(1000 + i), deleted=False)
+            writes.begin(Key("default", f"w{i}"))(WriteOutcome("u", str(1000 + i)))
             assert await writes.wait(Key("default", f"w{i}"), 1) is False
         assert len(writes._plain._waiting) < 100
         assert not writes._plain._newest

@@ -116,16 +116,16 @@ async def test_nobody_waits_for_a_write_to_arrive_in_a_dropped_informer():
     """C2: its readers go on at once."""
     cache, informers, servers = await two_namespaces()
     servers["x"].silence()
-    token = cache._observer.before_write(WIDGET.info, A, "apply")
+    [ended] = cache._observer.before_write(WIDGET.info, A, "apply")
     meta = servers["x"].put("a", "x", size=2)["metadata"]
-    cache._observer.after_write(token, WriteOutcome(meta["uid"], meta["resourceVersion"]))
-    late = cache._observer.before_write(WIDGET.info, A, "apply")
+    ended(WriteOutcome(meta["uid"], meta["resourceVersion"]))
+    [late] = cache._observer.before_write(WIDGET.info, A, "apply")
     reader = asyncio.create_task(cache.read_barrier(WIDGET, A, timeout=1000))
     await asyncio.sleep(1)
     assert not reader.done()
     cache.drop(informers["x"])
     assert await reader is True
-    cache._observer.after_write(late, WriteOutcome(meta["uid"], "999"))
+    late(WriteOutcome(meta["uid"], "999"))
     assert not cache.outstanding(WIDGET, A)
     await cache.close()
 

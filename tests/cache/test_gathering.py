@@ -109,9 +109,9 @@ async def test_a_reader_of_an_own_write_waits_no_longer_than_the_gathering():
         for i in range(50):
             await asyncio.sleep(0.0137)
             key = Key("default", f"own{i}")
-            token = cache._observer.before_write(WIDGET.info, key, "apply")
+            [ended] = cache._observer.before_write(WIDGET.info, key, "apply")
             meta = server.put(key.name)["metadata"]
-            cache._observer.after_write(token, WriteOutcome(meta["uid"], meta["resourceVersion"]))
+            ended(WriteOutcome(meta["uid"], meta["resourceVersion"]))
             sent = time()
             assert await cache.read_barrier(WIDGET, key)
             assert time() - sent <= GATHER + 1e-6

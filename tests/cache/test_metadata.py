@@ -10,6 +10,7 @@ from cache_forms import METADATA, WIDGET, partial, watched
 from steersman.cache import NotCached, SyncTimeout, Undecodable
 from steersman.cache.partial import MetadataStore
 from steersman.cache.wire import event_of, head_of
+from steersman.client.hooks import WriteOutcome
 from steersman.models import Dynamic, Key, PartialObjectMetadata
 from steersman.testing import virtual_time
 
@@ -420,10 +421,10 @@ async def test_own_writes_are_awaited_while_it_widens():
     """C2: no read after the barrier is older than the write, in whichever form."""
     server = with_objects("a")
     async with watched(server) as (_, _, cache, informer, _):
-        write = informer.writes.begin(A)
+        ended = informer.writes.begin(A)
         cache.informer(WIDGET)
         obj = server.put("a", size=2)
-        informer.writes.finish(write, obj["metadata"]["uid"], obj["metadata"]["resourceVersion"], deleted=False)
+        ended(WriteOutcome(obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]))
         assert cache.outstanding(METADATA, A)
         assert await cache.read_barrier(METADATA, A)
         assert cache.get(METADATA, A).metadata.resource_version == obj["metadata"]["resourceVersion"]
@@ -435,12 +436,12 @@ async def test_what_is_only_being_collected_satisfies_no_own_write():
     """C2: a new content counts when readers see it, and not as its objects come in."""
     server = with_objects("a", "b")
     async with watched(server) as (_, _, _, informer, _):
-        write = informer.writes.begin(A)
+        ended = informer.writes.begin(A)
         informer.begin()
         newer = {**server.objects["default", "b"]}
         newer["metadata"] = {**newer["metadata"], "resourceVersion": "900"}
         informer.feed([json.dumps({"type": "ADDED", "object": partial(newer)}, separators=(",", ":")).encode()])
-        informer.writes.finish(write, "", "500", deleted=False)
+        ended(WriteOutcome("", "500"))
         assert informer.writes.unseen(A)
         informer.discard()
         assert informer.version != "900"

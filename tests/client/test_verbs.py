@@ -215,10 +215,8 @@ class Observer:
     def before_write(self, info, key, verb):
         assert self.server is not None
         self.seen.append(("before", info.kind, key, verb, len(self.server.calls)))
-        return len(self.seen)
-
-    def after_write(self, token, outcome):
-        self.seen.append(("after", token, outcome))
+        token = len(self.seen)
+        return [lambda outcome: self.seen.append(("after", token, outcome))]
 
 
 @virtual_time

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from steersman.cache.consistency import OwnWrite, OwnWrites
 from steersman.cache.entry import Entry, NotCached, Undecodable
 from steersman.cache.hygiene import keep_freed, set_aside
 from steersman.cache.index import IndexFunction
@@ -21,7 +20,7 @@ from steersman.cache.partial import REMEDY
 from steersman.cache.pool import Pool
 from steersman.cache.shell import Server, Shell
 from steersman.cache.store import Transform
-from steersman.client.hooks import WriteObserver, WriteOutcome
+from steersman.client.hooks import WriteEnded, WriteObserver
 from steersman.client.raw import Raw
 from steersman.models import GVK, Key, KindLike, ObjectMeta, ResourceInfo, View, view_of
 from steersman.telemetry.clock import Now, utc_now
@@ -392,22 +391,13 @@ class _Observer:
     def __init__(self, informers: Mapping[tuple[str, str], list[Informer]]) -> None:
         self._informers = informers
 
-    def before_write(self, info: ResourceInfo, key: Key, verb: str) -> Any:
-        begun: list[tuple[OwnWrites, OwnWrite]] = []
+    def before_write(self, info: ResourceInfo, key: Key, verb: str) -> Sequence[WriteEnded]:
+        ended: list[WriteEnded] = []
         for informer in self._informers.get((info.group, info.plural), ()):
             namespace = informer.scope.namespace
             if namespace is None or namespace == key[0]:
-                writes = informer.writes
-                begun.append((writes, writes.begin(key, verb == "delete")))
-        return begun
-
-    def after_write(self, token: Any, outcome: WriteOutcome | None) -> None:
-        begun: list[tuple[OwnWrites, OwnWrite]] = token
-        for writes, write in begun:
-            if outcome is None:
-                writes.abandon(write)
-            else:
-                writes.finish(write, outcome.uid, outcome.resource_version, outcome.deleted)
+                ended.append(informer.writes.begin(key, verb == "delete"))
+        return ended
 
 
 def _select(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
+from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
@@ -21,9 +22,10 @@ import msgspec
 from steersman.cache.entry import Entry
 from steersman.cache.outstanding import Outstanding
 from steersman.cache.versions import at_least, older
+from steersman.client.hooks import WriteEnded, WriteOutcome
 from steersman.models import Key
 
-__all__ = ["OwnWrite", "OwnWrites", "Watched"]
+__all__ = ["OwnWrites", "Watched"]
 
 
 class Watched(Protocol):
@@ -35,7 +37,7 @@ class Watched(Protocol):
 
 
 class OwnWrite(msgspec.Struct, eq=False, gc=False):
-    """One write of ours; under way until `done`."""
+    """One write of ours that is not told from its version alone."""
 
     key: Key
     uid: str = ""
@@ -43,11 +45,8 @@ class OwnWrite(msgspec.Struct, eq=False, gc=False):
     after: str = ""
     """An earlier version that must be seen first, lest its late event bring a deleted object back."""
     deleted: bool = False
-    done: bool = False
     order: int = 0
     """Counts the writes that had to be waited for."""
-    listens: bool = False
-    """Whether events of the key are to be noted while it is under way."""
     seen_meanwhile: tuple[str, ...] = ()
     """Those versions of the key that arrived since the request left."""
 
@@ -93,40 +92,58 @@ class OwnWrites:
         self.listens = False
         """Whether `saw` has anything to do."""
 
-    def begin(self, key: Key, delete: bool = False) -> OwnWrite:
-        """A request is about to leave. The answer to a `delete` may not say which object is gone."""
-        write = OwnWrite(key)
-        # Where versions can be compared, the watch's own version says whether it has brought a write or not.
-        if delete or not self._watched.version.isdecimal():
-            known = self._watched.get(key) if delete and key.name else None
-            if known is not None:
-                write.uid = known.uid
-            write.listens = True
-            self._under_way.setdefault(key, []).append(write)
-            self.listens = True
-        return write
+    def begin(self, key: Key, delete: bool = False) -> WriteEnded:
+        """A request is about to leave: what is returned is to be told what it left, or `None` where nobody knows.
 
-    def finish(self, write: OwnWrite, uid: str, version: str, deleted: bool) -> None:
-        """The response is here: `version` of `uid` exists, or that object is gone."""
-        if write.listens:
-            self._forget(write)
-        watched, plain = self._watched, self._plain
-        if not deleted and version.isdecimal():
-            if (seen := watched.version) is not self._seen:
-                self._reached(seen)
-            if (left := int(version)) > plain.reached:
-                plain.wrote(write.key, uid, left)
-                self.active = True
+        The answer to a `delete` may not say which object is gone.
+        """
+        # Where versions can be compared, the watch's own version says whether it has brought a write or not.
+        if not delete and self._watched.version.isdecimal():
+            return partial(self._wrote, key)
+        write = OwnWrite(key)
+        known = self._watched.get(key) if delete and key.name else None
+        if known is not None:
+            write.uid = known.uid
+        self._under_way.setdefault(key, []).append(write)
+        self.listens = True
+        return partial(self._ended, write)
+
+    def _wrote(self, key: Key, outcome: WriteOutcome | None) -> None:
+        """A write that was not listened for has ended."""
+        if outcome is None:
             return
-        write.uid = uid or write.uid
-        write.version, write.deleted, write.done = version, deleted, True
-        if deleted:
-            if left := plain.left_by(write.key, write.uid):
+        version = outcome.resource_version
+        if outcome.deleted or not version.isdecimal():
+            self._finish(OwnWrite(key), outcome)
+            return
+        plain = self._plain
+        if (seen := self._watched.version) is not self._seen:
+            self._reached(seen)
+        if (left := int(version)) > plain.reached:
+            plain.wrote(key, outcome.uid, left)
+            self.active = True
+
+    def _ended(self, write: OwnWrite, outcome: WriteOutcome | None) -> None:
+        """A write that was listened for has ended."""
+        self._forget(write)
+        if outcome is None:
+            return
+        if outcome.deleted or not outcome.resource_version.isdecimal():
+            self._finish(write, outcome)
+        else:
+            self._wrote(write.key, outcome)
+
+    def _finish(self, write: OwnWrite, outcome: WriteOutcome) -> None:
+        """A write left a version that cannot be compared, or none at all."""
+        write.uid = outcome.uid or write.uid
+        write.version, write.deleted = outcome.resource_version, outcome.deleted
+        if write.deleted:
+            if left := self._plain.left_by(write.key, write.uid):
                 write.after = str(left)
             for before in self._by_key.get(write.key, {}).values():
                 if before.uid == write.uid and not older(before.awaited, write.after):
                     write.after = before.awaited
-        if not write.satisfied(watched):
+        if not write.satisfied(self._watched):
             self._hold_back(write)
             self._update()
 
@@ -135,11 +152,6 @@ class OwnWrites:
         self._seen = version
         reached = self._plain.reached = int(version) if version.isdecimal() else 0
         return reached
-
-    def abandon(self, write: OwnWrite) -> None:
-        """The request failed, or nobody knows what it did."""
-        if write.listens:
-            self._forget(write)
 
     def _forget(self, write: OwnWrite) -> None:
         writes = self._under_way.get(write.key)
@@ -236,7 +248,7 @@ class OwnWrites:
 
         A create with generateName holds back its whole namespace, since nobody here knows its key.
         """
-        return self._plain.needed(key) > 0 or self._held_back(key)
+        return self._plain.needed(key) > 0 or (bool(self._unseen) and self._held_back(key))
 
     def _held_back(self, key: Key | None) -> bool:
         if key is None:

@@ -84,10 +84,10 @@ def header_of(record: bytes) -> Facts:
     return flags, size, generation, tuple(record[_SIZE : _SIZE + length].decode().split("\0"))
 
 
-def payload_of(record: bytes) -> tuple[int, int, bytes]:
-    """Codec, plain size, and the JSON as that codec left it."""
-    codec, _flags, _owners, length, size, _generation = _unpack(record)
-    return codec, size, record[_SIZE + length :]
+def payload_of(record: bytes) -> tuple[int, bytes]:
+    """The codec, and the JSON as that left it."""
+    head = _unpack(record)
+    return head[0], record[_SIZE + head[3] :]
 
 
 def size_of(record: bytes) -> int:

@@ -134,7 +134,7 @@ class Store:
 
     def body_of(self, record: bytes) -> bytes:
         """The JSON of a record."""
-        codec, _size, payload = records.payload_of(record)
+        codec, payload = records.payload_of(record)
         return payload if codec == PLAIN else self._codecs.decode(codec, payload)
 
     def read(self, entry: Entry, kind: KindLike[T], *, keep: bool = True) -> T:
@@ -537,7 +537,7 @@ class Store:
             return ()
 
     def _packed(self, record: bytes) -> bytes:
-        number, _size, payload = records.payload_of(record)
+        number, payload = records.payload_of(record)
         if number != PLAIN:
             return record
         number, packed = self.codec.encode(payload)

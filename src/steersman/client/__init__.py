@@ -34,7 +34,7 @@ from steersman.client.errors import (
     UpgradeRefused,
     WaitTimeout,
 )
-from steersman.client.hooks import WriteGate, WriteObserver, WriteOutcome
+from steersman.client.hooks import WriteEnded, WriteGate, WriteObserver, WriteOutcome
 from steersman.client.lists import Page, Undecodable
 from steersman.client.options import FieldValidation, Preconditions, Propagation
 from steersman.client.raw import Raw
@@ -92,6 +92,7 @@ __all__ = [
     "UpgradeRefused",
     "WaitTimeout",
     "WatchEvent",
+    "WriteEnded",
     "WriteGate",
     "WriteObserver",
     "WriteOutcome",

@@ -6,13 +6,13 @@ given as a `Resource` class or a `View`; an object as itself, or as a mapping of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from steersman.client.config import Config
-from steersman.client.hooks import WriteObserver, WriteOutcome
+from steersman.client.hooks import WriteEnded, WriteObserver, WriteOutcome
 from steersman.client.raw import Raw
 from steersman.models import (
     Dynamic,
@@ -67,18 +67,14 @@ class Verbs:
             return ""
         return namespace or self.config.namespace
 
-    def announce(self, info: ResourceInfo, key: Key, verb: str, dry_run: bool) -> list[Any]:
-        """Tell the observers of a write that is about to leave; pass what is returned to `report`, in any case."""
-        tokens: list[Any] = []
+    def announce(self, info: ResourceInfo, key: Key, verb: str, dry_run: bool) -> Sequence[WriteEnded]:
+        """Tell the observers of a write that is about to leave; what is returned is to be told how it ended, always."""
+        ended: Sequence[WriteEnded] = ()
         if not dry_run:
             for observer in self.observers:
-                tokens.append((observer, observer.before_write(info, key, verb)))  # noqa: PERF401 - each write is here
-        return tokens
-
-    def report(self, tokens: list[Any], outcome: WriteOutcome | None) -> None:
-        """Tell the observers how a write ended; `None` when it changed nothing or nobody knows."""
-        for observer, token in tokens:
-            observer.after_write(token, outcome)
+                more = observer.before_write(info, key, verb)
+                ended = (*ended, *more) if ended else more
+        return ended
 
 
 class _Answer(msgspec.Struct, frozen=True, gc=False):

@@ -6,14 +6,14 @@ called by the client and know nothing of it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
 from steersman.models import Key, ResourceInfo
 
-__all__ = ["READS", "WriteGate", "WriteObserver", "WriteOutcome"]
+__all__ = ["READS", "WriteEnded", "WriteGate", "WriteObserver", "WriteOutcome"]
 
 READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """The HTTP methods that change nothing; everything else is a write."""
@@ -38,19 +38,17 @@ class WriteOutcome(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     deleted: bool = False
 
 
+WriteEnded: TypeAlias = Callable[[WriteOutcome | None], None]
+"""Told what a write left; `None` when it changed nothing, or when nobody knows what it did."""
+
+
 class WriteObserver(Protocol):
     """Told of every write of an object before it leaves and after it ends. Synchronous, and must not raise."""
 
-    def before_write(self, info: ResourceInfo, key: Key, verb: str) -> Any:
-        """Called before the request leaves; `verb` is create, update, patch, apply or delete. Returns a token.
+    def before_write(self, info: ResourceInfo, key: Key, verb: str) -> Sequence[WriteEnded]:
+        """Called before the request leaves; `verb` is create, update, patch, apply or delete.
 
-        The name is empty for a create with generateName and for delete_collection.
-        """
-        ...
-
-    def after_write(self, token: Any, outcome: WriteOutcome | None) -> None:
-        """Called when the write ended; `None` when it changed nothing, or when nobody knows what it did.
-
-        Exactly once for each token, also on cancellation and errors.
+        What it returns is called when the write has ended: exactly once, also on cancellation and errors. The name is
+        empty for a create with generateName and for delete_collection.
         """
         ...

@@ -95,7 +95,7 @@ class Subresources(Verbs):
         body: dict[str, Any] = {"spec": {"replicas": replicas}}
         if resource_version:
             body["metadata"] = {"resourceVersion": resource_version}
-        tokens = self.announce(info, key, "patch", dry_run)
+        ended = self.announce(info, key, "patch", dry_run)
         outcome: WriteOutcome | None = None
         try:
             response = await self.raw.request(
@@ -107,7 +107,8 @@ class Subresources(Verbs):
             )
             outcome = outcome_of(response.body)
         finally:
-            self.report(tokens, outcome)
+            for tell in ended:
+                tell(outcome)
         return _scale(response.body, f"PATCH {path}")
 
     async def evict(

@@ -429,7 +429,7 @@ class Writes(Verbs):
         dry_run: bool,
         timeout: float,
     ) -> bool:
-        tokens = self.announce(info, key, "delete", dry_run)
+        ended = self.announce(info, key, "delete", dry_run)
         outcome: WriteOutcome | None = None
         try:
             response = await self.raw.request(
@@ -443,7 +443,8 @@ class Writes(Verbs):
             outcome = _deletion(response.body)
             return outcome.deleted
         finally:
-            self.report(tokens, outcome)
+            for tell in ended:
+                tell(outcome)
 
     async def delete_collection(
         self,
@@ -464,7 +465,7 @@ class Writes(Verbs):
         info = view_of(kind).info
         key = Key(self.namespace_for(info, namespace), "")
         options = delete_options(propagation=propagation, grace_period=grace_period, dry_run=dry_run)
-        tokens = self.announce(info, key, "delete", dry_run)
+        ended = self.announce(info, key, "delete", dry_run)
         try:
             await self.raw.request(
                 "DELETE",
@@ -475,7 +476,8 @@ class Writes(Verbs):
                 timeout=timeout,
             )
         finally:
-            self.report(tokens, None)
+            for tell in ended:
+                tell(None)
 
     async def _write(
         self,
@@ -492,7 +494,7 @@ class Writes(Verbs):
         timeout: float,
         idempotent: bool | None,
     ) -> Any:
-        tokens = self.announce(view.info, key, verb, dry_run)
+        ended = self.announce(view.info, key, verb, dry_run)
         outcome: WriteOutcome | None = None
         try:
             response = await self.raw.request(
@@ -517,10 +519,11 @@ class Writes(Verbs):
                     raise
                 outcome = WriteOutcome(answer.metadata.uid, answer.metadata.resource_version)
                 return answer
-            if tokens:
+            if ended:
                 outcome = outcome_of(data)
         finally:
-            self.report(tokens, outcome)
+            for tell in ended:
+                tell(outcome)
         return read_object(view, data, f"{method} {path}")
 
 
