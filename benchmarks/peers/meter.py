@@ -30,20 +30,20 @@ class Meter:
 
     def __init__(self) -> None:
         self.seen = self.events = self.reconciles = self.patches = self.errors = 0
-        self.latencies: list[int] = []
+        self._stamps: list[tuple[str, int]] = []
 
     def stamped(self, stamp: str | None) -> None:
-        """Note the latency of an object by the time (ns) at which the server sent it."""
-        if stamp and (sent := int(stamp)):
-            self.latencies.append(time.time_ns() - sent)
+        """Note that an object is here which the server sent at that time (ns); what that means is worked out later."""
+        if stamp:
+            self._stamps.append((stamp, time.time_ns()))
 
     def mark(self, name: str) -> None:
         """Report on stdout; the latencies are left for the driver to ask for."""
         self._report(name, [])
 
-    def _report(self, name: str, latencies: list[int]) -> None:
+    def _report(self, name: str, stamps: list[tuple[str, int]]) -> None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        latencies.sort()
+        latencies = sorted(now - sent for stamp, now in stamps if (sent := int(stamp)))
 
         def at(q: float) -> float:
             return latencies[min(len(latencies) - 1, int(q * len(latencies)))] / 1e9 if latencies else 0.0
@@ -83,9 +83,9 @@ class Meter:
             self._report(name, [] if name == POLL else self._taken())
         os._exit(0)
 
-    def _taken(self) -> list[int]:
-        latencies, self.latencies = self.latencies, []
-        return latencies
+    def _taken(self) -> list[tuple[str, int]]:
+        stamps, self._stamps = self._stamps, []
+        return stamps
 
 
 def _commands() -> Iterator[str]:
