@@ -182,7 +182,7 @@ async def test_a_slow_answer_times_out_as_a_whole(make, hostile, path):
     started = time.monotonic()
     with pytest.raises(TransportTimeout):
         await transport.request("POST", path, body=b"{}", timeout=0.4)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 10
     assert hostile.requests(path) == 1
 
 
@@ -219,10 +219,10 @@ async def test_a_stream_ends_in_order(make, hostile):
 async def test_a_silent_stream_is_given_up(make, hostile):
     """W7: silence beyond the idle timeout ends a stream."""
     transport = make(Config.for_url(hostile.url))
-    async with transport.stream("GET", "/stream-then-silence", connect_timeout=5, idle_timeout=0.2) as response:
+    async with transport.stream("GET", "/stream-then-silence", connect_timeout=5, idle_timeout=0.5) as response:
         chunks = aiter(response.chunks)
         await anext(chunks)
-        with pytest.raises(TransportTimeout, match=r"nothing arrived for 0\.2 s"):
+        with pytest.raises(TransportTimeout, match=r"nothing arrived for 0\.5 s"):
             await anext(chunks)
 
 
@@ -266,8 +266,8 @@ async def test_what_pours_and_falls_silent_is_given_up(make, hostile):
     """W7: silence beyond the idle timeout ends a stream, however it is read."""
     transport = make(Config.for_url(hostile.url))
     taken: list[bytes] = []
-    async with transport.stream("GET", "/stream-then-silence", connect_timeout=5, idle_timeout=0.2) as response:
-        with pytest.raises(TransportTimeout, match=r"nothing arrived for 0\.2 s"):
+    async with transport.stream("GET", "/stream-then-silence", connect_timeout=5, idle_timeout=0.5) as response:
+        with pytest.raises(TransportTimeout, match=r"nothing arrived for 0\.5 s"):
             await pour(response.chunks, lambda chunk: taken.append(chunk) is not None)
     assert taken == [b"0\n"]
 
@@ -517,7 +517,7 @@ async def test_a_rotated_client_certificate_is_presented_by_the_next_request(mak
 async def test_a_stream_outlives_the_rotation_of_its_certificate(make, ca, hostile):
     holds = Holds()
     transport = make(Config(server=hostile.url, auth=holds))
-    async with transport.stream("GET", "/stream-then-silence", connect_timeout=5, idle_timeout=0.3) as response:
+    async with transport.stream("GET", "/stream-then-silence", connect_timeout=5, idle_timeout=0.5) as response:
         chunks = aiter(response.chunks)
         await anext(chunks)
         holds.certificate = ca.issue("jane")
