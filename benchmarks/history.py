@@ -1,6 +1,7 @@
-"""Keeps results between runs: reads and writes them, merges rows measured now into earlier ones, and compares.
+"""Keeps results between runs: reads and writes them, merges rows measured now into earlier ones, pools and compares.
 
-A row is never a mix of two sessions, since ratios are of runs made side by side; small sizes never mix with full ones.
+A row is a mix of two sessions only where all rounds of both are pooled, since ratios are of runs made side by side and
+a choice of rounds would be a choice of results; small sizes never mix with full ones.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from benchmarks.facts import HARDWARE
 from benchmarks.harness import BenchmarkError
 from benchmarks.metrics import is_better, name_of, quantity, ratio
 from benchmarks.rows import OURS, Row
-from benchmarks.verdicts import Results, Taken, main_metrics, run_ratios, values
+from benchmarks.verdicts import Results, Taken, main_metrics, rounds_in, rounds_of, run_ratios, values
 
 _MARGIN, _MARGIN_OF_ONE_RUN = 0.05, 0.2
 """Changes of a median below these are no news, even where runs agree to a hair or where there was only one."""
@@ -72,6 +73,36 @@ def merge(before: Results, now: Results, rows: Sequence[Row], *, finished: bool 
             source = before
         _copy(source, merged, row.name)
     return merged, notes
+
+
+def pool(first: Results, second: Results) -> Results:
+    """All rounds of both, row by row: what was measured twice is known better.
+
+    Raises BenchmarkError where they are of different machines, versions or sizes.
+    """
+    if first["quick"] != second["quick"] or first["machine"] != second["machine"]:
+        raise BenchmarkError("only results of one machine, one version of each peer and one size can be pooled")
+    pooled: Results = {
+        **first,
+        "rows": {},
+        "failed": {**first["failed"], **second["failed"]},
+        "skipped": {**first.get("skipped", {}), **second.get("skipped", {})},
+        "taken": {},
+    }
+    for row in {**first["rows"], **second["rows"]}:
+        offset = 1 + max(rounds_of(first, row), default=-1)
+        runs: dict[str, list[dict[str, float]]] = {}
+        rounds: dict[str, list[int]] = {}
+        for peer in {**first["rows"].get(row, {}), **second["rows"].get(row, {})}:
+            runs[peer] = [*first["rows"].get(row, {}).get(peer, []), *second["rows"].get(row, {}).get(peer, [])]
+            later = [offset + n for n in rounds_in(second, row, peer)]
+            rounds[peer] = [*rounds_in(first, row, peer), *later]
+        how = Taken(machine=first["machine"], runs=max(map(len, runs.values())), rounds=rounds)
+        pooled["rows"][row] = runs
+        pooled.setdefault("taken", {})[row] = how
+    pooled.pop("changes", None)  # were those of the first alone
+    pooled["runs"] = max((len(runs) for peers in pooled["rows"].values() for runs in peers.values()), default=0)
+    return pooled
 
 
 def _measured(results: Results, row: str) -> bool:

@@ -48,8 +48,8 @@ def main(argv: list[str] | None = None) -> int:
 def _run(chosen: Sequence[Row], options: argparse.Namespace) -> int:
     path: Path = options.json or options.out / "results.json"
     before = history.load(path)
-    if options.render:
-        return _render_only(before, path, options)
+    if options.render or options.pool:
+        return _render_only(_pooled(before, options.pool, path), path, options)
     if options.keep and before is not None and before["quick"] != options.quick:
         raise BenchmarkError(f"{path} has other sizes: results of --quick and of full sizes are never mixed")
     signal.signal(signal.SIGTERM, _interrupt)
@@ -76,6 +76,17 @@ def _run(chosen: Sequence[Row], options: argparse.Namespace) -> int:
     if options.report or (whole and not options.quick):
         write_all(results, rows, options.out)
     return _status(measured, chosen) if finished else 130
+
+
+def _pooled(kept: Results | None, others: Sequence[Path], path: Path) -> Results | None:
+    for other in others:
+        more = history.load(other)
+        if kept is None or more is None:
+            raise BenchmarkError(f"{path if kept is None else other} is not there: nothing to pool")
+        kept = history.pool(kept, more)
+    if others and kept is not None:
+        history.save(path, kept)
+    return kept
 
 
 def _render_only(kept: Results | None, path: Path, options: argparse.Namespace) -> int:
@@ -142,6 +153,10 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="keep the rows there that this run does not measure")
     parser.add_argument("--report", action="store_true", help="write the report, whatever was measured")
     parser.add_argument("--render", action="store_true", help="measure nothing: write the report of the kept results")
+    parser.add_argument(
+        "--pool", nargs="+", type=Path, default=[], metavar="FILE",
+        help="measure nothing: add all rounds of these results to the kept ones, and write the report",
+    )  # fmt: skip
     return parser.parse_args(argv)
 
 

@@ -138,10 +138,11 @@ def values(results: Results, row: str, peer: str, metric: str) -> list[float]:
 
 def rounds_of(results: Results, row: str) -> set[int]:
     """The rounds in which anything of a row was measured."""
-    return {n for peer in results["rows"].get(row, {}) for n in _rounds(results, row, peer)}
+    return {n for peer in results["rows"].get(row, {}) for n in rounds_in(results, row, peer)}
 
 
-def _rounds(results: Results, row: str, peer: str) -> Sequence[int]:
+def rounds_in(results: Results, row: str, peer: str) -> Sequence[int]:
+    """The round of each run of a peer."""
     runs = results["rows"].get(row, {}).get(peer, [])
     how = results.get("taken", {}).get(row)
     return (how.get("rounds", {}) if how else {}).get(peer, range(len(runs)))
@@ -150,7 +151,7 @@ def _rounds(results: Results, row: str, peer: str) -> Sequence[int]:
 def by_round(results: Results, row: str, peer: str, metric: str) -> dict[int, float]:
     """The metric of each run that has it, by the round in which it was made."""
     runs = results["rows"].get(row, {}).get(peer, [])
-    return {n: run[metric] for n, run in zip(_rounds(results, row, peer), runs, strict=True) if metric in run}
+    return {n: run[metric] for n, run in zip(rounds_in(results, row, peer), runs, strict=True) if metric in run}
 
 
 def side_by_side(results: Results, row: str, metric: str, ours: str, theirs: str) -> list[tuple[float, float]]:

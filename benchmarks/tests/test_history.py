@@ -7,7 +7,7 @@ import pytest
 from benchmarks import history
 from benchmarks.harness import BenchmarkError
 from benchmarks.rows import OURS, THEIRS, Bar, Numbers, Row, Size
-from benchmarks.verdicts import Results
+from benchmarks.verdicts import Results, by_round, run_ratios
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +41,26 @@ def test_a_row_measured_now_replaces_the_earlier_one_and_leaves_the_others() -> 
     merged, notes = history.merge(before, now, ROWS)
     assert merged["rows"] == {"sync": {OURS: [{"cpu_us": 2.0}]}, "idle": {OURS: [{"cpu_us": 5.0}]}}
     assert notes == []
+
+
+def test_results_are_pooled_round_by_round() -> None:
+    """A round that only one side was in pairs with nothing, before and after."""
+    first = results(sync={OURS: [1.0, 3.0], THEIRS: [10.0]}, idle={OURS: [5.0]})
+    second = results(sync={OURS: [2.0], THEIRS: [20.0]})
+    pooled = history.pool(first, second)
+    assert pooled["rows"]["idle"] == first["rows"]["idle"]
+    assert by_round(pooled, "sync", OURS, "cpu_us") == {0: 1.0, 1: 3.0, 2: 2.0}
+    assert by_round(pooled, "sync", THEIRS, "cpu_us") == {0: 10.0, 2: 20.0}
+    assert run_ratios(pooled, "sync", "cpu_us", OURS, THEIRS) == [0.1, 0.1]
+    assert history.taken(pooled, "sync")["runs"] == 3
+
+
+def test_results_of_two_machines_or_sizes_are_not_pooled() -> None:
+    small = results(sync={OURS: [1.0]})
+    small["quick"] = True
+    for other in (small, results({**MACHINE, "CPU": "another"}, sync={OURS: [1.0]})):
+        with pytest.raises(BenchmarkError, match="only results of one machine"):
+            history.pool(results(sync={OURS: [1.0]}), other)
 
 
 def test_each_row_remembers_the_machine_it_was_measured_on() -> None:
