@@ -167,13 +167,14 @@ class NativeTransport(UnsupportedTransport):
     # The request.
 
     def _where(self, method: str, path: str, query: Query) -> str:
-        if not path.isascii() or not path.isprintable() or " " in path:
+        where = self._prefix + path
+        if not where.isascii() or not where.isprintable() or " " in where:
             raise TransportError(f"{method} {path!r}: the path must be percent-encoded")
         if not query:
-            return self._prefix + path
+            return where
         # Nearly all requests of a process ask one of a few questions.
         pairs = query if isinstance(query, tuple) else tuple(query.items() if isinstance(query, Mapping) else query)
-        return self._prefix + path + (self._questions.get(pairs) or self._question(pairs))
+        return where + (self._questions.get(pairs) or self._question(pairs))
 
     def _question(self, pairs: Sequence[tuple[str, str]]) -> str:
         if len(self._questions) > 64:  # each page of a list has its own
