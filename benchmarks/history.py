@@ -82,24 +82,26 @@ def pool(first: Results, second: Results) -> Results:
     """
     if first["quick"] != second["quick"] or first["machine"] != second["machine"]:
         raise BenchmarkError("only results of one machine, one version of each peer and one size can be pooled")
-    pooled: Results = {
-        **first,
-        "rows": {},
-        "failed": {**first["failed"], **second["failed"]},
-        "skipped": {**first.get("skipped", {}), **second.get("skipped", {})},
-        "taken": {},
-    }
-    for row in {**first["rows"], **second["rows"]}:
-        offset = 1 + max(rounds_of(first, row), default=-1)
-        runs: dict[str, list[dict[str, float]]] = {}
-        rounds: dict[str, list[int]] = {}
-        for peer in {**first["rows"].get(row, {}), **second["rows"].get(row, {})}:
-            runs[peer] = [*first["rows"].get(row, {}).get(peer, []), *second["rows"].get(row, {}).get(peer, [])]
-            later = [offset + n for n in rounds_in(second, row, peer)]
-            rounds[peer] = [*rounds_in(first, row, peer), *later]
-        how = Taken(machine=first["machine"], runs=max(map(len, runs.values())), rounds=rounds)
-        pooled["rows"][row] = runs
-        pooled.setdefault("taken", {})[row] = how
+    pooled: Results = {**first, "rows": {}, "failed": {}, "skipped": {}, "taken": {}}
+    parts = (r[part] for r in (first, second) for part in ("rows", "failed", "skipped") if part in r)
+    for row in dict.fromkeys(name for part in parts for name in part):
+        _copy(first, pooled, row)
+        _copy(second, pooled, row)
+        if row in first["rows"] and row in second["rows"]:
+            offset = 1 + max(rounds_of(first, row), default=-1)
+            runs: dict[str, list[dict[str, float]]] = {}
+            rounds: dict[str, list[int]] = {}
+            for results, later in ((first, 0), (second, offset)):
+                for peer, made in results["rows"][row].items():
+                    runs.setdefault(peer, []).extend(made)
+                    rounds.setdefault(peer, []).extend(later + n for n in rounds_in(results, row, peer))
+            pooled["rows"][row] = runs
+            # A run lasts as long as before, which the next budget wants to know.
+            how = Taken(
+                {**taken(first, row), **taken(second, row), "runs": max(map(len, runs.values())), "rounds": rounds}
+            )
+            how.pop("asked", None)
+            pooled.setdefault("taken", {})[row] = how
     pooled.pop("changes", None)  # were those of the first alone
     pooled["runs"] = max((len(runs) for peers in pooled["rows"].values() for runs in peers.values()), default=0)
     return pooled

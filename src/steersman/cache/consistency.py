@@ -99,22 +99,24 @@ class OwnWrites:
         """
         # Where versions can be compared, the watch's own version says whether it has brought a write or not.
         if not delete and self._watched.version.isdecimal():
-            return partial(self._wrote, key)
+            return partial(self._ended, key, None)
         write = OwnWrite(key)
         known = self._watched.get(key) if delete and key.name else None
         if known is not None:
             write.uid = known.uid
         self._under_way.setdefault(key, []).append(write)
         self.listens = True
-        return partial(self._ended, write)
+        return partial(self._ended, key, write)
 
-    def _wrote(self, key: Key, outcome: WriteOutcome | None) -> None:
-        """A write that was not listened for has ended."""
+    def _ended(self, key: Key, write: OwnWrite | None, outcome: WriteOutcome | None) -> None:
+        """A write of `key` has ended, which is `write` where its events were listened for."""
+        if write is not None:
+            self._forget(write)
         if outcome is None:
             return
         version = outcome.resource_version
         if outcome.deleted or not version.isdecimal():
-            self._finish(OwnWrite(key), outcome)
+            self._finish(write or OwnWrite(key), outcome)
             return
         plain = self._plain
         if (seen := self._watched.version) is not self._seen:
@@ -122,16 +124,6 @@ class OwnWrites:
         if (left := int(version)) > plain.reached:
             plain.wrote(key, outcome.uid, left)
             self.active = True
-
-    def _ended(self, write: OwnWrite, outcome: WriteOutcome | None) -> None:
-        """A write that was listened for has ended."""
-        self._forget(write)
-        if outcome is None:
-            return
-        if outcome.deleted or not outcome.resource_version.isdecimal():
-            self._finish(write, outcome)
-        else:
-            self._wrote(write.key, outcome)
 
     def _finish(self, write: OwnWrite, outcome: WriteOutcome) -> None:
         """A write left a version that cannot be compared, or none at all."""

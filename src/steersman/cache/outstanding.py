@@ -17,7 +17,7 @@ __all__ = ["Outstanding"]
 class Outstanding:
     """The newest version that was written to each object, until the watch has passed it."""
 
-    __slots__ = ("_most", "_nameless", "_newest", "_serial", "_waiting", "latest", "reached")
+    __slots__ = ("_most", "_newest", "_serial", "_waiting", "latest", "reached")
 
     def __init__(self) -> None:
         self.reached = 0
@@ -25,8 +25,6 @@ class Outstanding:
         self.latest = 0
         """The highest of the versions written; 0 when the watch has passed them all."""
         self._newest: dict[tuple[str, str], tuple[int, str]] = {}
-        self._nameless = False
-        """Whether among them may be creates with generateName, which hold back their whole namespace."""
         self._most = 64
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._serial = 0
@@ -39,8 +37,6 @@ class Outstanding:
             newest[key] = (version, uid)
             if version > self.latest:
                 self.latest = version
-            if not key[1]:
-                self._nameless = True
 
     def needed(self, key: Key | None) -> int:
         """The version that the watch must pass before a read of `key`, or of a list, is no older than what was written.
@@ -50,10 +46,10 @@ class Outstanding:
         if key is None:
             return self.latest if self.latest > self.reached else 0
         newest = self._newest
-        known = newest.get(key)
+        known, of_namespace = newest.get(key), newest.get((key[0], ""))
         version = known[0] if known is not None else 0
-        if self._nameless and (known := newest.get((key[0], ""))) is not None and known[0] > version:
-            version = known[0]
+        if of_namespace is not None and of_namespace[0] > version:
+            version = of_namespace[0]
         return version if version > self.reached else 0
 
     def left_by(self, key: Key, uid: str) -> int:
@@ -67,7 +63,7 @@ class Outstanding:
         newest = self._newest
         if version >= self.latest:
             newest.clear()
-            self.latest, self._nameless = 0, False
+            self.latest = 0
         elif len(newest) > self._most:
             self._keep({key: known for key, known in newest.items() if known[0] > version})
         waiting = self._waiting

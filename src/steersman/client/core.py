@@ -68,13 +68,18 @@ class Verbs:
         return namespace or self.config.namespace
 
     def announce(self, info: ResourceInfo, key: Key, verb: str, dry_run: bool) -> Sequence[WriteEnded]:
-        """Tell the observers of a write that is about to leave; what is returned is to be told how it ended, always."""
+        """Tell the observers of a write that is about to leave; pass what is returned to `report`, in any case."""
         ended: Sequence[WriteEnded] = ()
         if not dry_run:
             for observer in self.observers:
                 more = observer.before_write(info, key, verb)
                 ended = (*ended, *more) if ended else more
         return ended
+
+    def report(self, ended: Sequence[WriteEnded], outcome: WriteOutcome | None) -> None:
+        """Tell the observers how a write ended; `None` when it changed nothing or nobody knows."""
+        for tell in ended:
+            tell(outcome)
 
 
 class _Answer(msgspec.Struct, frozen=True, gc=False):

@@ -107,8 +107,7 @@ class Subresources(Verbs):
             )
             outcome = outcome_of(response.body)
         finally:
-            for tell in ended:
-                tell(outcome)
+            self.report(ended, outcome)
         return _scale(response.body, f"PATCH {path}")
 
     async def evict(

@@ -443,8 +443,7 @@ class Writes(Verbs):
             outcome = _deletion(response.body)
             return outcome.deleted
         finally:
-            for tell in ended:
-                tell(outcome)
+            self.report(ended, outcome)
 
     async def delete_collection(
         self,
@@ -476,8 +475,7 @@ class Writes(Verbs):
                 timeout=timeout,
             )
         finally:
-            for tell in ended:
-                tell(None)
+            self.report(ended, None)
 
     async def _write(
         self,
@@ -522,8 +520,7 @@ class Writes(Verbs):
             if ended:
                 outcome = outcome_of(data)
         finally:
-            for tell in ended:
-                tell(outcome)
+            self.report(ended, outcome)
         return read_object(view, data, f"{method} {path}")
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import parse_qs
 
-__all__ = ["LEAST", "LONGEST", "time_to_answer"]
+from steersman.models.memo import Memo
 
-LONGEST: Final = 30.0
+__all__ = ["LEAST", "time_to_answer"]
+
+_LONGEST: Final = 30.0
 """Seconds that the API server waits at most."""
 _SHARE: Final = 0.1
 LEAST: Final = 0.25
@@ -21,11 +23,12 @@ def time_to_answer(query: str, default: float) -> float:
     A tenth of the server's patience is left for the way there and back, a quarter of a second where that is more (a TLS
     handshake on a busy machine takes longer than a tenth of one), and never more than half of it.
     """
-    patience = _patience(query, default)
+    patience = _said[query] or default
     return patience - min(max(_SHARE * patience, LEAST), patience / 2)
 
 
-def _patience(query: str, default: float) -> float:
+def _patience(query: str) -> float:
+    """What the server says; 0 where it says nothing sensible."""
     for text in parse_qs(query).get("timeout", ()):
         number = text.rstrip("ms")
         try:
@@ -33,5 +36,8 @@ def _patience(query: str, default: float) -> float:
         except ValueError:
             continue
         if seconds > 0:
-            return min(seconds, LONGEST)
-    return default
+            return min(seconds, _LONGEST)
+    return 0.0
+
+
+_said: Final = Memo(_patience, 64)  # each request brings the query, and nearly always the same

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -33,6 +34,7 @@ from steersman.client.transport.http2 import NotBegun
 from steersman.client.transport.idle import IdleWatchdog
 from steersman.client.transport.pool import CLOSED, Connections
 from steersman.client.transport.wire import Exchange, Wire
+from steersman.models.memo import Memo
 
 __all__ = ["NativeTransport", "can_use_native"]
 
@@ -62,7 +64,7 @@ class NativeTransport(UnsupportedTransport):
         self._pool = Connections(config, http2=http2)
         self._take = self._pool.take
         self._streams: set[IdleWatchdog] = set()
-        self._questions: dict[Any, str] = {}
+        self._questions = Memo[Any, str](partial(target, ""), 64)  # each page of a list has its own
         self._sockets: Transport | None = None
 
     async def request(
@@ -174,13 +176,7 @@ class NativeTransport(UnsupportedTransport):
             return where
         # Nearly all requests of a process ask one of a few questions.
         pairs = query if isinstance(query, tuple) else tuple(query.items() if isinstance(query, Mapping) else query)
-        return where + (self._questions.get(pairs) or self._question(pairs))
-
-    def _question(self, pairs: Sequence[tuple[str, str]]) -> str:
-        if len(self._questions) > 64:  # each page of a list has its own
-            self._questions.clear()
-        question = self._questions[pairs] = target("", pairs)
-        return question
+        return where + self._questions[pairs]
 
 
 class _Chunks:

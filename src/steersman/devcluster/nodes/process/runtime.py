@@ -122,8 +122,9 @@ class ProcessRuntime:
             self._guard.stdin.close()
             await self._guard.wait()
             self._guard = None
-        # What a sandbox still holds dies with its first process, or was started beside it: a moment later.
-        await asyncio.to_thread(guard.kill_marked, self.mark)
+        else:
+            # What a sandbox still holds dies with its first process, or was started beside it: a moment later.
+            await asyncio.to_thread(guard.kill_marked, self.mark)
 
     # What the agent calls.
 
