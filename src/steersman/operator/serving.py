@@ -24,6 +24,7 @@ from steersman.models import dynamic
 from steersman.operator.health import Health
 from steersman.operator.server import Answer, Route, ThreadServer, Visit
 from steersman.operator.settings import Settings, SettingsError, parse_address
+from steersman.pki.sockets import ClosingSocket
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
 from steersman.telemetry.metrics import REGISTRY
@@ -113,6 +114,7 @@ class Certificates:
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.sslsocket_class = ClosingSocket
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if self._directory is not None:
             context.load_cert_chain(self._directory / "tls.crt", self._directory / "tls.key")

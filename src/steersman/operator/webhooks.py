@@ -28,6 +28,7 @@ from steersman.operator.server import BindError
 from steersman.operator.settings import Settings, SettingsError, parse_address
 from steersman.operator.tracing import Tracing
 from steersman.operator.webhook_certificates import certificates_for
+from steersman.pki.sockets import ClosingSocket
 from steersman.telemetry.log import get_logger
 from steersman.webhook.admission import Admission, AdmissionRoute, Call, Hook
 from steersman.webhook.http import Route, WebhookServer
@@ -289,6 +290,7 @@ def handshake(host: str, port: int) -> str | None:
 
     # Whether somebody speaks TLS there; who that is, the API server verifies.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.sslsocket_class = ClosingSocket
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:

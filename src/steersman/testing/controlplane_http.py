@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from steersman.pki.sockets import ClosingSocket
+
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -107,6 +109,7 @@ class ApiSession:
 def client_context(ca_pem: bytes, cert_file: str | None = None, key_file: str | None = None) -> ssl.SSLContext:
     """A verifying TLS context, with a client certificate when given."""
     context = ssl.create_default_context(cadata=ca_pem.decode())
+    context.sslsocket_class = ClosingSocket
     if cert_file is not None:
         context.load_cert_chain(cert_file, key_file)
     return context
