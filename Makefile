@@ -6,10 +6,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-# Each operator and example is a project of its own, and so are its tests. Arguments are pytest's.
-TEST = set -e; $(BIN)/python -m pytest -q -n 2 --dist loadfile "$$@"; \
-	for project in operators/*/ examples/*/; do (cd "$$project" && "$(CURDIR)/$(BIN)/python" -m pytest -q "$$@"); done
-
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-real lint types imports check format generate controlplane bench lock clean
 
@@ -24,10 +20,10 @@ demo: $(READY) ## Run HelloApp on the embedded cluster and watch it follow (ARGS
 	@$(BIN)/python operators/helloapp/demo.py $(ARGS)
 
 test: $(READY) ## Run the tests that need no real control plane and do not take long: under five minutes
-	@set -- -m "not slow and not realcluster"; $(TEST)
+	@bash hack/tests.sh -m "not slow and not realcluster"
 
 test-real: $(READY) controlplane ## Run all tests, with the real control plane mandatory
-	@export STEERSMAN_REQUIRE_CONTROLPLANE=1; $(TEST)
+	@STEERSMAN_REQUIRE_CONTROLPLANE=1 bash hack/tests.sh
 
 lint: $(READY) ## Lint and check the formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
