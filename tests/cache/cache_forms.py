@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from cache_fakeserver import FakeServer, widget_view
 
 from steersman.cache import Cache
-from steersman.cache.wire import LineSplitter
+from steersman.cache.lines import LineSplitter
 from steersman.models import metadata_of
 
 WIDGET = widget_view()

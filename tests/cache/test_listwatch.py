@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from steersman.cache import RawListWatch
+from steersman.cache.lines import Malformed
 from steersman.cache.reflector import Failure
 from steersman.cache.shell import failure_of
-from steersman.cache.wire import Malformed
 from steersman.client import Client
 from steersman.client.config import Config
 from steersman.client.errors import ConnectError, ConnectionLost, TransportTimeout, error_from_status

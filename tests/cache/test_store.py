@@ -9,9 +9,10 @@ import pytest
 
 from steersman.cache import Undecodable
 from steersman.cache.codecs import PLAIN, Codecs
+from steersman.cache.lines import LineSplitter, Malformed
 from steersman.cache.shareable import shareable
 from steersman.cache.store import Store
-from steersman.cache.wire import LineSplitter, Malformed, event_of, head_of, item_of, items_of, type_prefix
+from steersman.cache.wire import event_of, head_of, item_of, items_of, type_prefix
 from steersman.models import EMPTY, FrozenDict, Key, Model, ObjectMeta, PartialObjectMetadata, dynamic, metadata_of
 
 WIDGET = dynamic("widgets.example.com/v1", "Widget")

@@ -17,12 +17,13 @@ from steersman.cache.consistency import OwnWrites
 from steersman.cache.entry import Change, Entry, NotCached, Undecodable
 from steersman.cache.hygiene import give_back
 from steersman.cache.index import IndexFunction
+from steersman.cache.lines import Line
 from steersman.cache.metrics import InformerMetrics
 from steersman.cache.partial import REMEDY, MetadataStore
 from steersman.cache.pool import Pool
 from steersman.cache.store import Store, Transform
 from steersman.cache.versions import at_least, later
-from steersman.cache.wire import Line, Taken, error_of, event_of, initial_end, item_of, items_of, type_prefix
+from steersman.cache.wire import Taken, error_of, event_of, initial_end, item_of, items_of, type_prefix
 from steersman.client.errors import ApiError
 from steersman.models import Key, View
 from steersman.telemetry.clock import Now, utc_now

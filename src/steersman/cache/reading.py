@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from steersman.cache.informer import Fed, Informer
-from steersman.cache.wire import Line, LineSplitter
+from steersman.cache.lines import Line, LineSplitter
 
 __all__ = ["GATHER", "Reading", "Watchdog"]
 

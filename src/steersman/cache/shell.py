@@ -13,6 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from steersman.cache.informer import Informer
+from steersman.cache.lines import Malformed
 from steersman.cache.listwatch import ListWatch
 from steersman.cache.reading import Reading, Watchdog
 from steersman.cache.reflector import (
@@ -41,7 +42,6 @@ from steersman.cache.reflector import (
     Stop,
     step,
 )
-from steersman.cache.wire import Malformed
 from steersman.client.errors import (
     ApiError,
     BadRequest,

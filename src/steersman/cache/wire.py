@@ -1,29 +1,24 @@
-"""The bytes of lists and watch streams, taken apart just as far as a cache needs.
+"""Lines of watch streams and pages of lists, taken apart just as far as a cache needs.
 
-One pass over a line gives the event's type and the few metadata fields that keys and indexes are made of; the
-object itself stays the bytes it came as, minus managedFields. Nothing here knows any kind's schema, and a value of
-an unexpected type never hides the object's name (`lenient_head`).
+Of an event, its type and the few metadata fields that keys and indexes are made of are read; the object itself stays
+the bytes it came as, minus managedFields. Nothing here knows any kind's schema, and a value of an unexpected type never
+hides the object's name (`lenient_head`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from io import BytesIO
 from typing import Any, Final, TypeAlias, cast, overload
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from steersman.cache.lines import END, LONG, Line, Malformed
 from steersman.client.errors import ApiError, error_from_status
 from steersman.client.status import Status
 from steersman.models import OwnerReference
 
 __all__ = [
     "Body",
-    "Line",
-    "LineSplitter",
-    "LongLine",
-    "Malformed",
     "Meta",
     "Spliced",
     "Taken",
@@ -40,11 +35,6 @@ INITIAL_END: Final = "k8s.io/initial-events-end"
 """The annotation of the bookmark that ends a WatchList's initial events (KEP-3157)."""
 
 _MANAGED: Final = b'"managedFields":'
-_METADATA: Final = b'"metadata":'
-
-
-class Malformed(ValueError):  # noqa: N818 - reads as what it says
-    """Bytes that are no JSON of the expected frame: the stream or page cannot be trusted any further."""
 
 
 class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -109,123 +99,31 @@ class _Bookmark(msgspec.Struct):
 
 _decode_event = msgspec.json.Decoder(Event).decode
 _decode_raw_event = msgspec.json.Decoder(_RawEvent).decode
+_decode_head = msgspec.json.Decoder(Head).decode
 _decode_item = msgspec.json.Decoder(Item).decode
 _decode_page = msgspec.json.Decoder(_Page).decode
 _decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
 _decode_status = msgspec.json.Decoder(Status).decode
 _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_array = msgspec.json.Decoder(list[Raw]).decode
+_skip = msgspec.json.Decoder(Raw).decode
 _decode_plain = msgspec.json.Decoder().decode
 
 _PREFIX: Final = {
-    t: (prefix := f'{{"type":"{t}","object":'.encode(), len(prefix))
+    t[:1].encode(): (t, prefix := f'{{"type":"{t}","object":'.encode(), len(prefix))
     for t in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
 }
-_TYPE: Final = {prefix: (t, begin) for t, (prefix, begin) in _PREFIX.items()}
-_UNKNOWN: Final = (b"\n", 0)  # which no line starts with
-LONG: Final = 8 * 1024
-"""Bytes of a line from which on it is read only as far as its metadata, and of an item behind managedFields from
-which on looking whose they are is quicker than looking for others."""
+"""By the first letter of the type, which is the tenth byte of a line: the type, and what the line starts with."""
+_UNKNOWN: Final = ("", b"\n", 0)  # which no line starts with
+_NOTHING: Final = b'"managedFields":0'
+"""What stands for managedFields while the metadata is read."""
+_ENDS_METADATA: Final = _NOTHING + b"}}"
 _TRIES: Final = 16
-"""Ends of managedFields, and of metadata, that are tried before a long line is read the usual way."""
-_COMMA = ord(",")
-_END: Final = b"}}\n"
-_NEWLINE: Final = b"\n"
-
-
-class LineSplitter:
-    """Cuts a stream of chunks into whole lines, on `\\n` and nothing else (W8).
-
-    U+0085, U+2028 and `\\r` are ordinary characters inside JSON strings. A line may be as long as `limit` bytes;
-    chunks of a long line are joined once, when its end arrives.
-    """
-
-    __slots__ = ("_held", "_limit", "_parts")
-
-    def __init__(self, limit: int = 256 * 1024 * 1024) -> None:
-        self._parts: list[bytes | memoryview] = []
-        self._held = 0
-        self._limit = limit
-
-    def feed(self, chunk: bytes) -> Sequence[Line]:
-        """The lines that `chunk` completes, each with its newline; blank ones are left out."""
-        first = chunk.find(_NEWLINE)
-        if first < 0:
-            self._held += len(chunk)
-            if self._held > self._limit:
-                raise Malformed(f"a line of the watch stream is longer than {self._limit} bytes")
-            self._parts.append(chunk)
-            return []
-        if self._held + first >= LONG:
-            return self._long(chunk)
-        # A file looks for newlines with memchr; `bytes.split` looks at byte after byte, which took longer than all
-        # that is done with a long line afterwards.
-        lines = BytesIO(chunk).readlines()
-        if self._parts:
-            lines[0] = b"".join((*self._parts, lines[0]))
-            self._parts.clear()
-        self._held = 0
-        if not chunk.endswith(_NEWLINE):
-            rest = lines.pop()
-            self._held = len(rest)
-            self._parts.append(rest)
-        if _NEWLINE in lines:
-            return [line for line in lines if line != _NEWLINE]
-        return lines
-
-    def _long(self, chunk: bytes) -> list[Line]:
-        """The same where the first line is long: it stays in the pieces that it came in."""
-        lines: list[Line] = []
-        parts, view, at = self._parts, memoryview(chunk), 0
-        while end := chunk.find(_NEWLINE, at) + 1:
-            parts.append(view[at:end])
-            if len(parts) > 1 and end - at >= len(_END):
-                lines.append(LongLine(parts))
-                parts = []
-            else:
-                line = b"".join(parts)
-                parts.clear()
-                if line != _NEWLINE:
-                    lines.append(line)
-            at = end
-        self._parts = parts
-        self._held = len(chunk) - at
-        if self._held:
-            parts.append(view[at:])
-        return lines
-
-
-class LongLine:
-    """A line in the pieces that it came in: it is put together where somebody needs it whole."""
-
-    __slots__ = ("_size", "pieces")
-
-    def __init__(self, pieces: Sequence[bytes | memoryview]) -> None:
-        self.pieces = pieces
-        """Two at least: what a chunk ended with, whole chunks, and the line's last three bytes or more of another."""
-        self._size = sum(map(len, pieces))
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __bytes__(self) -> bytes:
-        return b"".join(self.pieces)
-
-    def endswith(self, end: bytes) -> bool:
-        """Whether the line ends with up to three such bytes."""
-        return bytes(self.pieces[-1][-len(end) :]) == end
-
-    def started(self) -> tuple[bytes, int, Sequence[bytes | memoryview]]:
-        """Bytes that the line begins in, where in them it does, and its other pieces. `LONG` of it are in the first."""
-        first, *rest = self.pieces
-        if len(first) < LONG:
-            return b"".join((first, rest[0])), 0, rest[1:]
-        whole = first if isinstance(first, bytes) else cast("bytes", first.obj)
-        return whole, len(whole) - len(first), rest
-
-
-Line: TypeAlias = bytes | LongLine
-"""A line of a watch stream, with its newline."""
+"""Ends of managedFields, and of metadata, that are tried before a line is read as a whole."""
+FAR: Final = 8 * 1024
+"""Bytes of an item behind managedFields from which on looking whose they are is quicker than looking for others."""
+_COMMA: Final = ord(",")
+_BRACE: Final = ord("}")
+_AFTER: Final = (_COMMA, _BRACE)
 
 
 class Spliced:
@@ -260,34 +158,37 @@ def event_of(line: Line, splice: bool) -> Taken: ...
 def event_of(line: Line, splice: bool = False) -> Taken:
     """Type, metadata, object bytes without managedFields, and whether the metadata had to be guessed at.
 
+    A line as API servers write it is read as far as its metadata: to look at every character of what follows takes
+    longer than all the rest that is done with it. Whether that is JSON shows when somebody reads the object (W9);
+    where the line ends does not depend on it (W8).
+
     The line may end with its newline, as it mostly does, or without. With `splice`, what is left of a long object is a
-    `Spliced`. Of an object whose JSON has two members `metadata`, which no API server writes, an array between them
-    may be cut out in place of managedFields that equal it. Raises `Malformed` for what is no watch event at all.
+    `Spliced`. Of an object whose JSON has two members `metadata`, which no API server writes, the first may be taken,
+    and an array between them may be cut out in place of managedFields that equal it. Raises `Malformed` for what is no
+    watch event at all.
     """
-    if len(line) > LONG and (event_of_long := _event_of_long(line, splice)) is not None:
-        return event_of_long
+    if len(line) > LONG:
+        return _event_in_pieces(line, splice) or _event_as_a_whole(bytes(line))
     if not isinstance(line, bytes):
-        return event_of(bytes(line), splice)
-    try:
-        event = _decode_event(line)
-    except msgspec.DecodeError:
-        return _event_the_long_way(line)
-    kind, meta = event.type, event.object.metadata
-    prefix, begin = _PREFIX.get(kind, _UNKNOWN)
+        line = bytes(line)
     # Slices, as methods of bytes take twice as long to find out what they are asked.
-    if line[:begin] != prefix or line[-3:] != _END:
-        return _event_the_long_way(line)
-    managed = meta.managed_fields
-    if managed is UNSET:
-        return kind, meta, line[begin:-2], False
+    kind, prefix, begin = _PREFIX.get(line[9:10], _UNKNOWN)
     start = line.find(_MANAGED)
-    value = start + 16
-    end = value + len(managed)
-    # Exact only where the metadata, in which nothing else is an array of that name, is the first object in the object;
-    # else the certain way is taken. Compared and not looked for: to look for something long, `find` first studies it.
-    first = line.find(b"{", begin + 1)
-    if first > start or line[first - 11 : first] != _METADATA or not line.startswith(managed, value):
-        return kind, meta, _without_managed_fields(line[begin:-2]), False
+    if start < 0 or line[:begin] != prefix or line[-3:] != END:
+        return _event_as_a_whole(line)
+    end = line.find(b"}]", start) + 2
+    try:
+        _skip(line[start + 16 : end])
+        if line[end] == _BRACE:  # of built-in kinds they are the last of the metadata
+            close = end + 1
+            meta = _decode_head(line[begin:start] + _ENDS_METADATA).metadata
+        else:
+            close = line.find(b"}", end) + 1
+            meta = _decode_head(b"%s%s%s}" % (line[begin:start], _NOTHING, line[end:close])).metadata
+    except msgspec.DecodeError:  # an end that is another's, or in a string
+        return _event_in_pieces(line, False) or _event_as_a_whole(line)
+    if meta.managed_fields is UNSET or line[close] not in _AFTER:
+        return _event_as_a_whole(line)
     if line[end] == _COMMA:
         end += 1
     elif line[start - 1] == _COMMA:
@@ -295,16 +196,12 @@ def event_of(line: Line, splice: bool = False) -> Taken:
     return kind, meta, line[begin:start] + line[end:-2], False
 
 
-def _event_of_long(line: Line, splice: bool) -> Taken | None:
-    """`event_of` for a long line, as far as its metadata; `None` where it is not as API servers write it.
-
-    To look at every character of 100 KB takes as long as all the rest that is done with them. Whether what follows the
-    metadata is JSON shows when somebody reads the object (W9); where the line ends does not depend on it (W8).
-    """
+def _event_in_pieces(line: Line, splice: bool) -> Taken | None:
+    """`event_of` for a line that is long, or harder to read; `None` where it is not as API servers write it."""
     text, at, rest = (line, 0, ()) if isinstance(line, bytes) else line.started()
     start = text.find(_MANAGED, at)
-    kind, begin = _TYPE.get(text[at : text.find(b":", at + 8) + 1], ("", 0))
-    if start < 0 or not begin or not line.endswith(_END):
+    kind, prefix, begin = _PREFIX.get(text[at + 9 : at + 10], _UNKNOWN)
+    if start < 0 or not text.startswith(prefix, at) or not line.endswith(END):
         return None
     end = _end_of_array(text, start + len(_MANAGED))
     if not end:
@@ -316,7 +213,7 @@ def _event_of_long(line: Line, splice: bool) -> Taken | None:
         if not close:
             return None
         try:
-            meta = _decode_item(b'%s"managedFields":0%s}' % (before, text[end:close])).metadata
+            meta = _decode_head(b"%s%s%s}" % (before, _NOTHING, text[end:close])).metadata
         except msgspec.ValidationError:
             return None
         except msgspec.DecodeError:  # one of an owner's, or in a string
@@ -339,11 +236,24 @@ def _end_of_array(text: bytes, begin: int) -> int:
         if end < begin:
             return 0
         try:
-            _decode_array(text[begin:end])
+            _skip(text[begin:end])
         except msgspec.DecodeError:  # no beginning of an array is one, so that the first that is one is the whole
             continue
         return end
     return 0
+
+
+def _event_as_a_whole(line: bytes) -> tuple[str, Meta, bytes, bool]:
+    """`event_of` for any line."""
+    try:
+        event = _decode_event(line)
+    except msgspec.DecodeError:
+        return _event_the_long_way(line)
+    kind, meta = event.type, event.object.metadata
+    _, prefix, begin = _PREFIX.get(line[9:10], _UNKNOWN)
+    if meta.managed_fields is not UNSET or not line.startswith(prefix) or not line.endswith(END):
+        return _event_the_long_way(line)
+    return kind, meta, line[begin:-2], False
 
 
 def _event_the_long_way(line: bytes) -> tuple[str, Meta, bytes, bool]:
@@ -384,7 +294,7 @@ def _cut(body: bytes, value: bytes) -> bytes:
     end = start + 16 + len(value)
     if start < 0 or not body.startswith(value, start + 16):
         return _without_managed_fields(body)
-    if not _is_metadatas(body[:start]) if len(body) - end > LONG else body.find(_MANAGED, end) >= 0:
+    if not _is_metadatas(body[:start]) if len(body) - end > FAR else body.find(_MANAGED, end) >= 0:
         return _without_managed_fields(body)
     start, end = _with_comma(body, start, end)
     view = memoryview(body)

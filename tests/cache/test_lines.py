@@ -1,4 +1,4 @@
-"""Objects of many kilobytes: managedFields are cut out of them without a look at what follows, and only theirs."""
+"""Events, short and long: managedFields are cut out of them without a look at what follows, and only theirs."""
 
 import json
 
@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from steersman.cache.codecs import LARGE
 from steersman.cache.entry import Undecodable
+from steersman.cache.lines import LONG, LineSplitter, Malformed
 from steersman.cache.store import Store
-from steersman.cache.wire import LONG, LineSplitter, Malformed, Spliced, event_of, item_of
+from steersman.cache.wire import Spliced, event_of, item_of
 from steersman.k8s import ConfigMap
 from steersman.models import view_of
 
@@ -124,9 +125,10 @@ def test_of_metadata_that_is_there_twice_the_last_one_counts():
 
 
 @pytest.mark.parametrize(("right", "wrong"), [(b'"d":', b'"d"'), (b'x"}', b'x"]}')])
-def test_what_follows_the_metadata_of_a_long_object_is_looked_at_when_it_is_read(right, wrong):
+@pytest.mark.parametrize("data", ["x", TAIL])
+def test_what_follows_the_metadata_is_looked_at_when_it_is_read(right, wrong, data):
     """W9: what is no JSON there hides neither the object nor the ones that come after it."""
-    obj = compact({"metadata": {"name": "n", "uid": "u", "managedFields": FIELDS}, "d": TAIL})
+    obj = compact({"metadata": {"name": "n", "uid": "u", "managedFields": FIELDS}, "d": data})
     store = Store(view_of(ConfigMap))
     store.apply(*event_of(b'{"type":"ADDED","object":%s}\n' % obj.replace(right, wrong)))
     entry = store.get(("", "n"))
@@ -136,9 +138,10 @@ def test_what_follows_the_metadata_of_a_long_object_is_looked_at_when_it_is_read
     assert (change.type, store.get(("", "n"))) == ("delete", None)
 
 
-@pytest.mark.parametrize("cut", [1, 2, 50, LONG])
-def test_a_long_line_that_breaks_off_is_malformed(cut):
-    line = b'{"type":"ADDED","object":%s}' % compact({"metadata": {"name": "n", "managedFields": FIELDS}, "d": TAIL})
+@pytest.mark.parametrize("cut", [1, 2, 50, 150, LONG])
+@pytest.mark.parametrize("data", ["x", TAIL])
+def test_a_line_that_breaks_off_is_malformed(cut, data):
+    line = b'{"type":"ADDED","object":%s}' % compact({"metadata": {"name": "n", "managedFields": FIELDS}, "d": data})
     with pytest.raises(Malformed):
         event_of(line[:-cut])
     with pytest.raises(Malformed):
