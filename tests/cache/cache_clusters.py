@@ -4,7 +4,7 @@ import asyncio
 import time
 
 
-async def until(condition, seconds=20.0):
+async def until(condition, seconds=120.0):
     """Wait for a condition in bounded real time."""
     end = time.monotonic() + seconds
     while not condition():

@@ -48,7 +48,7 @@ spec:
 """
 
 
-def eventually(condition, what, within=20.0):
+def eventually(condition, what, within=120.0):
     deadline = time.monotonic() + within
     while not (found := condition()):
         assert time.monotonic() < deadline, f"after {within:g} s still not: {what}"
@@ -79,7 +79,7 @@ class Shell:
     def run(self, *words, text=None):
         done = subprocess.run(
             self.words(*words), cwd=self.home, env=self.environment, input=text, capture_output=True, text=True,
-            timeout=60, check=False,
+            timeout=240, check=False,
         )  # fmt: skip
         assert "Traceback" not in done.stderr + done.stdout, done.stderr
         return done

@@ -92,7 +92,7 @@ def alive(pid):
 def test_it_installs_runs_reloads_and_leaves_nothing_behind(shell):
     process = shell.start("dev", "boats_app:operator", "--load", "boat.yaml")
     output = Output(process.stdout.fileno())
-    eventually(lambda: output.says("first seen"), "the operator works", within=40)
+    eventually(lambda: output.says("first seen"), "the operator works", within=180)
     assert output.says("boats.example.com created")
     assert output.says("export KUBECONFIG=")
     assert shell.clusters()["dev"]["state"] == "running"
@@ -124,7 +124,7 @@ def test_without_reload_it_ends_with_the_operator(shell):
 def test_the_operator_ends_even_when_its_parent_is_killed(shell):
     process = shell.start("dev", "boats_app:operator", "--no-reload", "--load", "boat.yaml")
     output = Output(process.stdout.fileno())
-    eventually(lambda: output.says("first seen"), "the operator works", within=40)
+    eventually(lambda: output.says("first seen"), "the operator works", within=180)
     (child,) = children(process.pid)
     process.kill()
     process.wait()
@@ -144,7 +144,7 @@ def test_a_terminal_shows_objects_queues_reconciles_and_the_log(shell):
     output = Output(terminal)
     try:
         for text in ("steersman dev", "objects", "last reconciles", "log-of-dory", "first seen", "default/dory"):
-            eventually(lambda text=text: output.says(text), f"{text!r} is shown", within=40)
+            eventually(lambda text=text: output.says(text), f"{text!r} is shown", within=180)
         eventually(lambda: output.says("running"), "the operator is said to run")
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0

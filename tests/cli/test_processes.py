@@ -36,7 +36,7 @@ async def reconcile(obj: ConfigMap, ctx: Context) -> None:
 """
 
 
-def eventually(condition, what, within=30.0):
+def eventually(condition, what, within=120.0):
     deadline = time.monotonic() + within
     while not (found := condition()):
         assert time.monotonic() < deadline, f"after {within:g} s still not: {what}"
@@ -63,7 +63,7 @@ class Process:
     def send(self, number):
         self.process.send_signal(number)
 
-    def ends(self, within=30):
+    def ends(self, within=120):
         return self.process.wait(within)
 
     def close(self):

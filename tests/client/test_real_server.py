@@ -321,7 +321,7 @@ async def test_a_finalizer_holds_a_deleted_object(client):
         ConfigMap(metadata=ObjectMeta(name="held", finalizers=("example.com/hold",), labels={"app": "test"}))
     )
     assert await client.delete(held) is False
-    waiting = asyncio.create_task(client.wait_for(held, deleted, 20))
+    waiting = asyncio.create_task(client.wait_for(held, deleted, 90))
     await client.patch(ConfigMap, "held", JsonPatch().remove("/metadata/finalizers"))
     assert await waiting is None
 
@@ -354,7 +354,7 @@ async def test_status_scale_and_propagation(client):
 
 async def discovered(client, api_version, kind):
     """The kind as discovery has it, which follows a definition's being established by some moments."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while True:
             with contextlib.suppress(NotFound):
                 return await client.resolve(api_version, kind)
@@ -389,7 +389,7 @@ async def test_a_strategic_patch_of_a_custom_kind_is_an_unsupported_media_type(c
     }
     crds = dynamic("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
     await client.apply(crd, force=True)
-    await client.wait_for(crds, condition_true("Established"), 20, name="gadgets.client.example.com")
+    await client.wait_for(crds, condition_true("Established"), 90, name="gadgets.client.example.com")
     gadget = await discovered(client, "client.example.com/v1", "Gadget")
     assert gadget.info.plural == "gadgets"
     assert gadget.info.namespaced
@@ -475,7 +475,7 @@ async def test_eviction_respects_a_disruption_budget(client):
         await client.evict("pod")
     await client.delete(dynamic("policy/v1", "PodDisruptionBudget"), "all")
     await client.evict("pod", grace_period=0)
-    assert await client.wait_for(Pod, deleted, 20, name="pod") is None
+    assert await client.wait_for(Pod, deleted, 90, name="pod") is None
 
 
 async def test_the_log_of_a_pod_without_a_node_is_refused(client):
@@ -495,7 +495,7 @@ async def test_the_log_of_a_pod_without_a_node_is_refused(client):
 
 
 async def test_waiting_sees_what_comes_and_says_what_was_seen(client):
-    waiting = asyncio.create_task(client.wait_for(ConfigMap, exists, 20, name="late"))
+    waiting = asyncio.create_task(client.wait_for(ConfigMap, exists, 90, name="late"))
     await client.create(config_map("late"))
     found = await waiting
     assert found is not None

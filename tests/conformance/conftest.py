@@ -62,7 +62,7 @@ async def _made(server: Server, path: str, name: str) -> None:
 
     The real server may still enforce a policy or a webhook that the test before has taken away: ask until it is over.
     """
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while (answer := await server.ask("POST", path, {"metadata": {"name": name}})).code not in (201, 409):
             assert answer.code in (403, 404, 500), f"{server.name}: {path} {name}: {answer.body}"
             await asyncio.sleep(0.1)

@@ -104,7 +104,7 @@ async def define(both: Both) -> str:
     )
     path = f"/apis/{group}/v1/namespaces/{{ns}}/foos"
     probe = {"apiVersion": f"{group}/v1", "kind": "Foo", "metadata": {"name": "probe"}}
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while True:
             answers = await both.each("PATCH", f"{path}/probe?fieldManager=probe&dryRun=All", probe, content_type=APPLY)
             if all(answer.code < 300 for answer in answers):

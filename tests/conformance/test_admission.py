@@ -128,7 +128,7 @@ class Registered:
         self._paths.append(f"{resource}/{name}")
         secret = {"metadata": {"generateName": "probe-"}}
         for server in self.both.servers:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(90):
                 while not self.hooks.requests:
                     await server.ask("POST", f"/api/v1/namespaces/{self.both.namespace}/secrets?dryRun=All", secret)
                     await asyncio.sleep(0.01)
@@ -351,7 +351,7 @@ async def test_limit_ranges_hold(both: Both, limit: dict[str, Any], resources: d
     body = {"metadata": {"name": "limits"}, "spec": {"limits": [limit]}}
     await both.same("POST", "/api/v1/namespaces/{ns}/limitranges", body)
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "image": "i", "resources": resources}]}}
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(90):
         while True:
             # The real server learns of a LimitRange a moment later.
             answer = await both.real.ask("POST", f"/api/v1/namespaces/{both.namespace}/pods?dryRun=All", pod)

@@ -20,7 +20,7 @@ async def unhooked(both: Both) -> AsyncIterator[None]:
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         await both.each("DELETE", f"{HOOKS}/{kind}")
     body = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while any(answer.code == 500 for answer in await both.each("POST", f"{PODS}?dryRun=All", body)):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
 

@@ -31,7 +31,7 @@ CHANGES: list[Step] = [
 async def read(server: Server, path: str, accept: str = "application/json") -> Answer:
     """A watch until the server ends it; its events, and the head of the answer."""
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(90),
         server.session.get(server.url + path, headers={"Accept": accept, "User-Agent": "conformance/1.0"}) as answer,
     ):
         content = await answer.read()

@@ -44,7 +44,7 @@ class running:  # noqa: N801 - reads as a sentence in a `with`
 
 async def until(condition) -> None:
     """Wait for threads, which no virtual clock can hurry."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while not condition():  # noqa: ASYNC110 - the condition is a plain number
             await asyncio.sleep(0.005)
 

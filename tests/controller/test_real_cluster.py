@@ -103,7 +103,7 @@ async def cached(client: Client, namespace: str, *kinds: type) -> AsyncIterator[
 
 
 async def until(condition: Callable[[], object], what: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while not condition():  # noqa: ASYNC110 - the condition is another process's doing
             await asyncio.sleep(0.02)
     assert condition(), what

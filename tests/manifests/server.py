@@ -40,4 +40,4 @@ class Strict:
                 path
             )
 
-        wait_until(served, what=f"{name} to be served", deadline=time.monotonic() + 30, interval=0.02)
+        wait_until(served, what=f"{name} to be served", deadline=time.monotonic() + 120, interval=0.02)

@@ -43,7 +43,7 @@ def crd(kind: Any, *, status: bool = True) -> dict[str, Any]:
     }
 
 
-async def eventually(condition: Callable[[], Any], what: str, within: float = 20.0) -> Any:
+async def eventually(condition: Callable[[], Any], what: str, within: float = 120.0) -> Any:
     """Wait for a condition (which may be async) on real time; fails with `what`."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within
@@ -100,7 +100,7 @@ class World:
             yield task
         finally:
             stop.set()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(90):
                 await asyncio.gather(task, return_exceptions=True)
             self._running = [r for r in self._running if r[2] is not task]
         if task not in self._forgiven:

@@ -29,7 +29,7 @@ SLEEPER = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"]
 
 
 def eventually(holds: Callable[[], bool]) -> None:
-    wait_until(holds, what="what the test waits for", deadline=time.monotonic() + 30, interval=0.01)
+    wait_until(holds, what="what the test waits for", deadline=time.monotonic() + 120, interval=0.01)
 
 
 def is_alive(pid: int) -> bool:

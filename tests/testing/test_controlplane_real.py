@@ -49,7 +49,7 @@ def space(plane: ControlPlane) -> str:
 
 
 def eventually(holds: Callable[[], bool]) -> None:
-    wait_until(holds, what="what the test waits for", deadline=time.monotonic() + 30, interval=0.01)
+    wait_until(holds, what="what the test waits for", deadline=time.monotonic() + 120, interval=0.01)
 
 
 def is_alive(pid: int) -> bool:
@@ -62,7 +62,7 @@ def is_alive(pid: int) -> bool:
 
 def test_a_deployment_becomes_pods_that_are_bound_and_ready(plane: ControlPlane, space: str) -> None:
     plane.kubectl("create", "deployment", "web", "--image=nginx", "--replicas=3", "-n", space)
-    plane.kubectl("rollout", "status", "deployment/web", "-n", space, "--timeout=30s")
+    plane.kubectl("rollout", "status", "deployment/web", "-n", space, "--timeout=120s")
 
     sets = json.loads(plane.kubectl("get", "replicasets", "-n", space, "-o", "json"))["items"]
     pods = json.loads(plane.kubectl("get", "pods", "-n", space, "-l", "app=web", "-o", "json"))["items"]
@@ -70,14 +70,14 @@ def test_a_deployment_becomes_pods_that_are_bound_and_ready(plane: ControlPlane,
     assert [pod["spec"]["nodeName"] for pod in pods] == ["node-1"] * 3
     assert len({pod["status"]["podIP"] for pod in pods}) == 3
 
-    plane.kubectl("delete", "deployment", "web", "-n", space, "--timeout=30s")
-    plane.kubectl("wait", "pods", "-n", space, "-l", "app=web", "--for=delete", "--timeout=30s")
+    plane.kubectl("delete", "deployment", "web", "-n", space, "--timeout=120s")
+    plane.kubectl("wait", "pods", "-n", space, "-l", "app=web", "--for=delete", "--timeout=120s")
 
 
 def test_a_job_completes(plane: ControlPlane, space: str) -> None:
     plane.kubectl("create", "job", "once", "--image=busybox", "-n", space)
 
-    plane.kubectl("wait", "job/once", "-n", space, "--for=condition=Complete", "--timeout=30s")
+    plane.kubectl("wait", "job/once", "-n", space, "--for=condition=Complete", "--timeout=120s")
 
 
 def test_ready_replicas_follow_the_scale(plane: ControlPlane, space: str) -> None:
@@ -85,7 +85,7 @@ def test_ready_replicas_follow_the_scale(plane: ControlPlane, space: str) -> Non
     for size in (4, 1):
         plane.kubectl("scale", "deployment/web", "-n", space, f"--replicas={size}")
         plane.kubectl(
-            "wait", "deployment/web", "-n", space, f"--for=jsonpath={{.status.readyReplicas}}={size}", "--timeout=30s"
+            "wait", "deployment/web", "-n", space, f"--for=jsonpath={{.status.readyReplicas}}={size}", "--timeout=120s"
         )
 
 
@@ -164,7 +164,7 @@ def test_controllers_nodes_and_pods_go_on_at_once_after_restarts(plane: ControlP
         plane.restart_apiserver()
 
     plane.kubectl("create", "deployment", "web", "--image=nginx", "--replicas=2", "-n", space)
-    plane.kubectl("rollout", "status", "deployment/web", "-n", space, "--timeout=10s")
+    plane.kubectl("rollout", "status", "deployment/web", "-n", space, "--timeout=25s")
 
 
 def test_envtest_binaries_make_a_control_plane_without_controllers(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_envtest_binaries_make_a_control_plane_without_controllers(tmp_path: Pat
         # Nobody makes ServiceAccounts here, nor binds Pods: they are not demanded, and we bind it ourselves.
         pod = {"spec": {"nodeName": "node-1", "containers": [{"name": "c", "image": "nginx"}]}}
         plane.call("POST", "/api/v1/namespaces/x/pods", {"metadata": {"name": "alone"}, **pod})
-        plane.kubectl("wait", "pod/alone", "-n", "x", "--for=condition=Ready", "--timeout=30s")
+        plane.kubectl("wait", "pod/alone", "-n", "x", "--for=condition=Ready", "--timeout=120s")
 
         assert set(plane.pids) == {"etcd", "kube-apiserver"}
 
@@ -268,7 +268,7 @@ def test_the_fixtures_of_the_plugin_run_a_test_on_a_real_cluster(tmp_path: Path)
         "@pytest.mark.realcluster\n"
         "def test_it(control_plane, namespace):\n"
         "    control_plane.kubectl('run', 'alone', '--image=nginx', '-n', namespace)\n"
-        "    control_plane.kubectl('wait', 'pod/alone', '-n', namespace, '--for=condition=Ready', '--timeout=30s')\n"
+        "    control_plane.kubectl('wait', 'pod/alone', '-n', namespace, '--for=condition=Ready', '--timeout=120s')\n"
     )
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "steersman.testing.plugin", "-p", "no:cacheprovider", "-W", "error"],

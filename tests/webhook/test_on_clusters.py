@@ -80,7 +80,7 @@ def refused(cluster, body):
     return caught.value.status
 
 
-def eventually(condition, what, within=10.0):
+def eventually(condition, what, within=60.0):
     deadline = time.monotonic() + within
     while not (found := condition()):
         assert time.monotonic() < deadline, f"after {within:g} s still not: {what}"

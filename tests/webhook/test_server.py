@@ -79,7 +79,7 @@ async def serving(routes=None, limits=None, client_ca=None):
     await server.start("127.0.0.1", 0)
     world = World(server, local.ca_bundle)
     try:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(90):
             yield world
     finally:
         for client in world.clients:

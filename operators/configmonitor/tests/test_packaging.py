@@ -43,7 +43,7 @@ def kubectl(cluster):
 
 def wait_for_the_operator(cluster, namespace, name="configmonitor"):
     eventually(
-        lambda: (cluster.get("deploy", name, namespace) or {})["status"].get("readyReplicas"), within=60, what="Ready"
+        lambda: (cluster.get("deploy", name, namespace) or {})["status"].get("readyReplicas"), within=180, what="Ready"
     )
 
 

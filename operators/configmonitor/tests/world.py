@@ -76,7 +76,7 @@ class World:
             run = [p for p in found if p.get("status", {}).get("phase") == "Running"]
             return {p["metadata"]["uid"] for p in run} if len(run) == len(found) == count else None
 
-        return eventually(ready, within=30, what=f"{count} Pods with {labels} that run")
+        return eventually(ready, within=120, what=f"{count} Pods with {labels} that run")
 
     def status(self, name: str) -> dict[str, Any]:
         found = self.cluster.get("configmonitor", name) or {}
@@ -88,7 +88,7 @@ class World:
     def watching(self, *names: str) -> None:
         """Wait until ConfigMonitors have seen what they watch."""
         for name in names:
-            eventually(lambda name=name: self.status(name).get("observedHash"), within=30, what=f"{name} has a hash")
+            eventually(lambda name=name: self.status(name).get("observedHash"), within=120, what=f"{name} has a hash")
 
     def replaced(self, before: set[str], labels: str = "app=web", count: int | None = None) -> set[str]:
         """Wait until none of the Pods is there any more and as many others run; returns those."""
@@ -98,7 +98,7 @@ class World:
             found = self.pods(labels)
             return found if len(found) == wanted and not found & before else None
 
-        eventually(new, within=30, what=f"{wanted} new Pods with {labels}")
+        eventually(new, within=120, what=f"{wanted} new Pods with {labels}")
         return self.running(wanted, labels)
 
     def evictions(self, user: str) -> list[str]:

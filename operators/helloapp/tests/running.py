@@ -17,7 +17,7 @@ RBAC = PROJECT / "config" / "rbac" / "role.yaml"
 SAMPLE = PROJECT / "config" / "samples" / "apps_v1_helloapp.yaml"
 
 
-def eventually(condition: Callable[[], object], *, what: str, within: float = 60.0, every: float = 0.1) -> None:
+def eventually(condition: Callable[[], object], *, what: str, within: float = 180.0, every: float = 0.1) -> None:
     """Wait until `condition()` is true; fails with `what` after `within` seconds of real time."""
     deadline = time.monotonic() + within
     while not condition():

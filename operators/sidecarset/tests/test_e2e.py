@@ -153,7 +153,7 @@ def test_pods_of_kube_system_stay_as_they_are(world, operator):
         body["spec"]["serviceAccountName"] = "default"
         eventually(
             lambda namespace=namespace: world.cluster.get("serviceaccount", "default", namespace),
-            within=30,
+            within=120,
             what="a service account",
         )
         (made,) = world.create(body, namespace=namespace)
@@ -177,7 +177,7 @@ def test_finished_pods_do_not_count(world, running):
     body["spec"]["restartPolicy"] = "Never"
     body["metadata"]["annotations"] = {"simulate.steersman.dev/exit-after": "10ms"}
     world.create(body, pod("stays"))
-    eventually(lambda: world.pod("done")["status"].get("phase") in ("Succeeded", "Failed"), within=30, what="it ends")
+    eventually(lambda: world.pod("done")["status"].get("phase") in ("Succeeded", "Failed"), within=120, what="it ends")
     world.counts("jobs", 1, 1, 1)
 
 
@@ -234,10 +234,10 @@ def test_a_set_that_is_deleted_is_injected_no_more(world, running):
     def injected():
         (made,) = world.create(pod("probe"))
         world.cluster.delete("pod", "probe")
-        eventually(lambda: world.pod("probe") is None, within=10, what="the Pod is gone")
+        eventually(lambda: world.pod("probe") is None, within=60, what="the Pod is gone")
         return names(made)
 
-    eventually(lambda: injected() == ["main"], within=10, what="no injection")
+    eventually(lambda: injected() == ["main"], within=60, what="no injection")
 
 
 def test_a_pod_of_a_dry_run_leaves_nothing(world, running):

@@ -83,7 +83,7 @@ class World:
             described = status.get("observedGeneration") == found["metadata"]["generation"]
             return status if described and check(status) else None
 
-        return eventually(ask, within=60, what=f"status of {name}")
+        return eventually(ask, within=180, what=f"status of {name}")
 
     def counts(self, name: str, matched: int, updated: int, ready: int) -> None:
         want = (matched, updated, ready)

@@ -249,7 +249,7 @@ class H2Server:
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait for something to be true of what has come."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(90):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()

@@ -101,7 +101,7 @@ class Door:
         )
         wire = Wire(reader, writer)
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(90):
                 yield wire
         finally:
             await wire.close()

@@ -141,10 +141,10 @@ async def test_watches_tell_the_version_of_their_path(server: Server):
                 return
 
     reading = asyncio.ensure_future(read())
-    await asyncio.wait_for(begun.wait(), 5)
+    await asyncio.wait_for(begun.wait(), 60)
     await server.ask("PATCH", f"{PATH.format('v1')}/a", {"spec": {"size": 9}})
     await server.ask("DELETE", f"{PATH.format('v1')}/a")
-    await asyncio.wait_for(reading, 5)
+    await asyncio.wait_for(reading, 60)
     assert events == [("ADDED", {"replicas": 3}), ("MODIFIED", {"replicas": 9}), ("DELETED", {"replicas": 9})]
 
 

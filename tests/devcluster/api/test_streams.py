@@ -35,7 +35,7 @@ class Node:
         url = f"{self.door.cluster.url}{path}"
         async with (
             aiohttp.ClientSession() as session,
-            asyncio.timeout(10),
+            asyncio.timeout(90),
             session.ws_connect(url, protocols=protocols, ssl=self.door.context()) as socket,
         ):
             yield socket
@@ -88,7 +88,7 @@ class SpdyPeer:
 
 
 async def eventually(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(90):
         while not condition():  # noqa: ASYNC110 - of the server's inside, which has no event for tests
             await asyncio.sleep(0.005)
 

@@ -68,7 +68,7 @@ class Lab:
 
         return await self.eventually(look, lambda: f"{kind.__name__} {name} {what}: {seen[0]!r}")
 
-    async def eventually(self, look: Callable[[], Any], what: str | Callable[[], str], within: float = 20.0) -> Any:
+    async def eventually(self, look: Callable[[], Any], what: str | Callable[[], str], within: float = 120.0) -> Any:
         """Wait for what a function (which may be async) says; fails with `what`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within

@@ -33,7 +33,7 @@ def pod(name, image, *command):
     )
 
 
-def until(look, what, seconds=20.0):
+def until(look, what, seconds=120.0):
     deadline = time.monotonic() + seconds
     while not (found := look()):
         assert time.monotonic() < deadline, what

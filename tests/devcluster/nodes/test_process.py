@@ -52,7 +52,7 @@ async def node(api: Api, tmp_path: Path, request: pytest.FixtureRequest) -> Asyn
     await api.client.raw.request("DELETE", f"/api/v1/nodes/{name}")
 
 
-async def until(read: Callable[[], Awaitable[Any]], holds: Callable[[Any], Any], seconds: float = 20.0) -> Any:
+async def until(read: Callable[[], Awaitable[Any]], holds: Callable[[Any], Any], seconds: float = 120.0) -> Any:
     found: Any = None
     try:
         async with asyncio.timeout(seconds):
