@@ -49,6 +49,25 @@ def test_the_version_is_printed_for_people_and_for_programs(command):
     assert json.loads(out)["version"] == steersman.__version__
 
 
+@pytest.mark.parametrize(("words", "logged"), [((), ["odd"]), (("--debug",), ["tried again", "odd"])])
+def test_what_is_logged_never_mixes_with_what_is_printed(words, logged):
+    """A request that was tried again, say, in the middle of `-o json`."""
+    program = (
+        "from steersman.cli import app, main\n"
+        "def run():\n"
+        "    from steersman.telemetry.log import get_logger\n"
+        "    get_logger('client').debug('tried again')\n"
+        "    get_logger('client').warning('odd')\n"
+        "    print('{}')\n"
+        "    raise SystemExit(0)\n"
+        "app.run = run\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=True)
+    assert done.stdout == "{}\n"
+    assert [event for event in ("tried again", "odd") if event in done.stderr] == logged
+
+
 def test_help_teaches_with_examples(command):
     code, out, _ = command("run", "--help")
     assert code == 0

@@ -9,7 +9,16 @@ _PATIENCE = 3.0
 
 
 def main() -> None:
-    """Run the command line of this process; ends it with an exit code."""
+    """Run the command line of this process; ends it with an exit code.
+
+    What is logged on the way goes to stderr, and only warnings, or with `--debug` everything: what a command prints is
+    its answer, which programs read. Commands that run an operator or a cluster log as their options say.
+    """
+    import sys
+
+    from steersman.telemetry import early
+
+    early.level = "debug" if "--debug" in sys.argv else "warning"
     from steersman.cli.app import run
 
     try:

@@ -14,6 +14,8 @@ from typing import Any, Protocol, TextIO, cast
 
 import structlog
 
+from steersman.telemetry import early
+
 __all__ = ["CONTEXT", "Logger", "bind", "configure", "get_logger", "merge_context", "unbind"]
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -97,3 +99,7 @@ def configure(*, level: str = "info", format: str = "auto", stream: TextIO | Non
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(_LEVELS[level], logging.WARNING))
+
+
+if early.level is not None:
+    configure(level=early.level, format="console")
