@@ -20,7 +20,7 @@ suite() { # DIRECTORY [PYTEST ARGUMENTS...]
   local code=0 names=()
   pushd "$1" >/dev/null
   shift
-  rm -f .pytest_cache/v/cache/lastfailed # what another run has left there
+  [ "$forgive" = 0 ] || rm -f .pytest_cache/v/cache/lastfailed # what another run has left there
   "$python" -m pytest -q "$@" || code=$?
   if [ "$code" = 1 ] && [ "$forgive" -gt 0 ]; then
     mapfile -t names < <(failed)

@@ -117,9 +117,10 @@ _UNKNOWN: Final = ("", b"\n", 0)  # which no line starts with
 _NOTHING: Final = b'"managedFields":0'
 """What stands for managedFields while the metadata is read."""
 _ENDS_METADATA: Final = _NOTHING + b"}}"
+"""The same where they are its last member: all that is needed behind the start of an object."""
 _TRIES: Final = 16
 """Ends of managedFields, and of metadata, that are tried before a line is read as a whole."""
-FAR: Final = 8 * 1024
+_FAR: Final = 8 * 1024
 """Bytes of an item behind managedFields from which on looking whose they are is quicker than looking for others."""
 _COMMA: Final = ord(",")
 _BRACE: Final = ord("}")
@@ -167,10 +168,8 @@ def event_of(line: Line, splice: bool = False) -> Taken:
     and an array between them may be cut out in place of managedFields that equal it. Raises `Malformed` for what is no
     watch event at all.
     """
-    if len(line) > LONG:
+    if not isinstance(line, bytes) or len(line) > LONG:
         return _event_in_pieces(line, splice) or _event_as_a_whole(bytes(line))
-    if not isinstance(line, bytes):
-        line = bytes(line)
     # Slices, as methods of bytes take twice as long to find out what they are asked.
     kind, prefix, begin = _PREFIX.get(line[9:10], _UNKNOWN)
     start = line.find(_MANAGED)
@@ -294,7 +293,7 @@ def _cut(body: bytes, value: bytes) -> bytes:
     end = start + 16 + len(value)
     if start < 0 or not body.startswith(value, start + 16):
         return _without_managed_fields(body)
-    if not _is_metadatas(body[:start]) if len(body) - end > FAR else body.find(_MANAGED, end) >= 0:
+    if not _is_metadatas(body[:start]) if len(body) - end > _FAR else body.find(_MANAGED, end) >= 0:
         return _without_managed_fields(body)
     start, end = _with_comma(body, start, end)
     view = memoryview(body)
@@ -311,7 +310,7 @@ def _with_comma(text: bytes, start: int, end: int) -> tuple[int, int]:
 def _is_metadatas(text: bytes) -> bool:
     """Whether managedFields that follow `text`, the start of an object, are its metadata's."""
     try:
-        return _decode_item(b'%s"managedFields":0}}' % text).metadata.managed_fields is not UNSET
+        return _decode_head(text + _ENDS_METADATA).metadata.managed_fields is not UNSET
     except msgspec.DecodeError:
         return False
 

@@ -1,6 +1,6 @@
 """The few API calls that the fixture itself makes: JSON over one kept-alive TLS connection, blocking.
 
-The fixture must work without the client it helps to test, so it uses the standard library only. It has no
+The fixture must work without the client it helps to test, so it uses the standard library and `pki` only. It has no
 retries, no paging and no types; operators use `steersman.client`.
 """
 
