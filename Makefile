@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real lint types imports check format generate controlplane bench lock clean
+.PHONY: help demo test test-real test-compiled lint types imports check format generate controlplane wheels bench lock clean
 
 help: ## Show what can be done here
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ test: $(READY) ## Run the tests that need no real control plane and do not take 
 
 test-real: $(READY) controlplane ## Run all tests, with the real control plane mandatory
 	@STEERSMAN_REQUIRE_CONTROLPLANE=1 bash hack/tests.sh
+
+test-compiled: $(READY) ## Build the compiled wheel and run on it the tests of what is compiled
+	@bash hack/compiled.sh
 
 lint: $(READY) ## Lint and check the formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -44,6 +47,10 @@ generate: $(READY) ## Generate src/steersman/k8s from the API server's OpenAPI
 
 controlplane: ## Build kube-apiserver, etcd and friends once, into the user's cache
 	@bash hack/controlplane/build.sh
+
+wheels: $(READY) ## Build into dist/ the sources, a wheel of plain Python, and one compiled for this Python and platform
+	@$(BIN)/hatchling build
+	@STEERSMAN_COMPILE=1 $(BIN)/hatchling build -t wheel
 
 $(VENV)/.bench: $(READY) requirements/bench.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt

@@ -7,6 +7,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 
 from benchmarks.harness import versions
+from benchmarks.toolchains import wheel
 
 HARDWARE = ("CPU", "memory", "system", "Python")
 """The facts that absolute numbers depend on; the others are versions."""
@@ -23,6 +24,7 @@ def machine() -> dict[str, str]:
         "memory": f"{memory:.0f} GB",
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
+        "steersman": _distribution("steersman") + (", compiled" if wheel() else ", plain Python"),
         **versions(),
         **{name: _distribution(name) for name in _PACKAGES},
     }

@@ -52,6 +52,9 @@ _PYTHON = {
     "kopf": "kopf_peer",
     "official-client": "official_client_peer",
 }
+_OURS = ("steersman", "rooms")
+INTERPRETED = "interpreted"
+"""A variant of ours that is no flag: plain Python, nothing compiled."""
 _DISTRIBUTIONS = {"kopf": "kopf", "official-client": "kubernetes"}
 _GO = ("controller-runtime", "client-go", "bare")
 _VARIANTS = {
@@ -123,7 +126,7 @@ class Stub:
 class Peer:
     """One measured process. It reports by JSON lines; anything that it prints to stderr is shown when it fails."""
 
-    def __init__(self, name: str, command: Sequence[str]) -> None:
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         self.name = name
         self._marks: dict[str, Mark] = {}
         self._arrived: queue.Queue[str | None] = queue.Queue()
@@ -133,6 +136,7 @@ class Peer:
         self._process = subprocess.Popen(
             list(command),
             cwd=ROOT,
+            env={**os.environ, **(environment or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -266,6 +270,7 @@ class Bench:
     def prepare(self, peer: str) -> None:
         """Build what a peer needs, so that no run has to. Raises NotMeasured and BenchmarkError as `peer` does."""
         self._program(peer.partition("+")[0])
+        self._environment(peer)
 
     @contextlib.contextmanager
     def peer(self, name: str, kind: str = "widgets", mode: str = "informer", **options: int | str) -> Iterator[Peer]:
@@ -274,7 +279,8 @@ class Bench:
         `options` are further flags of every peer: form, wire, controllers, namespaces, workers. Raises NotMeasured
         when the peer cannot be had or cannot do that.
         """
-        started = Peer(name, [*self._command(name, kind, mode), *self._flags(name, options)])
+        command = [*self._command(name, kind, mode), *self._flags(name, options)]
+        started = Peer(name, command, self._environment(name))
         try:
             started.wait("starting", 60)
             yield started
@@ -283,7 +289,7 @@ class Bench:
 
     def _command(self, name: str, kind: str, mode: str) -> list[str]:
         """The command line of a peer: its program and the flags that all have, and its variants' (`peer+variant`)."""
-        base, *variants = name.split("+")
+        base, *variants = (part for part in name.split("+") if part != INTERPRETED)
         dash = "-" if base in _GO else "--"
         kubeconfig = "-bench-kubeconfig" if base in _GO else "--kubeconfig"
         command = [
@@ -299,6 +305,14 @@ class Bench:
             flag, *value = _VARIANTS.get(variant, (variant,))
             command += [dash + flag, *value]
         return command
+
+    def _environment(self, name: str) -> Mapping[str, str]:
+        """Ours is measured as it is installed from a compiled wheel; with `+interpreted`, as it is in the tree."""
+        base, *variants = name.split("+")
+        if base not in _OURS or INTERPRETED in variants:
+            return {}
+        wheel = toolchains.wheel()
+        return {} if wheel is None else {"PYTHONPATH": str(wheel)}
 
     def _flags(self, name: str, options: Mapping[str, int | str]) -> list[str]:
         dash = "-" if name.partition("+")[0] in _GO else "--"

@@ -1,4 +1,4 @@
-"""Builds the peers that are not Python, each when it is first needed, into the user's cache and never into the tree.
+"""Builds the peers that are not Python, and our own wheel, each when it is first needed and never into the tree.
 
 A tool chain that is absent is a reason not to measure (NotMeasured), not a failure of the rows beside it. A peer of
 ours that does not compile is one. Compilers keep what they built, so asking again is cheap.
@@ -6,14 +6,26 @@ ours that does not compile is one. Compilers keep what they built, so asking aga
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import zipfile
 from collections.abc import Mapping, Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+
+
+_COMPILERS = ("hatchling", "mypyc", "setuptools")
 
 
 class BenchmarkError(Exception):
@@ -65,6 +77,43 @@ def java() -> list[str]:
             [maven, "-q", "-B", "-DskipTests", f"-DbuildDirectory={directory}", "package"], source, "java-operator-sdk"
         )
     return [runtime, "-jar", str(jar)]
+
+
+@cache
+def wheel() -> Path | None:
+    """Our package as a compiled wheel holds it, built where it is not there yet; `None` where nothing compiles it.
+
+    Raises BenchmarkError when the build fails.
+    """
+    compiler = sysconfig.get_config_var("CC") or "cc"
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    if shutil.which(compiler.split()[0]) is None or not header.exists() or not all(map(find_spec, _COMPILERS)):
+        print("steersman is measured as plain Python: there is no C compiler, Python.h or mypyc", file=sys.stderr)
+        return None
+    root = HERE.parent
+    sources = [root / "pyproject.toml", root / "hatch_build.py", *sorted((root / "src").rglob("*.py"))]
+    digest = sha256(sys.version.encode())
+    for source in sources:
+        digest.update(source.read_bytes())
+    built = cache_dir() / f"steersman-{digest.hexdigest()[:16]}"
+    if not built.exists():
+        _forget_old()
+        cache_dir().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache_dir()) as scratch:
+            command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", scratch]
+            _run(command, root, "the wheel", {"STEERSMAN_COMPILE": "1"})
+            with zipfile.ZipFile(next(Path(scratch).glob("*.whl"))) as packed:
+                packed.extractall(Path(scratch) / "package")
+            with contextlib.suppress(FileExistsError):  # somebody else was faster
+                os.rename(Path(scratch) / "package", built)
+    return built
+
+
+def _forget_old() -> None:
+    """Drop the wheels of a week ago; a newer one may be in use."""
+    for old in cache_dir().glob("steersman-*"):
+        if time.time() - old.stat().st_mtime > 7 * 86400:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _newest(directory: Path) -> float:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from benchmarks.harness import Bench
 
 OURS = "steersman"
+INTERPRETED = "steersman+interpreted"
+"""The same source without what a wheel holds compiled."""
 PLAIN = "steersman+asyncio"
 """As `pip install steersman` makes it, without the extra `uvloop`."""
 THEIRS = "controller-runtime"

@@ -15,6 +15,7 @@ from benchmarks.rows.load import applies, backlog, controllers, events, patches,
 from benchmarks.rows.model import (
     CEILING,
     CLIENT_GO,
+    INTERPRETED,
     JAVA,
     KOPF,
     KOPF_UVLOOP,
@@ -49,7 +50,7 @@ def _growing(metrics: tuple[str, ...], family: str, ends: tuple[str, ...]) -> tu
 
 def _sync_rows() -> Iterator[Row]:
     grows = {family: _growing(("total_cpu_ms", "total_mb"), family, TEN) for family in ("sync-widgets", "sync-pods")}
-    everybody = (OURS, THEIRS, CLIENT_GO, KUBE_RS, OFFICIAL)
+    everybody = (OURS, THEIRS, INTERPRETED, CLIENT_GO, KUBE_RS, OFFICIAL)
     cpu = Bar("cpu_us", 0.12)
     for end, count, runs in zip(TEN, (1_000, 10_000, 100_000), (3, 3, 2), strict=True):
         small, largest = end == TEN[0], end == TEN[-1]
@@ -104,7 +105,8 @@ def _memory_rows() -> Iterator[Row]:
 def _event_rows() -> Iterator[Row]:
     yield Row(
         "events-saturated", "Watch event, as fast as they can be read", events,
-        Size("widgets", 20_000, 40_000), Size("widgets", 2_000, 4_000), (OURS, THEIRS, CLIENT_GO, KUBE_RS, OFFICIAL),
+        Size("widgets", 20_000, 40_000), Size("widgets", 2_000, 4_000),
+        (OURS, THEIRS, INTERPRETED, CLIENT_GO, KUBE_RS, OFFICIAL),
         (Bar("cpu_us", 0.15),), {OFFICIAL: Size("widgets", 5_000, 10_000)}, "Events", runs=2, once=(CLIENT_GO,),
     )  # fmt: skip
     yield Row(
@@ -136,7 +138,7 @@ def _reconcile_rows() -> Iterator[Row]:
     yield Row(
         "patch-saturated", "Update handled with one status PATCH, as fast as they come", patches,
         Size("widgets", 10_000, 10_000), Size("widgets", 500, 500),
-        (OURS, THEIRS, KUBE_RS, JAVA, KOPF_UVLOOP, PLAIN, KOPF, OFFICIAL),
+        (OURS, THEIRS, INTERPRETED, KUBE_RS, JAVA, KOPF_UVLOOP, PLAIN, KOPF, OFFICIAL),
         (Bar("cpu_us", 0.2), Bar("cpu_us", 1 / 30, KOPF_UVLOOP), Bar("cpu_us", 1 / 30, KOPF, PLAIN)),
         {KOPF: fewer, KOPF_UVLOOP: fewer, OFFICIAL: Size("widgets", 2_000, 2_000)}, section, runs=2,
     )  # fmt: skip

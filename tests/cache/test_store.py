@@ -330,8 +330,8 @@ def test_a_dictionary_is_trained_on_the_first_thousand_and_what_came_before_is_p
         plain += entry.size
         assert json.loads(entry.raw()) == obj
     store.settle(len(store.fresh))
-    assert store.bytes < plain * 0.5
-    assert store.bytes == sum(len(e.record) for e in store.entries())
+    assert store.size < plain * 0.5
+    assert store.size == sum(len(e.record) for e in store.entries())
 
 
 def test_a_thousand_small_objects_stay_plain():
@@ -340,7 +340,7 @@ def test_a_thousand_small_objects_stay_plain():
     for n in range(1100):
         apply(store, "ADDED", widget(f"w-{n}", 1))
     store.tidy()
-    assert store.bytes > sum(e.size for e in store.entries())
+    assert store.size > sum(e.size for e in store.entries())
 
 
 def test_large_objects_teach_nothing_and_are_packed_by_themselves():
@@ -352,7 +352,7 @@ def test_large_objects_teach_nothing_and_are_packed_by_themselves():
     assert len(store.fresh) == 120
     while store.settle(50, 64 * 1024):
         pass
-    assert store.bytes < 0.6 * sum(e.size for e in store.entries())
+    assert store.size < 0.6 * sum(e.size for e in store.entries())
     assert Codecs().learn([e.raw() for e in store.entries()]) is None
 
 
@@ -449,7 +449,7 @@ def test_what_changes_stays_plain_until_it_is_settled_and_reads_the_same():
     for obj in objects:
         apply(store, "ADDED", obj)
     store.tidy()
-    packed = store.bytes
+    packed = store.size
     changed = objects[7]
     changed["metadata"]["resourceVersion"] = "99999"
     apply(store, "MODIFIED", changed)
@@ -459,6 +459,6 @@ def test_what_changes_stays_plain_until_it_is_settled_and_reads_the_same():
     store.begin()
     store.discard()
     assert not len(store.fresh)
-    assert store.bytes < packed + 500
+    assert store.size < packed + 500
     assert store.get(key) == plain
     assert store.get(key).raw() == plain.raw()

@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from steersman.controller.queue_state import FRESH, LOW_PRIORITY, Debounce, QueueState
+from steersman.controller.job import FRESH, LOW_PRIORITY, Debounce
+from steersman.controller.queue_state import QueueState
 from steersman.controller.rate import Backoff
 
 KEYS = st.sampled_from("abcdef")

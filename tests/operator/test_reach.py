@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from steersman import LabelSelector, LabelSelectorRequirement, NotCached, ObjectMeta, metadata_of, parse_labels
-from steersman.cache import Cache
+from steersman.cache import Cache, Entry
 from steersman.k8s import ConfigMap, Pod
 from steersman.models import Key, encode, view_of
 from steersman.operator.reach import LabelIndexes, Reach, selector_of
@@ -100,14 +100,14 @@ async def test_set_based_selectors_and_none_scan_as_before():
 
 
 @virtual_time
-async def test_a_list_by_an_exact_label_decodes_only_what_it_finds():
+async def test_a_list_by_an_exact_label_decodes_only_what_it_finds(monkeypatch):
     others = [config_map(f"other-{n}", n + 10, app="db", part="x") for n in range(50)]
-    async with reading(config_map("a", 1, app="web", part="x"), *others) as (reach, informer):
+    async with reading(config_map("a", 1, app="web", part="x"), *others) as (reach, _):
         view = view_of(ConfigMap)
         reach.list(view, "n", {"app": "web", "part": "x"}, None)
         decoded = []
-        read = informer.store.read
-        informer.store.read = lambda entry, kind: decoded.append(entry.key) or read(entry, kind)
+        read = Entry.object
+        monkeypatch.setattr(Entry, "object", lambda entry, kind: decoded.append(entry.key) or read(entry, kind))
         assert names(reach.list(view, "n", {"app": "web", "part": "x"}, None)) == ["a"]
         assert names(reach.list(metadata_of(ConfigMap), "n", {"app": "web"}, None)) == ["a"]
         assert {key.name for key in decoded} == {"a"}

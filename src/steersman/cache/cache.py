@@ -368,7 +368,7 @@ class Cache:
         started = self._now().timestamp()
         informer.metrics.observe(
             objects=lambda: len(informer.store),
-            stored=lambda: informer.store.bytes,
+            stored=lambda: informer.store.size,
             last=lambda: informer.last_event,
             lag=lambda: max(0.0, self._now().timestamp() - (informer.last_event or started)),
         )

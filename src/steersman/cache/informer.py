@@ -153,6 +153,10 @@ class Informer:
             raise NotCached(f"{self.kind} is still being listed: the index {name!r} is over whole objects: {REMEDY}")
         return self.store.by_index(name, value)
 
+    def has_index(self, name: str) -> bool:
+        """Whether an index of that name has been declared."""
+        return name in self._indexes
+
     def declare_index(self, name: str, function: IndexFunction, view: View[Any] | None = None) -> None:
         """Add an index over objects in `view`.
 

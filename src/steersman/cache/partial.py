@@ -8,7 +8,6 @@ read as empty.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Final, TypeVar
 
 import msgspec
@@ -41,11 +40,6 @@ class MetadataStore(Store):
     A server that has no metadata form sends whole objects; these are kept as they are, and read by their metadata all
     the same.
     """
-
-    @cached_property
-    def _begin(self) -> bytes:
-        info = self.view.info
-        return type_prefix(info.api_version, info.kind)
 
     def read(self, entry: Entry, kind: KindLike[T], *, keep: bool = True) -> T:
         """See `Store.read`; raises `NotCached` for every other view than that of the metadata."""
@@ -81,17 +75,18 @@ class MetadataStore(Store):
             if new is None or new.uid != old.uid:
                 self._bury(old)
                 yield Change("delete", old.key, old, None)
-        for new in whole.entries():
-            old = self.get(new.key)
-            if old is None or old.uid != new.uid:
-                yield Change("add", new.key, None, new)
-            elif old.resource_version != new.resource_version:
-                yield Change("update", new.key, old, new)
+        for entry in whole.entries():
+            before = self.get(entry.key)
+            if before is None or before.uid != entry.uid:
+                yield Change("add", entry.key, None, entry)
+            elif before.resource_version != entry.resource_version:
+                yield Change("update", entry.key, before, entry)
 
     def _named(self, body: bytes) -> bytes:
         """The object under its own kind."""
         if body.startswith(_PARTIAL):
-            return self._begin + body[len(_PARTIAL) :]
+            info = self.view.info
+            return type_prefix(info.api_version, info.kind) + body[len(_PARTIAL) :]
         if _NAME not in body:
             return body
         members = _decode_members(body)

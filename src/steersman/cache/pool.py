@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 from steersman.cache.codecs import WINDOW, Codec, Codecs
 from steersman.cache.fresh import Plain
 
-__all__ = ["OWN", "SAMPLE", "Member", "Pool"]
+__all__ = ["OWN", "SAMPLE", "Member", "Pool", "Seat"]
 
 ENOUGH: Final = 256
 """Objects among which a sample is worth taking: what comes before it stays plain, and is packed later."""
@@ -72,6 +72,15 @@ class Member(Protocol):
         ...
 
 
+class Seat:
+    """A store's place in a pool: what the pool refers to weakly, as compiled stores cannot be."""
+
+    __slots__ = ("__weakref__", "member")
+
+    def __init__(self, member: Member) -> None:
+        self.member = member
+
+
 _Amounts: TypeAlias = Sequence[tuple[int, int]]
 
 
@@ -84,17 +93,18 @@ class Pool:
         """What is not compressed yet, of all stores."""
         self.common: Codec = self.codecs.untaught
         """The newest dictionary; before the first, none."""
-        self._members: WeakValueDictionary[int, Member] = WeakValueDictionary()
+        self._seats: WeakValueDictionary[int, Seat] = WeakValueDictionary()
         self._serial = serial()
         self._taught: set[Hashable] = set()  # kinds that the dictionary is for
         self._next = WORTH  # bytes that came plain before the next look at all stores
         self._taught_by = 0  # how many objects there were when a dictionary was last trained, or could not be
 
-    def join(self, member: Member) -> None:
-        """Count a store in for as long as it exists."""
-        self._members[next(self._serial)] = member
+    def join(self, member: Member) -> Seat:
+        """Count a store in for as long as it keeps what this returns."""
+        seat = self._seats[next(self._serial)] = Seat(member)
         if member.kind in self._taught:
             member.codec = self.common
+        return seat
 
     def tidy(self, *, settled: bool = False) -> None:
         """Train the dictionary when there is enough to learn from, or when the objects have outgrown it.
@@ -109,7 +119,7 @@ class Pool:
         elif plain.raw < (WORTH if settled else self._next):
             return
         self._next = plain.raw + STEP
-        members = tuple(self._members.values())
+        members = self._members()
         amounts = [member.amount() for member in members]
         known = _known(members, amounts)
         if self._is_due(members, amounts, known):
@@ -132,7 +142,10 @@ class Pool:
         return member.codec is self.codecs.untaught and member.kind in known
 
     def _staging(self) -> bool:
-        return any(member.staging for member in self._members.values())
+        return any(member.staging for member in self._members())
+
+    def _members(self) -> tuple[Member, ...]:
+        return tuple([seat.member for seat in self._seats.values()])
 
     def _train(self, members: Sequence[Member], amounts: _Amounts, known: set[Hashable]) -> None:
         """Learn from all, and most from those that wait for it; these judge whether it was worth it."""

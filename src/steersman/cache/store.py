@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from steersman.cache import hygiene, records
@@ -81,7 +81,7 @@ class Store:
         """What new records are written with, unless they are to stay plain for a while."""
         self._own: Codec | None = None
         self._own_from = OWN
-        self._pool.join(self)
+        self._seat = self._pool.join(self)
         self.fresh = Fresh(self._packed, self._pool.plain)
         """New records, still plain; to be settled after a while."""
         self._hot: OrderedDict[tuple[Any, Key], tuple[bytes, Any]] = OrderedDict()
@@ -96,7 +96,7 @@ class Store:
         return self._content.count
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         """Bytes of all records; Python's own overhead of about 150 bytes an object comes on top."""
         return self._content.bytes
 
@@ -129,8 +129,7 @@ class Store:
         return self._found(declared.index.find(value))
 
     def _found(self, members: tuple[str, ...]) -> list[Entry]:
-        found = (self.get(key_of_member(m)) for m in members)
-        return [entry for entry in found if entry is not None]
+        return [entry for m in members if (entry := self.get(key_of_member(m))) is not None]
 
     def body_of(self, record: bytes) -> bytes:
         """The JSON of a record."""
@@ -144,7 +143,8 @@ class Store:
         by the time it is driven out itself, its memory has left the processor's caches.
         """
         view = kind if isinstance(kind, View) else view_of(kind)
-        slot = (view.type, entry.key)
+        seen_as: Any = view.type
+        slot = (seen_as, entry.key)
         if self._hot and (hot := self._hot.get(slot)) is not None and hot[0] is entry.record:
             self._hot.move_to_end(slot)
             return hot[1]
@@ -152,7 +152,7 @@ class Store:
             value = view.decode(entry.raw())
         except DecodeError as problem:
             raise self.undecodable(entry, problem) from None
-        if keep and shareable(view.type):
+        if keep and shareable(seen_as):
             self._hot[slot] = (entry.record, value)
             if len(self._hot) > HOT:
                 self._hot.popitem(last=False)
@@ -422,7 +422,7 @@ class Store:
     def sample(self, most: int) -> list[bytes]:
         """The JSON of up to so many objects, from all over the content; large ones are left out."""
         content = self._staged or self._content
-        everything = (record for names in content.objects.values() for record in names.values())
+        everything = chain.from_iterable([names.values() for names in content.objects.values()])
         some = islice(everything, 0, None, max(1, content.count // max(1, most)))
         return [self.body_of(record) for record in islice(some, most) if records.size_of(record) < LARGE]
 
@@ -492,8 +492,8 @@ class Store:
             declared.put(member, self._values(name, declared, entry))
 
     def _reown(self, content: _Staged, key: Key, old: bytes | None, new: bytes | None) -> None:
-        before = records.header_of(old)[3][2:] if old is not None else ()
-        after = records.header_of(new)[3][2:] if new is not None else ()
+        before: tuple[str, ...] = records.header_of(old)[3][2:] if old is not None else ()
+        after: tuple[str, ...] = records.header_of(new)[3][2:] if new is not None else ()
         if before == after:
             return
         member = member_of(*key)

@@ -7,15 +7,16 @@ hides the object's name (`lenient_head`).
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final, TypeAlias, cast, overload
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from steersman.cache.lines import END, LONG, Line, Malformed
+from steersman.cache.shapes import Bookmark, Event, Head, Item, Meta, Page, RawEvent
 from steersman.client.errors import ApiError, error_from_status
 from steersman.client.status import Status
-from steersman.models import OwnerReference
 
 __all__ = [
     "Body",
@@ -37,72 +38,12 @@ INITIAL_END: Final = "k8s.io/initial-events-end"
 _MANAGED: Final = b'"managedFields":'
 
 
-class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The metadata fields that a cache uses, and the span of those that it drops."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    deletion_timestamp: str | None = None
-    owner_references: tuple[OwnerReference, ...] | None = None
-    managed_fields: Raw | UnsetType = UNSET
-
-
-_NO_META: Final = Meta()
-
-
-class Head(msgspec.Struct, frozen=True, gc=False):
-    """An object, read as far as its metadata."""
-
-    metadata: Meta = _NO_META
-
-
-class Item(Head, frozen=True, gc=False):
-    """An item of a list, which may lack its kind."""
-
-    kind: str = ""
-
-
-class Event(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """One line of a watch stream."""
-
-    type: str
-    object: Head
-
-
-class _RawEvent(msgspec.Struct):
-    type: str
-    object: Raw
-
-
-class _PageMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_: str | None = msgspec.field(default=None, name="continue")
-
-
-class _Page(msgspec.Struct):
-    metadata: _PageMeta = msgspec.field(default_factory=_PageMeta)
-    items: list[Raw] | None = None
-
-
-class _Bookmark(msgspec.Struct):
-    class _Object(msgspec.Struct):
-        class _Meta(msgspec.Struct):
-            annotations: dict[str, str] | None = None
-
-        metadata: _Meta
-
-    object: _Object
-
-
 _decode_event = msgspec.json.Decoder(Event).decode
-_decode_raw_event = msgspec.json.Decoder(_RawEvent).decode
+_decode_raw_event = msgspec.json.Decoder(RawEvent).decode
 _decode_head = msgspec.json.Decoder(Head).decode
 _decode_item = msgspec.json.Decoder(Item).decode
-_decode_page = msgspec.json.Decoder(_Page).decode
-_decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
+_decode_page = msgspec.json.Decoder(Page).decode
+_decode_bookmark = msgspec.json.Decoder(Bookmark).decode
 _decode_status = msgspec.json.Decoder(Status).decode
 _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 _skip = msgspec.json.Decoder(Raw).decode
@@ -360,7 +301,7 @@ def initial_end(line: Line) -> bool:
         annotations = _decode_bookmark(bytes(line)).object.metadata.annotations
     except msgspec.DecodeError:
         return False
-    return bool(annotations) and annotations.get(INITIAL_END) == "true"
+    return annotations is not None and annotations.get(INITIAL_END) == "true"
 
 
 def error_of(body: bytes, request: str) -> ApiError:
@@ -381,6 +322,7 @@ def items_of(page: bytes) -> tuple[str, str, list[Raw]]:
     return decoded.metadata.resource_version, decoded.metadata.continue_ or "", decoded.items or []
 
 
+@cache
 def type_prefix(api_version: str, kind: str) -> bytes:
     """The start of an object with its kind and apiVersion, which the items of built-in kinds' lists lack."""
     return b'{"kind":"%s","apiVersion":"%s"' % (kind.encode(), api_version.encode())

@@ -12,7 +12,8 @@ from math import inf
 from random import Random
 from typing import Generic, TypeVar
 
-from steersman.controller.queue_state import FRESH, LOW_PRIORITY, Debounce, Job, QueueState
+from steersman.controller.job import FRESH, LOW_PRIORITY, Debounce, Job
+from steersman.controller.queue_state import QueueState
 from steersman.controller.rate import DEFAULT_BACKOFF, Backoff
 
 __all__ = ["FRESH", "LOW_PRIORITY", "Debounce", "Job", "QueueClosed", "WorkQueue"]

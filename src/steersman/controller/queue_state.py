@@ -6,7 +6,6 @@ promised a later run; a key in none of these is forgotten. The asyncio shell is 
 
 from __future__ import annotations
 
-import enum
 import heapq
 from bisect import insort
 from collections import OrderedDict
@@ -15,19 +14,14 @@ from math import inf
 from random import Random
 from typing import Final, Generic, TypeVar
 
-import msgspec
-
+from steersman.controller.job import DIRTY, FRESH, IDLE, RUNNING, WAITING, Debounce, Item, Job, Later
 from steersman.controller.rate import DEFAULT_BACKOFF, Backoff
 from steersman.telemetry.histogram import Histogram
 
-__all__ = ["DURATION_BUCKETS", "FRESH", "LOW_PRIORITY", "RECONCILE_BUCKETS", "Debounce", "Job", "QueueState"]
+__all__ = ["DURATION_BUCKETS", "RECONCILE_BUCKETS", "QueueState"]
 
 K = TypeVar("K", bound=Hashable)
 
-FRESH: Final = 0
-"""Priority of events that just happened."""
-LOW_PRIORITY: Final = -100
-"""Priority of the initial list and of resyncs; controller-runtime's number."""
 MAX_REASONS: Final = 8
 """Reasons kept per key; what comes after is dropped, the run happens all the same."""
 AGED_SHARE: Final = 8
@@ -42,66 +36,6 @@ RECONCILE_BUCKETS: Final = (
 )  # fmt: skip
 
 
-class Debounce(msgspec.Struct, frozen=True):
-    """Wait until a key has been quiet for `quiet` seconds, but never longer than `max_wait` in all."""
-
-    quiet: float
-    max_wait: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.quiet <= self.max_wait:
-            raise ValueError(f"{self!r}: needs 0 < quiet <= max_wait")
-
-
-class Job(msgspec.Struct, Generic[K], frozen=True, gc=False):
-    """A key handed to a worker, with the reasons that led to it and which attempt in a row this is (from 1)."""
-
-    key: K
-    reasons: tuple[str, ...] = ()
-    attempt: int = 1
-    priority: int = FRESH
-
-
-class _Phase(enum.IntEnum):
-    IDLE = 0  # only a timer knows the key
-    WAITING = 1  # in a level, ready to be taken
-    RUNNING = 2  # with a worker
-    DIRTY = 3  # with a worker, and something happened since
-
-
-# Plain names: an enum attribute costs two look-ups, and these are read several times per key.
-_IDLE, _WAITING, _RUNNING, _DIRTY = _Phase
-
-
-class _Later:
-    """What a key is waiting for besides a worker. Most keys never have one."""
-
-    __slots__ = ("due", "early", "failures", "later", "promised", "retry_at", "settle_at", "settle_by", "window")
-
-    def __init__(self) -> None:
-        self.due = inf  # when the heap looks at this key next
-        self.failures = 0
-        self.retry_at = inf  # when the backoff lets the key run again
-        self.window = 0.0  # end of the present backoff window
-        self.early = False  # an event has already cut the present window short
-        self.promised = inf  # requeue-after
-        self.later = inf  # add_after
-        self.settle_at = inf  # debounce: quiet until then
-        self.settle_by = inf  # debounce: at the latest
-
-    def next_due(self) -> float:
-        return min(self.retry_at, self.promised, self.later, self.settle_at)
-
-
-class _Item(msgspec.Struct, Generic[K], eq=False, gc=False):
-    key: K
-    priority: int
-    reasons: tuple[str, ...]
-    since: float
-    phase: _Phase = _IDLE
-    late: _Later | None = None
-
-
 class _Level(Generic[K]):
     """The waiting keys of one priority, first in, first out."""
 
@@ -109,7 +43,7 @@ class _Level(Generic[K]):
 
     def __init__(self, priority: int) -> None:
         self.rank = -priority
-        self.items: OrderedDict[K, _Item[K]] = OrderedDict()
+        self.items: OrderedDict[K, Item[K]] = OrderedDict()
         self.adds = 0
 
     def __lt__(self, other: _Level[K]) -> bool:
@@ -135,11 +69,11 @@ class QueueState(Generic[K]):
         self._backoff = backoff
         self._debounce = debounce
         self._ageing = ageing
-        self._items: dict[K, _Item[K]] = {}
+        self._items: dict[K, Item[K]] = {}
         self._levels: list[_Level[K]] = []
         self._by_priority: dict[int, _Level[K]] = {}
         self._turn = 0
-        self.timers: list[tuple[float, int, _Item[K]]] = []
+        self.timers: list[tuple[float, int, Item[K]]] = []
         """A heap of what is due when; entries that something overtook are left to be skipped."""
         self._pushes = 0
         self.retries = 0
@@ -153,10 +87,10 @@ class QueueState(Generic[K]):
         item = self._items.get(key)
         if item is not None:
             return self._add_known(item, now, priority, reason)
-        item = self._items[key] = _Item(key, priority, (reason,) if reason else (), now)
+        item = self._items[key] = Item(key, priority, (reason,) if reason else (), now)
         if self._debounce is not None:
             return self._settle(item, now, self._debounce)
-        item.phase = _WAITING
+        item.phase = WAITING
         level = self._by_priority.get(priority) or self._new_level(priority)
         level.items[key] = item
         level.adds += 1
@@ -168,31 +102,31 @@ class QueueState(Generic[K]):
             return self.add(key, now, priority, reason)
         item = self._items.get(key)
         if item is None:
-            item = self._items[key] = _Item(key, priority, (), now)
+            item = self._items[key] = Item(key, priority, (), now)
         _merge(item, reason)
         late = _late(item)
         late.later = min(late.later, now + delay)
         self._schedule(item, late)
         return 0
 
-    def _add_known(self, item: _Item[K], now: float, priority: int, reason: str) -> int:
+    def _add_known(self, item: Item[K], now: float, priority: int, reason: str) -> int:
         phase = item.phase
-        if phase is _RUNNING:
-            item.phase = _DIRTY
+        if phase is RUNNING:
+            item.phase = DIRTY
             item.priority = priority
             item.reasons = (reason,) if reason else ()
             return 0
         _merge(item, reason)
-        if phase is _WAITING:
+        if phase is WAITING:
             if priority > item.priority:
                 del self._by_priority[item.priority].items[item.key]
                 self._enqueue(item, priority)
             return 0
         if priority > item.priority or _has_no_event(item):
             item.priority = priority
-        return 0 if phase is _DIRTY else self._arrive(item, now)
+        return 0 if phase is DIRTY else self._arrive(item, now)
 
-    def _arrive(self, item: _Item[K], now: float, *, settle: bool = True) -> int:
+    def _arrive(self, item: Item[K], now: float, *, settle: bool = True) -> int:
         """Something happened to a key that neither waits nor runs."""
         late = item.late
         if late is not None and late.retry_at < inf:
@@ -204,12 +138,12 @@ class QueueState(Generic[K]):
             return self._settle(item, now, self._debounce)
         return self._ready(item, now)
 
-    def _settle(self, item: _Item[K], now: float, debounce: Debounce) -> int:
+    def _settle(self, item: Item[K], now: float, debounce: Debounce) -> int:
         late = _late(item)
         if late.settle_by == inf:
             late.settle_by = now + debounce.max_wait
         late.settle_at = min(now + debounce.quiet, late.settle_by)
-        item.phase = _IDLE
+        item.phase = IDLE
         self._schedule(item, late)
         return 0
 
@@ -227,7 +161,7 @@ class QueueState(Generic[K]):
             if self._turn % AGED_SHARE == 0:
                 level = self._aged(level, now)
         key, item = level.items.popitem(last=False)
-        item.phase = _RUNNING
+        item.phase = RUNNING
         self.queue_seconds.observe(now - item.since)
         item.since = now
         reasons, item.reasons = item.reasons, ()
@@ -255,7 +189,7 @@ class QueueState(Generic[K]):
         item = self._running(key, now)
         late = item.late
         if late is None and requeue_after is None:
-            if item.phase is _RUNNING:
+            if item.phase is RUNNING:
                 del self._items[key]
                 return 0
             return self._rest(item, now)
@@ -295,17 +229,17 @@ class QueueState(Generic[K]):
             _merge(item, reason)
         return self._ready(item, now)
 
-    def _running(self, key: K, now: float) -> _Item[K]:
+    def _running(self, key: K, now: float) -> Item[K]:
         item = self._items.get(key)
-        if item is None or item.phase < _RUNNING:
+        if item is None or item.phase < RUNNING:
             raise RuntimeError(f"work queue: {key} was reported finished, but no worker has it")
         self.work_seconds.observe(now - item.since)
         return item
 
-    def _rest(self, item: _Item[K], now: float) -> int:
+    def _rest(self, item: Item[K], now: float) -> int:
         """The run of a key is over: ready again, waiting for a timer, or forgotten."""
-        was_dirty = item.phase is _DIRTY
-        item.phase = _IDLE
+        was_dirty = item.phase is DIRTY
+        item.phase = IDLE
         late = item.late
         ready = 0
         if was_dirty:
@@ -314,7 +248,7 @@ class QueueState(Generic[K]):
         late = item.late
         if late is not None and late.next_due() < inf:
             self._schedule(item, late)
-        elif item.phase is _IDLE:
+        elif item.phase is IDLE:
             del self._items[item.key]
         elif late is not None and not late.failures and late.due == inf:
             item.late = None
@@ -341,7 +275,7 @@ class QueueState(Generic[K]):
                 self._schedule(item, late)
         return ready
 
-    def _fire(self, item: _Item[K], late: _Later, now: float) -> int:
+    def _fire(self, item: Item[K], late: Later, now: float) -> int:
         retry, settled = late.retry_at <= now, late.settle_at <= now
         event = False
         if late.promised <= now:
@@ -349,10 +283,10 @@ class QueueState(Generic[K]):
             _merge(item, "requeue-after")
         if late.later <= now:
             late.later, event = inf, True
-        if item.phase is _RUNNING:
-            item.phase = _DIRTY
+        if item.phase is RUNNING:
+            item.phase = DIRTY
             return 0
-        if item.phase is not _IDLE:
+        if item.phase is not IDLE:
             return 0
         if retry:
             _merge(item, "retry")
@@ -360,7 +294,7 @@ class QueueState(Generic[K]):
             return self._ready(item, now)
         return self._arrive(item, now, settle=False) if event else 0
 
-    def _schedule(self, item: _Item[K], late: _Later) -> None:
+    def _schedule(self, item: Item[K], late: Later) -> None:
         due = late.next_due()
         if due < late.due:
             late.due = due
@@ -375,16 +309,16 @@ class QueueState(Generic[K]):
 
     # -- levels
 
-    def _ready(self, item: _Item[K], now: float) -> int:
+    def _ready(self, item: Item[K], now: float) -> int:
         late = item.late
         if late is not None:
             late.retry_at = late.settle_at = late.settle_by = inf
-        item.phase = _WAITING
+        item.phase = WAITING
         item.since = now
         self._enqueue(item, item.priority)
         return 1
 
-    def _enqueue(self, item: _Item[K], priority: int) -> None:
+    def _enqueue(self, item: Item[K], priority: int) -> None:
         level = self._by_priority.get(priority) or self._new_level(priority)
         item.priority = priority
         level.items[item.key] = item
@@ -413,7 +347,9 @@ class QueueState(Generic[K]):
 
     def running(self) -> Iterator[tuple[K, float]]:
         """The keys that workers have, and since when."""
-        return ((i.key, i.since) for i in self._items.values() if i.phase >= _RUNNING)
+        for item in self._items.values():
+            if item.phase >= RUNNING:
+                yield item.key, item.since
 
     def failures(self, key: K) -> int:
         """How often `key` failed in a row."""
@@ -421,26 +357,26 @@ class QueueState(Generic[K]):
         return item.late.failures if item is not None and item.late is not None else 0
 
 
-def _late(item: _Item[K]) -> _Later:
+def _late(item: Item[K]) -> Later:
     late = item.late
     if late is None:
-        late = item.late = _Later()
+        late = item.late = Later()
     return late
 
 
-def _forget(late: _Later) -> None:
+def _forget(late: Later) -> None:
     late.failures = 0
     late.retry_at = inf
     late.window = 0.0
     late.early = False
 
 
-def _has_no_event(item: _Item[K]) -> bool:
+def _has_no_event(item: Item[K]) -> bool:
     late = item.late
-    return late is not None and item.phase is _IDLE and late.settle_at == inf and late.retry_at == inf
+    return late is not None and item.phase is IDLE and late.settle_at == inf and late.retry_at == inf
 
 
-def _merge(item: _Item[K], reason: str) -> None:
+def _merge(item: Item[K], reason: str) -> None:
     reasons = item.reasons
     if reason and reason not in reasons and len(reasons) < MAX_REASONS:
         item.reasons = (*reasons, reason)

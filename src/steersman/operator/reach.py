@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
 
-from steersman.cache import Cache, Informer, NotCached
+from steersman.cache import Cache, NotCached
 from steersman.models import GVK, Key, LabelSelector, PartialObjectMetadata, Selector, View, metadata_of, parse_labels
 from steersman.models.selectors import from_label_selector, from_labels
 
@@ -36,7 +35,6 @@ class LabelIndexes:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._functions: dict[str, Callable[[PartialObjectMetadata], str]] = {}
-        self._declared: WeakKeyDictionary[Informer, set[str]] = WeakKeyDictionary()
 
     def best(self, view: View[Any], selector: Selector) -> tuple[str, str] | None:
         """The index and value that narrow a list by `selector` most; `None` where no label is given exactly."""
@@ -52,9 +50,8 @@ class LabelIndexes:
         if function is None:
             function = self._functions[name] = lambda obj: obj.metadata.labels.get(label, "")
         for informer in self._cache.informers:
-            if informer.info.gvk == view.info.gvk and name not in self._declared.setdefault(informer, set()):
+            if informer.info.gvk == view.info.gvk and not informer.has_index(name):
                 informer.declare_index(name, function, metadata_of(view))
-                self._declared[informer].add(name)
         return name
 
 
