@@ -199,7 +199,7 @@ def load_settings(
     return settings
 
 
-_NOT_SETTINGS = {"CONFIG", "CONTROLPLANE", "REQUIRE_CONTROLPLANE", "ENVTEST_INDEX"}
+_NOT_SETTINGS = {"COMPILE", "CONFIG", "CONTROLPLANE", "REQUIRE_CONTROLPLANE", "ENVTEST_INDEX"}
 """Variables with our prefix that belong to other parts of Steersman."""
 
 
