@@ -19,7 +19,7 @@ from benchmarks.harness import Bench, BenchmarkError, NotMeasured
 from benchmarks.report import render_table, update_readme
 from benchmarks.rows import Numbers, Row, Size
 from benchmarks.session import measure
-from benchmarks.verdicts import Results, summarise
+from benchmarks.verdicts import summarise
 from steersman.testing.controlplane import BinariesNotFoundError, ComponentError
 
 BUDGET = 12.0
@@ -107,7 +107,7 @@ def _measured(study: Study, options: argparse.Namespace) -> int:
     now, finished = measure(
         chosen, options.runs, options.peers, options.budget * 60, before, quick=options.quick, opened=study.opened
     )
-    results = _with(now, study.facts())
+    results = history.with_facts(now, study.facts())
     if before is not None:
         results, notes = history.merge(before, results, study.rows, finished=finished and not options.peers)
         print(*notes, sep="\n", end="\n" if notes else "", file=sys.stderr)
@@ -123,13 +123,6 @@ def _measured(study: Study, options: argparse.Namespace) -> int:
     if results["failed"]:
         return 2
     return 1 if any(verdict.holds is False for verdict in verdicts) else 0
-
-
-def _with(results: Results, facts: dict[str, str]) -> Results:
-    """The results, and these facts beside what is known of the machine."""
-    known = {**results["machine"], **facts}
-    taken = {row: {**how, "machine": known} for row, how in results.get("taken", {}).items()}
-    return {**results, "machine": known, "taken": taken}  # type: ignore[typeddict-item]
 
 
 def _interrupt(_signal: int, _frame: object) -> None:

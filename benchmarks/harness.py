@@ -53,7 +53,7 @@ _PYTHON = {
     "official-client": "official_client_peer",
 }
 _OURS = ("steersman", "rooms")
-INTERPRETED = "interpreted"
+_INTERPRETED = "interpreted"
 """A variant of ours that is no flag: plain Python, nothing compiled."""
 _DISTRIBUTIONS = {"kopf": "kopf", "official-client": "kubernetes"}
 _GO = ("controller-runtime", "client-go", "bare")
@@ -289,7 +289,7 @@ class Bench:
 
     def _command(self, name: str, kind: str, mode: str) -> list[str]:
         """The command line of a peer: its program and the flags that all have, and its variants' (`peer+variant`)."""
-        base, *variants = (part for part in name.split("+") if part != INTERPRETED)
+        base, *variants = (part for part in name.split("+") if part != _INTERPRETED)
         dash = "-" if base in _GO else "--"
         kubeconfig = "-bench-kubeconfig" if base in _GO else "--kubeconfig"
         command = [
@@ -309,7 +309,7 @@ class Bench:
     def _environment(self, name: str) -> Mapping[str, str]:
         """Ours is measured as it is installed from a compiled wheel; with `+interpreted`, as it is in the tree."""
         base, *variants = name.split("+")
-        if base not in _OURS or INTERPRETED in variants:
+        if base not in _OURS or _INTERPRETED in variants:
             return {}
         wheel = toolchains.wheel()
         return {} if wheel is None else {"PYTHONPATH": str(wheel)}

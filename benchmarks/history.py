@@ -75,6 +75,13 @@ def merge(before: Results, now: Results, rows: Sequence[Row], *, finished: bool 
     return merged, notes
 
 
+def with_facts(results: Results, facts: dict[str, str]) -> Results:
+    """The results, and these facts beside what is known of the machine."""
+    known = {**results["machine"], **facts}
+    taken = {row: {**how, "machine": known} for row, how in results.get("taken", {}).items()}
+    return {**results, "machine": known, "taken": taken}  # type: ignore[typeddict-item]
+
+
 def pool(first: Results, second: Results) -> Results:
     """All rounds of both, row by row: what was measured twice is known better.
 

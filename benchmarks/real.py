@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks import aside
+from benchmarks.facts import ours
 from benchmarks.harness import Bench, Stub, build
 from benchmarks.real_server import RealServer
 from benchmarks.rows import OURS, PROTOBUF, THEIRS, Bar, Row, Size, cold_sync, events, patches
@@ -56,7 +57,7 @@ def opened() -> Bench:
     return Bench(RealServer(Stub(build("server", "stub-server"))))
 
 
-STUDY = aside.Study("real", (__doc__ or "").splitlines()[0], ROWS, opened)
+STUDY = aside.Study("real", (__doc__ or "").splitlines()[0], ROWS, opened, ours)
 
 if __name__ == "__main__":
     sys.exit(aside.main(STUDY))

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import history
+from benchmarks.facts import ours
 from benchmarks.harness import HERE, Bench, BenchmarkError
 from benchmarks.report import headroom_lines, ratios_table, row_lines
-from benchmarks.rows import ROWS, Row
+from benchmarks.rows import OURS, ROWS, Row
 from benchmarks.session import measure
 from benchmarks.tables import plain
 from benchmarks.verdicts import Results, headrooms, ratios, summarise
@@ -60,6 +61,8 @@ def _run(chosen: Sequence[Row], options: argparse.Namespace) -> int:
         chosen, runs, options.peers, options.budget * 60, before, quick=options.quick, opened=Bench,
         surer=(whole or options.report) and runs is None,
     )  # fmt: skip
+    if any(OURS in peers for peers in measured["rows"].values()):
+        measured = history.with_facts(measured, ours())
     changes = [str(change) for change in history.compare(before, measured, chosen)]
     _print(measured, chosen, changes, finished=finished)
     results, rows = measured, list(chosen)

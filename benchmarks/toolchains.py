@@ -91,7 +91,8 @@ def wheel() -> Path | None:
         print("steersman is measured as plain Python: there is no C compiler, Python.h or mypyc", file=sys.stderr)
         return None
     root = HERE.parent
-    sources = [root / "pyproject.toml", root / "hatch_build.py", *sorted((root / "src").rglob("*.py"))]
+    pinned = [root / name for name in ("pyproject.toml", "hatch_build.py", "requirements/dev.txt")]
+    sources = [*pinned, *sorted((root / "src").rglob("*.py"))]
     digest = sha256(sys.version.encode())
     for source in sources:
         digest.update(source.read_bytes())
