@@ -58,11 +58,13 @@ def compiled(root: Path, modules: list[str], scratch: Path) -> list[tuple[Path, 
     paths = [f"src/{module.replace('.', '/')}.py" for module in modules]
     extensions = mypycify(
         [*mypy, "--follow-imports=silent", *paths],
-        opt_level="3",
+        opt_level="2",
         debug_level="0",
         group_name="steersman",
         target_dir=str(scratch / "c"),
     )
+    for extension in extensions:  # nobody else may replace its functions, so that they call each other directly
+        extension.extra_compile_args.append("-fvisibility=hidden")
     library = scratch / "lib"
     command = build_ext(Distribution({"name": "steersman", "ext_modules": extensions}))
     command.build_lib, command.build_temp = str(library), str(scratch / "o")

@@ -92,10 +92,10 @@ def wheel() -> Path | None:
         return None
     root = HERE.parent
     pinned = [root / name for name in ("pyproject.toml", "hatch_build.py", "requirements/dev.txt")]
-    sources = [*pinned, *sorted((root / "src").rglob("*.py"))]
+    packaged = [path for path in sorted((root / "src").rglob("*")) if path.is_file() and path.suffix != ".pyc"]
     digest = sha256(sys.version.encode())
-    for source in sources:
-        digest.update(source.read_bytes())
+    for source in [*pinned, *packaged]:
+        digest.update(f"{source.relative_to(root)}\0{source.stat().st_size}\0".encode() + source.read_bytes())
     built = cache_dir() / f"steersman-{digest.hexdigest()[:16]}"
     if not built.exists():
         _forget_old()

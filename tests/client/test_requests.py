@@ -37,7 +37,7 @@ from steersman.client.config import Impersonation
 from steersman.client.errors import api_error
 from steersman.client.retry import is_idempotent, retry_delay
 from steersman.client.transport import HeaderPairs, Response, StreamResponse, UnsupportedTransport
-from steersman.client.transport.http2.blocks import BlockHeaders
+from steersman.client.transport.http2.headers import BlockHeaders
 from steersman.client.warnings import parse_warnings
 from steersman.telemetry.metrics import REGISTRY
 from steersman.testing import virtual_time

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from email.utils import parsedate_to_datetime
+from functools import partial
+from types import TracebackType
 from urllib.parse import urlsplit
 
 from steersman.client.config import Config
@@ -166,32 +168,31 @@ class Raw:
         Retried for nothing but renewed credentials, because whoever watches has a back-off and a position of its
         own. Does not take one of the slots for requests. Silence for `idle_timeout` seconds raises `TransportTimeout`.
         """
-        return self._stream(method, path, query, body, accept, content_type, connect_timeout, idle_timeout)
+        sends = content_type if body is not None else ""
+        return _Stream(partial(self._begin, method, path, query, body, accept, sends, connect_timeout, idle_timeout))
 
-    @asynccontextmanager
-    async def _stream(
+    async def _begin(
         self,
         method: str,
         path: str,
         query: Query,
         body: bytes | None,
         accept: str,
-        content_type: str,
+        sends: str,
         connect_timeout: float,
         idle_timeout: float,
-    ) -> AsyncGenerator[StreamResponse]:
+    ) -> tuple[AsyncExitStack, StreamResponse]:
         time = self._time
         request = f"{method} {path}"
         refused = False
         while True:
-            headers = await self._headers_for(accept, content_type if body is not None else "")
+            headers = await self._headers_for(accept, sends)
             credentials = self._credentials
             if method not in READS and self.gate is not None:
                 await self._pass_gate(method, path)
             started = time()
-            counted = False
-            try:
-                async with self._transport.stream(
+            async with AsyncExitStack() as stack:
+                opening = self._transport.stream(
                     method,
                     path,
                     query=query,
@@ -199,27 +200,24 @@ class Raw:
                     body=body,
                     connect_timeout=connect_timeout,
                     idle_timeout=idle_timeout,
-                ) as response:
-                    self._metrics.done(response.status, method, time() - started)
-                    counted = True
-                    if response.headers.get("Warning"):
-                        self._warn(response.headers.get_all("Warning"), request)
-                    if 200 <= response.status < 300:
-                        try:
-                            yield response
-                        finally:
-                            await _close(response)
-                        return
-                    if response.status != 401 or refused or not await self._renewed(credentials):
-                        raise self._refusal(response.status, response.headers, await _start_of(response), request)
-                    refused = True
-            except TransportError:
-                if not counted:
+                )
+                try:
+                    response = await stack.enter_async_context(opening)
+                except TransportError:
                     self._metrics.done(0, method, time() - started)
-                raise
+                    raise
+                self._metrics.done(response.status, method, time() - started)
+                if response.headers.get("Warning"):
+                    self._warn(response.headers.get_all("Warning"), request)
+                if 200 <= response.status < 300:
+                    stack.push_async_callback(_close, response)
+                    return stack.pop_all(), response
+                if response.status != 401 or refused or not await self._renewed(credentials):
+                    raise self._refusal(response.status, response.headers, await _start_of(response), request)
+                refused = True
 
     async def websocket(
-        self, path: str, *, query: Query = (), protocols: Sequence[str], timeout: float = 30.0
+        self, path: str, *, protocols: Sequence[str], query: Query = (), timeout: float = 30.0
     ) -> WebSocket:
         """Open a web socket (exec, attach, port-forward). It counts as a write: the gate is asked."""
         if self.gate is not None:
@@ -291,6 +289,26 @@ class Raw:
         # A Status speaks for itself: only for what is none, the headers are worth being decoded.
         kind = "" if body.startswith(b"{") else headers.get("Content-Type") or ""
         return api_error(status, body, request=request, content_type=kind, retry_after=after)
+
+
+class _Stream:
+    """`async with` it: the response that `begin` gets, and what is to be left afterwards."""
+
+    __slots__ = ("_begin", "_begun")
+
+    def __init__(self, begin: Callable[[], Awaitable[tuple[AsyncExitStack, StreamResponse]]]) -> None:
+        self._begin = begin
+        self._begun: AsyncExitStack | None = None
+
+    async def __aenter__(self) -> StreamResponse:
+        self._begun, response = await self._begin()
+        return response
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        assert self._begun is not None
+        return await self._begun.__aexit__(kind, problem, traceback)
 
 
 async def _close(response: StreamResponse) -> None:

@@ -11,10 +11,11 @@ from itertools import islice
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET
 
 from steersman.controller.protocols import Entry
 from steersman.controller.request import StatusWritten
+from steersman.controller.status_wire import raw_status_of
 from steersman.models import DecodeError, View, replace
 from steersman.models.wire import decode
 
@@ -59,20 +60,13 @@ class Echoes:
             return False
 
 
-class _Status(msgspec.Struct, gc=False):
-    status: Raw | UnsetType = UNSET
-
-
-_status = msgspec.json.Decoder(_Status).decode
-
-
 def _adds_only(status: Any, before: Entry, after: Entry) -> bool:
     """Whether, byte by byte, `after` is `before` with another version and `status`: true for nearly all echoes.
 
     The API server writes the status last, and a quoted name cannot stand inside a string. False proves nothing.
     """
     old, new = before.raw(), after.raw()
-    was, now = _status(old).status, _status(new).status
+    was, now = raw_status_of(old), raw_status_of(new)
     if now is UNSET or not new.endswith(end := b"%s}" % now):
         return False
     if was is UNSET:

@@ -6,7 +6,7 @@ namesake is never written to, and the resourceVersion when it replaces a list, s
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -14,6 +14,7 @@ from steersman.client.errors import NotFound
 from steersman.controller.protocols import Entry
 from steersman.controller.request import Result, StatusWritten, TerminalError
 from steersman.controller.status_diff import difference
+from steersman.controller.status_wire import StatusPatch
 from steersman.models import (
     Condition,
     KindLike,
@@ -25,7 +26,6 @@ from steersman.models import (
 )
 from steersman.models.conditions import merge_conditions
 from steersman.models.memo import Memo
-from steersman.models.patches import MergePatch
 from steersman.telemetry.clock import Now, utc_now
 
 __all__ = ["NoStatusSubresource", "PatchClient", "patch_status", "prepared", "write_status"]
@@ -66,17 +66,6 @@ class NoStatusSubresource(TerminalError):  # noqa: N818 - says what is missing
         )
 
 
-class StatusPatch(msgspec.Struct, frozen=True, gc=False):
-    """A merge patch of `/status`, encoded once."""
-
-    _body: bytes
-    content_type: ClassVar[str] = MergePatch.content_type
-
-    def encode(self) -> bytes:
-        """The request's body."""
-        return self._body
-
-
 def prepared(old: Any, new: Any, generation: int, now: Now) -> Any:
     """`new` as it is written: transition times kept from `old`, `observedGeneration` filled in where it is open."""
     observes, has_conditions = _conventions[new.__class__]
@@ -96,7 +85,7 @@ def _conventions_of(kind: type[Any]) -> tuple[bool, bool]:
     return "observed_generation" in fields, "conditions" in fields
 
 
-_conventions: Final = Memo[type[Any], tuple[bool, bool]](_conventions_of, 4096)
+_conventions: Final[Memo[Any, tuple[bool, bool]]] = Memo(_conventions_of, 4096)
 
 
 def status_patch(obj: Any, old: Any, new: Any) -> StatusPatch | None:

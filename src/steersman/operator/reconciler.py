@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -226,7 +226,7 @@ def _status_type(kind: Any) -> type[Any] | None:
         return None
     from typing import get_args, get_type_hints
 
-    if "status" not in kind.__struct_fields__:
+    if "status" not in cast(Any, kind).__struct_fields__:
         return None
     try:
         hint = get_type_hints(kind).get("status")

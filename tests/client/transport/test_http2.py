@@ -16,7 +16,7 @@ from h2.settings import SettingCodes
 from hyperframe.frame import GoAwayFrame, HeadersFrame
 
 from steersman.client.errors import ConnectError, ConnectionLost, TransportError, TransportTimeout
-from steersman.client.transport import NativeTransport, native, pour
+from steersman.client.transport import NativeTransport, pour
 from steersman.client.transport.http2.stream import MUCH
 
 _spec = importlib.util.spec_from_file_location("steersman_tests_h2server", Path(__file__).with_name("h2server.py"))
@@ -481,8 +481,8 @@ async def test_what_a_leaving_server_has_not_begun_is_asked_elsewhere(server, tr
     await server.until(lambda: server.peers[0].lost)
 
 
-async def test_a_server_that_always_leaves_is_given_up(server, transport, monkeypatch):
-    monkeypatch.setattr(native, "_MOST_TRIES", 3)
+async def test_a_server_that_always_leaves_is_given_up(server, transport):
+    transport._pool.most_tries = 3
     server.scripts["/write"] = lambda asked: goaway(asked.peer, 0, ErrorCodes.ENHANCE_YOUR_CALM)
     with pytest.raises(ConnectError, match=r"POST /write: the server goes away .ENHANCE_YOUR_CALM."):
         await transport.request("POST", "/write", body=b"{}", timeout=5)

@@ -30,7 +30,8 @@ from hypothesis import strategies as st
 from steersman.client.errors import ConnectError, ConnectionLost, TransportTimeout
 from steersman.client.transport.http2 import Http2Connection, Http2Encoder, NotBegun
 from steersman.client.transport.http2 import blocks as header_blocks
-from steersman.client.transport.http2.blocks import BlockHeaders, agrees, status_of
+from steersman.client.transport.http2.blocks import agrees, status_of
+from steersman.client.transport.http2.headers import BlockHeaders
 from steersman.client.transport.http2.stream import STREAM_WINDOW, WORTHWHILE
 from steersman.client.transport.wire import inbox
 from steersman.testing import virtual_time
@@ -443,7 +444,8 @@ ORDINARY = [
 def test_ordinary_answers_do_not_load_the_library():
     program = (
         "import sys, steersman.client.transport.native\n"
-        "from steersman.client.transport.http2.blocks import BlockHeaders, agrees, status_of\n"
+        "from steersman.client.transport.http2.blocks import agrees, status_of\n"
+        "from steersman.client.transport.http2.headers import BlockHeaders\n"
         f"for block, status in ({told(*ORDINARY, status='201')!r}, 201), ({told(*ORDINARY, status='404')!r}, 404):\n"
         "    assert status_of(block) == status\n"
         "    assert agrees(block, 217)\n"

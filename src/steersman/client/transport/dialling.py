@@ -78,7 +78,7 @@ class _Greeting(asyncio.BufferedProtocol):
     def _finish(self) -> None:
         wire = self._make(self._transport, self._tls)
         # From here on, also what came together with the end of the handshake is the protocol's.
-        self._transport.set_protocol(wire)
+        self._transport.set_protocol(_Plug(wire))
         if self.done.done():  # given up meanwhile
             return
         self.done.set_result(wire)
@@ -89,6 +89,15 @@ class _Greeting(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.done.done():
             self.done.set_exception(exc or ConnectionResetError(_EARLY))
+
+
+class _Plug(asyncio.BufferedProtocol):
+    """What the loop takes for its protocol; what it calls are the methods of the connection itself."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.get_buffer = wire.get_buffer
+        self.buffer_updated = wire.buffer_updated
+        self.connection_lost = wire.connection_lost
 
 
 class Dialler:

@@ -11,10 +11,10 @@ What it never does: proxies, web sockets (other transports do), redirects, retri
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 from steersman.client.config import Config
@@ -24,22 +24,17 @@ from steersman.client.transport.base import (
     RequestHeaders,
     Response,
     StreamResponse,
-    Take,
     Transport,
-    UnsupportedTransport,
     WebSocket,
     target,
 )
 from steersman.client.transport.http2 import NotBegun
-from steersman.client.transport.idle import IdleWatchdog
-from steersman.client.transport.pool import CLOSED, Connections
-from steersman.client.transport.wire import Exchange, Wire
+from steersman.client.transport.pool import Connections
+from steersman.client.transport.streaming import Streams
+from steersman.client.transport.wire import Wire
 from steersman.models.memo import Memo
 
 __all__ = ["NativeTransport", "can_use_native"]
-
-_MOST_TRIES: Final = 100
-"""How often a request is sent that the server says it has not begun with, each time on a new connection."""
 
 
 def can_use_native(config: Config) -> bool:
@@ -47,7 +42,7 @@ def can_use_native(config: Config) -> bool:
     return config.proxy is None
 
 
-class NativeTransport(UnsupportedTransport):
+class NativeTransport:
     """HTTP over plain TCP or TLS, on the running event loop; only the configured CA is trusted.
 
     Over TLS, a server that speaks HTTP/2 gets one connection for as many requests and watches as it allows at a time
@@ -63,7 +58,7 @@ class NativeTransport(UnsupportedTransport):
         self._prefix = urlsplit(config.server).path.rstrip("/")
         self._pool = Connections(config, http2=http2)
         self._take = self._pool.take
-        self._streams: set[IdleWatchdog] = set()
+        self._streams = Streams(self._pool)
         self._questions = Memo[Any, str](partial(target, ""), 64)  # each page of a list has its own
         self._sockets: Transport | None = None
 
@@ -72,10 +67,10 @@ class NativeTransport(UnsupportedTransport):
         method: str,
         path: str,
         *,
+        timeout: float,
         query: Query = (),
         headers: RequestHeaders = (),
         body: bytes | None = None,
-        timeout: float,
     ) -> Response:
         where = self._where(method, path, query)
         until, tries = 0.0, 0
@@ -93,7 +88,7 @@ class NativeTransport(UnsupportedTransport):
             except NotBegun:
                 timeout = until - connection.now()
                 tries += 1
-                if tries == _MOST_TRIES or timeout <= 0:
+                if tries == self._pool.most_tries or timeout <= 0:
                     raise
 
     async def _connect(self, method: str, path: str, timeout: float) -> tuple[Wire, float]:
@@ -114,44 +109,10 @@ class NativeTransport(UnsupportedTransport):
         idle_timeout: float,
     ) -> AbstractAsyncContextManager[StreamResponse]:
         where = self._where(method, path, query)
-        return self._stream(method, path, where, headers, body, connect_timeout, idle_timeout)
-
-    @asynccontextmanager
-    async def _stream(
-        self,
-        method: str,
-        path: str,
-        where: str,
-        headers: RequestHeaders,
-        body: bytes | None,
-        connect_timeout: float,
-        idle_timeout: float,
-    ) -> AsyncGenerator[StreamResponse]:
-        exchange: Exchange | None = None
-        until = asyncio.get_running_loop().time() + connect_timeout
-        tries = 0
-        while exchange is None:
-            connection = self._take()
-            if connection is None:
-                left = until - asyncio.get_running_loop().time()
-                connection, _ = await self._connect(method, path, left)
-            try:
-                exchange = await connection.open(method, where, headers, body, until - connection.now())
-            except NotBegun:
-                tries += 1
-                if tries == _MOST_TRIES or connection.now() >= until:
-                    raise
-        watchdog = IdleWatchdog(idle_timeout, f"{method} {path}")
-        self._streams.add(watchdog)
-        try:
-            yield StreamResponse(exchange.status, exchange.headers, _Chunks(exchange, watchdog))
-        finally:
-            self._streams.discard(watchdog)
-            watchdog.stop()
-            exchange.finish()
+        return self._streams.open(method, path, where, headers, body, connect_timeout, idle_timeout)
 
     async def websocket(
-        self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
+        self, path: str, *, protocols: Sequence[str], timeout: float, query: Query = (), headers: RequestHeaders = ()
     ) -> WebSocket:
         if self._sockets is None:
             from steersman.client.transport.aiohttp import AiohttpTransport
@@ -160,8 +121,7 @@ class NativeTransport(UnsupportedTransport):
         return await self._sockets.websocket(path, query=query, headers=headers, protocols=protocols, timeout=timeout)
 
     async def close(self) -> None:
-        for watchdog in self._streams:
-            watchdog.fail(TransportError(CLOSED))
+        self._streams.close()
         await self._pool.close()
         if self._sockets is not None:
             await self._sockets.close()
@@ -177,29 +137,3 @@ class NativeTransport(UnsupportedTransport):
         # Nearly all requests of a process ask one of a few questions.
         pairs = query if isinstance(query, tuple) else tuple(query.items() if isinstance(query, Mapping) else query)
         return where + self._questions[pairs]
-
-
-class _Chunks:
-    __slots__ = ("_exchange", "_watchdog")
-
-    def __init__(self, exchange: Exchange, watchdog: IdleWatchdog) -> None:
-        self._exchange = exchange
-        self._watchdog = watchdog
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        chunk = await self._watchdog.read(self._exchange.read)
-        if not chunk:
-            raise StopAsyncIteration
-        return chunk
-
-    async def pour(self, take: Take) -> bool:
-        watchdog, now = self._watchdog, self._watchdog.now
-
-        def heard(chunk: bytes) -> bool:
-            watchdog.since = now()
-            return take(chunk)
-
-        return await watchdog.read(lambda: self._exchange.pour(heard))

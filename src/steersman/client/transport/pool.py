@@ -24,6 +24,7 @@ __all__ = ["CLOSED", "Connections"]
 _CONNECT_SECONDS: Final = 10.0
 _IDLE_SECONDS: Final = 60.0
 """How long an unused connection is kept; servers close theirs after 75 s (nginx) or some minutes (the API server)."""
+_MOST_TRIES: Final = 100
 CLOSED: Final = "the client is closed"
 
 
@@ -46,6 +47,8 @@ class Connections:
         self._certificate: ClientCertificate | None = None
         self._generation = 0
         self._closed = False
+        self.most_tries = _MOST_TRIES
+        """How often a request is sent that the server says it has not begun with, each time on a new connection."""
 
     def take(self) -> Wire | None:
         """A connection that takes a request now."""

@@ -66,8 +66,12 @@ class Exchange(Protocol):
         ...
 
 
-class Wire(asyncio.BufferedProtocol):
-    """One connection, encrypted or not. What anything unexpected arrives on is closed and never used again."""
+class Wire:
+    """One connection, encrypted or not. What anything unexpected arrives on is closed and never used again.
+
+    It has what the loop calls, but is none of asyncio's protocols, whose classes cannot be compiled: `dialling` hands
+    it to the loop.
+    """
 
     __slots__ = (
         "_inbox",

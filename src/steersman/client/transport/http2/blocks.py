@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
 from steersman.client.errors import TransportError
-from steersman.client.transport.base import PairedHeaders, RequestHeaders
+from steersman.client.transport.base import RequestHeaders
 from steersman.client.transport.http1 import checked
 from steersman.models.memo import Memo
 
-__all__ = ["STATUSES", "BlockHeaders", "Http2Encoder", "agrees", "status_of"]
+__all__ = ["MARKS", "STATUSES", "Http2Encoder", "agrees", "fields_of", "status_of", "values_of"]
 
 _LONGEST_LIST: Final = 1 << 20
 STATUSES: Final = {0x88: 200, 0x89: 204, 0x8A: 206, 0x8B: 304, 0x8C: 400, 0x8D: 404, 0x8E: 500}
@@ -149,9 +147,13 @@ def agrees(block: bytes, size: int) -> bool:
     forms = _forms[size]
     if block.find(forms[0]) >= 0:  # looking for bytes costs less than reading the block
         return True
-    if all(value in forms for value in _values(block, *_marks["content-length"]) if value):
+    if all(value in forms for value in values_of(block, *MARKS["content-length"]) if value):
         return True
-    return all(value.isdecimal() and int(value) == size for value in BlockHeaders(block).get_all("content-length"))
+    return all(value.isdecimal() and int(value) == size for value in _lengths_said(block))
+
+
+def _lengths_said(block: bytes) -> list[str]:
+    return [value for name, value in fields_of(block) if name == "content-length"]
 
 
 def _length_forms(size: int) -> tuple[bytes, bytes, bytes]:
@@ -165,7 +167,7 @@ def _length_forms(size: int) -> tuple[bytes, bytes, bytes]:
 _forms: Final = Memo(_length_forms, 4096)
 
 
-def _values(block: bytes, index: int, names: tuple[bytes, bytes]) -> Sequence[bytes]:
+def values_of(block: bytes, index: int, names: tuple[bytes, bytes]) -> Sequence[bytes]:
     """All values of a name that has an index, as they stand in the block; the other fields are passed over.
 
     `b""` stands for one that only the decoded block can tell, or whether it is there at all.
@@ -234,6 +236,14 @@ def _uncoded(code: bytes) -> str | None:
     return text if len(bits) < 8 and "0" not in bits else None
 
 
+def fields_of(block: bytes) -> list[tuple[str, str]]:
+    """The names, in lower case, and values of a block's headers. Never raises: what is no header is not there."""
+    try:
+        return [pair for pair in _decoded(block) if not pair[0].startswith(":")]
+    except ValueError:
+        return []
+
+
 def _decoded(block: bytes) -> Sequence[tuple[str, str]]:
     import hpack  # a megabyte of tables: only who reads a block whole pays for it
 
@@ -254,33 +264,4 @@ def _mark(name: str) -> tuple[int, tuple[bytes, bytes]]:
     return _NAMES.index(name) + 1 if name in _NAMES else 0, (name.encode("latin-1"), code)
 
 
-_marks: Final = Memo(_mark, 64)
-
-
-class BlockHeaders(PairedHeaders, msgspec.Struct, eq=False, gc=False):
-    """The headers of a response, decoded when first asked for. Never raises: what is no header is not there."""
-
-    _block: bytes
-    _known: list[tuple[str, str]] | None = None
-
-    def get(self, name: str) -> str | None:
-        if self._known is None:
-            index, names = _marks[name]
-            if index:
-                if not _values(self._block, index, names):
-                    return None
-            else:
-                # Not `in`: for bytes, that first makes and drops an error that says they are no number.
-                find = self._block.find
-                if find(names[1]) < 0 and find(names[0]) < 0:
-                    return None
-        found = self.get_all(name)
-        return found[0] if found else None
-
-    def _pairs(self) -> list[tuple[str, str]]:
-        if self._known is None:
-            try:
-                self._known = [pair for pair in _decoded(self._block) if not pair[0].startswith(":")]
-            except ValueError:
-                self._known = []
-        return self._known
+MARKS: Final = Memo(_mark, 64)

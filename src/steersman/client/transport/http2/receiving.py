@@ -11,7 +11,7 @@ from typing import Final
 
 from steersman.client.errors import ConnectionLost, TransportError
 from steersman.client.transport.base import Response
-from steersman.client.transport.http2.blocks import STATUSES, BlockHeaders, agrees, status_of
+from steersman.client.transport.http2.blocks import STATUSES, agrees, status_of
 from steersman.client.transport.http2.calm import Calm, Flood
 from steersman.client.transport.http2.frames import (
     CONTINUATION,
@@ -32,6 +32,7 @@ from steersman.client.transport.http2.frames import (
     number_frame,
     unpadded,
 )
+from steersman.client.transport.http2.headers import BlockHeaders
 from steersman.client.transport.http2.sending import Sending
 from steersman.client.transport.http2.stream import STREAM_WINDOW, Stream
 from steersman.client.transport.tls import TlsLayer

@@ -13,7 +13,7 @@ import msgspec
 
 from steersman.client.errors import ConnectError, TransportError
 from steersman.client.transport.base import Response, Take
-from steersman.client.transport.http2.blocks import BlockHeaders
+from steersman.client.transport.http2.headers import BlockHeaders
 from steersman.client.transport.wire import asked
 
 __all__ = ["MUCH", "NEVER", "STREAM_WINDOW", "WORTHWHILE", "Connection", "NotBegun", "Stream"]
