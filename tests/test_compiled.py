@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HOOK = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]
 MODULES = HOOK["custom"]["modules"]
 PLAIN = {"NamedTuple", "Protocol", "Exception", "ValueError"}
-ORDINARY = {"PairedHeaders"}
+ORDINARY = {"PairedHeaders", "TerminalError"}
 """Bases that are not compiled: their classes stay ordinary ones, of which only the functions are."""
 
 

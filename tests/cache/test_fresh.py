@@ -5,7 +5,6 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steersman.cache import fresh as module
 from steersman.cache.fresh import Fresh, Plain
 from steersman.models import Key
 
@@ -35,11 +34,9 @@ def test_what_is_gone_stays_gone():
     assert names == {}
 
 
-def test_beyond_the_limit_the_oldest_are_packed_at_once(monkeypatch):
+def test_beyond_the_limit_the_oldest_are_packed_at_once():
     """A few more at a time than they would have to be."""
-    monkeypatch.setattr(module, "MOST", 100)
-    monkeypatch.setattr(module, "AT_ONCE", (64, 50))
-    fresh, names = Fresh(pack), {}
+    fresh, names = Fresh(pack, Plain(most=100, at_once=(64, 50))), {}
     saved = 0
     for i in range(20):
         record = names[f"n{i}"] = b"plain" + b"." * 20
@@ -50,11 +47,9 @@ def test_beyond_the_limit_the_oldest_are_packed_at_once(monkeypatch):
     assert saved == 16 * 19
 
 
-def test_the_stores_of_a_cache_share_the_limit(monkeypatch):
+def test_the_stores_of_a_cache_share_the_limit():
     """Whichever grows packs its own; what the others hold is settled in its time."""
-    monkeypatch.setattr(module, "MOST", 100)
-    monkeypatch.setattr(module, "AT_ONCE", (64, 50))
-    plain, names = Plain(), {}
+    plain, names = Plain(most=100, at_once=(64, 50)), {}
     quiet, busy = Fresh(pack, plain), Fresh(pack, plain)
     for name in ("a", "b"):
         names[name] = b"plain" + b"." * 35

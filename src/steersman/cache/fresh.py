@@ -26,11 +26,16 @@ AT_ONCE: Final = (64, 64 * 1024)
 
 
 class Plain:
-    """How many bytes are plain in all stores of a cache."""
+    """How many bytes are plain in all stores of a cache.
 
-    __slots__ = ("bytes",)
+    At most `most` may be; beyond, `at_once` records of so many bytes are packed.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("at_once", "bytes", "most")
+
+    def __init__(self, most: int = MOST, at_once: tuple[int, int] = AT_ONCE) -> None:
+        self.most = most
+        self.at_once = at_once
         self.bytes = 0
 
 
@@ -60,8 +65,8 @@ class Fresh:
         plain = self._plain
         plain.bytes += size
         saved = 0
-        while plain.bytes > MOST and held:
-            saved += self.settle(*AT_ONCE)
+        while plain.bytes > plain.most and held:
+            saved += self.settle(*plain.at_once)
         return saved
 
     def until_now(self) -> int:
