@@ -92,7 +92,7 @@ class _Greeting(asyncio.BufferedProtocol):
 
 
 class _Plug(asyncio.BufferedProtocol):
-    """What the loop takes for its protocol; what it calls are the methods of the connection itself."""
+    """What the loop takes for its protocol. What it calls are the connection's own methods, with nothing between."""
 
     def __init__(self, wire: Wire) -> None:
         self.get_buffer = wire.get_buffer

@@ -265,3 +265,4 @@ def _mark(name: str) -> tuple[int, tuple[bytes, bytes]]:
 
 
 MARKS: Final = Memo(_mark, 64)
+"""What `values_of` takes for a name."""

@@ -59,10 +59,10 @@ class Sending(Wire):
             out.clear()
             self.send(data)
 
-    def make_room(self, stream: Stream) -> None:
-        """The server may send what has been read once more."""
-        self.put(number_frame(WINDOW_UPDATE, stream.id, stream.arrived))
-        stream.arrived = 0
+    def make_room(self, stream: Stream, waiting: int = 0) -> None:
+        """The server may send what has been read once more: all that has arrived, but for what still waits here."""
+        self.put(number_frame(WINDOW_UPDATE, stream.id, stream.arrived - waiting))
+        stream.arrived = waiting
 
     def put_request(self, stream: Stream, block: bytes, body: bytes | None) -> None:
         """Send a header block and the body, or as much of it as there is room for."""

@@ -40,8 +40,8 @@ class Connection(Protocol):
         """A future of the loop."""
         ...
 
-    def make_room(self, stream: Stream) -> None:
-        """The server may send what has been read once more."""
+    def make_room(self, stream: Stream, waiting: int = 0) -> None:
+        """The server may send what has been read once more: all that has arrived, but for what still waits here."""
         ...
 
     def leave(self, stream: Stream, why: str) -> None:
@@ -116,8 +116,11 @@ class Stream(msgspec.Struct, eq=False):
         return data
 
     def _make_room(self) -> None:
+        """Let the server go on, once half of the window has been read; what waits still fills its part of it."""
         if self.arrived > STREAM_WINDOW >> 1 and not self.complete:
-            self.connection.make_room(self)
+            waiting = sum(map(len, self.body or ()))
+            if self.arrived - waiting > STREAM_WINDOW >> 1:
+                self.connection.make_room(self, waiting)
 
     async def pour(self, take: Take) -> bool:
         """Give all that comes to `take` until that wants no more (true) or the body ends.
@@ -148,7 +151,6 @@ class Stream(msgspec.Struct, eq=False):
         """
         pieces = self.body or []
         self.body = None
-        self._make_room()
         pieces.reverse()
         while pieces:
             piece = pieces.pop()
@@ -157,7 +159,9 @@ class Stream(msgspec.Struct, eq=False):
             if take(piece):
                 pieces.reverse()
                 self.body = pieces or None
+                self._make_room()
                 return True
+        self._make_room()
         return False
 
     def wake(self) -> None:
