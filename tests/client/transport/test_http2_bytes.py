@@ -690,6 +690,27 @@ async def test_a_reader_makes_room_as_it_reads():
     both.connection.abort(ConnectionLost("over"))
 
 
+@virtual_time
+async def test_room_is_made_for_what_was_read_and_not_for_what_waits():
+    """A reader that takes its time would else gather a whole list in memory."""
+    both = Both()
+    opening = both.open()
+    await turns()
+    both.say(head(1))
+    stream = await opening
+    both.line.frames()
+    piece = STREAM_WINDOW // 4
+    both.say(*(data(1, bytes(piece)) for _ in range(4)))
+    made = []
+    for _ in range(4):
+        assert await stream.pour(lambda chunk: len(chunk) == piece), "one piece is enough"
+        await turns()
+        made.append([(frame.stream_id, frame.window_increment) for frame in both.line.frames()])
+    assert made == [[], [], [(1, 3 * piece)], []], "the last piece still fills its part of the window"
+    stream.finish()
+    both.connection.abort(ConnectionLost("over"))
+
+
 # Time.
 
 
