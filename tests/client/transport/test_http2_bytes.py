@@ -118,6 +118,16 @@ def data(stream: int, body: bytes = b"", *flags: str) -> DataFrame:
     return DataFrame(stream, body, flags=list(flags))
 
 
+async def watching(both: Both):
+    """A stream whose response has begun, and of which nothing waits to be sent."""
+    opening = both.open()
+    await turns()
+    both.say(head(1))
+    stream = await opening
+    both.line.frames()
+    return stream
+
+
 # However it is cut.
 
 NAMES = st.sampled_from(["content-type", "warning", "retry-after", "x-kubernetes-pf-flowschema-uid", "x", "x-\xe9"])
@@ -673,11 +683,7 @@ async def test_settings_are_acknowledged_before_they_are_made_use_of():
 @virtual_time
 async def test_a_reader_makes_room_as_it_reads():
     both = Both()
-    opening = both.open()
-    await turns()
-    both.say(head(1))
-    stream = await opening
-    both.line.frames()
+    stream = await watching(both)
     size = STREAM_WINDOW - 100
     both.say(data(1, bytes(size)))
     await turns()
@@ -694,11 +700,7 @@ async def test_a_reader_makes_room_as_it_reads():
 async def test_room_is_made_for_what_was_read_and_not_for_what_waits():
     """A reader that takes its time would else gather a whole list in memory."""
     both = Both()
-    opening = both.open()
-    await turns()
-    both.say(head(1))
-    stream = await opening
-    both.line.frames()
+    stream = await watching(both)
     piece = STREAM_WINDOW // 4
     both.say(*(data(1, bytes(piece)) for _ in range(4)))
     made = []
@@ -732,15 +734,6 @@ async def test_each_request_has_its_own_time():
     resets = [frame.stream_id for frame in both.line.frames() if isinstance(frame, RstStreamFrame)]
     assert resets == [7, 3, 1, 5]
     assert both.line.open
-
-
-async def watching(both: Both):
-    opening = both.open()
-    await turns()
-    both.say(head(1))
-    stream = await opening
-    both.line.frames()
-    return stream
 
 
 @virtual_time

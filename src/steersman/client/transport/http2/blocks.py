@@ -149,11 +149,8 @@ def agrees(block: bytes, size: int) -> bool:
         return True
     if all(value in forms for value in values_of(block, *MARKS["content-length"]) if value):
         return True
-    return all(value.isdecimal() and int(value) == size for value in _lengths_said(block))
-
-
-def _lengths_said(block: bytes) -> list[str]:
-    return [value for name, value in fields_of(block) if name == "content-length"]
+    said = [value for name, value in fields_of(block) if name == "content-length"]
+    return all(value.isdecimal() and int(value) == size for value in said)
 
 
 def _length_forms(size: int) -> tuple[bytes, bytes, bytes]:

@@ -152,17 +152,16 @@ class Stream(msgspec.Struct, eq=False):
         pieces = self.body or []
         self.body = None
         pieces.reverse()
-        while pieces:
+        enough = False
+        while pieces and not enough:
             piece = pieces.pop()
             while pieces and len(piece) < WORTHWHILE:
                 piece += pieces.pop()
-            if take(piece):
-                pieces.reverse()
-                self.body = pieces or None
-                self._make_room()
-                return True
+            enough = take(piece)
+        pieces.reverse()
+        self.body = pieces or None
         self._make_room()
-        return False
+        return enough
 
     def wake(self) -> None:
         """There is something to read, or there will never be more."""
