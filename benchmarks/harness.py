@@ -54,18 +54,19 @@ _PYTHON = {
 }
 _OURS = ("steersman", "rooms")
 _INTERPRETED = "interpreted"
-"""A variant of ours that is no flag: plain Python, nothing compiled."""
+"""The variant of ours that is plain Python, nothing compiled."""
 _DISTRIBUTIONS = {"kopf": "kopf", "official-client": "kubernetes"}
 _GO = ("controller-runtime", "client-go", "bare")
-_VARIANTS = {
+_VARIANTS: Mapping[str, Sequence[str]] = {
     "strip": ("strip-managed-fields",),
     "protobuf": ("wire", "protobuf"),
     "unstructured": ("form", "unstructured"),
     "metadata": ("form", "metadata"),
     "http1": ("http", "1.1"),
     "http2": ("http", "2"),
+    _INTERPRETED: (),
 }
-"""What follows a peer's name after a plus, where it is not a flag of its own."""
+"""What follows a peer's name after a plus, where it is not a flag of its own: a flag and its value, or neither."""
 
 
 class Stub:
@@ -289,7 +290,7 @@ class Bench:
 
     def _command(self, name: str, kind: str, mode: str) -> list[str]:
         """The command line of a peer: its program and the flags that all have, and its variants' (`peer+variant`)."""
-        base, *variants = (part for part in name.split("+") if part != _INTERPRETED)
+        base, *variants = name.split("+")
         dash = "-" if base in _GO else "--"
         kubeconfig = "-bench-kubeconfig" if base in _GO else "--kubeconfig"
         command = [
@@ -302,8 +303,8 @@ class Bench:
             mode,
         ]
         for variant in variants:
-            flag, *value = _VARIANTS.get(variant, (variant,))
-            command += [dash + flag, *value]
+            words = _VARIANTS.get(variant, (variant,))
+            command += [dash + words[0], *words[1:]] if words else []
         return command
 
     def _environment(self, name: str) -> Mapping[str, str]:
