@@ -1,6 +1,6 @@
 """Transports under the whole runtime: `python -m benchmarks.transports [ROW...] --runs N --json F`.
 
-The same two rows with each transport behind our transport protocol, and beside them the limit: httptools with no
+The same rows with each transport behind our transport protocol, and beside them the limit: httptools with no
 runtime at all. What a transport costs shows only here: in isolation hand-overs between threads look free.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from benchmarks import aside
 from benchmarks.harness import Bench
 from benchmarks.peers.transport_peer import TRANSPORTS
-from benchmarks.rows import Bar, Row, Size, events, patches
+from benchmarks.rows import Bar, Row, Size, events, patches, sync
 from benchmarks.verdicts import Results
 
 LIMIT = "httptools"
@@ -46,6 +46,10 @@ ROWS: Sequence[Row] = (
     Row(
         "transport-events", "Watch event, as fast as they can be read", events,
         Size("widgets", 20_000, 40_000), Size("widgets", 2_000, 4_000), PEERS,
+    ),
+    Row(
+        "transport-sync", "Initial sync, 100,000 custom resources of 1.2 KB", sync,
+        Size("widgets", 100_000), Size("widgets", 2_000), tuple(TRANSPORTS),
     ),
 )  # fmt: skip
 
