@@ -317,12 +317,19 @@ async def end(pair: Pair, index: int, code: int) -> None:
     await pair.each(act)
 
 
+def _seen(pod: Dynamic) -> bool:
+    """Whether a Pod waits, and the scheduler has said so: of one that ends before, it says nothing."""
+    conditions = pod.get("status", "conditions", default=())
+    scheduled = bool(pod.get("spec", "nodeName")) or any(c["type"] == "PodScheduled" for c in conditions)
+    return scheduled and pod.get("status", "phase") == "Pending"
+
+
 async def working(pair: Pair, client: Client, index: int) -> str:
     """The name of the Pod that works on an index."""
     label = f"batch.kubernetes.io/job-completion-index={index}"
     for _ in range(300):
         page = await client.list(VIEWS["pods"], pair.namespace, labels=label)
-        if names := [pod.metadata.name for pod in page.items if pod.body["status"].get("phase") == "Pending"]:
+        if names := [pod.metadata.name for pod in page.items if _seen(pod)]:
             return names[0]
         await asyncio.sleep(0.1)
     pytest.fail(f"{client}: no Pod works on index {index}")
@@ -382,23 +389,24 @@ async def test_a_success_policy_ends_a_job_and_what_still_runs(pair):
     await pair.same("pods", ignore=POD)
 
 
-async def test_a_pod_that_leaves_is_replaced_when_it_has_ended(pair):
-    spec = {"podReplacementPolicy": "Failed", "completions": 1, "parallelism": 1}
-    body = indexed_job(**spec)
+async def test_a_pod_that_leaves_is_not_replaced_before_it_has_ended(pair):
+    # On a node without a kubelet: a Pod that leaves and never had one is ended by the garbage collector of Pods.
+    body = indexed_job(podReplacementPolicy="Failed", completions=1, parallelism=1)
+    body["spec"]["template"]["spec"] |= {"nodeSelector": None, "nodeName": "silent"}
     body["spec"]["template"]["metadata"] = {"finalizers": ["example.com/kept"]}
+    await pair.each(lambda client: client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "silent"}}))
     await pair.create("jobs", body)
 
     async def leave(client: Client) -> None:
-        for _ in range(300):
-            if names := [pod.metadata.name for pod in (await client.list(VIEWS["pods"], pair.namespace)).items]:
-                await client.delete(VIEWS["pods"], names[0], pair.namespace)
-                return
-            await asyncio.sleep(0.1)
+        await client.delete(VIEWS["pods"], await working(pair, client, 0), pair.namespace)
 
     await pair.each(leave)
     await pair.settle("jobs", "work", status(terminating=1))
     await pair.same("jobs", ignore=JOB)
     await pair.same("pods", ignore=POD)
+    await end(pair, 0, 1)
+    await pair.settle("jobs", "work", status(terminating=0, failed=1))
+    await pair.same("jobs", ignore=JOB)
 
 
 async def test_endpoints_of_a_service(pair):

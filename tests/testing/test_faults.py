@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -68,38 +69,39 @@ async def test_answers_come_late(cluster: Cluster, client: Client, faults: Fault
     assert time.monotonic() - began >= 0.2
 
 
-async def chunks(client: Client, cluster: Cluster, seconds: float) -> tuple[bytes, bool]:
-    """What a watch brings in some time, and whether it ended by itself."""
-    path, found = f"/api/v1/namespaces/{cluster.namespace}/configmaps", b""
+@asynccontextmanager
+async def watch(client: Client, cluster: Cluster) -> AsyncIterator[AsyncIterator[bytes]]:
+    """What a watch that is open brings from now on."""
+    path = f"/api/v1/namespaces/{cluster.namespace}/configmaps"
     version = (await client.list(ConfigMap, namespace=cluster.namespace)).resource_version
     async with client.raw.stream("GET", path, query=(("watch", "true"), ("resourceVersion", version))) as answer:
-        try:
-            async with asyncio.timeout(seconds):
-                async for chunk in answer.chunks:
-                    found += chunk
-        except TimeoutError:
-            return found, False
-    return found, True
+        yield answer.chunks
+
+
+async def rest(chunks: AsyncIterator[bytes]) -> bytes:
+    """All that comes until the watch ends by itself."""
+    async with asyncio.timeout(30):
+        return b"".join([chunk async for chunk in chunks])
 
 
 async def test_a_watch_is_dropped(cluster: Cluster, client: Client, faults: Faults) -> None:
     faults.add(f.dropped_watch(0.1))
-    assert (await chunks(client, cluster, 5))[1]
+    async with watch(client, cluster) as chunks:
+        await rest(chunks)
 
 
 async def test_a_watch_is_told_that_it_expired(cluster: Cluster, client: Client, faults: Faults) -> None:
     faults.add(f.expired_watch(0.1))
-    found, ended = await chunks(client, cluster, 5)
-    assert ended
-    assert b'"code": 410' in found.splitlines()[-1]
+    async with watch(client, cluster) as chunks:
+        assert b'"code": 410' in (await rest(chunks)).splitlines()[-1]
 
 
 async def test_a_watch_falls_silent(cluster: Cluster, client: Client, faults: Faults) -> None:
     faults.add(f.stalled_watch(0.0))
-    watching = asyncio.create_task(chunks(client, cluster, 0.4))
-    await asyncio.sleep(0.1)
-    await patched(client, cluster)
-    assert await watching == (b"", False)
+    async with watch(client, cluster) as chunks:
+        await patched(client, cluster)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(chunks), 0.4)
 
 
 async def test_reads_of_the_cache_see_the_past(cluster: Cluster, client: Client, faults: Faults) -> None:
@@ -150,13 +152,13 @@ async def test_events_of_a_lagging_watch_come_late_and_in_order(
     cluster: Cluster, client: Client, faults: Faults
 ) -> None:
     faults.add(f.stale_reads(0.3))
-    watching = asyncio.create_task(chunks(client, cluster, 0.7))
-    await asyncio.sleep(0.1)
-    began = time.monotonic()
-    for value in "123":
-        await patched(client, cluster, value)
+    found = b""
+    async with watch(client, cluster) as chunks, asyncio.timeout(30):
+        began = time.monotonic()
+        for value in "123":
+            await patched(client, cluster, value)
+        while found.count(b"\n") < 3:
+            found += await anext(chunks)
 
-    found, ended = await watching
-    assert not ended
     assert time.monotonic() - began >= 0.3
     assert [line.count(b'"MODIFIED"') for line in found.splitlines()] == [1, 1, 1]

@@ -119,7 +119,30 @@ def test_a_crashing_container_restarts_at_once_then_backs_off_ten_seconds_doubli
         node.after(wait)
         assert node.done(Start)
     assert waits == [10, 20, 40, 80, 160, 300, 300]
-    assert node.state()["restartCount"] == 8
+    assert node.run().state()["restartCount"] == 8
+
+
+def test_a_restart_counts_once_the_container_runs_again() -> None:
+    node = Node(pod()).ready().run().exits(9)
+    state = node.state()
+    assert (state["restartCount"], state["state"]["terminated"]["exitCode"], state["lastState"]) == (0, 9, {})
+    state = node.run().state()
+    assert (state["restartCount"], state["lastState"]["terminated"]["exitCode"]) == (1, 9)
+
+
+def test_a_restart_that_finds_no_image_counts_nothing() -> None:
+    node = Node(pod()).ready().run().exits(9)
+    for _ in range(3):
+        node.take(NotStarted("c", node.attempt(), "ErrImagePull", "gone")).after(600)
+    assert node.state()["restartCount"] == 0
+    assert node.run().state()["restartCount"] == 1
+
+
+def test_a_restart_that_fails_to_start_counts() -> None:
+    node = Node(pod()).ready().run().exits(9)
+    node.take(NotStarted("c", node.attempt(), "StartError", "no such file"))
+    state = node.state()
+    assert (state["restartCount"], state["lastState"]["terminated"]["reason"]) == (1, "StartError")
 
 
 def test_a_long_run_without_failure_forgets_the_back_off() -> None:
@@ -278,15 +301,15 @@ def test_what_earlier_attempts_say_is_ignored() -> None:
     assert node.life == before
 
 
-@pytest.mark.parametrize(("adopt", "restarts", "stage"), [(True, 0, Stage.RUNNING), (False, 1, Stage.STARTING)])
-def test_a_node_that_starts_again_finds_its_pods(adopt: bool, restarts: int, stage: Stage) -> None:
+@pytest.mark.parametrize(("adopt", "restarts"), [(True, 0), (False, 1)])
+def test_a_node_that_starts_again_finds_its_pods(adopt: bool, restarts: int) -> None:
     first = Node(pod()).ready().run()
     second = Node({**pod(), "status": first.status}, adopt=adopt).take(Tick())
     if not adopt:
-        second.take(Prepared("10.0.0.2"))
+        second.take(Prepared("10.0.0.2")).run()
     container = second.life.container("c")
     assert container is not None
-    assert (container.restarts, container.stage) == (restarts, stage)
+    assert (container.restarts, container.stage) == (restarts, Stage.RUNNING)
 
 
 _CODES = st.integers(0, 2)

@@ -194,6 +194,7 @@ class _Turn:
             started_at=self.now,
             started=event.started,
             ready=event.started and event.ready and before.stage is Stage.STARTING,
+            restarts=before.restarts + (before.exit is not None),
             last=before.exit or before.last,
             exit=None,
             reason="",
@@ -230,7 +231,9 @@ class _Turn:
         elif event.reason in ("RunContainerError", "StartError"):
             self.report("Warning", "Failed", f"Error: {event.message}", container)
             ended = Exit(128, self.now, reason="StartError", message=event.message)
-            self.change(index, stage=Stage.EXITED, exit=ended, last=container.exit or container.last)
+            restarts = container.restarts + (container.exit is not None)
+            last = container.exit or container.last
+            self.change(index, stage=Stage.EXITED, exit=ended, restarts=restarts, last=last)
         else:
             self.change(
                 index,
@@ -352,9 +355,8 @@ class _Turn:
             if self._backs_off(index):
                 return
         container = self.containers[index]
-        restarts = container.restarts + (1 if container.exit is not None else 0)
         attempt = container.attempt + 1
-        self.change(index, stage=Stage.STARTING, attempt=attempt, restarts=restarts, kill="", retry_at=0.0)
+        self.change(index, stage=Stage.STARTING, attempt=attempt, kill="", retry_at=0.0)
         self.effects.append(Start(container.name, attempt))
 
     def _wait(self, index: int) -> None:
