@@ -327,6 +327,12 @@ async def test_a_probe_that_is_still_running_ends_with_its_node(node: Any, api: 
     await until(commands, lambda lines: b"777" in lines)  # the fixture says that nothing is left
 
 
+async def test_a_command_that_nobody_waits_for_ends_with_its_node(node: Any, api: Api) -> None:
+    await api.pod("idle", node.name, {"name": "c", "image": HOST, "command": ["sleep", "1000"]})
+    await pod_until(api, "idle", ready)
+    await node.kubelets[node.name].exec(api.namespace, "idle", "", ["sleep", "777"], stdin=False, tty=False)
+
+
 def command_line(pid: int) -> list[bytes]:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")

@@ -224,19 +224,27 @@ async def spawn(
 async def _whole(
     starting: Coroutine[Any, Any, asyncio.subprocess.Process],
 ) -> asyncio.subprocess.Process:
-    """Start a process or do not: whoever is cancelled meanwhile leaves no process behind."""
+    """Start a process or do not: whoever is cancelled meanwhile, even again and again, leaves no process behind."""
     task = asyncio.ensure_future(starting)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        with suppress(OSError):
-            process = await task
-            kill_group(process.pid, signal.SIGKILL)
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-            let_go(process)
+        undoing = asyncio.ensure_future(_undo(task))
+        while not undoing.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([undoing])
+        undoing.result()
         raise
+
+
+async def _undo(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
+    with suppress(OSError):
+        process = await starting
+        kill_group(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        let_go(process)
 
 
 class Session:

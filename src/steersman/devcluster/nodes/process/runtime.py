@@ -98,6 +98,8 @@ class ProcessRuntime:
         self._server = server or self._reading.api_server()
         self._guard: asyncio.subprocess.Process | None = None
         self._cleaning: set[asyncio.Task[None]] = set()
+        self._beside: list[Process] = []
+        """What was started in containers that run: by probes, hooks and people."""
 
     async def start(self) -> None:
         """Before the first Pod: watch what volumes show, and set the guard where the kernel does not help."""
@@ -117,6 +119,10 @@ class ProcessRuntime:
         self.grounds.clear()
         if self._cleaning:
             await asyncio.wait(self._cleaning)
+        for process in self._beside:
+            process.kill()
+        for process in self._beside:
+            await process.wait()
         await self._reading.close()
         if self._guard is not None and self._guard.stdin is not None:
             self._guard.stdin.close()
@@ -447,13 +453,16 @@ class ProcessRuntime:
         if self.mode == "plain":
             cwd = _existing(run.directory) or run.env.get("STEERSMAN_ROOT")
             _check_command(command[0], env.get("PATH", _PATH), None, [])
-            died = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
-            return await spawn([*died, *command], env, cwd, on_output=on_output, on_exit=_nothing, stdin=stdin, tty=tty)
-        target = await self._inside(run)
-        user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
-        enter = ["nsenter", "--target", str(target), *user, "--mount", "--pid", "--uts", "--ipc", "--root", "--wd"]
-        argv = [*enter, "--", *command]
-        return await spawn(argv, env, None, on_output=on_output, on_exit=_nothing, stdin=stdin, tty=tty)
+            before = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
+        else:
+            cwd = None
+            user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
+            into = [*user, "--mount", "--pid", "--uts", "--ipc", "--root", "--wd"]
+            before = ["nsenter", "--target", str(await self._inside(run)), *into, "--"]
+        argv = [*before, *command]
+        process = await spawn(argv, env, cwd, on_output=on_output, on_exit=_nothing, stdin=stdin, tty=tty)
+        self._beside = [*(one for one in self._beside if not one.ended), process]
+        return process
 
     async def _inside(self, run: Run) -> int:
         """The container's own process, once the sandbox stands: in milliseconds, on a busy machine in seconds."""
