@@ -119,9 +119,10 @@ class ProcessRuntime:
         self.grounds.clear()
         if self._cleaning:
             await asyncio.wait(self._cleaning)
-        for process in self._beside:
+        beside = [process for process in self._beside if not process.ended]
+        for process in beside:
             process.kill()
-        for process in self._beside:
+        for process in beside:
             await process.wait()
         await self._reading.close()
         if self._guard is not None and self._guard.stdin is not None:
