@@ -20,6 +20,8 @@ from benchmarks.verdicts import Results, Verdict, rounds_of, summarise
 
 ENOUGH = 11
 """Rounds after which a verdict is as sure as it gets: six of them would have to meet a slow moment."""
+_MOST = 2 * ENOUGH
+"""Rounds after which it ends, however many of them were stalled."""
 NEAR = 0.1
 """A round that comes this close to its bar, as a part of the bar, could as well have landed on the other side."""
 FEW = 3
@@ -35,13 +37,19 @@ _FURTHEST = 3.0
 class Doubt:
     """A verdict that could flip, and the groups that make up one more round of what it compares.
 
-    `closeness` is the distance between what was measured and the bar, in standard deviations of a round.
+    `closeness` is the distance between what was measured and the bar, in standard deviations of a round. `rounds` were
+    made, those that do not count among them.
     """
 
     verdict: Verdict
     rounds: int
     closeness: float
     groups: tuple[Group, ...]
+
+    @property
+    def wanted(self) -> int:
+        """How many more rounds there may be."""
+        return min(ENOUGH - len(self.verdict.each), _MOST - self.rounds)
 
     @property
     def runs(self) -> int:
@@ -52,10 +60,10 @@ class Doubt:
 def doubts(results: Results, rows: Sequence[Row]) -> list[Doubt]:
     """The bars that were measured in too few rounds to be sure: rounds are on both sides of the bar, or near it.
 
-    So is one with a single round, which has no spread to judge by, and one where noise was all that was measured.
+    So is one with a single round, which has no spread to judge by, and one where noise or stalls were all there was.
     """
     return [
-        Doubt(verdict, len(verdict.each), _closeness(verdict), tuple(_once_more(verdict, results, rows)))
+        Doubt(verdict, _made(verdict), _closeness(verdict), tuple(_once_more(verdict, results, rows)))
         for verdict in summarise(results, rows)
         if _open(verdict)
     ]
@@ -71,8 +79,12 @@ def next_round(found: Sequence[Doubt], cost: Callable[[Doubt], float], left: flo
     return min(fitting, key=lambda doubt: (doubt.closeness + _EDGE) * doubt.rounds * cost(doubt), default=None)
 
 
+def _made(verdict: Verdict) -> int:
+    return len(verdict.each) + verdict.stalled
+
+
 def _open(verdict: Verdict) -> bool:
-    if not verdict.each or len(verdict.each) >= ENOUGH:
+    if not _made(verdict) or len(verdict.each) >= ENOUGH or _made(verdict) >= _MOST:
         return False
     if verdict.ratio is None or len(verdict.each) == 1:
         return True

@@ -6,6 +6,8 @@ carries a bar is always listed.
 
 from __future__ import annotations
 
+STALLED = "stalled_pct"
+"""Which part of a run the host kept its cores from running: see `stalls`."""
 UNITS: dict[str, tuple[str, str]] = {
     "cpu_us": ("CPU", "µs"),
     "bytes": ("memory per object", "B"),
@@ -31,6 +33,7 @@ UNITS: dict[str, tuple[str, str]] = {
     "p99_ms": ("event to reconcile p99", "ms"),
     "p999_ms": ("event to reconcile p99.9", "ms"),
     "max_ms": ("event to reconcile, longest", "ms"),
+    STALLED: ("the host's stalls", "%"),
     "server_cpu_us": ("the server's CPU", "µs"),
     "requests_per_update": ("writes per update", ""),
     "exec_ms": ("wall from exec", "ms"),

@@ -31,7 +31,7 @@ def render_table(summary: Sequence[Verdict], results: Results) -> str:
 
 
 def bars_table(summary: Sequence[Verdict]) -> list[str]:
-    """One line a bar; its runs are those of rounds that both sides were measured in."""
+    """One line a bar; its runs are those of rounds that both sides were measured in, and that were not stalled."""
     lines = ["| row | measured | ours | peer | ratio (spread) | runs | bar | |", "|---|---|---|---|---|---|---|---|"]
     return lines + [_bar_line(verdict) for verdict in summary]
 
@@ -40,7 +40,7 @@ def _bar_line(v: Verdict) -> str:
     name, bar = name_of(v.bar.metric), v.bar
     if bar.over:
         name = f"{name}, exponent"
-    asked = f"{len(v.each) or ''} | {limit_of(bar)}"
+    asked = f"{_counted(v)} | {limit_of(bar)}"
     if v.ratio is None:
         ours = quantity(bar.metric, v.ours) if v.ours is not None else ""
         peer = "" if bar.over else bar.against
@@ -56,8 +56,17 @@ def _bar_line(v: Verdict) -> str:
     return f"| {v.row.name} | {name} | {ours} | {theirs} | {ratio(v.ratio)}{spread} | {asked} | {verdict} |"
 
 
+def _counted(v: Verdict) -> str:
+    """How many rounds the verdict is of."""
+    if v.stalled:
+        return f"{len(v.each)} of {len(v.each) + v.stalled}"
+    return f"{len(v.each) or ''}"
+
+
 def _unknown(v: Verdict) -> str:
-    return "less than the noise" if v.noise else "not measured"
+    if v.noise:
+        return "less than the noise"
+    return "stalled by the host in every round" if v.stalled else "not measured"
 
 
 def limit_of(bar: Bar) -> str:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from benchmarks import history
-from benchmarks.doubt import ENOUGH, Doubt, doubts, next_round
+from benchmarks.doubt import Doubt, doubts, next_round
 from benchmarks.facts import machine
 from benchmarks.harness import Bench, BenchmarkError, NotMeasured
 from benchmarks.progress import Progress, span
@@ -100,7 +100,7 @@ class _Session:
                 return
             needed = self._needed(found)
             room = 1.0 if needed <= left else left / needed
-            steps = round(room * sum((ENOUGH - one.rounds) * one.runs for one in found))
+            steps = round(room * sum(one.wanted * one.runs for one in found))
             self.progress.expect(self._done + max(doubt.runs, steps))
             for n, group in enumerate(doubt.groups, 1):
                 self._group(bench, group, doubt.groups[n:], needed - self._cost(doubt), ", a close call")
@@ -136,8 +136,8 @@ class _Session:
 
     def _needed(self, found: Sequence[Doubt]) -> float:
         """Seconds that close calls would take after the planned rounds until all had enough."""
-        asked = (max(doubt.rounds, self.asked[doubt.verdict.row.name]) for doubt in found)
-        return sum((ENOUGH - rounds) * self._cost(doubt) for rounds, doubt in zip(asked, found, strict=True))
+        planned = (max(0, self.asked[doubt.verdict.row.name] - doubt.rounds) for doubt in found)
+        return sum(max(0, one.wanted - ahead) * self._cost(one) for ahead, one in zip(planned, found, strict=True))
 
     def _one(self, bench: Bench, row: Row, peer: str, run: int) -> None:
         quick = self._results["quick"]

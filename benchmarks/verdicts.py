@@ -2,6 +2,8 @@
 
 A ratio is of the medians of the rounds that both sides were measured in, side by side; its spread is that of the
 ratio round by round. An exponent is the slope of the least-squares line through the logarithms of size and total.
+
+A round in which the host stalled one of the sides is kept and told of, and counts in no ratio: see `CALM`.
 """
 
 from __future__ import annotations
@@ -12,10 +14,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NotRequired, TypedDict
 
+from benchmarks.metrics import STALLED
 from benchmarks.rows import CEILING, OURS, Bar, Row
 
 SIZES_FOR_A_BAR = 3
 """An exponent fitted through fewer sizes proves nothing."""
+CALM = 0.5
+"""A run counts while the host kept the cores from running for no more of it than this, in percent.
+
+Where the slowest hundredth of the events is what is asked for, stalls of half a hundredth of the time decide what that
+is. It is the stalls that are looked at, whichever side they met, and never what was measured.
+"""
 GROWING = ("total_cpu_ms", "total_mb")
 """The totals that a row of a family reports."""
 
@@ -52,7 +61,8 @@ class Verdict:
 
     Nor does a bar hold or not hold when a median is not above zero: what was measured is then less than the noise of
     what was subtracted.
-    For a bar on growth `ours` and `ratio` are the exponent. `each` is what the rounds say that both sides were in.
+    For a bar on growth `ours` and `ratio` are the exponent. `each` is what the rounds say that both sides were in, and
+    `stalled` how many more there are that do not count.
     """
 
     row: Row
@@ -62,6 +72,7 @@ class Verdict:
     ratio: float | None
     spread: tuple[float, float] | None
     each: tuple[float, ...] = ()
+    stalled: int = 0
 
     @property
     def holds(self) -> bool | None:
@@ -118,22 +129,29 @@ def summarise(results: Results, rows: Sequence[Row]) -> list[Verdict]:
 
 
 def _verdict(results: Results, row: Row, bar: Bar) -> Verdict:
+    stalled = 0
     if bar.against:
         pairs = side_by_side(results, row.name, bar.metric, bar.ours, bar.against)
+        stalled = stalled_rounds(results, row.name, bar.ours, bar.against)
     else:
         pairs = [(n, 1.0) for n in values(results, row.name, bar.ours, bar.metric)]
     if not pairs:
-        return Verdict(row, bar, None, None, None, None)
+        return Verdict(row, bar, None, None, None, None, stalled=stalled)
     a, b = (statistics.median(side) for side in zip(*pairs, strict=True))
     each = tuple(x / y for x, y in pairs if y > 0)
     if a <= 0 or b <= 0:
-        return Verdict(row, bar, a, b, None, None, each)
-    return Verdict(row, bar, a, b, a / b, (min(each), max(each)), each)
+        return Verdict(row, bar, a, b, None, None, each, stalled)
+    return Verdict(row, bar, a, b, a / b, (min(each), max(each)), each, stalled)
 
 
 def values(results: Results, row: str, peer: str, metric: str) -> list[float]:
-    """The metric of each run; runs that do not have it are left out."""
-    return [run[metric] for run in results["rows"].get(row, {}).get(peer, []) if metric in run]
+    """The metric of each run; left out are runs that do not have it, and stalled ones where there are others."""
+    runs = results["rows"].get(row, {}).get(peer, [])
+    return [run[metric] for run in list(filter(_calm, runs)) or runs if metric in run]
+
+
+def _calm(run: Mapping[str, float]) -> bool:
+    return run.get(STALLED, 0.0) <= CALM
 
 
 def rounds_of(results: Results, row: str) -> set[int]:
@@ -149,13 +167,23 @@ def rounds_in(results: Results, row: str, peer: str) -> Sequence[int]:
 
 
 def by_round(results: Results, row: str, peer: str, metric: str) -> dict[int, float]:
-    """The metric of each run that has it, by the round in which it was made."""
+    """The metric of each run that has it and was not stalled, by the round in which it was made."""
     runs = results["rows"].get(row, {}).get(peer, [])
-    return {n: run[metric] for n, run in zip(rounds_in(results, row, peer), runs, strict=True) if metric in run}
+    made = zip(rounds_in(results, row, peer), runs, strict=True)
+    return {n: run[metric] for n, run in made if metric in run and _calm(run)}
+
+
+def stalled_rounds(results: Results, row: str, ours: str, theirs: str) -> int:
+    """How many rounds that both sides took part in do not count, since one of them was stalled."""
+    mine, beside = (
+        dict(zip(rounds_in(results, row, peer), results["rows"].get(row, {}).get(peer, []), strict=True))
+        for peer in (ours, theirs)
+    )
+    return sum(not (_calm(mine[n]) and _calm(beside[n])) for n in mine.keys() & beside.keys())
 
 
 def side_by_side(results: Results, row: str, metric: str, ours: str, theirs: str) -> list[tuple[float, float]]:
-    """Both sides' numbers of each round that both took part in."""
+    """Both sides' numbers of each round that both took part in, and that stalled neither."""
     mine, beside = by_round(results, row, ours, metric), by_round(results, row, theirs, metric)
     return [(mine[n], beside[n]) for n in sorted(mine.keys() & beside.keys())]
 

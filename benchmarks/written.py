@@ -27,7 +27,7 @@ from benchmarks.report import (
     update_readme,
 )
 from benchmarks.rows import OURS, Row
-from benchmarks.verdicts import Results, growths, headrooms, ratios, summarise
+from benchmarks.verdicts import CALM, Results, Verdict, growths, headrooms, ratios, summarise
 
 STUDIES = (
     ("real", "On a real kube-apiserver"),
@@ -109,8 +109,14 @@ def _taken(results: Results, rows: Sequence[Row]) -> Iterator[str]:
         said = [described(other)] if other else []
         if "asked" in how:
             said.append(f"{how['runs']} of {how['asked']} runs, for want of time")
+        said += _stalled(summarise(results, [row]))
         if said and row.name in results["rows"]:
             yield f"\n`{row.name}`: {'; '.join(said)}."
+
+
+def _stalled(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    for stalled, made in dict.fromkeys((v.stalled, len(v.each) + v.stalled) for v in verdicts if v.stalled):
+        yield f"{stalled} of {made} rounds do not count: the host stalled a side for more than {CALM} % of the time"
 
 
 def _bars(results: Results, rows: Sequence[Row]) -> Iterator[str]:

@@ -6,7 +6,7 @@ peer missed an event or a write, so that nobody wins by dropping work, and NotMe
 
 from benchmarks.rows.cold import cold_sync, first_pass, namespaces
 from benchmarks.rows.life import cold_start, idle, imports, shutdown
-from benchmarks.rows.load import applies, backlog, controllers, events, patches, reconciles
+from benchmarks.rows.load import applies, backlog, controllers, events, latencies, patches, reconciles
 from benchmarks.rows.model import (
     CEILING,
     CLIENT_GO,
@@ -53,6 +53,7 @@ __all__ = [
     "first_pass",
     "idle",
     "imports",
+    "latencies",
     "namespaces",
     "patches",
     "reconciles",

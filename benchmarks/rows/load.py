@@ -7,11 +7,13 @@ write. Latency is from the server's stamp in the object to the reconcile that re
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from benchmarks.harness import Bench, BenchmarkError, Mark, Peer
+from benchmarks.harness import Bench, BenchmarkError, Mark, Peer, cores
+from benchmarks.metrics import STALLED
 from benchmarks.rows.model import CEILING, OURS, THEIRS, Numbers, Size
 from benchmarks.rows.steps import at_rest, fill, settled, silent
+from benchmarks.stalls import probe
 
 _PAUSE = 0.1
 """Seconds between polls: each costs a peer 0.2 to 0.3 ms."""
@@ -25,6 +27,15 @@ def events(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
 def reconciles(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
     """A watch event that is also queued, and reconciled by a controller that reads the object and writes nothing."""
     return _loaded(bench, peer, size, seed, "noop")
+
+
+def latencies(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
+    """`reconciles` at a rate, and how long the host let cores stand still meanwhile, where that can be told."""
+    server_cores, peer_cores = cores()
+    with probe(server_cores | peer_cores) as watching:
+        numbers = _loaded(bench, peer, size, seed, "noop", watching.sleep)
+        stalled = watching.stalled()
+    return numbers if stalled is None else {**numbers, STALLED: stalled}
 
 
 def patches(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
@@ -56,7 +67,10 @@ _BEHIND = 8 << 20
 """The bytes that a watcher may lag before a load waits for it, as the server begins with."""
 
 
-def _loaded(bench: Bench, peer: str, size: Size, seed: int, mode: str) -> Numbers:
+def _loaded(
+    bench: Bench, peer: str, size: Size, seed: int, mode: str, sleep: Callable[[float], None] = time.sleep
+) -> dict[str, float]:
+    """`sleep` lasts while events come at their rate."""
     count = fill(bench, peer, size, seed)
     with bench.peer(peer, size.kind, mode, **size.options) as process:
         settled(process, size, mode, count)
@@ -69,7 +83,7 @@ def _loaded(bench: Bench, peer: str, size: Size, seed: int, mode: str) -> Number
         before = process.ask("mark")
         bench.stub.load(size.kind, size.events, size.rate)
         if size.rate:
-            time.sleep(size.events / size.rate)
+            sleep(size.events / size.rate)
         last = _done(process, size, mode, before)
         if mode == "patch":
             last = _written(bench, process, size, _writes(at_start)) or last

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from benchmarks.harness import Bench
 from benchmarks.rows.cold import first_pass, namespaces
 from benchmarks.rows.life import cold_start, idle, imports, shutdown
-from benchmarks.rows.load import applies, backlog, controllers, events, patches, reconciles
+from benchmarks.rows.load import applies, backlog, controllers, events, latencies, patches, reconciles
 from benchmarks.rows.model import (
     CEILING,
     CLIENT_GO,
@@ -156,7 +156,7 @@ def _reconcile_rows() -> Iterator[Row]:
 def _latency_rows() -> Iterator[Row]:
     later = Bar("p99_ms", 1.0)
     yield Row(
-        "latency-500", "Event to reconcile, 500 events a second", reconciles,
+        "latency-500", "Event to reconcile, 500 events a second", latencies,
         Size("widgets", 5_000, 3_000, 500), Size("widgets", 500, 500, 500), (OURS, THEIRS, KUBE_RS), (later,),
         section="Latency", runs=2, once=(KUBE_RS,),
     )  # fmt: skip
