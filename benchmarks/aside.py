@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import history
-from benchmarks.harness import Bench, BenchmarkError, NotMeasured
+from benchmarks.harness import HERE, Bench, BenchmarkError, NotMeasured
 from benchmarks.report import render_table, update_readme
 from benchmarks.rows import Numbers, Row, Size
 from benchmarks.session import measure
@@ -77,6 +77,11 @@ class Study:
     facts: Callable[[], dict[str, str]] = dict
     page: Path | None = None
 
+    @property
+    def kept(self) -> Path:
+        """What the report reads, and what the whole study at full size writes unless it is told another file."""
+        return HERE / f"{self.module}.json"
+
 
 def main(study: Study, argv: list[str] | None = None) -> int:
     """Exit status: 0 when every measured bar holds, 1 when one is missed, 2 when a run could not be trusted.
@@ -114,8 +119,10 @@ def _measured(study: Study, options: argparse.Namespace) -> int:
     verdicts = summarise(results, [row for row in study.rows if row.name in results["rows"]])
     table = render_table(verdicts, results)
     print(table)
-    if options.json:
-        history.save(options.json, results)
+    whole = finished and not (options.rows or options.peers or options.quick)
+    if target := options.json or (study.kept if whole else None):
+        history.save(target, results)
+        print(f"wrote {target}")
     if study.page is not None and options.report and not options.quick:
         update_readme(study.page, table, results)
     if not finished:
@@ -140,7 +147,10 @@ def _options(study: Study, argv: list[str] | None) -> argparse.Namespace:
         "--budget", type=float, default=BUDGET, metavar="MINUTES",
         help=f"leave out later runs of rows that would take longer, and say so (default: {BUDGET:g})",
     )  # fmt: skip
-    parser.add_argument("--json", type=Path, help="write the raw results there")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE",
+        help=f"write the raw results there (default: {study.kept.name}, for all rows at full size)",
+    )  # fmt: skip
     parser.add_argument("--keep", action="store_true", help="keep the rows in --json that this run does not measure")
     if study.page is not None:
         parser.add_argument("--report", action="store_true", help=f"write the table into {study.page.name}, too")

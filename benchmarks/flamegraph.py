@@ -23,7 +23,7 @@ _CALLS: Final = re.compile(
 _LIBRARIES: Final = (
     (re.compile(r"^(libssl|libcrypto|_ssl)\b"), "OpenSSL"),
     (re.compile(r"(^|/)msgspec/"), "msgspec"),
-    (re.compile(r"(^|/)(zstandard/|_cffi_backend|libzstd)"), "zstandard"),
+    (re.compile(r"(^|/)(zstandard/|libzstd|(zstd|zdict|(de)?compress(or|iondict|ionparams))\.c$)"), "zstandard"),
     (re.compile(r"(^|/)(httptools/|pyreqwest/)"), "HTTP parser"),
     (re.compile(r"(^|/)uvloop/|^(?!steersman|benchmarks).*\.(c|h|pyx|pxd|pxi)$|^_asyncio\b|^asyncio/"), "event loop"),
     (re.compile(r"^(libc|libm|libpthread|ld-linux\S*|\[vdso\]|libz)\b"), "libc"),

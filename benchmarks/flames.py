@@ -1,7 +1,8 @@
-"""Where our CPU time goes: `python -m benchmarks.flames` samples our peer and draws a flame graph.
+"""Where our CPU time goes: `python -m benchmarks.flames [SCENE...]` samples our peer and draws flame graphs.
 
 py-spy (`pip install py-spy`) looks into the peer from the server's core while it handles updates with one status PATCH
-each, native frames included; waiting is left out. Sampling slows the peer: shares are evidence here, times are not.
+each, or lists objects, native frames included; waiting is left out. Sampling slows the peer: shares are evidence here,
+times are not. The peer is plain Python, since frames of compiled modules have no lines.
 """
 
 from __future__ import annotations
@@ -14,34 +15,72 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.flamegraph import Stacks, owner, parse, render, shares, tidy, within
-from benchmarks.harness import HERE, BenchmarkError, Peer, cores
+from benchmarks.harness import HERE, Bench, BenchmarkError, Peer, cores
+from benchmarks.rows import Size
+from benchmarks.rows.steps import at_rest, settled
+from benchmarks.rows.sync import expire, listed
 from benchmarks.transports import NATIVE, TransportBench
 
-TARGET = HERE / "plots" / "patch-saturated-flame.svg"
+PLOTS = HERE / "plots"
 
 
-def sampled(objects: int, rounds: int, rate: int) -> Stacks:
-    """Stacks of our peer while it answers `rounds` times `objects` updates. Raises BenchmarkError."""
+@dataclass(frozen=True)
+class Scene:
+    """What the peer does while it is looked at: `times` times with all `objects`, of which so many exist `before`."""
+
+    title: str
+    mode: str
+    drive: Callable[[Bench, Peer, int, int], None]
+    objects: int
+    times: int
+    before: int = 0
+
+
+def _updates(bench: Bench, peer: Peer, objects: int, times: int) -> None:
+    for number in range(1, times + 1):
+        bench.stub.load("widgets", objects, 0)
+        goal = objects * (number + 1)
+        peer.until(lambda m, goal=goal: m["reconciles"] >= goal, 120, f"{goal} reconciles")
+
+
+def _lists(bench: Bench, peer: Peer, objects: int, times: int) -> None:
+    for seed in range(1, times + 1):
+        bench.stub.reset("widgets", objects, seed, quietly=True)
+        listed(bench, peer, Size("widgets", objects), objects)
+        bench.stub.reset("widgets", 0, seed, quietly=True)
+        expire(bench, peer, "widgets", 0)
+        at_rest(peer, "seen")
+
+
+SCENES: Mapping[str, Scene] = {
+    "patch-saturated": Scene(
+        "an update handled with one status PATCH, saturated", "patch", _updates, 10_000, 8, 10_000
+    ),
+    "sync-widgets-1k": Scene("a list of 1,000 custom resources that are new", "informer", _lists, 1_000, 60),
+    "sync-widgets-100k": Scene("a list of 100,000 custom resources that are new", "informer", _lists, 100_000, 4),
+}
+
+
+def sampled(scene: Scene, objects: int, times: int, rate: int) -> Stacks:
+    """Stacks of our peer in a scene. Raises BenchmarkError."""
     spy = shutil.which("py-spy", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     if spy is None:
         raise BenchmarkError("flame graphs need py-spy: pip install py-spy")
     bench = TransportBench()
+    before = min(scene.before, objects)
     try:
-        bench.stub.reset("widgets", objects, 1)
-        with bench.peer(NATIVE, "widgets", "patch") as peer, tempfile.TemporaryDirectory() as directory:
-            peer.wait("synced")
-            peer.until(lambda m: m["reconciles"] >= objects, 90, "first reconciles")
+        bench.stub.reset("widgets", before, 1)
+        with bench.peer(NATIVE, "widgets", scene.mode) as peer, tempfile.TemporaryDirectory() as directory:
+            settled(peer, Size("widgets", before), scene.mode, before)
             folded = Path(directory, "folded")
             sampler = _attach(spy, peer, rate, folded)
             try:
-                for number in range(1, rounds + 1):
-                    bench.stub.load("widgets", objects, 0)
-                    goal = objects * (number + 1)
-                    peer.until(lambda m, goal=goal: m["reconciles"] >= goal, 120, f"{goal} reconciles")
+                scene.drive(bench, peer, objects, times)
             finally:
                 sampler.send_signal(signal.SIGINT)
                 _, errors = sampler.communicate(timeout=60)
@@ -86,28 +125,45 @@ def _waits(stack: Sequence[str], at: int) -> bool:
 
 def main(argv: list[str] | None = None) -> int:
     """Exit status: 0, or 2 when nothing could be sampled."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.flames", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="few updates: checks that everything runs")
-    parser.add_argument("--runs", type=int, default=8, help="how many times all objects are updated (default: 8)")
-    parser.add_argument("--rate", type=int, default=200, help="samples a second (default: 200)")
-    parser.add_argument("--svg", type=Path, help=f"write the graph there (default: {TARGET.name}, not with --quick)")
-    parser.add_argument("--folded", type=Path, help="keep the stacks, for other tools")
-    options = parser.parse_args(argv)
-    try:
-        stacks = working(sampled(1_000 if options.quick else 10_000, options.runs, options.rate))
-    except BenchmarkError as error:
-        print(error, file=sys.stderr)
+    options = _options(argv)
+    if unknown := set(options.scenes) - SCENES.keys():
+        print(f"no such scene: {', '.join(sorted(unknown))}; there are {', '.join(SCENES)}", file=sys.stderr)
         return 2
+    for name in options.scenes or SCENES:
+        try:
+            _draw(name, SCENES[name], options)
+        except BenchmarkError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            return 2
+    return 0
+
+
+def _draw(name: str, scene: Scene, options: argparse.Namespace) -> None:
+    objects, times = (scene.objects // 10, 2) if options.quick else (scene.objects, scene.times)
+    stacks = working(sampled(scene, objects, options.runs or times, options.rate))
     count = sum(stacks.values())
     note = f"{count:,} samples of the event loop at work; native frames included, waiting left out"
-    if target := options.svg or (None if options.quick else TARGET):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(render(stacks, "Steersman: an update handled with one status PATCH, saturated", note))
+    if target := options.svg or (None if options.quick else PLOTS):
+        target.mkdir(parents=True, exist_ok=True)
+        (target / f"{name}-flame.svg").write_text(render(stacks, f"Steersman: {scene.title}", note))
     if options.folded:
-        options.folded.write_text("".join(f"{';'.join(stack)} {n}\n" for stack, n in sorted(stacks.items())))
+        options.folded.mkdir(parents=True, exist_ok=True)
+        lines = (f"{';'.join(stack)} {n}\n" for stack, n in sorted(stacks.items()))
+        (options.folded / f"{name}.folded").write_text("".join(lines))
+    print(f"{name}: {scene.title}")
     for who, share in shares(stacks):
-        print(f"{share:6.1%}  {who}")
-    return 0
+        print(f"{share:8.1%}  {who}")
+
+
+def _options(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.flames", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("scenes", nargs="*", metavar="SCENE", help=f"only these of {', '.join(SCENES)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="few objects: checks that everything runs")
+    parser.add_argument("--runs", type=int, help="how many times a scene is played (default: what each says)")
+    parser.add_argument("--rate", type=int, default=500, help="samples a second (default: 500)")
+    parser.add_argument("--svg", type=Path, metavar="DIR", help="where graphs go (default: plots, not with --quick)")
+    parser.add_argument("--folded", type=Path, metavar="DIR", help="keep the stacks there, for other tools")
+    return parser.parse_args(argv)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ _PAUSE_EACH = 4e-6
 be one in fifty of what is measured."""
 
 
-class _Listing(NamedTuple):
+class Listing(NamedTuple):
     """What a list took a process: CPU and wall seconds; and the process after it."""
 
     cpu: float
@@ -44,26 +44,26 @@ def sync(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
         settled(process, size, "informer", 0)
         time.sleep(_QUIET)
         empty = process.ask("settle")["rss"]
-        nothing = _listing(bench, process, size, 0).cpu if size.objects < FEW else 0.0
+        nothing = listed(bench, process, size, 0).cpu if size.objects < FEW else 0.0
         count = fill(bench, peer, size, seed, quietly=True)
-        everything = _listing(bench, process, size, count)
+        everything = listed(bench, process, size, count)
         numbers = costs(size.objects, everything.cpu - nothing, empty, everything.after, process.ask("settle"))
     if size.kind == "mixed":  # of several kinds each is listed when its client comes round to it
         return numbers
     return {**numbers, "wall_s": everything.wall}
 
 
-def _listing(bench: Bench, process: Peer, size: Size, count: int) -> _Listing:
+def listed(bench: Bench, process: Peer, size: Size, count: int) -> Listing:
     """Make a process that has nothing list `count` objects."""
     before = at_rest(process, "seen", quiet=_QUIET)
-    asked = _expire(bench, process, size.kind, count)
+    asked = expire(bench, process, size.kind, count)
     pause = _PAUSE + _PAUSE_EACH * count
     new = process.until(lambda m: _told(m) - _told(before) >= count, 90, f"seeing {count} objects", pause=pause)
     at_rest(process, "seen", quiet=_QUIET)
     after = process.ask("mark")
     if _told(after) - _told(before) != count:
         raise BenchmarkError(f"{process.name} saw {_told(after) - _told(before)} objects of {count}")
-    return _Listing(after["cpu"] - before["cpu"], new["wall"] - asked, after)
+    return Listing(after["cpu"] - before["cpu"], new["wall"] - asked, after)
 
 
 def _told(mark: Mark) -> float:
@@ -81,7 +81,7 @@ def relist(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
         settled(process, size, "informer", count)
         time.sleep(0.5)
         before = process.ask("settle")
-        _expire(bench, process, size.kind, count)
+        expire(bench, process, size.kind, count)
         quiet = at_rest(process, "events")
         after = process.ask("mark")
         bench.stub.load(size.kind, size.events, 0)
@@ -99,7 +99,7 @@ def relist(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
     }
 
 
-def _expire(bench: Bench, process: Peer, kind: str, count: int) -> float:
+def expire(bench: Bench, process: Peer, kind: str, count: int) -> float:
     """End a peer's watches, and wait until it has been sent `count` objects anew and watches again; when it asked."""
     before = bench.stub.counters()
     bench.stub.expire(kind)

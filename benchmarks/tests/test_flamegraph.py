@@ -52,6 +52,9 @@ def test_a_system_call_is_nobody_s_but_the_kernel_s():
         ("0x7f00 (_asyncio.cpython-311-x86_64-linux-gnu.so)", "event loop"),
         ("current_task (asyncio/tasks.py:3)", "event loop"),
         ("<lambda> (<string>:1)", "standard library"),
+        ("ZstdCompressor_compress (compressor.c:554)", "zstandard"),
+        ("ZSTD_compressStream2 (zstd.c:29494)", "zstandard"),
+        ("uv__io_poll (src/unix/linux.c:9)", "event loop"),
     ],
 )
 def test_a_frame_belongs_to_who_wrote_it(frame, owner):

@@ -122,6 +122,15 @@ def test_one_row_measured_anew_leaves_the_others_as_they_were(tmp_path):
     assert aside.main(again, ["--quick", "--json", str(kept), "--keep"]) == 2
 
 
+@pytest.mark.parametrize(("said", "kept"), [([], True), (["row-0"], False), (["--quick"], False)])
+def test_only_a_whole_study_at_full_size_is_kept_without_being_told_where(said, kept, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(aside, "HERE", tmp_path)
+    study = _study(lambda *_: {"cpu_us": 1.0}, lambda *_: {"cpu_us": 2.0})
+    assert aside.main(study, said) == 0
+    assert study.kept.exists() == kept
+    assert (f"wrote {study.kept}" in capsys.readouterr().out) == kept
+
+
 def test_an_environment_gets_what_the_lock_file_says_of_uvloop():
     block = pythons._block("a==1 \\\n    --hash=x\nuvloop==2 \\\n    --hash=y \\\n    --hash=z\nb==3\n", "uvloop")
     assert block == "uvloop==2 \\\n    --hash=y \\\n    --hash=z\n"
