@@ -90,7 +90,7 @@ def pool(first: Results, second: Results) -> Results:
     if first["quick"] != second["quick"] or first["machine"] != second["machine"]:
         raise BenchmarkError("only results of one machine, one version of each peer and one size can be pooled")
     pooled: Results = {**first, "rows": {}, "failed": {}, "skipped": {}, "taken": {}}
-    parts = (r[part] for r in (first, second) for part in ("rows", "failed", "skipped") if part in r)
+    parts = (part for r in (first, second) for part in (r["rows"], r["failed"], r.get("skipped", {})))
     for row in dict.fromkeys(name for part in parts for name in part):
         _copy(first, pooled, row)
         _copy(second, pooled, row)

@@ -77,7 +77,10 @@ def _built_in(options: argparse.Namespace) -> Callable[..., Any]:
 
 def _widgets(options: argparse.Namespace) -> Callable[..., Any]:
     api = client.CustomObjectsApi()
-    listing = api.list_namespaced_custom_object if options.namespaces else api.list_cluster_custom_object
+    # Typed as loosely as it is called: the two take other parameters.
+    listing: Callable[..., Any] = (
+        api.list_namespaced_custom_object if options.namespaces else api.list_cluster_custom_object
+    )
 
     @functools.wraps(listing)  # a watch learns from the signature what it is to decode
     def widgets(**kwargs: Any) -> Any:

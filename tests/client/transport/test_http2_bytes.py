@@ -32,7 +32,7 @@ from steersman.client.transport.http2 import Http2Connection, Http2Encoder, NotB
 from steersman.client.transport.http2 import blocks as header_blocks
 from steersman.client.transport.http2.blocks import agrees, status_of
 from steersman.client.transport.http2.headers import BlockHeaders
-from steersman.client.transport.http2.stream import STREAM_WINDOW, WORTHWHILE
+from steersman.client.transport.http2.stream import STREAM_WINDOW, WORTHWHILE, Stream
 from steersman.client.transport.wire import inbox
 from steersman.testing import virtual_time
 
@@ -45,12 +45,19 @@ class Line:
     def __init__(self) -> None:
         self.written = bytearray()
         self.open = True
+        self.reading = True
 
     def write(self, data: bytes) -> None:
         self.written += data
 
     def abort(self) -> None:
         self.open = False
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
 
     def frames(self) -> list[Frame]:
         """What has been sent since the last look."""
@@ -978,3 +985,73 @@ async def test_pings_between_events_are_no_flood():
         await stream.read()
     assert both.line.open
     stream.finish()
+
+
+# What nobody waits for.
+
+
+async def _unread() -> tuple[Both, Stream]:
+    """A watch of which a piece has come that nobody has asked for yet."""
+    both = Both()
+    opening = both.open()
+    await turns()
+    both.say(head(1))
+    stream = await opening
+    both.say(data(1, b"one"))
+    return both, stream
+
+
+@virtual_time
+async def test_what_nobody_waits_for_gathers_outside_the_process_for_a_moment():
+    both, stream = await _unread()
+    assert not both.line.reading
+    await asyncio.sleep(0.01)
+    assert both.line.reading  # the server may ask how its client is
+    both.say(data(1, b"two"))
+    assert not both.line.reading
+    assert await stream.read() == b"onetwo"
+
+
+@virtual_time
+async def test_whoever_begins_to_wait_has_the_connection_read_at_once():
+    both, stream = await _unread()
+    assert await stream.read() == b"one"
+    reader = asyncio.create_task(stream.read())
+    await turns()
+    assert both.line.reading
+    both.say(data(1, b"two"))
+    assert await reader == b"two"
+    both.say(data(1, b"three"))
+    assert not both.line.reading
+    asked = both.ask()
+    await turns()
+    assert both.line.reading
+    asked.cancel()
+
+
+@virtual_time
+async def test_while_anybody_waits_for_anything_the_connection_is_read():
+    both = Both()
+    opening = both.open()
+    await turns()
+    both.say(head(1))
+    await opening
+    for waiting in (both.ask(), both.open()):
+        await turns()
+        both.say(data(1, b"one"))
+        assert both.line.reading
+        waiting.cancel()
+        await turns()
+    both.say(data(1, b"two"))
+    assert not both.line.reading
+
+
+@virtual_time
+async def test_a_connection_that_breaks_while_it_is_not_read_is_left_alone():
+    both, stream = await _unread()
+    both.connection.connection_lost(None)
+    await asyncio.sleep(0.01)
+    assert not both.line.reading
+    assert await stream.read() == b"one"
+    with pytest.raises(ConnectionLost):
+        await stream.read()

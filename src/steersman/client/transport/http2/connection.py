@@ -32,6 +32,7 @@ from steersman.client.transport.http2.frames import (
     number_frame,
 )
 from steersman.client.transport.http2.patience import Patience
+from steersman.client.transport.http2.pause import Pause
 from steersman.client.transport.http2.receiving import CONNECTION_WINDOW, LONGEST_HEAD, LONGEST_TAKEN, Receiving
 from steersman.client.transport.http2.stream import NEVER, STREAM_WINDOW, NotBegun, Stream
 from steersman.client.transport.tls import TlsLayer
@@ -49,7 +50,7 @@ _SETTINGS: Final = {0x1: 0, 0x2: 0, 0x4: STREAM_WINDOW, 0x5: LONGEST_TAKEN, 0x6:
 class Http2Connection(Receiving):
     """One connection with many exchanges at a time; each `Stream` is one of them."""
 
-    __slots__ = ("_blind", "_draining", "_encode", "_future", "limit", "most", "patience")
+    __slots__ = ("_blind", "_draining", "_encode", "_future", "_pause", "limit", "most", "patience")
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Http2Connection(Receiving):
         self._future = self._loop.create_future
         self._blind = _LAST_STREAM  # streams below it were begun before the server last said what it allows
         self._draining = False
+        self._pause = Pause(self._loop, transport)
         self.most = most  # streams at a time
         self.limit = most  # the same, and 0 when it takes no more
         self.patience = Patience(self, self._loop)
@@ -131,6 +133,8 @@ class Http2Connection(Receiving):
         if self._transport is None:
             raise _said(self._problem or ConnectionLost("the connection broke"), stream.what)
         self.next = number + 2
+        if self._pause.timer is not None:
+            self._pause.end()
         if number >= _LAST_STREAM:
             self._take_no_more()
         self.streams[number] = stream
@@ -142,6 +146,8 @@ class Http2Connection(Receiving):
     # What a stream says.
 
     def waiter(self) -> asyncio.Future[bool]:
+        if self._pause.timer is not None:
+            self._pause.end()
         return self._future()
 
     def leave(self, stream: Stream, why: str) -> None:
@@ -167,6 +173,13 @@ class Http2Connection(Receiving):
         for stream in streams.values():
             stream.fail(_said(problem, stream.what))
         self.patience.stop()
+        self._pause.stop()
+
+    def unread(self) -> None:
+        for stream in self.streams.values():
+            if stream.reader is not None or stream.answer is not None or stream.head is not None:
+                return
+        self._pause.begin()
 
     def idle(self) -> None:
         if self._draining:

@@ -74,6 +74,10 @@ class Receiving(Sending):
         """The last stream has ended."""
         raise NotImplementedError
 
+    def unread(self) -> None:
+        """A piece of a body has come that nobody waits for now."""
+        raise NotImplementedError
+
     # Frames.
 
     def received(self, data: bytes) -> None:  # noqa: C901 - the hot path is one loop
@@ -188,11 +192,13 @@ class Receiving(Sending):
         stream.arrived += size
         if stream.reader is not None:
             stream.wake()
-        elif stream.arrived > STREAM_WINDOW >> 1:
-            if stream.answer is not None:
+        elif stream.answer is not None:
+            if stream.arrived > STREAM_WINDOW >> 1:
                 self.make_room(stream)
-            elif stream.arrived > STREAM_WINDOW:
-                raise ValueError("more than was allowed to come")
+        elif stream.arrived > STREAM_WINDOW:
+            raise ValueError("more than was allowed to come")
+        else:
+            self.unread()
 
     def _headers(self, number: int, flags: int, block: bytes) -> None:
         if flags != END_HEADERS:
