@@ -7,18 +7,10 @@ from typing import Any
 
 import pytest
 
-from steersman.devcluster.api.messages import Params, Request, Response
-from steersman.devcluster.api.server import APIServer
-from steersman.devcluster.strategy import User
+from .direct import Direct
 
-ADMIN = User("admin", groups=("system:masters",))
 FIELDS = {"v1": "size", "v2": "replicas"}
 PATH = "/apis/example.com/{}/namespaces/default/foos"
-
-
-class Headers(dict[str, str]):
-    def get(self, name: str, default: Any = None) -> Any:
-        return super().get(name.lower(), default)
 
 
 def schema(field: str) -> dict[str, Any]:
@@ -69,17 +61,11 @@ class Webhook:
         return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response}
 
 
-class Server:
+class Server(Direct):
     def __init__(self) -> None:
-        self.api = APIServer()
+        super().__init__()
         self.webhook = Webhook()
         self.api.admission.caller.call = self.webhook.call  # type: ignore[method-assign]
-
-    async def ask(self, method: str, path: str, body: Any = None, **query: str) -> Response:
-        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        headers = Headers({"content-type": kind, "user-agent": "test/1"})
-        data = json.dumps(body).encode() if body is not None else b""
-        return await self.api.handle(Request(method, path, Params(query.items()), headers, data, ADMIN))
 
     async def spec(self, version: str) -> dict[str, Any]:
         answer = await self.ask("GET", f"{PATH.format(version)}/a")

@@ -45,9 +45,9 @@ class Definitions:
                 continue
             status = crd.accept(other, everything, now)
             if status is not None:
-                # Writing it brings us here again, and the second time there is nothing left to write.
+                # We are told of that write, too, and the last time there is nothing left to write.
                 self._server.storage.put(_PLACE, "", name_of(other), {**other, "status": status})
-                return
+                break
         if event.type != "DELETED":
             current = self._server.storage.get(_PLACE, "", event.item.name)
             if current is not None and current.revision == event.item.revision:
