@@ -83,3 +83,73 @@ async def test_a_name_that_one_definition_gives_up_is_at_once_the_other_s(server
     assert (await server.ask("PATCH", f"{DEFINITIONS}/foos.example.com", without)).status == 200
     found = json.loads((await server.ask("GET", "/apis/example.com/v1")).body)["resources"]
     assert {resource["name"]: resource.get("shortNames") for resource in found} == {"foos": None, "fees": ["f"]}
+
+
+async def test_a_watch_ends_when_its_definition_changes_and_the_next_one_shows_what_is_new(server: Direct):
+    await server.ask("POST", DEFINITIONS, definition("foos", "size"))
+    reading = await server.read(FOOS, timeoutSeconds="60")
+    await server.ask("POST", FOOS, foo("a", size="1", color="red"))
+    assert (
+        await server.ask("PATCH", f"{DEFINITIONS}/foos.example.com", definition("foos", "size", "color"))
+    ).status == 200
+    events = await reading
+    assert [event["object"]["spec"] for event in events] == [{"size": "1"}]
+    reading = await server.read(FOOS, resourceVersion=str(versions(events)[-1]), timeoutSeconds="60")
+    await server.ask("PATCH", f"{FOOS}/a", {"spec": {"color": "blue"}})
+    await server.api.close()
+    assert [event["object"]["spec"] for event in await reading] == [{"size": "1", "color": "blue"}]
+
+
+async def test_a_watch_that_was_answered_before_its_definition_changed_ends_at_once(server: Direct):
+    await server.ask("POST", DEFINITIONS, definition("foos", "size"))
+    watch = await server.watch(FOOS, timeoutSeconds="60")
+    await server.ask("PATCH", f"{DEFINITIONS}/foos.example.com", definition("foos", "size", "color"))
+    assert await watch.rest() == []
+
+
+async def test_a_watch_ends_with_its_definition_after_all_its_objects_are_told_gone(server: Direct):
+    await server.ask("POST", DEFINITIONS, definition())
+    reading = await server.read(FOOS, timeoutSeconds="60")
+    for name in ("a", "b"):
+        await server.ask("POST", FOOS, foo(name))
+    await server.ask("DELETE", f"{DEFINITIONS}/foos.example.com")
+    assert types(await reading) == ["ADDED", "ADDED", "DELETED", "DELETED"]
+
+
+async def test_a_watch_goes_on_while_a_definition_waits_for_the_last_object(server: Direct):
+    await server.ask("POST", DEFINITIONS, definition())
+    held = foo("a")
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    await server.ask("POST", FOOS, held)
+    reading = await server.read(FOOS, timeoutSeconds="60")
+    await server.ask("DELETE", f"{DEFINITIONS}/foos.example.com")
+    await server.ask("PATCH", f"{FOOS}/a", {"metadata": {"finalizers": None}})
+    assert types(await reading) == ["ADDED", "MODIFIED", "DELETED"]
+
+
+@pytest.mark.parametrize(
+    ("door", "change"),
+    [
+        ("", {"metadata": {"labels": {"a": "b"}}}),
+        ("/status", {"status": {"conditions": [], "storedVersions": ["v1"]}}),
+    ],
+)
+async def test_a_watch_goes_on_when_its_definition_says_what_it_said(server: Direct, door: str, change: Any):
+    await server.ask("POST", DEFINITIONS, definition())
+    reading = await server.read(FOOS, timeoutSeconds="60")
+    before = server.api.storage.revision
+    assert (await server.ask("PATCH", f"{DEFINITIONS}/foos.example.com{door}", change)).status == 200
+    assert server.api.storage.revision > before
+    await server.ask("POST", FOOS, foo("a"))
+    await server.api.close()
+    assert types(await reading) == ["ADDED"]
+
+
+async def test_watches_of_other_kinds_go_on_when_a_definition_changes(server: Direct):
+    await server.ask("POST", DEFINITIONS, definition("foos", "size"))
+    await server.ask("POST", DEFINITIONS, definition("bars"))
+    reading = await server.read(FOOS.replace("foos", "bars"), timeoutSeconds="60")
+    await server.ask("DELETE", f"{DEFINITIONS}/foos.example.com")
+    await server.ask("POST", FOOS.replace("foos", "bars"), {**foo("a"), "kind": "Bar"})
+    await server.api.close()
+    assert types(await reading) == ["ADDED"]

@@ -47,6 +47,8 @@ class Watch:
         matches: Callable[[Item], bool] | None,
     ) -> None:
         self._server = server
+        self.stored_at = resource.stored_at
+        """The collection that is watched."""
         self._resource = resource
         self._namespace = namespace
         self._options = options
@@ -102,7 +104,7 @@ class Watch:
                 self._later.cancel()
 
     def end(self) -> None:
-        """The server stops."""
+        """The server stops, or the kind is no longer what it was: tell what has happened, and end."""
         self._end()
 
     def _begin(self) -> Callable[[], None]:
@@ -110,11 +112,14 @@ class Watch:
         storage = server.storage
         version = options.version
         self._revision = storage.revision
+        if server.registry.find(resource.group, resource.version, resource.plural) is not resource:
+            self._ended = True  # its definition changed since the request came
+            return lambda: None
         initial = options.initial if options.initial is not None else version in ("", "0")
         if version not in ("", "0") and not initial:
             since = int(version)
             try:
-                events = storage.since(resource.stored_at, since)
+                events = storage.since(self.stored_at, since)
             except Compacted as problem:
                 error = expired(f"too old resource version: {since} ({problem.oldest})")
                 self._frames.append(self._frame("ERROR", error.status))
@@ -123,12 +128,12 @@ class Watch:
             for event in events:
                 self._take(event)
         elif initial:
-            for item in storage.items(resource.stored_at, self._namespace):
+            for item in storage.items(self.stored_at, self._namespace):
                 if self._matches is None or self._matches(item):
                     self._add("ADDED", item)
             if options.initial and options.bookmarks:
                 self._frames.append(self._bookmark({"k8s.io/initial-events-end": "true"}))
-        return storage.watch(resource.stored_at, self._take)
+        return storage.watch(self.stored_at, self._take)
 
     async def _prepare_all(self) -> None:
         """Have everything converted that may be told first; what comes meanwhile, too."""
