@@ -30,7 +30,7 @@ class Watching:
     async def rest(self) -> list[dict[str, Any]]:
         """All events until the server ends the watch."""
         events: list[dict[str, Any]] = []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(200):
             while chunk := await self.next():
                 events += chunk
         return events
