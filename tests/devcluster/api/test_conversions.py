@@ -3,22 +3,18 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from steersman.devcluster.api.messages import Params, Request, Response
-from steersman.devcluster.api.server import APIServer
-from steersman.devcluster.strategy import User
+from steersman.devcluster.api import watching
+from steersman.testing.loop import virtual_time
 
-ADMIN = User("admin", groups=("system:masters",))
+from .direct import Direct
+
 FIELDS = {"v1": "size", "v2": "replicas"}
 PATH = "/apis/example.com/{}/namespaces/default/foos"
-
-
-class Headers(dict[str, str]):
-    def get(self, name: str, default: Any = None) -> Any:
-        return super().get(name.lower(), default)
 
 
 def schema(field: str) -> dict[str, Any]:
@@ -47,14 +43,19 @@ DEFINITION = {
 
 
 class Webhook:
-    """Renames the field; counts how often it was asked, and refuses on request."""
+    """Renames the field; counts how often it was asked, and refuses or waits on request."""
 
     def __init__(self) -> None:
         self.asked = 0
         self.broken = False
+        self.waits = asyncio.Event()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
 
     async def call(self, _config: Any, body: dict[str, Any], _timeout: float) -> Any:
         self.asked += 1
+        self.waits.set()
+        await self.may_answer.wait()
         if self.broken:
             raise OSError("no answer")
         wanted = body["request"]["desiredAPIVersion"]
@@ -69,25 +70,33 @@ class Webhook:
         return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response}
 
 
-class Server:
+class Server(Direct):
     def __init__(self) -> None:
-        self.api = APIServer()
+        super().__init__()
         self.webhook = Webhook()
         self.api.admission.caller.call = self.webhook.call  # type: ignore[method-assign]
 
-    async def ask(self, method: str, path: str, body: Any = None, **query: str) -> Response:
-        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        headers = Headers({"content-type": kind, "user-agent": "test/1"})
-        data = json.dumps(body).encode() if body is not None else b""
-        return await self.api.handle(Request(method, path, Params(query.items()), headers, data, ADMIN))
+    async def resize(self, *sizes: int) -> None:
+        """Write through `v1`, which needs no conversion."""
+        for size in sizes:
+            assert (await self.ask("PATCH", f"{PATH.format('v1')}/a", {"spec": {"size": size}})).status == 200
+
+    async def reading(self, **query: str) -> "asyncio.Future[list[dict[str, Any]]]":
+        """A watch through `v2` from now on, whose conversions wait until the test lets them go on."""
+        version = str(self.api.storage.revision)
+        await self.spec("v2")
+        self.webhook.waits.clear()
+        self.webhook.may_answer.clear()
+        return await self.read(PATH.format("v2"), **{"resourceVersion": version, "timeoutSeconds": "60", **query})
 
     async def spec(self, version: str) -> dict[str, Any]:
         answer = await self.ask("GET", f"{PATH.format(version)}/a")
         return json.loads(answer.body)["spec"]
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[Server]:
+@asynccontextmanager
+async def serving() -> AsyncIterator[Server]:
+    """A server with an object that was written through `v2`."""
     made = Server()
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     assert (await made.ask("POST", path, DEFINITION)).status == 201
@@ -95,6 +104,12 @@ async def server() -> AsyncIterator[Server]:
     assert (await made.ask("POST", PATH.format("v2"), foo)).status == 201
     yield made
     await made.api.close()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    async with serving() as made:
+        yield made
 
 
 async def test_objects_are_stored_in_the_storage_version(server: Server):
@@ -146,6 +161,59 @@ async def test_watches_tell_the_version_of_their_path(server: Server):
     await server.ask("DELETE", f"{PATH.format('v1')}/a")
     await asyncio.wait_for(reading, 60)
     assert events == [("ADDED", {"replicas": 3}), ("MODIFIED", {"replicas": 9}), ("DELETED", {"replicas": 9})]
+
+
+@virtual_time
+async def test_a_bookmark_does_not_overtake_what_is_being_converted() -> None:
+    async with serving() as server:
+        reading = await server.reading(allowWatchBookmarks="true", timeoutSeconds="150")
+        await server.resize(9)
+        await asyncio.sleep(70)  # the first bookmark is due after 60 seconds
+        server.webhook.may_answer.set()
+        events = await reading
+        assert [event["type"] for event in events] == ["MODIFIED", "BOOKMARK", "BOOKMARK"]
+
+
+async def test_a_watch_that_ends_during_a_conversion_tells_what_had_happened(server: Server):
+    reading = await server.reading()
+    await server.resize(9)
+    await server.webhook.waits.wait()
+    await server.resize(10)
+    for watch in server.api.watches:
+        watch.end()
+    await server.resize(11)
+    server.webhook.may_answer.set()
+    assert [event["object"]["spec"]["replicas"] for event in await reading] == [9, 10]
+
+
+async def test_a_watch_tells_the_end_of_objects_that_go_with_their_definition(server: Server):
+    reading = await server.reading()
+    await server.resize(9)
+    await server.webhook.waits.wait()
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/foos.example.com"
+    assert (await server.ask("DELETE", path)).status == 200
+    server.webhook.may_answer.set()
+    assert [event["type"] for event in await reading] == ["MODIFIED", "DELETED"]
+
+
+async def test_a_watch_that_falls_behind_its_conversions_is_let_go(server: Server, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(watching, "_SLOW", 2)
+    reading = await server.reading()
+    await server.resize(9)
+    await server.webhook.waits.wait()
+    await server.resize(10, 11, 12)
+    server.webhook.may_answer.set()
+    assert await reading == []
+
+
+async def test_a_webhook_that_fails_ends_a_watch_with_its_error(server: Server):
+    reading = await server.reading()
+    server.webhook.broken = True
+    server.webhook.may_answer.set()
+    await server.resize(9)
+    (event,) = await reading
+    assert event["type"] == "ERROR"
+    assert "failed: no answer" in event["object"]["message"]
 
 
 async def test_a_webhook_that_fails_fails_the_request(server: Server):

@@ -6,7 +6,8 @@ import json
 from steersman.devcluster.cluster import DevCluster, Options
 from steersman.testing.loop import virtual_time
 
-from .conftest import Door
+from .conftest import MAPS, Door
+from .direct import Direct
 
 SERVICES = "/api/v1/namespaces/default/services"
 
@@ -47,3 +48,16 @@ async def test_bookmarks_tell_how_far_a_quiet_watch_is() -> None:
                 assert event["object"]["metadata"]["resourceVersion"] == str(cluster.server.storage.revision)
         assert told == [(60, "BOOKMARK"), (120, "BOOKMARK"), (148, "BOOKMARK")]
         assert round(loop.time() - start) == 150
+
+
+@virtual_time
+async def test_no_bookmark_follows_the_end_of_a_watch() -> None:
+    server = Direct()
+    assert (await server.ask("POST", MAPS, {"metadata": {"name": "a"}})).status == 201
+    watch = await server.watch(MAPS, allowWatchBookmarks="true", timeoutSeconds="150")
+    assert [event["type"] for event in await watch.next()] == ["ADDED"]
+    for ending in server.api.watches:
+        ending.end()
+    assert (await server.ask("POST", MAPS, {"metadata": {"name": "b"}})).status == 201
+    await asyncio.sleep(70)  # the first bookmark would be due after 60 seconds
+    assert await watch.rest() == []

@@ -146,6 +146,57 @@ def test_a_watcher_may_leave_while_it_is_told():
     assert told == ["first", "second", "second"]
 
 
+def test_what_a_listener_writes_is_told_after_what_it_heard():
+    storage = Storage()
+    told: list[Event] = []
+
+    def finish(event: Event) -> None:
+        if event.type == "ADDED":
+            put(storage, event.item.name, status="accepted")
+            storage.delete(PODS, "a", event.item.name)
+
+    storage.on_change(finish)
+    storage.watch(PODS, told.append)
+    first = put(storage, "web")
+    assert [(event.type, event.item.revision) for event in told] == [
+        ("ADDED", first),
+        ("MODIFIED", first + 1),
+        ("DELETED", first + 2),
+    ]
+
+
+def test_a_listener_may_answer_every_event_with_a_write_for_as_long_as_it_likes():
+    storage = Storage()
+    for number in range(2000):
+        put(storage, f"pod-{number}")
+
+    def next_one(event: Event) -> None:
+        for item in storage.items(PODS)[:1]:
+            storage.delete(PODS, item.namespace, item.name)
+
+    storage.on_change(next_one)
+    storage.delete(PODS, "a", "pod-0")
+    assert storage.count(PODS) == 0
+
+
+def test_a_listener_that_fails_keeps_nobody_from_being_told():
+    storage = Storage()
+    told: list[str] = []
+
+    def fail(event: Event) -> None:
+        if event.item.name == "one":
+            put(storage, "two")
+            raise ValueError("no use for it")
+
+    storage.on_change(fail)
+    storage.watch(PODS, lambda event: told.append(event.item.name))
+    with pytest.raises(ValueError, match="no use for it"):
+        put(storage, "one")
+    assert told == ["one", "two"]
+    put(storage, "three")
+    assert told == ["one", "two", "three"]
+
+
 def test_labels_are_read_from_the_bytes():
     storage = Storage()
     item = storage.put(PODS, "a", "web", {"metadata": {"name": "web", "labels": {"app": "web"}}})

@@ -45,9 +45,9 @@ class Definitions:
                 continue
             status = crd.accept(other, everything, now)
             if status is not None:
-                # Writing it brings us here again, and the second time there is nothing left to write.
+                # We are told of that write, too, and the last time there is nothing left to write.
                 self._server.storage.put(_PLACE, "", name_of(other), {**other, "status": status})
-                return
+                break
         if event.type != "DELETED":
             current = self._server.storage.get(_PLACE, "", event.item.name)
             if current is not None and current.revision == event.item.revision:
@@ -56,20 +56,36 @@ class Definitions:
                     self._clean_up(definition)
 
     def _serve(self, definition: Object) -> None:
+        """Serve what a definition says; watches of what it said before end, so that their clients see the new."""
         registry, name = self._server.registry, name_of(definition)
+        served = self._served.get(name, [])
+        changed = not served or _content(served[0].definition) != _content(definition)
+        if not changed and not self._is_ending(definition):
+            return
         found = crd.resource_types(definition) if crd.established(definition) else []
         kept = {(t.group, t.version, t.plural) for t in found}
-        for old in self._served.get(name, []):
+        for old in served:
             if (old.group, old.version, old.plural) not in kept:
                 registry.unregister(old.group, old.version, old.plural)
         found = [_with_definition(new, definition) for new in found]
         for new in found:
             registry.register(new)
         self._served[name] = found
+        if changed:
+            self._end_watches(served)
 
     def _serve_not(self, name: str) -> None:
-        for old in self._served.pop(name, []):
+        served = self._served.pop(name, [])
+        for old in served:
             self._server.registry.unregister(old.group, old.version, old.plural)
+        self._end_watches(served)
+
+    def _end_watches(self, served: list[ResourceType]) -> None:
+        """End the watches of a definition's objects; each tells first what has happened."""
+        if served:
+            for watch in tuple(self._server.watches):
+                if watch.stored_at == served[0].stored_at:
+                    watch.end()
 
     # Deletion: a definition waits for its objects.
 
@@ -118,6 +134,11 @@ class Definitions:
         return bool(meta(definition).get("deletionTimestamp")) and crd.FINALIZER in (
             meta(definition).get("finalizers") or ()
         )
+
+
+def _content(definition: Object | None) -> tuple[object, object]:
+    """What of a definition decides how its objects look; the rest may change and nobody must look again."""
+    return dig(definition, "spec"), dig(definition, "status", "acceptedNames")
 
 
 def _with_definition(resource: ResourceType, definition: Object) -> ResourceType:

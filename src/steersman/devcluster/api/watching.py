@@ -47,6 +47,8 @@ class Watch:
         matches: Callable[[Item], bool] | None,
     ) -> None:
         self._server = server
+        self.stored_at = resource.stored_at
+        """The collection that is watched."""
         self._resource = resource
         self._namespace = namespace
         self._options = options
@@ -60,7 +62,6 @@ class Watch:
         self._later: asyncio.TimerHandle | None = None
         self._ended = False
         self._first_row = True
-        self._revision = 0
         self.protobuf = (
             form.media == PROTOBUF and resource.definition is None and form.shape in ("", "PartialObjectMetadata")
         )
@@ -102,19 +103,21 @@ class Watch:
                 self._later.cancel()
 
     def end(self) -> None:
-        """The server stops."""
+        """The server stops, or the kind is no longer what it was: tell what has happened, and end."""
         self._end()
 
     def _begin(self) -> Callable[[], None]:
         server, resource, options = self._server, self._resource, self._options
         storage = server.storage
         version = options.version
-        self._revision = storage.revision
+        if server.registry.find(resource.group, resource.version, resource.plural) is not resource:
+            self._ended = True  # its definition changed since the request came
+            return lambda: None
         initial = options.initial if options.initial is not None else version in ("", "0")
         if version not in ("", "0") and not initial:
             since = int(version)
             try:
-                events = storage.since(resource.stored_at, since)
+                events = storage.since(self.stored_at, since)
             except Compacted as problem:
                 error = expired(f"too old resource version: {since} ({problem.oldest})")
                 self._frames.append(self._frame("ERROR", error.status))
@@ -123,12 +126,12 @@ class Watch:
             for event in events:
                 self._take(event)
         elif initial:
-            for item in storage.items(resource.stored_at, self._namespace):
+            for item in storage.items(self.stored_at, self._namespace):
                 if self._matches is None or self._matches(item):
                     self._add("ADDED", item)
             if options.initial and options.bookmarks:
                 self._frames.append(self._bookmark({"k8s.io/initial-events-end": "true"}))
-        return storage.watch(resource.stored_at, self._take)
+        return storage.watch(self.stored_at, self._take)
 
     async def _prepare_all(self) -> None:
         """Have everything converted that may be told first; what comes meanwhile, too."""
@@ -138,48 +141,53 @@ class Watch:
             await self._server.reads.prepare(self._resource, self._namespace)
 
     async def _convert(self) -> None:
-        events, self._unconverted = self._unconverted, []
-        items = [item for event in events for item in (event.before, event.item) if item is not None]
+        """Have what happened converted, and tell it, even if the watch is to end meanwhile.
+
+        Until then it stays among the unconverted, which holds bookmarks back.
+        """
+        count = len(self._unconverted)
+        items = [item for event in self._unconverted for item in (event.before, event.item) if item is not None]
         try:
             await self._server.conversions.prepare(self._resource, items)
         except APIError as problem:
+            self._unconverted.clear()
             self._frames.append(self._frame("ERROR", problem.status))
             self._ended = True
             return
-        for event in events:
+        ready = self._unconverted[:count]  # none where the watch was let go
+        del self._unconverted[:count]
+        for event in ready:
             self._tell(event)
 
     def _take(self, event: Event) -> None:
+        if self._ended or (self._namespace and event.item.namespace != self._namespace):
+            return
         if self._resource.converts:
             self._unconverted.append(event)
-            self._wake()
         else:
             self._tell(event)
+        if len(self._frames) + len(self._unconverted) > _SLOW:
+            self._frames.clear()
+            self._unconverted.clear()
+            self._ended = True
+        self._wake()
 
     def _tell(self, event: Event) -> None:
-        item = event.item
-        self._revision = item.revision
-        if self._ended or (self._namespace and item.namespace != self._namespace):
-            return
-        matches = self._matches
+        item, matches = event.item, self._matches
         if matches is None:
             self._add(event.type, item)
-        else:
-            before = event.before is not None and matches(event.before)
-            now = event.type != "DELETED" and matches(item)
-            if now:
-                self._add("MODIFIED" if before else "ADDED", item)
-            elif before and event.type == "DELETED":
-                self._add("DELETED", item)
-            elif before and event.before is not None:
-                obj = event.before.object()
-                obj["metadata"]["resourceVersion"] = str(item.revision)
-                left = Item(item.namespace, item.name, item.revision, encode(obj))
-                self._add("DELETED", left)
-        if len(self._frames) > _SLOW:
-            self._frames.clear()
-            self._end()
-        self._wake()
+            return
+        before = event.before is not None and matches(event.before)
+        now = event.type != "DELETED" and matches(item)
+        if now:
+            self._add("MODIFIED" if before else "ADDED", item)
+        elif before and event.type == "DELETED":
+            self._add("DELETED", item)
+        elif before and event.before is not None:
+            obj = event.before.object()
+            obj["metadata"]["resourceVersion"] = str(item.revision)
+            left = Item(item.namespace, item.name, item.revision, encode(obj))
+            self._add("DELETED", left)
 
     def _add(self, type: str, item: Item) -> None:
         resource = self._resource
@@ -212,7 +220,7 @@ class Watch:
 
     def _bookmark(self, annotations: dict[str, str] | None = None) -> bytes:
         resource = self._resource
-        metadata: Object = {"resourceVersion": str(self._revision)}
+        metadata: Object = {"resourceVersion": str(self._server.storage.revision)}
         if annotations:
             metadata["annotations"] = annotations
         obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
@@ -225,8 +233,7 @@ class Watch:
         self._later = loop.call_at(at, self._bookmark_again, loop, end)
 
     def _bookmark_again(self, loop: asyncio.AbstractEventLoop, end: float) -> None:
-        if not self._unconverted:  # else there are events up to that revision that have not been told
-            self._revision = self._server.storage.revision
+        if not self._unconverted and not self._ended:  # else there are events up to that revision that are not told
             self._frames.append(self._bookmark())
             self._wake()
         self._schedule(loop, end)

@@ -68,6 +68,8 @@ class Storage:
         self._window_bytes = window_bytes
         self._logged_bytes = 0
         self._listeners: list[Listener] = []
+        self._untold: deque[tuple[_Collection, Event]] = deque()
+        self._telling = False
         self._origin = first
         if database is not None:
             self._load(database)
@@ -130,7 +132,10 @@ class Storage:
     # Writing.
 
     def put(self, resource: GroupResource, namespace: str, name: str, obj: Object) -> Item:
-        """Store an object; its metadata gets the new resourceVersion. Durable, and told, when this returns."""
+        """Store an object; its metadata gets the new resourceVersion.
+
+        Durable when this returns, and told, but for what a listener writes: that is told after what it heard.
+        """
         revision = self.revision + 1
         obj["metadata"]["resourceVersion"] = str(revision)
         item = Item(namespace, name, revision, encode(obj))
@@ -175,11 +180,30 @@ class Storage:
             oldest = log.popleft().item
             self._logged_bytes -= len(oldest.value)
             self.compacted = oldest.revision
-        for listener in self._listeners:
-            listener(event)
-        if collection.listeners:
-            for listener in tuple(collection.listeners):
-                listener(event)
+        self._untold.append((collection, event))
+        if not self._telling:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Tell of what happened, one event after the other.
+
+        What a listener writes is told after the event that made it write. A listener that fails keeps nobody from
+        being told; the first error is raised when all is told.
+        """
+        problem: Exception | None = None
+        self._telling = True
+        try:
+            while self._untold:
+                collection, event = self._untold.popleft()
+                for listener in (*self._listeners, *collection.listeners):
+                    try:
+                        listener(event)
+                    except Exception as error:  # noqa: BLE001 - raised below
+                        problem = problem or error
+        finally:
+            self._telling = False
+        if problem is not None:
+            raise problem
 
     def compact(self) -> None:
         """Forget all events: watches from older revisions end with 410."""
