@@ -77,7 +77,7 @@ class Watch:
             await self._prepare_all()
         stop = self._begin()
         if options.bookmarks and not self._ended:
-            self._schedule(loop, loop.time() + seconds)
+            self._schedule(loop, loop.time(), loop.time() + seconds)
         server.watches.add(self)
         try:
             while True:
@@ -226,17 +226,18 @@ class Watch:
         obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
         return self._frame("BOOKMARK", self._shaped(obj) if self._form.shape else obj)
 
-    def _schedule(self, loop: asyncio.AbstractEventLoop, end: float) -> None:
-        now = loop.time()
+    def _schedule(self, loop: asyncio.AbstractEventLoop, now: float, end: float) -> None:
+        """Arm the timer of the next bookmark after `now`: once a minute, and once shortly before the watch's end."""
         last = end - _BOOKMARK_BEFORE
         at = last if now < last < now + _BOOKMARK_EVERY else now + _BOOKMARK_EVERY
-        self._later = loop.call_at(at, self._bookmark_again, loop, end)
+        self._later = loop.call_at(at, self._bookmark_again, loop, at, end)
 
-    def _bookmark_again(self, loop: asyncio.AbstractEventLoop, end: float) -> None:
+    def _bookmark_again(self, loop: asyncio.AbstractEventLoop, at: float, end: float) -> None:
         if not self._unconverted and not self._ended:  # else there are events up to that revision that are not told
             self._frames.append(self._bookmark())
             self._wake()
-        self._schedule(loop, end)
+        # A loop may fire a timer shortly before its time: the next one comes after `at`, whatever the clock says.
+        self._schedule(loop, max(at, loop.time()), end)
 
     def _end(self) -> None:
         self._ended = True
