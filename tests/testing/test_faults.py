@@ -14,7 +14,7 @@ from steersman.client import TooManyRequests as Throttled
 from steersman.k8s import ConfigMap
 from steersman.models import MergePatch, ObjectMeta
 from steersman.testing import faults as f
-from steersman.testing.controlplane_cluster import Cluster, UnsupportedError
+from steersman.testing.controlplane_cluster import Cluster, PolicyRule, UnsupportedError
 from steersman.testing.faults import Fault, Faults
 
 
@@ -52,6 +52,21 @@ async def test_a_write_is_refused_once_and_changes_nothing(
     assert faults.struck(fault) == 1
     if error is Throttled:
         assert caught.value.retry_after == 3
+
+
+def test_faults_meet_an_operator_and_never_what_prepares_the_test(cluster: Cluster, faults: Faults) -> None:
+    everything = f.throttled(1)
+    faults.add(everything)
+
+    rule = PolicyRule(verbs=["get"], apiGroups=[""], resources=["configmaps"])
+    cluster.user_kubeconfig("eve", namespace=cluster.namespace, rules=[rule])
+    cluster.service_account_kubeconfig("robot", namespace=cluster.namespace, rules=[rule])
+    cluster.create_namespace(f"{cluster.namespace}-more")
+    cluster.delete_namespace(f"{cluster.namespace}-more")
+    with cluster.session() as session:
+        session.call("GET", "/version")
+
+    assert faults.struck(everything) == 0
 
 
 async def test_a_list_that_names_a_version_is_told_that_it_expired(

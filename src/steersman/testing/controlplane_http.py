@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from steersman.pki.sockets import ClosingSocket
+from steersman.testing.faults import USER_AGENT
 
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
@@ -99,7 +100,8 @@ class ApiSession:
 
     def _send_once(self, method: str, path: str, data: bytes, headers: dict[str, str]) -> http.client.HTTPResponse:
         try:
-            self._connection.request(method, path, body=data or None, headers=headers)
+            sent = {"User-Agent": USER_AGENT, **headers}
+            self._connection.request(method, path, body=data or None, headers=sent)
             return self._connection.getresponse()
         except BaseException:
             self.close()

@@ -45,7 +45,8 @@ __all__ = [
 
 _WRITES: Final = ("create", "update", "patch", "delete", "deletecollection")
 _OWN: Final = ("system:kube-", "system:node:", "system:serviceaccount:kube-system:")
-_OWN_AGENT: Final = "steersman-test"
+USER_AGENT: Final = "steersman-test"
+"""The User-Agent of the test's own requests, which no fault meets unless it names their user."""
 
 Handle = Callable[["Request"], Awaitable["Response"]]
 
@@ -77,7 +78,7 @@ class Match:
             and (not subresource or info.subresource == subresource)
             and (not self.namespace or info.namespace == self.namespace)
             and (not self.name or info.name == self.name)
-            and (user == self.user if self.user else not (user.startswith(_OWN) or agent.startswith(_OWN_AGENT)))
+            and (user == self.user if self.user else not (user.startswith(_OWN) or agent.startswith(USER_AGENT)))
         )
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 from steersman.testing.controlplane_http import CallError
+from steersman.testing.faults import USER_AGENT
 from steersman.testing.waiting import eventually
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ T = TypeVar("T")
 Object = dict[str, Any]
 Found = list[Object]
 
-_AGENT: Final = "steersman-test"
 _DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _PATCHES: Final = {
     "merge": "application/merge-patch+json",
@@ -80,14 +80,14 @@ class Objects:
         """A new asynchronous client as the administrator: `async with cluster.client() as client: …`."""
         from steersman.client import Client
 
-        words: dict[str, Any] = {"user_agent": _AGENT, **options}
+        words: dict[str, Any] = {"user_agent": USER_AGENT, **options}
         return Client(self.config, **words)
 
     def apply(
         self,
         *what: Path | str | Mapping[str, Any],
         namespace: str | None = None,
-        field_manager: str = _AGENT,
+        field_manager: str = USER_AGENT,
         force: bool = True,
     ) -> Found:
         """Apply on the server's side: files, directories, YAML or JSON text, objects; returns what is there now.
@@ -142,7 +142,9 @@ class Objects:
         type: Literal["merge", "json", "strategic", "apply"] = "merge",
     ) -> Object:
         """Patch an object or its sub-resource; returns what it is now."""
-        query = (("fieldManager", _AGENT), ("force", "true")) if type == "apply" else (("fieldManager", _AGENT),)
+        query = (
+            (("fieldManager", USER_AGENT), ("force", "true")) if type == "apply" else (("fieldManager", USER_AGENT),)
+        )
         return cast(
             Object,
             self._verb(
