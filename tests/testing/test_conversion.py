@@ -1,10 +1,12 @@
 """Tests made for users: conversions that lose something are found, with the smallest object that shows it."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Literal
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from steersman import (
     Duration,
@@ -71,6 +73,67 @@ def test_random_objects_keep_to_their_types(obj):
     assert decode(New, encode(obj)) == obj
     assert 1 <= obj.spec.size <= 5
     assert len(obj.spec.names) >= 1
+
+
+class Named(Model):
+    first_name: str = ""
+    labels: Mapping[str, str] = {}
+    named: "tuple[Named, ...]" = ()
+
+
+class Person(Resource, group=GROUP, version="v1"):
+    spec: Named = Named()
+
+
+@pytest.mark.parametrize("path", ["spec.firstName", "spec.first_name"])
+@settings(max_examples=10, deadline=None)
+@given(data=st.data())
+def test_an_override_names_its_field_as_the_wire_or_as_python_does(path, data):
+    made = data.draw(objects(Person, {path: st.just("Ada")}))
+    assert made.spec.first_name in ("", "Ada")
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    objects(
+        Person,
+        {"metadata.name": st.just("ada"), "spec.labels{}": st.just("v"), "spec.named[].first_name": st.just("Ada")},
+    )
+)
+def test_overrides_reach_names_of_objects_items_of_lists_and_values_of_maps(made):
+    assert made.metadata.name == "ada"
+    assert set(made.spec.labels.values()) <= {"v"}
+    assert {each.first_name for each in made.spec.named} <= {"", "Ada"}
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("spec.fristName", "Person has no field 'spec.fristName'; did you mean 'firstName'?"),
+        ("spec.firstName.x", "'spec.firstName' has no fields"),
+        ("spec.firstName[]", r"has no \[\] at 'spec.firstName'"),
+        ("spec.labels[]", r"has no \[\] at 'spec.labels'"),
+        ("spec.named.firstName", "has no fields"),
+        ("status.phase", "'status.phase' of Person is never generated"),
+        ("metadata.labels{}", "is never generated"),
+        ("", "Person has no field ''"),
+    ],
+)
+def test_an_override_of_no_field_is_refused(path, told):
+    with pytest.raises(ValueError, match=told):
+        objects(Person, {path: st.just("x")})
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        ({New: {"spec.seize": st.just(1)}}, "New has no field 'spec.seize'; did you mean 'size'?"),
+        ({Person: {}}, "this operator does not convert Person, but New, Old"),
+    ],
+)
+def test_overrides_of_what_is_not_converted_are_refused_when_the_test_is_made(overrides, told):
+    with pytest.raises(ValueError, match=told):
+        round_trips(things(), overrides=overrides)
 
 
 test_conversions_lose_nothing = round_trips(things(), examples=20)

@@ -9,9 +9,10 @@ shrinks what fails to the smallest object that does. Nothing here needs a cluste
 from __future__ import annotations
 
 import asyncio
+import difflib
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -35,30 +36,42 @@ _INT: Final = 2**31 - 1
 def objects(kind: type[Resource], overrides: Mapping[str, SearchStrategy[Any]] | None = None) -> SearchStrategy[Any]:
     """Objects of a class, with names, labels and annotations of their own.
 
-    `overrides` replaces what its types say of a field, by its path in the wire form: `{"spec.size": st.just(9)}`.
-    Patterns are obeyed; rules in CEL, and what else only the API server knows, are not.
+    Strings match the patterns of their fields. CEL rules, and other rules that only the API server knows, are ignored.
+
+    Args:
+        kind: The class.
+        overrides: Strategies for the wire values of fields, by path, in wire names or Python names:
+            `{"spec.maxSize": st.just(9)}` or `{"spec.max_size": …}`. `[]` stands for each item of a list and `{}` for
+            each value of a map: `spec.ports[].name`.
+
+    Raises:
+        ValueError: A path names no field of the class, or one that is never generated, such as `status`.
     """
     from hypothesis import strategies as st
 
     info = info_of(kind)
-    given = dict(overrides or {})
+    described = cast("types.StructType", types.type_info(kind))
+    given = {wire_path(kind, path): strategy for path, strategy in (overrides or {}).items()}
     labels = st.dictionaries(st.sampled_from(_WORDS), st.sampled_from(["", "x", "y-2"]), max_size=2)
     metadata = st.fixed_dictionaries(
-        {"name": st.text(_TEXT[:26], min_size=1, max_size=8)}, optional={"labels": labels, "annotations": labels}
+        {
+            "name": st.text(_TEXT[:26], min_size=1, max_size=8),
+            **{path.removeprefix("metadata."): one for path, one in given.items() if path.startswith("metadata.")},
+        },
+        optional={key: labels for key in ("labels", "annotations") if f"metadata.{key}" not in given},
     )
     parts: dict[str, SearchStrategy[Any]] = {
         "apiVersion": st.just(info.api_version),
         "kind": st.just(info.kind),
-        "metadata": metadata,
+        "metadata": given.get("metadata", metadata),
     }
-    described = cast("types.StructType", types.type_info(kind))
     optional: dict[str, SearchStrategy[Any]] = {}
     for field in described.fields:
         name = field.encode_name
         if name in ("apiVersion", "kind", "metadata", "status"):
-            continue
+            continue  # `wire_path` refuses overrides of the others
         target = parts if field.required or name == "spec" else optional
-        target[name] = given.get(name) or _of(field.type, name, given)
+        target[name] = _of(field.type, name, given)
     return st.fixed_dictionaries(parts, optional=optional).map(lambda plain: from_dict(kind, plain))
 
 
@@ -66,6 +79,8 @@ def _of(described: types.Type, path: str, overrides: Mapping[str, SearchStrategy
     """Wire forms of a type."""
     from hypothesis import strategies as st
 
+    if (override := overrides.get(path)) is not None:
+        return override
     match described:
         case types.Metadata():
             return _of(described.type, path, overrides)
@@ -124,11 +139,68 @@ def _struct(
     optional: dict[str, SearchStrategy[Any]] = {}
     for field in described.fields:
         at = f"{path}.{field.encode_name}"
-        made = overrides.get(at)
-        if made is None:  # deferred, since types may contain themselves
-            made = st.deferred(lambda field=field, at=at: _of(field.type, at, overrides))
+        # Deferred, since types may contain themselves.
+        made = st.deferred(lambda field=field, at=at: _of(field.type, at, overrides))
         (required if field.required else optional)[field.encode_name] = made
     return st.fixed_dictionaries(required, optional=optional)
+
+
+def wire_path(kind: type[Resource], path: str) -> str:
+    """Return the path of a field in wire names, of one in wire names or Python names.
+
+    Raises:
+        ValueError: The class has no such field, or `objects` never generates it.
+    """
+    first = path.partition(".")[0]
+    if first in ("apiVersion", "api_version", "kind", "status") or (
+        first == "metadata" and (path.count(".") > 1 or path.endswith(("[]", "{}")))
+    ):
+        raise ValueError(f"overrides: {path!r} of {kind.__name__} is never generated; remove it")
+    found, at = [types.type_info(kind)], ""
+    for step in path.split("."):
+        name = step.rstrip("[]{}")
+        fields = [field for one in _members(found) if isinstance(one, types.StructType) for field in one.fields]
+        chosen = [field for field in fields if name in (field.encode_name, field.name)]
+        if not chosen:
+            names = sorted({field.encode_name for field in fields})
+            hint = difflib.get_close_matches(name, names, 1) or names
+            raise ValueError(
+                f"overrides: {path!r}: {kind.__name__} has no field {at + name!r}; "
+                + (f"did you mean {', '.join(map(repr, hint))}?" if hint else f"{at.rstrip('.')!r} has no fields")
+            )
+        found = [field.type for field in chosen]
+        at += chosen[0].encode_name
+        rest = step[len(name) :]
+        while rest:
+            found = [inner for one in _members(found) if (inner := _inner(one, rest[:2])) is not None]
+            if not found:
+                raise ValueError(f"overrides: {path!r}: {kind.__name__} has no {rest[:2]} at {at!r}")
+            at, rest = at + rest[:2], rest[2:]
+        at += "."
+    return at.removesuffix(".")
+
+
+def _members(described: Iterable[types.Type]) -> Iterator[types.Type]:
+    """Yield types without their metadata, and the members of unions."""
+    for one in described:
+        match one:
+            case types.Metadata():
+                yield from _members([one.type])
+            case types.UnionType():
+                yield from _members(one.types)
+            case _:
+                yield one
+
+
+def _inner(described: types.Type, suffix: str) -> types.Type | None:
+    """Return the type of the items of a list (`[]`) or of the values of a map (`{}`)."""
+    match described:
+        case types.ListType() | types.VarTupleType() | types.SetType() | types.FrozenSetType() if suffix == "[]":
+            return described.item_type
+        case types.DictType() if suffix == "{}":
+            return described.value_type
+        case _:
+            return None
 
 
 def _custom(cls: type) -> SearchStrategy[Any]:
@@ -212,8 +284,11 @@ def round_trips(
     """A pytest test, one case for each version and each other: random objects come back as they were.
 
     `operator` is an operator, a module that has one, or `"module:attribute"`. `lossy` names ways, such as
-    `("v1", "v1alpha1")`, on which loss is meant; `overrides` are those of `objects`, for each class. Raises
-    `ValueError` for an operator that converts nothing, or lacks a direction.
+    `("v1", "v1alpha1")`, on which loss is meant; `overrides` are those of `objects`, for each class.
+
+    Raises:
+        ValueError: The operator converts nothing or lacks a direction, or an override names a class that it does not
+            convert or a field that the class does not have.
     """
     import pytest
     from hypothesis import given, settings
@@ -224,6 +299,12 @@ def round_trips(
     if gaps := missing(found):
         raise ValueError(f"no conversions lead {'; '.join(gaps)}")
     views = {(c.source.info.kind, c.source.info.version): c.source for c in found}
+    for kind, paths in (overrides or {}).items():
+        if all(view.type is not kind for view in views.values()):
+            names = ", ".join(sorted({view.type.__name__ for view in views.values()}))
+            raise ValueError(f"overrides: this operator does not convert {kind.__name__}, but {names}")
+        for path in paths:
+            wire_path(kind, path)
     skipped = set(lossy)
     cases = [
         pytest.param(one, other, id=f"{kind}-{version}-{other_version}")
