@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +15,7 @@ from steersman.k8s import ConfigMap, Deployment
 from steersman.testing.faults import conflict, latency, unavailable
 from steersman.testing.simulation import Simulation, simulated
 
-from . import webs
+from . import guarded, webs
 
 DEPLOYMENT = """
 apiVersion: apps/v1
@@ -89,3 +93,61 @@ async def test_an_operator_gets_over_what_goes_wrong(world: Simulation) -> None:
     assert world.faults.struck(broken) == 5
     assert [r.error is None for r in running.reconciles][-1]
     assert world.audit(user=running.user, writes=True)
+
+
+def gate(name: str, **spec: str) -> dict[str, object]:
+    return {"apiVersion": "tests.steersman.dev/v1", "kind": "Gate", "metadata": {"name": name}, "spec": spec}
+
+
+@simulated(seed=5)
+async def test_webhooks_default_refuse_and_convert_without_a_socket(world: Simulation) -> None:
+    await world.operator(guarded.operator)
+    await world.apply(gate("plain"))
+
+    stored = await world.client.get(guarded.Gate, "plain", "default")
+    assert stored.spec.colour == "green"
+    converted = await world.client.get(guarded.OldGate, "plain", "default")
+    assert converted.spec.paint == "green"
+    with pytest.raises(AssertionError, match="grey is no colour"):
+        await world.apply(gate("dull", colour="grey"))
+
+
+@simulated(seed=5)
+async def test_a_webhook_that_hangs_is_given_up_after_its_timeout(world: Simulation) -> None:
+    await world.operator(guarded.operator)
+    began = world.now()
+    with pytest.raises(AssertionError, match="did not finish within 9 s"):
+        await world.apply(gate("late", colour="slow"))
+    assert timedelta(seconds=5) < world.now() - began < timedelta(seconds=60)
+
+
+@simulated(seed=5)
+async def test_no_webhook_is_called_after_its_operator_has_stopped(world: Simulation) -> None:
+    running = await world.operator(guarded.operator)
+    await running.stop()
+    await world.apply({**gate("free", colour="grey")})
+    assert world.cluster.server.admission.caller.in_process == {}
+
+
+def test_a_traceback_shows_no_values_of_local_variables() -> None:
+    # In a process of its own, since other tests configure the logs of this one.
+    code = """
+        from steersman.testing.simulation import Simulation, simulated
+        from tests.testing import guarded
+        from tests.testing.test_simulation import gate
+
+        @simulated(seed=5)
+        async def run(world):
+            running = await world.operator(guarded.operator)
+            await world.apply(gate("one", colour="red"))
+            await world.passes(seconds=5)
+
+        run()
+    """
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], cwd=root, capture_output=True, text=True, check=True
+    )
+    output = done.stdout + done.stderr
+    assert "red gates do not open" in output
+    assert "the-token-of-the-gate" not in output.replace('secret = "the-token-of-the-gate"', "")

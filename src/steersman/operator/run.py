@@ -40,7 +40,8 @@ from steersman.operator.transports import DryRunTransport, GatedTransport, Trace
 from steersman.operator.webhooks import Webhooks
 from steersman.operator.wiring import Wired, Wiring, unsynced
 from steersman.telemetry.clock import Now, utc_now
-from steersman.telemetry.log import get_logger
+from steersman.telemetry.log import get_logger, hide_local_variables
+from steersman.webhook.http import WebhookServer
 
 __all__ = ["HookFailed", "Replica", "run_operator"]
 
@@ -89,8 +90,20 @@ class Replica:
         now: Now = utc_now,
         transport: Callable[[Config], Transport] = transport_for,
         registers_as: Config | None = None,
+        webhook_server: type[WebhookServer] = WebhookServer,
     ) -> None:
-        """`registers_as` is who makes local webhooks known to the API server; `config` where it is left out."""
+        """Prepare a replica; `run` starts it.
+
+        Args:
+            operator: The operator.
+            config: How to reach the API server, and as which user.
+            settings: The settings of this process.
+            rng: The source of jitter.
+            now: The wall clock.
+            transport: Makes the transport of each client.
+            registers_as: The user that registers webhooks outside of the cluster; `config` by default.
+            webhook_server: The class of the server that the API server calls.
+        """
         self.operator = operator
         self.settings = settings
         self.health = Health()
@@ -101,6 +114,7 @@ class Replica:
         self._now = now
         self._make_transport = transport
         self._registers_as = registers_as
+        self._webhook_server = webhook_server
         self._unready = "starting"
         self._tasks: list[asyncio.Task[Any]] = []
         self._timers: list[Periodic] = []
@@ -113,6 +127,7 @@ class Replica:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Live until `stop`; see `run_operator`."""
+        hide_local_variables()
         async with AsyncExitStack() as stack:
             watchdog = stack.enter_context(LoopWatchdog())
             self.health.live["loop"] = loop_moves(watchdog.stalled_for, self.settings.liveness_stall)
@@ -156,7 +171,14 @@ class Replica:
         )
         self._wiring = wiring = Wiring(self.operator, cache, runtime, self.settings, rng=self._rng)
         webhooks = self._webhooks = Webhooks(
-            self.operator, self.settings, self._config, await self._registrar(stack, system), cache, runtime, tracing
+            self.operator,
+            self.settings,
+            self._config,
+            await self._registrar(stack, system),
+            cache,
+            runtime,
+            tracing,
+            self._webhook_server,
         )
         stopped = asyncio.create_task(stop.wait(), name="stop")
         over = asyncio.create_task(self._over.wait(), name="over")

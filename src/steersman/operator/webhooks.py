@@ -66,6 +66,7 @@ class Webhooks:
         cache: Cache,
         runtime: Runtime,
         tracing: Tracing | None,
+        server_type: type[WebhookServer] = WebhookServer,
     ) -> None:
         self._operator = operator
         self._settings = settings
@@ -74,6 +75,7 @@ class Webhooks:
         self._cache = cache
         self._runtime = runtime
         self._tracing = tracing
+        self._server_type = server_type
         self._pool: ThreadPoolExecutor | None = None
         self._server: WebhookServer | None = None
         self._certificates: ServingCertificates | None = None
@@ -101,7 +103,7 @@ class Webhooks:
             self._operator, self._settings, self._config, self._system
         )
         client_ca = _client_ca(self._settings.webhook_client_ca)
-        server = WebhookServer(self._routes(), certificates, refuse=_refusal, client_ca=client_ca)
+        server = self._server_type(self._routes(), certificates, refuse=_refusal, client_ca=client_ca)
         try:
             await server.start(address.host, address.port)
         except (OSError, OverflowError) as problem:

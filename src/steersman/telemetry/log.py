@@ -16,7 +16,7 @@ import structlog
 
 from steersman.telemetry import early
 
-__all__ = ["CONTEXT", "Logger", "bind", "configure", "get_logger", "merge_context", "unbind"]
+__all__ = ["CONTEXT", "Logger", "bind", "configure", "get_logger", "hide_local_variables", "merge_context", "unbind"]
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -99,6 +99,18 @@ def configure(*, level: str = "info", format: str = "auto", stream: TextIO | Non
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(_LEVELS[level], logging.WARNING))
+
+
+def hide_local_variables() -> None:
+    """Keep the values of local variables out of tracebacks where the program has not configured structlog.
+
+    The default of structlog shows them when rich is installed, and with them Secrets and tokens.
+    """
+    if structlog.is_configured():
+        return
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    processors = structlog.get_config()["processors"]
+    structlog.configure(processors=[plain if isinstance(p, structlog.dev.ConsoleRenderer) else p for p in processors])
 
 
 if early.level is not None:

@@ -6,8 +6,9 @@
         await world.apply(SAMPLE)
         await world.passes(hours=3)
 
-No socket and no thread; randomness comes from one seed, and the clock moves only when nothing is left to do. So a run
-is repeated by its seed, to the same audit log. Secrets and uids of certificates are not part of that.
+A simulation has no sockets; randomness comes from one seed, and the clock moves only when nothing is left to do. So a
+run is repeated by its seed, to the same audit log. Secrets and uids of certificates are not part of that. The API
+server calls the operator's webhooks in the same loop; a handler that is a plain `def` runs in a thread, as elsewhere.
 """
 
 from __future__ import annotations
@@ -19,17 +20,20 @@ import json
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from steersman.client import Client
+from steersman.client.config import Config
 from steersman.devcluster.api.inprocess import InProcessTransport
 from steersman.devcluster.auth.auditpolicy import Policy
-from steersman.devcluster.cluster import DevCluster, Options
+from steersman.devcluster.cluster import ADMIN, DevCluster, Options
 from steersman.devcluster.strategy import User
 from steersman.testing.controlplane_audit import WRITES, AuditPolicy
-from steersman.testing.faults import Faults
+from steersman.testing.faults import USER_AGENT, Faults
+from steersman.testing.inprocess_webhooks import inprocess_server
 from steersman.testing.loop import VirtualTimeLoop
 from steersman.testing.objects import manifests_of
 from steersman.testing.rbac import identity
@@ -47,7 +51,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC).timestamp()
-_AGENT: Final = "steersman-test"
 
 
 class SimulatedOperator:
@@ -58,13 +61,21 @@ class SimulatedOperator:
         self.recorder = Recorder()
         self._stop = asyncio.Event()
         account = User(user, groups=("system:serviceaccounts", "system:authenticated"))
+        server = world.cluster.server
+        administrator = replace(world.cluster.config, context=ADMIN.name)
+
+        def transport(config: Config) -> InProcessTransport:
+            return InProcessTransport(server, ADMIN if config.context == ADMIN.name else account)
+
         self._replica = ObservedReplica(
             recorded(operator, self.recorder),
             world.cluster.config,
             settings,
             rng=world.rng,
             now=world.now,
-            transport=lambda _config: InProcessTransport(world.cluster.server, account),
+            transport=transport,
+            registers_as=administrator,
+            webhook_server=inprocess_server(server.admission.caller),
         )
         self._task = asyncio.create_task(self._replica.run(self._stop), name=f"operator {operator.name}")
 
@@ -111,7 +122,7 @@ class Simulation:
         """What everything random is drawn from; draw from it, too."""
         self.faults = faults
         self.namespace = "default"
-        self.client: Client = cluster.client(user_agent=_AGENT)
+        self.client: Client = cluster.client(user_agent=USER_AGENT)
         """The administrator's."""
         self._operators: list[SimulatedOperator] = []
 
@@ -181,7 +192,7 @@ class Simulation:
 
         manifests = [manifest for one in what for manifest in manifests_of(one)]
         place = namespace or self.namespace
-        async for outcome in load(self.client, manifests, namespace=place, field_manager=_AGENT, force=True):
+        async for outcome in load(self.client, manifests, namespace=place, field_manager=USER_AGENT, force=True):
             assert outcome.action != "failed", f"{outcome.reference}: {outcome.error}"
 
     async def eventually(self, condition: Callable[[], Awaitable[T]], *, within: float = 600.0, what: str = "") -> T:
