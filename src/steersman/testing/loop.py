@@ -156,9 +156,8 @@ def _name_of(handle: asyncio.Handle) -> str:
     """Name what a handle runs: the task and its coroutine, or the function."""
     callback: Any = getattr(handle, "_callback", None)
     owner: Any = getattr(callback, "__self__", None)
-    if asyncio.isfuture(owner) and hasattr(owner, "get_coro"):  # tasks are futures that run a coroutine
-        coroutine = getattr(owner.get_coro(), "__qualname__", "")
-        return f"task {owner.get_name()} ({coroutine})"
+    if (task := next((one for one in asyncio.all_tasks() if one is owner), None)) is not None:
+        return f"task {task.get_name()} ({getattr(task.get_coro(), '__qualname__', '')})"
     return str(getattr(callback, "__qualname__", None) or callback)
 
 
