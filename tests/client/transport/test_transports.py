@@ -494,6 +494,24 @@ async def test_a_stranger_s_certificate_is_never_trusted(make, tls_server):
         await make(config).request("POST", "/", body=b"secret", timeout=5)
 
 
+async def test_the_server_s_own_certificate_is_a_trust_anchor(make, tls_server, tmp_path):
+    own = (tmp_path / "cert").read_bytes()
+    config = Config(server=tls_server, tls=TlsConfig(ca_pem=own, server_name="api.internal"), auth=Holds())
+    transport = make(config)
+    if isinstance(transport, PyreqwestTransport):  # never chosen for such a bundle
+        with pytest.raises(ConnectError, match="not signed by a CA that is trusted"):
+            await transport.request("GET", "/", timeout=5)
+        return
+    assert (await transport.request("GET", "/", timeout=5)).status == 200
+
+
+def test_behind_a_proxy_a_bundle_with_a_server_s_own_certificate_is_served_by_openssl(ca):
+    leaf = ca.issue("server", x509.DNSName("api.internal")).cert_pem
+    for pem, kind in ((ca.pem, PyreqwestTransport), (leaf, AiohttpTransport), (ca.pem + leaf, AiohttpTransport)):
+        config = Config(server="https://a.example", tls=TlsConfig(ca_pem=pem), proxy="http://proxy.example:3128")
+        assert isinstance(transport_for(config), kind)
+
+
 async def test_one_of_several_authorities_is_enough(make, ca, tls_server):
     bundle = Pki("old").pem + ca.pem + Pki("new").pem
     config = Config(server=tls_server, tls=TlsConfig(ca_pem=bundle, server_name="api.internal"), auth=Holds())

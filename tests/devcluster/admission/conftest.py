@@ -94,6 +94,7 @@ class HookServer:
 
     def __init__(self) -> None:
         self.authority = Authority.create("hooks")
+        self.own: KeyPair | None = None
         self.answers: dict[str, Answerer] = {}
         self.asked: list[tuple[str, Object]] = []
         self.port = 0
@@ -104,7 +105,8 @@ class HookServer:
         app.router.add_post("/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
-        context = server_context(self.authority.serving("webhook", hosts))
+        self.own = self.authority.serving("webhook", hosts)
+        context = server_context(self.own)
         site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=context)
         await site.start()
         self.port = self._runner.addresses[0][1]

@@ -1,6 +1,7 @@
 """Webhooks: who is asked, what about, and what follows; over real TLS on the loopback."""
 
 import asyncio
+import base64
 
 import pytest
 from aiohttp import web
@@ -170,6 +171,17 @@ async def test_only_the_bundle_is_trusted(store: Store, admission: Admission, ho
         f'failed to call webhook: Post "{config["url"]}?timeout=5s": tls: failed to verify certificate: x509: '
         "certificate signed by unknown authority"
     )
+
+
+async def test_a_bundle_of_the_server_s_own_certificate_is_trusted(
+    store: Store, admission: Admission, hooks: HookServer
+):
+    assert hooks.own is not None
+    hooks.answers["h"] = lambda _: {"allowed": True}
+    config = {**hooks.config("h"), "caBundle": base64.b64encode(hooks.own.cert_pem).decode()}
+    register(store, "validating", "v", hooks.hook("h", clientConfig=config))
+    await admission.validate(store.write(cm()))
+    assert [path for path, _ in hooks.asked] == ["h"]
 
 
 async def test_the_certificate_must_be_for_the_host(store: Store, admission: Admission):

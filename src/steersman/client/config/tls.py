@@ -47,6 +47,20 @@ def check_ca(pem: bytes, *, source: str = "", entry: str = "", field: str = "cer
     return pem
 
 
+def holds_leaf_certificate(pem: bytes) -> bool:
+    """Whether a bundle holds a certificate that is not a certificate authority's, such as a server's own."""
+    from cryptography import x509
+
+    for certificate in _certificates(pem):
+        try:
+            constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
+        except x509.ExtensionNotFound:
+            continue  # version 1 certificates have no extensions, and are authorities as often as not
+        if not constraints.ca:
+            return True
+    return False
+
+
 def check_client_certificate(
     cert_pem: bytes,
     key_pem: bytes,
@@ -105,6 +119,8 @@ def ssl_context(tls: TlsConfig, certificate: ClientCertificate | None = None) ->
     context = ssl.create_default_context(cadata=ca)
     # Go accepts the cluster CAs (no key identifiers) that Python 3.13's stricter default refuses.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    # Go takes every certificate of `certificate-authority` as a trust anchor, the server's own included.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if tls.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -26,6 +26,7 @@ from pyreqwest.proxy import ProxyBuilder
 from pyreqwest.request import RequestBuilder
 
 from steersman.client.config import ClientCertificate, Config
+from steersman.client.config.tls import holds_leaf_certificate
 from steersman.client.errors import ConnectError, ConnectionLost, TransportError, TransportTimeout
 from steersman.client.transport.base import (
     Query,
@@ -68,8 +69,11 @@ def can_use_pyreqwest(config: Config) -> bool:
     """False where only `AiohttpTransport` can follow the configuration.
 
     pyreqwest cannot verify another name than the URL's host, except by resolving that name to the host's address:
-    so a `tls-server-name` needs a literal address and no proxy.
+    so a `tls-server-name` needs a literal address and no proxy. Its TLS library trusts authorities only, never a
+    server's own certificate in `certificate-authority`.
     """
+    if config.tls.ca_pem is not None and not config.tls.insecure and holds_leaf_certificate(config.tls.ca_pem):
+        return False
     if not config.tls.server_name or not config.server.startswith("https"):
         return True
     return config.proxy is None and _literal_address(config.server) is not None
