@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import yaml
 
+from steersman import documents
 from steersman.cli.loading import LoadError
 
 __all__ = ["crds_from", "crds_in", "crds_of_cluster"]
@@ -44,31 +45,19 @@ def crds_from(sources: Iterable[str]) -> list[dict[str, Any]]:
 def crds_in(text: str, source: str) -> list[dict[str, Any]]:
     """The CustomResourceDefinitions in YAML or JSON, those in Lists included; raises `LoadError`."""
     try:
-        documents: list[Any] = list(yaml.load_all(text, Loader=_loader()))
+        found_documents = [document.value for document in documents.load_all(text)]
     except yaml.YAMLError as wrong:
         mark = getattr(wrong, "problem_mark", None)
         place = f"{source}:{mark.line + 1}" if mark is not None else source
         raise LoadError(f"{place}: not YAML: {getattr(wrong, 'problem', None) or wrong}") from None
     objects: list[Any] = []
-    for document in documents:
+    for document in found_documents:
         if isinstance(document, dict) and str(cast("dict[str, Any]", document).get("kind", "")).endswith("List"):
             objects += cast("dict[str, Any]", document).get("items") or []
         else:
             objects.append(document)
     found = [cast("dict[str, Any]", o) for o in objects if isinstance(o, dict)]
     return [o for o in found if o.get("kind") == "CustomResourceDefinition"]
-
-
-def _loader() -> Any:
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    made: Any = type("_Loader", (base,), {})
-    # YAML 1.1 gives a lone `=` a meaning of its own that nobody uses; in CRDs it is an operator.
-    made.add_constructor("tag:yaml.org,2002:value", _plain)
-    return made
-
-
-def _plain(loader: Any, node: Any) -> Any:
-    return loader.construct_scalar(node)
 
 
 def crds_of_cluster(

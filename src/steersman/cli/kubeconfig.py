@@ -16,6 +16,8 @@ from typing import Any, Final, cast
 
 import yaml
 
+from steersman import documents
+
 __all__ = ["KubeconfigError", "context_name", "merge", "take_out"]
 
 _MARK: Final = "steersman.dev/cluster"
@@ -36,7 +38,7 @@ def merge(path: Path, source: Path, context: str) -> None:
 
     Raises `KubeconfigError`; creates the file (0600) where there is none.
     """
-    ours: Any = yaml.safe_load(source.read_text())
+    ours: Any = documents.load(source.read_text())
     credentials = ours["users"][0]["user"]
     extension = {"context": context}
     mark = [{"name": _MARK, "extension": extension}]
@@ -113,7 +115,7 @@ def _is_ours(value: Any) -> bool:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        document = yaml.safe_load(path.read_text())
+        document = documents.load(path.read_text())
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as problem:

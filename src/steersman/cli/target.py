@@ -17,8 +17,10 @@ def project_operator() -> str:
     """
     import yaml
 
+    from steersman import documents
+
     try:
-        project: Any = yaml.safe_load(Path("PROJECT").read_text(encoding="utf-8"))
+        project: Any = documents.load(Path("PROJECT").read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise typer.BadParameter(
             "say which operator is meant, as in helloapp:operator; only in a project's directory (with a PROJECT "

@@ -6,7 +6,6 @@ kubectl reads them: times and `12:30` stay strings. Nothing here talks to a serv
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import yaml
+
+from steersman import documents
 
 __all__ = ["Manifest", "ManifestError", "parse", "read"]
 
@@ -49,32 +50,6 @@ class Manifest:
     @property
     def namespace(self) -> str:
         return str(self.body["metadata"].get("namespace") or "")
-
-
-class _Loader(yaml.CSafeLoader):
-    """YAML with the scalars that Kubernetes' own reader knows."""
-
-
-def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
-    """PyYAML's, without times (strings in the API), base 60 (`12:30`) and the lone `=`."""
-    numbers = {
-        "tag:yaml.org,2002:int": re.compile(
-            r"^(?:[-+]?0b[01_]+|[-+]?0o?[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+)$"
-        ),
-        "tag:yaml.org,2002:float": re.compile(
-            r"^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+"
-            r"|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
-        ),
-    }
-    dropped = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")
-    known: dict[str, list[tuple[str, re.Pattern[str]]]] = cast(Any, yaml.CSafeLoader).yaml_implicit_resolvers
-    return {
-        first: [(tag, numbers.get(tag, pattern)) for tag, pattern in rules if tag not in dropped]
-        for first, rules in known.items()
-    }
-
-
-_Loader.yaml_implicit_resolvers = _resolvers()  # type: ignore[assignment]
 
 
 def read(paths: Iterable[Path | str]) -> tuple[list[Manifest], list[ManifestError]]:
@@ -121,22 +96,15 @@ def _files(given: Path | str) -> Iterator[tuple[Path | None, bool]]:
 def parse(text: str, source: str, *, skip_foreign: bool = False) -> list[Manifest]:
     """The manifests of one text, with `List` objects unrolled. Raises `ManifestError`."""
     manifests: list[Manifest] = []
-    loader: Any = _Loader(text)
     try:
-        while loader.check_node():
-            node = loader.get_node()
-            where = f"{source}:{node.start_mark.line + 1}"
-            body = loader.construct_document(node)
-            if body is None:
-                continue
-            manifests += _objects(body, where, skip_foreign)
+        for document in documents.load_all(text):
+            if document.value is not None:
+                manifests += _objects(document.value, f"{source}:{document.line}", skip_foreign)
     except yaml.YAMLError as problem:
         mark = getattr(problem, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
         said = getattr(problem, "problem", None) or str(problem)
         raise ManifestError(f"{source}{line}: not YAML: {said}") from None
-    finally:
-        loader.dispose()
     return manifests
 
 

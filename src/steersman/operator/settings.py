@@ -251,8 +251,10 @@ def _parse(path: Path, text: str) -> Any:
     if path.suffix in (".yaml", ".yml", ".json"):
         import yaml
 
+        from steersman import documents
+
         try:
-            return yaml.safe_load(text)
+            return documents.load(text)
         except yaml.YAMLError as problem:
             raise SettingsError(f"settings file {path}: {' '.join(str(problem).split())}") from None
     raise SettingsError(f"settings file {path}: expected a name that ends in .toml, .yaml or .json")

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import yaml
 
+from steersman import documents
 from steersman.scaffold.errors import ScaffoldError
 from steersman.scaffold.names import (
     check_domain,
@@ -165,7 +166,7 @@ def _resource_data(resource: Resource) -> dict[str, Any]:
 def parse(text: str) -> Project:
     """Read a `PROJECT` file. Raises `ScaffoldError` that says what in it is wrong."""
     try:
-        data = yaml.safe_load(text)
+        data = documents.load(text)
     except yaml.YAMLError as wrong:
         raise ScaffoldError(f"PROJECT is not YAML: {str(wrong).splitlines()[0]}", 1) from None
     if not isinstance(data, dict) or LAYOUT not in (data.get("layout") or ()):  # pyright: ignore[reportUnknownMemberType]

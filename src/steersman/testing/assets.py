@@ -28,6 +28,7 @@ from email.message import Message
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
+from steersman import documents
 from steersman.testing.controlplane_binaries import REQUIRED, cache_root
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def parse_index(content: bytes, url: str) -> tuple[Release, ...]:
     )
     releases: list[Release] = []
     try:
-        document = cast("dict[str, dict[str, dict[str, dict[str, str]]]]", yaml.safe_load(content))
+        document = cast("dict[str, dict[str, dict[str, dict[str, str]]]]", documents.load(content))
         for version, archives in document["releases"].items():
             for file, archive in archives.items():
                 if match := _ARCHIVE.fullmatch(file):

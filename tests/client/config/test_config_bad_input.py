@@ -45,7 +45,13 @@ def failure(path: Path, context: str | None = None) -> ConfigError:
         ("current-context: gone", 'there is no context "gone"'),
         ("contexts: [{name: a, context: {}}]", "no context is set"),
         ("", "no context is set"),
-        ("[" * 3000, "not valid YAML"),
+        ("[" * 30_000, "exceeded max depth"),
+        ("a: &a [*a]", "value contains itself"),
+        (
+            "a: &a {x: y}\n"
+            + "".join(f"{chr(n + 1)}: &{chr(n + 1)} {{<<: [*{chr(n)},*{chr(n)}]}}\n" for n in range(97, 122)),
+            "excessive aliasing",
+        ),
         ("x: !!python/object:os.system hunter2", "not valid YAML"),
     ],
 )

@@ -17,23 +17,12 @@ from typing import Any, cast
 
 import yaml
 
+from steersman import documents
 from steersman.client.config.errors import ConfigError
 from steersman.client.config.files import read_bytes
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
-_KEPT_TAGS = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-
-
-def _null_and_merge_only() -> dict[Any, list[Any]]:
-    resolvers = cast("dict[Any, list[Any]]", yaml.CSafeLoader.yaml_implicit_resolvers)
-    return {first: [pair for pair in pairs if pair[0] in _KEPT_TAGS] for first, pairs in resolvers.items()}
-
-
-class _Loader(yaml.CSafeLoader):
-    """Every scalar but null stays text: a token of digits, a user named `no`, a version 1.10."""
-
-    yaml_implicit_resolvers = _null_and_merge_only()
 
 
 @dataclass(frozen=True)
@@ -214,7 +203,7 @@ def read_kubeconfig(file: Path) -> Kubeconfig:
     """One file. Raises `ConfigError` when it cannot be read or is no kubeconfig."""
     file = file.absolute()
     content = read_bytes(file, source=str(file))
-    document = _parse(content, file, _Loader)
+    document = _parse(content, file, documents.text_only)
     if document is None:
         return Kubeconfig(files=(file,))
     if not isinstance(document, dict):
@@ -229,7 +218,7 @@ def read_kubeconfig(file: Path) -> Kubeconfig:
         raise ConfigError(problem, source=str(file), field="kind", hint="is this the right file?")
     clusters = _named(top, "clusters", "cluster")
     if clusters and EXEC_EXTENSION.encode() in content:
-        clusters = _with_exec_config(clusters, _parse(content, file, yaml.CSafeLoader))
+        clusters = _with_exec_config(clusters, _parse(content, file))
     return Kubeconfig(
         files=(file,),
         current_context=top.text("current-context"),
@@ -239,16 +228,15 @@ def read_kubeconfig(file: Path) -> Kubeconfig:
     )
 
 
-def _parse(content: bytes, file: Path, loader: Any) -> Any:
+def _parse(content: bytes, file: Path, scalars: documents.Scalars | None = None) -> Any:
     try:
-        # Both loaders build plain values only.
-        return yaml.load(content, Loader=loader)  # noqa: S506
+        return documents.load(content, scalars=scalars)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         why = _QUOTED.sub("…", error.problem or "syntax error")
         raise ConfigError(f"not valid YAML{place}: {why}", source=str(file), hint="correct the file") from None
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
+    except yaml.YAMLError:
         raise ConfigError("not valid YAML", source=str(file), hint="is this the right file?") from None
 
 

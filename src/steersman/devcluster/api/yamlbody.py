@@ -1,80 +1,41 @@
-"""YAML as bodies of requests: YAML 1.1 without dates, turned into what JSON could say.
-
-Keys become text, repeated ones are told, and documents whose aliases would unfold without bounds are refused. It
-never makes objects other than those of JSON.
-"""
+"""YAML as bodies of requests, within the bounds that keep a request from holding the server's loop."""
 
 from __future__ import annotations
 
-import json
-import math
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import yaml
 from yaml.scanner import ScannerError
 
+from steersman import documents
 from steersman.devcluster.errors import bad_request
 
 __all__ = ["parse_yaml"]
 
-_MOST: Final = 500_000
-_DEEPEST: Final = 500
-
-
-_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _Loader(_Base):
-    """What looks like a time is text, as it is in JSON; keys that come twice are noted."""
-
-    repeated: list[str]
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in cast("list[tuple[Any, Any]]", node.value):
-            if isinstance(key, yaml.ScalarNode):
-                name = str(key.value)
-                if name in seen:
-                    line = key.start_mark.line + 1
-                    self.repeated.append(f"line {line}: key {json.dumps(name)} already set in map")
-                seen.add(name)
-        made: Any = self
-        if isinstance(node, yaml.MappingNode):
-            made.flatten_mapping(node)
-        # Not by the constructor's own: to Python, the keys 1 and true are one.
-        return {
-            _key(made.construct_object(key, deep=True)): made.construct_object(value, deep=deep)
-            for key, value in cast("list[tuple[Any, Any]]", node.value)
-        }
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, regexp) for tag, regexp in found if tag != "tag:yaml.org,2002:timestamp"]
-    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+_LIMITS: Final = documents.Limits(bytes=3 << 20, values=200_000)
+"""Half a second of CPU at most. The largest definitions in use have a quarter of that; JSON has no such limit."""
 
 
 def parse_yaml(body: bytes) -> tuple[Any, list[str]]:
-    """The value of a document, and texts about repeated keys. Raises `ValueError` with Go-like texts, and a 400."""
-    repeated: list[str] = []
-    loader: Any = _Loader(body)
-    loader.repeated = repeated
+    """Return the value of a document, and a sentence for each repeated key.
+
+    Raises:
+        ValueError: The text is not YAML, with a message like that of the API server.
+        APIError: 400 for a document that is nested too deeply.
+    """
     try:
-        value: Any = loader.get_single_data()
+        found = list(documents.load_all(body, limits=_LIMITS, most=1))
+    except documents.DocumentError as problem:
+        if problem.text.startswith("exceeded max depth"):
+            raise bad_request("exceeded max depth") from None
+        raise ValueError(f"yaml: {problem.text}") from None
     except (yaml.YAMLError, UnicodeError) as problem:
         raise ValueError(f"yaml: {_shown(problem)}") from None
-    except (ValueError, TypeError, OverflowError) as problem:
-        # Keys that cannot be hashed, numbers that are none: the constructor's own errors.
-        raise ValueError(f"yaml: {problem}") from None
-    except RecursionError:
-        raise bad_request("exceeded max depth") from None
-    finally:
-        loader.dispose()
-    return _Unfold().plain(value, 0), repeated
+    return (found[0].value, found[0].duplicates) if found else (None, [])
 
 
 def _shown(problem: Exception) -> str:
-    """As go-yaml says it: scanner errors count lines from one, parser errors from zero."""
+    """Return the text of a syntax error as go-yaml writes it: its scanner counts lines from 1, its parser from 0."""
     text = getattr(problem, "problem", None) or str(problem).partition("\n")[0]
     mark = getattr(problem, "context_mark", None)
     if mark is None or not mark.line:
@@ -83,39 +44,3 @@ def _shown(problem: Exception) -> str:
     if line and isinstance(problem, ScannerError):
         line += 1
     return f"line {line}: {text}" if line else str(text)
-
-
-class _Unfold:
-    """A copy that JSON can say, bounded in size and depth."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def plain(self, value: Any, depth: int) -> Any:
-        self.count += 1
-        if self.count > _MOST:
-            raise ValueError("yaml: document contains excessive aliasing")
-        if depth > _DEEPEST:
-            raise bad_request("exceeded max depth")
-        if isinstance(value, dict):
-            found = cast("dict[Any, Any]", value)
-            return {_key(key): self.plain(item, depth + 1) for key, item in found.items()}
-        if isinstance(value, list | tuple | set):
-            return [self.plain(item, depth + 1) for item in cast("list[Any]", value)]
-        if isinstance(value, bytes):
-            return value.decode("latin-1")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"json: unsupported value: {value}")
-        if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**64:
-            return float(value)
-        return value
-
-
-def _key(key: Any) -> str:
-    if isinstance(key, str):
-        return key
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    if isinstance(key, int | float):
-        return str(key)
-    raise ValueError(f"unsupported map key of type {type(key).__name__}")

@@ -13,6 +13,7 @@ from typing import Any, Self, cast
 
 import yaml
 
+from steersman import documents
 from steersman.devcluster.auth.attributes import Attributes
 from steersman.devcluster.auth.reading import parts, strings
 from steersman.devcluster.objects import Object
@@ -84,7 +85,7 @@ class Policy:
     def load(cls, path: Path) -> Self:
         """Read a policy file (YAML or JSON). Raises `PolicyError` for what is no policy, OSError for no file."""
         try:
-            document: Any = yaml.safe_load(path.read_text())
+            document: Any = documents.load(path.read_text())
         except yaml.YAMLError as error:
             raise PolicyError(f"{path}: {error}") from error
         if not isinstance(document, dict):

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from steersman import documents
 from steersman.manifests.crd import Check
 from steersman.manifests.olm.csv import CAPABILITIES
 
@@ -110,8 +111,8 @@ def read_bundle(directory: Path) -> Bundle:
     if len(versions) != 1:
         raise ValueError(f"{folder}: one ClusterServiceVersion is expected, there are {len(versions)}")
     file = directory / "metadata" / "annotations.yaml"
-    documents = _documents(file) if file.exists() else []
-    annotations = documents[0].get("annotations") if documents else None
+    read = _documents(file) if file.exists() else []
+    annotations = read[0].get("annotations") if read else None
     if not isinstance(annotations, dict):
         raise ValueError(f"{file}: not there, or without annotations")
     crds = tuple(one for one in objects if one.get("kind") == "CustomResourceDefinition")
@@ -121,7 +122,7 @@ def read_bundle(directory: Path) -> Bundle:
 
 def _documents(path: Path) -> list[dict[str, Any]]:
     try:
-        found = [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one is not None]
+        found = [one.value for one in documents.load_all(path.read_text(encoding="utf-8")) if one.value is not None]
     except (yaml.YAMLError, UnicodeDecodeError) as wrong:
         raise ValueError(f"{path}: not YAML: {' '.join(str(wrong).split())}") from None
     if not all(isinstance(one, dict) for one in found):

@@ -22,6 +22,8 @@ from typing import Any, Final, cast
 
 import yaml
 
+from steersman import documents
+
 __all__ = ["HOST_IMAGE", "Image", "ImageError", "Images", "names_of"]
 
 HOST_IMAGE: Final = "steersman.dev/host"
@@ -87,7 +89,7 @@ class Images:
             changed = self._path.stat().st_mtime
             if changed == self._read_at:
                 return
-            content: Any = yaml.safe_load(self._path.read_text("utf-8"))
+            content: Any = documents.load(self._path.read_text("utf-8"))
         except FileNotFoundError:
             self._images = {}
             return
