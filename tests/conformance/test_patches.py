@@ -96,6 +96,9 @@ JSON_PATCHES: list[Any] = [
     [1],
     ["x"],
     [None],
+    [{"op": "copy", "from": "/metadata", "path": "/metadata/more"}] * 40,
+    [{"op": "add", "path": "/data/long", "value": "x" * 700_000}]
+    + [{"op": "copy", "from": "/data/long", "path": "/data/same"}] * 5,
 ]
 
 

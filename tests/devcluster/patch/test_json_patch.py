@@ -97,6 +97,23 @@ def test_there_is_a_limit_to_operations():
     assert caught.value.code == 413
 
 
+def test_copies_may_add_three_megabytes_and_no_more():
+    doc = {"a": "x" * (1 << 20)}
+    copies = [{"op": "copy", "from": "/a", "path": f"/b{n}"} for n in range(3)]
+    assert len(json_patch(doc, copies[:2])) == 3
+    with pytest.raises(APIError) as refused:
+        json_patch(doc, copies)
+    assert refused.value.code == 422
+    assert "accumulated size increase of copy" in str(refused.value.__cause__)
+
+
+def test_a_value_that_is_copied_into_itself_again_and_again_stays_small():
+    double = {"op": "copy", "from": "/list", "path": "/list/-"}
+    with pytest.raises(APIError) as refused:
+        json_patch(DOC, [double] * 60)
+    assert "exceeding the limit 3145728" in str(refused.value.__cause__)
+
+
 def test_unknown_fields_of_operations_are_named():
     ops = [{"op": "add", "path": "/a", "value": 1}, {"op": "add", "path": "/b", "bar": 1}]
     assert unknown_fields(ops) == ['json patch unknown field "[1].bar"']

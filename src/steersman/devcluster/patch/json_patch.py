@@ -11,14 +11,18 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias, cast
 
+import msgspec
+
 from steersman.devcluster.errors import APIError, bad_request, too_large
 from steersman.devcluster.objects import Object
 from steersman.devcluster.schema.depth import bounded
 from steersman.devcluster.schema.scalars import described
 
-__all__ = ["MAX_OPERATIONS", "json_patch", "unknown_fields", "unprocessable"]
+__all__ = ["MAX_COPIED_BYTES", "MAX_OPERATIONS", "json_patch", "unknown_fields", "unprocessable"]
 
 MAX_OPERATIONS = 10_000
+MAX_COPIED_BYTES = 3 * 1024 * 1024
+"""Bytes of JSON that the `copy` operations of one patch may add, as kube-apiserver's `JSONPatchMaxCopyBytes`."""
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
 _MISSING = "missing value"
 _INDEX = "invalid index referenced"
@@ -45,9 +49,10 @@ def json_patch(doc: Object, ops: Any) -> Any:
     if len(operations) > MAX_OPERATIONS:
         raise too_large(f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}")
     root: Container = copy.deepcopy(doc)
+    copies = _Copies()
     try:
         for op in operations:
-            root = _apply(root, cast("Mapping[str, Any]", op or {}))
+            root = _apply(root, cast("Mapping[str, Any]", op or {}), copies)
     except _RefusedError as refused:
         raise unprocessable() from refused
     return root
@@ -86,7 +91,25 @@ def unprocessable() -> APIError:
     return APIError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
-def _apply(root: Container, op: Mapping[str, Any]) -> Container:
+class _Copies:
+    """Counts what the `copy` operations of one patch add: doubling a value 30 times would make a gigabyte of a byte."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def of(self, value: Any) -> Any:
+        """Return a copy of a value. Raises `_RefusedError` when the copies of the patch are too large."""
+        data = msgspec.json.encode(value)
+        self._bytes += len(data)
+        if self._bytes > MAX_COPIED_BYTES:
+            raise _RefusedError(
+                f"Unable to complete the copy, the accumulated size increase of copy is {self._bytes}, "
+                f"exceeding the limit {MAX_COPIED_BYTES}"
+            )
+        return copy.deepcopy(value)
+
+
+def _apply(root: Container, op: Mapping[str, Any], copies: _Copies) -> Container:
     kind = op.get("op")
     match kind:
         case "add":
@@ -100,7 +123,7 @@ def _apply(root: Container, op: Mapping[str, Any]) -> Container:
         case "test":
             _test(root, op)
         case "copy":
-            _copy(root, op)
+            _copy(root, op, copies)
         case _:
             raise _RefusedError(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
     return root
@@ -182,7 +205,7 @@ def _test(root: Container, op: Mapping[str, Any]) -> None:
         raise _RefusedError(f"testing value {path} failed: test failed")
 
 
-def _copy(root: Container, op: Mapping[str, Any]) -> None:
+def _copy(root: Container, op: Mapping[str, Any], copies: _Copies) -> None:
     source = _pointer(op, "from")
     if source is None:
         raise _RefusedError(f"copy operation failed to decode from: operation, missing from field: {_MISSING}")
@@ -196,7 +219,7 @@ def _copy(root: Container, op: Mapping[str, Any]) -> None:
     container, key = _find(root, path)
     if container is None:
         raise _RefusedError(f"copy operation does not apply: doc is missing destination path: {path}: {_MISSING}")
-    _insert(container, key, copy.deepcopy(value), "error while adding value during copy")
+    _insert(container, key, copies.of(value), "error while adding value during copy")
 
 
 def _pointer(op: Mapping[str, Any], name: str) -> str | None:
