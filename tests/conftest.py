@@ -9,6 +9,8 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from steersman.telemetry.log import hide_local_variables
+
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
@@ -26,7 +28,9 @@ class _Output:
 
 def _log_beside_the_tests() -> None:
     structlog.reset_defaults()
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(cast(Any, _Output())))
+    hide_local_variables()  # rich takes minutes to show those of deeply nested objects
+    processors = structlog.get_config()["processors"]
+    structlog.configure(processors=processors, logger_factory=structlog.PrintLoggerFactory(cast(Any, _Output())))
 
 
 _log_beside_the_tests()

@@ -6,12 +6,32 @@ read from storage for comparison (`old`) must never be changed.
 
 from __future__ import annotations
 
+import json
 from typing import Any, TypeAlias, cast
 
-__all__ = ["Object", "Path", "annotations_of", "dig", "labels_of", "meta", "name_of", "namespace_of", "uid_of"]
+__all__ = [
+    "Object",
+    "Path",
+    "annotations_of",
+    "dig",
+    "from_json",
+    "labels_of",
+    "meta",
+    "name_of",
+    "namespace_of",
+    "uid_of",
+]
 
 Object: TypeAlias = dict[str, Any]
 """One API object, or a part of one, as decoded JSON."""
+
+
+def from_json(data: str | bytes) -> Any:
+    """Return the value of JSON that came from outside. Raises `ValueError`, for deep nesting as well."""
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("exceeded max depth") from None
 
 
 class Path(str):

@@ -40,7 +40,7 @@ from steersman.operator.transports import DryRunTransport, GatedTransport, Trace
 from steersman.operator.webhooks import Webhooks
 from steersman.operator.wiring import Wired, Wiring, unsynced
 from steersman.telemetry.clock import Now, utc_now
-from steersman.telemetry.log import get_logger, hide_local_variables
+from steersman.telemetry.log import get_logger
 from steersman.webhook.http import WebhookServer
 
 __all__ = ["HookFailed", "Replica", "run_operator"]
@@ -127,7 +127,6 @@ class Replica:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Live until `stop`; see `run_operator`."""
-        hide_local_variables()
         async with AsyncExitStack() as stack:
             watchdog = stack.enter_context(LoopWatchdog())
             self.health.live["loop"] = loop_moves(watchdog.stalled_for, self.settings.liveness_stall)

@@ -36,7 +36,8 @@ class Logger(Protocol):
 
 
 def get_logger(name: str) -> Logger:
-    """The logger of a module or room; cheap to call, cheap when its level is off."""
+    """The logger of a module or package; cheap to call, cheap when its level is off."""
+    hide_local_variables()
     return cast(Logger, structlog.get_logger(component=name))
 
 

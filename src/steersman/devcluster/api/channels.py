@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from steersman.devcluster.api.messages import Socket
 from steersman.devcluster.errors import APIError
 from steersman.devcluster.kubelet import Connection, ExecSession
-from steersman.devcluster.objects import Object
+from steersman.devcluster.objects import Object, from_json
 
 __all__ = ["EXEC_PROTOCOLS", "FORWARD_PROTOCOLS", "Connect", "ending", "forward", "resized", "talk"]
 
@@ -65,7 +65,7 @@ async def _input(socket: Socket, session: ExecSession) -> None:
 async def resized(session: ExecSession, data: bytes) -> None:
     """Pass on a terminal's size; what is no size is passed over."""
     with suppress(ValueError, KeyError, TypeError):
-        size = json.loads(data)
+        size = from_json(data)
         await session.resize(int(size["Width"]), int(size["Height"]))
 
 

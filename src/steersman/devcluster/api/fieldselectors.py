@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from steersman.devcluster.errors import bad_request
 
@@ -38,6 +38,9 @@ class FieldSelector(NamedTuple):
         return None
 
 
+MAX_TERMS: Final = 1000
+
+
 def parse_fields(text: str) -> FieldSelector:
     """Read a selector; a 400 for what is none."""
     terms: list[_Term] = []
@@ -48,6 +51,8 @@ def parse_fields(text: str) -> FieldSelector:
         if term is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
         terms.append(term)
+        if len(terms) > MAX_TERMS:
+            raise bad_request(f"a field selector may have {MAX_TERMS} terms, and this one has more")
     return FieldSelector(tuple(terms))
 
 

@@ -42,6 +42,10 @@ class _Rule(NamedTuple):
     values: tuple[str, ...] = ()
 
 
+MAX_REQUIREMENTS: Final = 1000
+"""Requirements of one label selector. The real server has no limit; clients of ours write a few."""
+
+
 def parse_selector(text: str) -> Selector:
     """Read a selector; a 400 for what is none."""
     try:
@@ -70,6 +74,8 @@ class _Parser:
         while found := self.peek():
             if found in _SYMBOLS and found != "!":
                 raise _RefusedError(f"found '{found}', expected: !, identifier, or 'end of string'")
+            if len(rules) == MAX_REQUIREMENTS:
+                raise _RefusedError(f"a selector may have {MAX_REQUIREMENTS} requirements, and this one has more")
             try:
                 rules.append(self.rule())
             except _RefusedError as refused:

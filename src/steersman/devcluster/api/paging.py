@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from steersman.devcluster.api.gojson import json_fault
 from steersman.devcluster.errors import APIError, bad_request
-from steersman.devcluster.objects import Object
+from steersman.devcluster.objects import Object, from_json
 from steersman.devcluster.storage import Item
 
 __all__ = ["PageExpiredError", "key_of", "read_token", "token", "too_large"]
@@ -58,8 +58,8 @@ def read_token(text: str) -> tuple[int, str]:
         raise _refused(f"illegal base64 data at input byte {illegal}")
     data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     try:
-        body: Any = json.loads(data)
-    except (ValueError, RecursionError):
+        body: Any = from_json(data)
+    except ValueError:
         raise _refused(json_fault(data) or "no JSON") from None
     if not isinstance(body, dict):
         kind = {str: "string", list: "array", bool: "bool"}.get(cast("type[Any]", type(body)), "number")

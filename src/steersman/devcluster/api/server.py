@@ -35,9 +35,9 @@ from steersman.devcluster.api.writes import Writer
 from steersman.devcluster.auth import Attributes, Auth
 from steersman.devcluster.auth.audit import Entry, Log
 from steersman.devcluster.auth.jwt import SigningKey
-from steersman.devcluster.errors import APIError, internal
+from steersman.devcluster.errors import APIError, bad_request, internal
 from steersman.devcluster.kubelet import KubeletDirectory
-from steersman.devcluster.objects import Object, dig, meta, name_of
+from steersman.devcluster.objects import Object, dig, from_json, meta, name_of
 from steersman.devcluster.storage import Event, Storage
 from steersman.devcluster.strategy import User, WriteContext
 from steersman.pki import Authority
@@ -117,6 +117,8 @@ class APIServer:
             response = _warned(await self._serve(request, info, warnings), warnings)
         except APIError as problem:
             response = _warned(self._refusal(request, problem), warnings)
+        except RecursionError:  # an object that is nested deeper than Python recurses
+            return failure(bad_request("exceeded max depth"))
         except Exception as problem:  # noqa: BLE001 - a bug of ours must not end the connection without a Status
             _log.exception("a request failed unexpectedly", method=request.method, path=request.path)
             return failure(internal(f"{type(problem).__name__}: see the log of the embedded cluster"))
@@ -171,7 +173,7 @@ class APIServer:
         )
         if entry is not None and entry.wants_request and request.body:
             with suppress(ValueError):
-                entry.request(json.loads(request.body))
+                entry.request(from_json(request.body))
         return entry
 
     # What other rooms ask.

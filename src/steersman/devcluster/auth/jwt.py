@@ -12,7 +12,7 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from steersman.devcluster.objects import Object
+from steersman.devcluster.objects import Object, from_json
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -90,7 +90,7 @@ class SigningKey:
         body, _, signature = token.rpartition(".")
         try:
             raw = _decode(signature)
-            header = json.loads(_decode(body.partition(".")[0]))
+            header = from_json(_decode(body.partition(".")[0]))
         except ValueError:
             raise BadTokenError("the token is malformed") from None
         if not isinstance(header, dict) or cast(Object, header).get("alg") != "ES256" or len(raw) != 64:
@@ -126,7 +126,7 @@ def unverified(token: str) -> Object | None:
     if len(pieces) != 3:
         return None
     try:
-        claims = json.loads(_decode(pieces[1]))
+        claims = from_json(_decode(pieces[1]))
     except ValueError:
         return None
     return cast(Object, claims) if isinstance(claims, dict) else None

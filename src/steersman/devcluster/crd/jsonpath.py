@@ -5,11 +5,12 @@ Fields, indexes, slices, wildcards, recursive descent, unions and simple filters
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, TypeAlias, cast
+
+from steersman.devcluster.objects import from_json
 
 __all__ = ["JSONPathError", "compile_path", "find", "simple_fields"]
 
@@ -188,7 +189,7 @@ def _literal(text: str) -> Any:
     if text[:1] in ("'", '"') and text[-1:] == text[:1]:
         return text[1:-1]
     try:
-        return json.loads(text)
+        return from_json(text)
     except ValueError as error:
         raise JSONPathError(f"unrecognized literal {text}") from error
 

@@ -29,7 +29,7 @@ from steersman.devcluster.fields.sets import (
 )
 from steersman.devcluster.fields.tracking import STRIPPED, Changes, Versions, changes, new_object
 from steersman.devcluster.fields.walk import owned, remove
-from steersman.devcluster.objects import Object, annotations_of, dig, meta
+from steersman.devcluster.objects import Object, annotations_of, dig, from_json, meta
 from steersman.devcluster.schema.depth import bounded
 from steersman.devcluster.schema.types import Type
 
@@ -212,7 +212,7 @@ def _allowed(request: _Request) -> FieldSet | None:
     if not text:
         return None
     try:
-        last: Any = json.loads(text)
+        last: Any = from_json(text)
     except ValueError:
         return None
     if not isinstance(last, dict) or last.get("apiVersion") != request.manager.api_version:  # pyright: ignore[reportUnknownMemberType]

@@ -6,6 +6,7 @@ import json
 from json.encoder import encode_basestring  # type: ignore[attr-defined]
 from typing import Any, cast
 
+from steersman.devcluster.objects import from_json
 from steersman.devcluster.schema.types import Type
 
 __all__ = ["ElementError", "element", "shown"]
@@ -72,7 +73,7 @@ def _shown(step: str) -> str:
         case "f":
             return f".{step[2:]}"
         case "k":
-            fields = cast("dict[str, Any]", json.loads(step[2:]))
+            fields = cast("dict[str, Any]", from_json(step[2:]))
             return f"[{','.join(f'{name}={_json(value)}' for name, value in fields.items())}]"
         case "v":
             return f"[={step[2:]}]"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any, TypeAlias, cast
 
+from steersman.devcluster.objects import from_json
 from steersman.devcluster.schema.types import Type
 
 __all__ = [
@@ -224,9 +225,9 @@ def _order(element: str) -> Any:
     if rank < 2:
         return rank, element, ()
     if rank == 2:
-        fields = cast("dict[str, Any]", json.loads(element[2:]))
+        fields = cast("dict[str, Any]", from_json(element[2:]))
         return rank, "", tuple((name, _value_order(fields[name])) for name in sorted(fields))
-    return rank, "", (_value_order(json.loads(element[2:])),)
+    return rank, "", (_value_order(from_json(element[2:])),)
 
 
 def _value_order(value: Any) -> Any:
@@ -266,7 +267,7 @@ def _element(key: str) -> str:
             return key
         case "k" | "v" | "i":
             try:
-                value = json.loads(key[2:])
+                value = from_json(key[2:])
             except ValueError as error:
                 raise InvalidFieldsError(f"{key}: {error}") from None
             if key[0] == "k":

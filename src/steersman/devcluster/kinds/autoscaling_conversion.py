@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from steersman.devcluster.kinds.parts import items, part
-from steersman.devcluster.objects import Object, dig
+from steersman.devcluster.objects import Object, dig, from_json
 
 __all__ = ["cpu_metric", "cpu_target", "to_v1", "to_v2"]
 
@@ -120,7 +120,7 @@ def _text(value: Any) -> str:
 
 def _parsed(text: str | None, kind: type) -> Any:
     try:
-        value = json.loads(text) if text else None
+        value = from_json(text) if text else None
     except ValueError:
         value = None
     if not isinstance(value, kind):

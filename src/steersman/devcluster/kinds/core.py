@@ -14,7 +14,7 @@ from steersman.devcluster.kinds import meta as metadata
 from steersman.devcluster.kinds import names as check
 from steersman.devcluster.kinds.parts import part, word
 from steersman.devcluster.kinds.plain import Plain
-from steersman.devcluster.objects import Object, Path, annotations_of, dig, meta
+from steersman.devcluster.objects import Object, Path, annotations_of, dig, from_json, meta
 from steersman.devcluster.strategy import Column, WriteContext
 
 __all__ = ["STRATEGIES", "ConfigMap", "Namespace", "Secret", "ServiceAccount"]
@@ -144,7 +144,7 @@ def _json_key(data: Mapping[str, str], key: str) -> list[FieldError]:
     redacted = "<secret contents redacted>"
     text = _decode(data[key]).decode(errors="replace")
     try:
-        value = json.loads(text)
+        value = from_json(text)
     except ValueError as error:
         return [field_invalid(_DATA.key(key), redacted, _syntax_error(text, error))]
     if value is None or isinstance(value, dict):

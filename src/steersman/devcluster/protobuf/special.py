@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from steersman.devcluster.objects import from_json
 from steersman.devcluster.protobuf.wire import Truncated, delimited, fields_in, signed, tag, varint
 
 __all__ = ["DECODE", "ENCODE", "UNION"]
@@ -76,7 +77,7 @@ def _decode_json(data: bytes) -> Any:
     if not raw:
         return None
     try:
-        return json.loads(raw)
+        return from_json(raw)
     except ValueError as problem:
         raise Truncated("raw bytes are no JSON") from problem
 

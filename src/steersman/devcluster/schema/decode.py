@@ -9,11 +9,12 @@ Empty lists at the top of an object stay, since managed fields tell them from no
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
-from steersman.devcluster.objects import Object
+from steersman.devcluster.objects import Object, from_json
 from steersman.devcluster.schema.depth import bounded
 from steersman.devcluster.schema.scalars import SCALARS, MismatchError, described
 from steersman.devcluster.schema.types import Type
@@ -232,12 +233,24 @@ _PARSER: Final = json.JSONDecoder(object_pairs_hook=_pairs)
 def loads(data: bytes) -> tuple[Any, bool]:
     """Parse JSON, and say whether any object in it has a key twice. Raises ValueError for what is no JSON in UTF-8."""
     text = data.decode()
+    if "\\ud" in text or "\\uD" in text:
+        text = _ESCAPE.sub(_without_lone_surrogate, text)
     try:
         return _PARSER.decode(text), False
     except _Twice:
-        return json.loads(text), True
+        return from_json(text), True
     except RecursionError:
         raise ValueError("exceeded max depth") from None
+
+
+_ESCAPE: Final = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\."
+)
+
+
+def _without_lone_surrogate(match: re.Match[str]) -> str:
+    """Return an escape sequence, a lone surrogate as the replacement character, as Go reads it."""
+    return "\\ufffd" if match["lone"] else match[0]
 
 
 def duplicate_fields(data: bytes) -> list[str]:
