@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from .harness import Answer, Both, Server, compare
+from .swagger import VERBS, shape, swagger
 
 AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
@@ -172,6 +173,43 @@ async def test_the_second_version_of_openapi_knows_every_kind(both: Both):
         path for path in real["paths"] if path.startswith(("/api/v1/", "/apis/apps/v1/")) and "/watch/" not in path
     }
     assert paths <= set(embedded["paths"])
+
+
+OPENAPI_ACCEPTS = [
+    "", "*/*", "application/*", "application/json", "application/json; charset=utf-8", "text/html", "application/yaml",
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v3@v1.0+protobuf", "application/vnd.kubernetes.protobuf",
+    "application/json;q=0.1,application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf;q=0.1, application/json",
+    "text/html,application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("accept", OPENAPI_ACCEPTS)
+async def test_the_second_version_of_openapi_is_negotiated(both: Both, accept: str):
+    embedded, real = await both.each("GET", "/openapi/v2", headers={"Accept": accept})
+    assert (embedded.code, embedded.content_type) == (real.code, real.content_type)
+    assert bool(header(embedded, "etag")) is bool(header(real, "etag"))
+    if embedded.code == 200:
+        known = [(server, header(a, "etag")) for server, a in zip(both.servers, (embedded, real), strict=True)]
+        for server, etag in known:
+            again = await server.ask("GET", "/openapi/v2", headers={"Accept": accept, "If-None-Match": etag})
+            assert again.code == 304, server.name
+
+
+async def test_the_second_version_of_openapi_as_protobuf_is_what_its_json_says(both: Both):
+    accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    for server in both.servers:
+        async with server.session.get(f"{server.url}/openapi/v2", headers={"Accept": accept}) as answer:
+            packed = await answer.read()
+        whole = json_of(await server.ask("GET", "/openapi/v2"))
+        decoded = swagger(packed)
+        assert decoded["definitions"] == {name: shape(schema) for name, schema in whole["definitions"].items()}
+        assert decoded["paths"] == {
+            path: {verb: operation.get("operationId") for verb, operation in item.items() if verb in VERBS}
+            for path, item in whole["paths"].items()
+        }
 
 
 async def test_the_issuer_publishes_its_keys(both: Both):

@@ -52,6 +52,33 @@ ROLE = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r
 READ_PODS = '{apiGroups: [""], resources: [pods], verbs: [get]}'
 ROLLED = "rollout status deploy web --timeout=30s"
 
+LIST = """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: one}, data: {a: b}}
+- {apiVersion: v1, kind: Secret, metadata: {name: two}, stringData: {a: b}}
+"""
+UNKNOWN_KIND = "{apiVersion: nowhere.example.com/v1, kind: Nothing, metadata: {name: one}}"
+DEFINITION_AND_OBJECT = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gadgets.kubectl.example.com}
+spec:
+  group: kubectl.example.com
+  names: {kind: Gadget, plural: gadgets}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}
+---
+apiVersion: kubectl.example.com/v1
+kind: Gadget
+metadata: {name: one}
+spec: {size: 3}
+"""
 STORIES: dict[str, list[Run | str]] = {
     "config maps": [
         "create configmap one --from-literal=a=b",
@@ -328,6 +355,20 @@ STORIES: dict[str, list[Run | str]] = {
         "get nodes",
         "uncordon node-1",
         "top nodes",
+    ],
+    "lists and unknown kinds": [
+        Run("apply -f -", LIST),
+        Run("apply -f -", LIST),
+        Run("apply --server-side -f -", LIST),
+        Run("apply --dry-run=server -f -", LIST),
+        Run("apply -f -", UNKNOWN_KIND),
+        Run("apply -f -", DEFINITION_AND_OBJECT),
+        "wait --for=condition=established crd/gadgets.kubectl.example.com --timeout=30s",
+        Run("apply -f -", DEFINITION_AND_OBJECT, asked_again=True),
+        "get gadgets",
+        "explain pod.spec.nodeName --output=plaintext-openapiv2",
+        "explain configmap --output=plaintext-openapiv2",
+        "delete crd gadgets.kubectl.example.com",
     ],
 }
 

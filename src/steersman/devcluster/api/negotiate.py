@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from steersman.devcluster.errors import APIError, not_acceptable
 
-__all__ = ["JSON", "PROTOBUF", "YAML", "Form", "form_of"]
+__all__ = ["JSON", "PROTOBUF", "YAML", "Form", "form_of", "quality"]
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
@@ -50,7 +50,7 @@ def form_of(accept: str, *, custom: bool = False, watch: bool = False, listing: 
     clauses = [clause.strip() for clause in accept.split(",") if clause.strip()]
     if not custom and not _ROUTED.intersection(clause.partition(";")[0].strip() for clause in clauses):
         return _not_routed(listing)
-    for clause in sorted(clauses, key=_quality, reverse=True):
+    for clause in sorted(clauses, key=quality, reverse=True):
         form = _form(clause, custom=custom, watch=watch)
         if form is not None:
             return form
@@ -82,7 +82,8 @@ def _form(clause: str, *, custom: bool, watch: bool) -> Form | None:
     return Form(media, shape, version)
 
 
-def _quality(clause: str) -> float:
+def quality(clause: str) -> float:
+    """The quality of one clause of an `Accept` header; 1 where it has none."""
     for part in clause.split(";")[1:]:
         name, _, value = part.strip().partition("=")
         if name == "q":

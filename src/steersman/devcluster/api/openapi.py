@@ -8,13 +8,15 @@ import hashlib
 import json
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import zstandard
 
 from steersman.devcluster.api.builtins import facts
 from steersman.devcluster.api.messages import Request, Response, encode
+from steersman.devcluster.api.negotiate import JSON, quality
 from steersman.devcluster.objects import Object, dig
+from steersman.devcluster.protobuf import openapi as openapi_protobuf
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.resources import ResourceType
@@ -24,6 +26,7 @@ __all__ = ["OpenAPI"]
 
 _PREFIX: Final = "/openapi/v3"
 _CORE: Final = "api/v1"
+_VARY: Final = (("Vary", "Accept"),)
 _WINDOW: Final = 1 << 25
 
 
@@ -32,12 +35,12 @@ class OpenAPI:
 
     def __init__(self, server: APIServer) -> None:
         self._server = server
-        self._v2: tuple[int, bytes] | None = None
+        self._v2: tuple[int, _Second] | None = None
 
     async def serve(self, path: str, request: Request) -> Response:
         """The index, one document, or version 2; a 404 otherwise."""
         if path == "/openapi/v2":
-            return self._second()
+            return self._second(request.headers.get("Accept") or "", request.headers.get("If-None-Match") or "")
         if path == _PREFIX:
             return Response(200, encode({"paths": self._index()}))
         if not path.startswith(f"{_PREFIX}/"):
@@ -80,13 +83,20 @@ class OpenAPI:
         types = [t for t in self._server.registry.all() if (t.group, t.version) == (parts[1], parts[2])]
         return _custom(types) if types else None
 
-    def _second(self) -> Response:
+    def _second(self, accept: str, known: str) -> Response:
+        media = second_media_type(accept)
+        if media is None:
+            return Response(406, b"", "", _VARY)
         serial = self._server.registry.serial
         if self._v2 is None or self._v2[0] != serial:
             self._v2 = (serial, self._make_second())
-        return Response(200, self._v2[1])
+        kept = self._v2[1]
+        headers = (("ETag", f'"{kept.etag}"'), *_VARY)
+        if kept.etag in (tag.strip().removeprefix("W/").strip('"') for tag in known.split(",")):
+            return Response(304, b"", media, headers)
+        return Response(200, kept.json if media == JSON else kept.protobuf, media, headers)
 
-    def _make_second(self) -> bytes:
+    def _make_second(self) -> _Second:
         definitions: Object = {}
         paths: Object = {}
         for where in self._documents():
@@ -95,14 +105,38 @@ class OpenAPI:
             document = json.loads(body.replace(b"#/components/schemas/", b"#/definitions/"))
             definitions.update(cast(Object, document["components"]["schemas"]))
             paths.update({path: _second_path(item) for path, item in document["paths"].items()})
-        info = {"title": "Kubernetes", "version": facts()["version"]["gitVersion"]}
-        made = {
-            "swagger": "2.0",
-            "info": info,
-            "paths": paths,
-            "definitions": {k: _plain(v) for k, v in definitions.items()},
-        }
-        return encode(made)
+        definitions = {name: _plain(schema) for name, schema in definitions.items()}
+        info: Object = {"title": "Kubernetes", "version": facts()["version"]["gitVersion"]}
+        whole = encode({"swagger": "2.0", "info": info, "paths": paths, "definitions": definitions})
+        packed = openapi_protobuf.document(
+            info,
+            (openapi_protobuf.path_field(path, item) for path, item in paths.items()),
+            (openapi_protobuf.definition_field(name, schema) for name, schema in definitions.items()),
+        )
+        # Both forms have the tag of the JSON: `Vary` tells them apart.
+        return _Second(whole, packed, hashlib.sha512(whole).hexdigest().upper())
+
+
+class _Second(NamedTuple):
+    """The document of version 2 in both of its forms."""
+
+    json: bytes
+    protobuf: bytes
+    etag: str
+
+
+def second_media_type(accept: str) -> str | None:
+    """The media type in which version 2 answers an `Accept` header; None where it has none that is acceptable."""
+    if not accept.strip():
+        return JSON
+    clauses = [clause.strip() for clause in accept.split(",")]
+    for clause in sorted(clauses, key=quality, reverse=True):
+        wanted = clause.partition(";")[0].strip()
+        if wanted in (JSON, "*/*", "application/*", "*"):
+            return JSON
+        if wanted in openapi_protobuf.OPENAPI_MEDIA_TYPES:
+            return openapi_protobuf.OPENAPI_MEDIA_TYPE
+    return None
 
 
 @cache
@@ -151,25 +185,46 @@ def _second_path(item: Object) -> Object:
     """Enough of a path for clients of version 2: which verbs there are, for which kind."""
     kept: Object = {}
     for verb, operation in item.items():
-        if not isinstance(operation, dict) or verb == "parameters":
-            continue
-        described = cast(Object, operation)
-        made: Object = {
-            key: value
-            for key, value in described.items()
-            if key.startswith("x-") or key in ("description", "operationId", "tags")
-        }
-        made["responses"] = {code: {"description": "OK"} for code in described.get("responses", {"200": {}})}
-        media = sorted({m for r in described.get("responses", {}).values() for m in r.get("content", {})})
-        made["produces"] = media
-        made["consumes"] = sorted(described.get("requestBody", {}).get("content", {"*/*": {}}))
-        made["parameters"] = [
-            {"name": p["name"], "in": p["in"], "type": p.get("schema", {}).get("type", "string"), "uniqueItems": True}
-            for p in described.get("parameters", [])
-            if "name" in p
-        ]
-        kept[verb] = made
+        if verb == "parameters":
+            kept[verb] = [_second_parameter(parameter) for parameter in operation]
+        elif isinstance(operation, dict):
+            kept[verb] = _second_operation(cast(Object, operation))
     return kept
+
+
+def _second_operation(described: Object) -> Object:
+    made: Object = {
+        key: value
+        for key, value in described.items()
+        if key.startswith("x-") or key in ("description", "operationId", "tags")
+    }
+    responses: Object = described.get("responses", {"200": {}})
+    made["responses"] = {code: _second_response(response) for code, response in responses.items()}
+    made["produces"] = sorted({m for response in responses.values() for m in response.get("content", {})})
+    body: Object = described.get("requestBody", {}).get("content", {})
+    made["consumes"] = sorted(body) or ["*/*"]
+    made["parameters"] = [_second_parameter(p) for p in described.get("parameters", ()) if "name" in p]
+    if (schema := _first_schema(body)) is not None:
+        required = described.get("requestBody", {}).get("required", False)
+        made["parameters"].insert(0, {"name": "body", "in": "body", "required": required, "schema": schema})
+    return made
+
+
+def _second_response(response: Object) -> Object:
+    made: Object = {"description": response.get("description", "OK")}
+    if (schema := _first_schema(response.get("content", {}))) is not None:
+        made["schema"] = schema
+    return made
+
+
+def _first_schema(content: Object) -> Any:
+    """The schema of the first media type that has one: all media types of an answer or of a body share it."""
+    return next((_plain(described["schema"]) for described in content.values() if "schema" in described), None)
+
+
+def _second_parameter(parameter: Object) -> Object:
+    kept = {key: parameter[key] for key in ("name", "in", "required", "description") if key in parameter}
+    return {**kept, "type": parameter.get("schema", {}).get("type", "string"), "uniqueItems": True}
 
 
 def _custom(types: list[ResourceType]) -> bytes:
