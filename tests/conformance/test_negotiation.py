@@ -123,6 +123,16 @@ OBJECTS = {
         {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "web"},
          "spec": {"holderIdentity": "me", "renewTime": "2020-01-01T00:00:00.123456Z", "leaseTransitions": 0}},
     ),
+    "lease of the year 1": (
+        "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases",
+        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "web"},
+         "spec": {"holderIdentity": "me", "renewTime": "0001-01-01T00:00:01.500000Z"}},
+    ),
+    "lease of the year 900": (
+        "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases",
+        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "web"},
+         "spec": {"holderIdentity": "me", "renewTime": "0900-02-03T04:05:06.000000Z"}},
+    ),
     "role": (
         "/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/roles",
         {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "web"},
@@ -185,3 +195,30 @@ async def test_browsers_get_lines_by_themselves(both: Both):
             path = f"{server.url}{MAP}".replace("{ns}", both.namespace)
             async with server.session.get(path, headers={"User-Agent": agent}) as answer:
                 assert (await answer.text()).startswith('{\n  "kind"'), server.name
+
+
+REVIEWS = "/apis/authorization.k8s.io/v1"
+WITHOUT_TABLES: dict[str, tuple[str, str, Any]] = {
+    "access review": ("POST", f"{REVIEWS}/selfsubjectaccessreviews", {"spec": {"resourceAttributes": {"verb": "get"}}}),
+    "rules review": ("POST", f"{REVIEWS}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}}),
+    "subject review": ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {}),
+    "token review": ("POST", "/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": "a"}}),
+    "token": ("POST", "/api/v1/namespaces/{ns}/serviceaccounts/default/token", {}),
+    "eviction": ("POST", f"{PODS}/web/eviction?dryRun=All", {"metadata": {"name": "web"}}),
+    "ephemeral containers": ("GET", f"{PODS}/web/ephemeralcontainers", None),
+    "scale, which has one": ("GET", f"{DEPLOYMENTS}/web/scale", None),
+}
+VOLATILE = (
+    "columnDefinitions.*.description", "metadata.managedFields", "rows.*.cells", "status", "spec", "message",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("accept", [TABLE, PARTIAL, PARTIALS, f"{TABLE},application/json"])
+@pytest.mark.parametrize("name", WITHOUT_TABLES)
+async def test_kinds_without_a_table_refuse_to_be_one(both: Both, name: str, accept: str):
+    await both.each("POST", PODS, pod())
+    await both.each("POST", DEPLOYMENTS, deployment())
+    method, path, body = WITHOUT_TABLES[name]
+    answer = await both.same(method, path, body, headers={"Accept": accept}, ignore=VOLATILE)
+    if accept == TABLE:
+        assert (answer.code == 200) is (name == "scale, which has one")

@@ -409,3 +409,10 @@ async def test_a_deleted_pod_is_told_to_watchers_alike(both: Both, how: str):
     )
     compare(how, Answer(200, embedded), Answer(200, real))
     assert embedded[-1]["type"] == "DELETED"
+
+
+@pytest.mark.parametrize("version", ["5", "0", "x", ""])
+async def test_a_dry_run_of_a_create_keeps_its_version(both: Both, version: str):
+    answer = await both.same("POST", f"{CONFIG_MAPS}?dryRun=All", config_map(resourceVersion=version))
+    assert (answer.code, answer["metadata"].get("resourceVersion", "")) == (201, version)
+    await both.same("GET", MAP)

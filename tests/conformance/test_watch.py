@@ -214,3 +214,15 @@ async def test_frames_of_protobuf(both: Both):
     assert embedded.content_type == "application/vnd.kubernetes.protobuf;stream=watch"
     compare(path, *(replace(answer, body=_frames(answer.body)) for answer in (embedded, real)))
     assert types(_frames(embedded.body)) == ["ADDED", "ADDED"]
+
+
+@pytest.mark.parametrize(
+    "value", ["true", "1", "True", "yes", "t", "", "true%22", "0", "false", "False", "FALSE", "00"]
+)
+async def test_only_0_and_false_are_no_watch(both: Both, value: str):
+    answer = await both.same(
+        "GET",
+        f"/api/v1/namespaces/{{ns}}/configmaps?timeoutSeconds=1&watch={value}",
+        ignore=("metadata.resourceVersion",),
+    )
+    assert (answer.body == "") is (value.lower() not in ("0", "false"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from steersman.devcluster.api.messages import Params
+from steersman.devcluster.api.options import truth
 
 __all__ = ["RequestInfo", "resolve"]
 
@@ -56,7 +57,7 @@ def resolve(method: str, path: str, params: Params) -> RequestInfo:
     name = parts[1] if len(parts) > 1 else ""
     subresource = parts[2] if len(parts) > 2 else ""
     if not name and verb == "get":
-        watching = params.get("watch").lower() in ("true", "1")
+        watching = "watch" in params and truth(params.get("watch"))
         verb = "watch" if watching else "list"
         name = _single(params.get("fieldSelector")) if "fieldSelector" in params else ""
     elif not name and verb == "delete":

@@ -40,10 +40,12 @@ _PLAIN: Final = Form()
 
 
 @lru_cache(maxsize=512)
-def form_of(accept: str, *, custom: bool = False, watch: bool = False, listing: bool = False) -> Form | APIError:
+def form_of(
+    accept: str, *, custom: bool = False, watch: bool = False, listing: bool = False, tables: bool = True
+) -> Form | APIError:
     """The first form of an `Accept` header that can be had; an error (to raise) where there is none.
 
-    `listing` says that the route also has watches, which the refusal then tells.
+    `listing` says that the route also has watches, which the refusal then tells; `tables`, that the kind has a table.
     """
     if not accept or accept in (JSON, "*/*"):
         return _PLAIN
@@ -51,7 +53,7 @@ def form_of(accept: str, *, custom: bool = False, watch: bool = False, listing: 
     if not custom and not _ROUTED.intersection(clause.partition(";")[0].strip() for clause in clauses):
         return _not_routed(listing)
     for clause in sorted(clauses, key=quality, reverse=True):
-        form = _form(clause, custom=custom, watch=watch)
+        form = _form(clause, custom=custom, watch=watch, tables=tables)
         if form is not None:
             return form
     offered = (JSON, YAML) if custom else (JSON, YAML, PROTOBUF)
@@ -66,7 +68,7 @@ def _not_routed(listing: bool) -> APIError:
     return APIError(406, "NotAcceptable", text, {})
 
 
-def _form(clause: str, *, custom: bool, watch: bool) -> Form | None:
+def _form(clause: str, *, custom: bool, watch: bool, tables: bool) -> Form | None:
     media, *parameters = (part.strip() for part in clause.split(";"))
     if media in ("*/*", "application/*"):
         media = JSON
@@ -77,7 +79,7 @@ def _form(clause: str, *, custom: bool, watch: bool) -> Form | None:
     if shape:
         if options.get("g") != "meta.k8s.io" or options.get("v") not in _VERSIONS or shape not in _SHAPES:
             return None
-        if shape == "Table" and media == PROTOBUF:
+        if shape == "Table" and (media == PROTOBUF or not tables):
             return None
     return Form(media, shape, version)
 

@@ -143,7 +143,7 @@ class Reads:
         metadata: Object = {"resourceVersion": str(revision)}
         limit = options.limit
         if limit <= 0 or (options.version == "0" and not options.continue_):
-            return list(self._select(resource, items, options)), metadata
+            return self.selected(resource, items, options), metadata
         return self._cut(resource, items, options, metadata, revision), metadata
 
     def _moment(self, options: ListOptions) -> tuple[int, str]:
@@ -179,9 +179,10 @@ class Reads:
                 selected.append(item)
         return selected
 
-    def _select(self, resource: ResourceType, items: Iterable[Item], options: ListOptions) -> Iterable[Item]:
+    def selected(self, resource: ResourceType, items: Iterable[Item], options: ListOptions) -> list[Item]:
+        """The items that the selectors of a list match."""
         matches = self._matcher(resource, options)
-        return items if matches is None else [item for item in items if matches(item)]
+        return list(items) if matches is None else [item for item in items if matches(item)]
 
     def _matcher(self, resource: ResourceType, options: ListOptions) -> Callable[[Item], bool] | None:
         labels, fields = options.labels, options.fields

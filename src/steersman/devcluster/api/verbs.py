@@ -15,6 +15,7 @@ from steersman.devcluster.api import bodies, connects
 from steersman.devcluster.api import metadata as metas
 from steersman.devcluster.api.builtins import groups
 from steersman.devcluster.api.call import Call
+from steersman.devcluster.api.components import COMPONENT_STATUSES, get_component, list_components
 from steersman.devcluster.api.deletes import RETURNED
 from steersman.devcluster.api.fieldselectors import parse_fields
 from steersman.devcluster.api.info import RequestInfo
@@ -27,6 +28,7 @@ from steersman.devcluster.api.resources import ResourceType, Subresource
 from steersman.devcluster.api.scale import serve_scale
 from steersman.devcluster.api.writes import Change, Outcome
 from steersman.devcluster.errors import APIError, bad_request, method_not_supported, unknown_path
+from steersman.devcluster.kinds.registry import strategy_for
 from steersman.devcluster.objects import Object, meta, name_of
 from steersman.devcluster.strategy import User, WriteContext
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Verbs", "agent_of", "not_allowed"]
 
+_NO_TABLES: Final = frozenset(("ephemeralcontainers",))
+"""Sub-resources that are objects of their own kind, and have no table on the real server."""
 _COLLECTION: Final = frozenset(("list", "watch", "create", "deletecollection"))
 _ITEM: Final = frozenset(("get", "update", "patch", "delete"))
 _TOKEN_SECONDS: Final = 3600
@@ -106,7 +110,10 @@ class Verbs:
             raise bad_request(
                 f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": {text}'
             )
+        computed = resource.stored_at == COMPONENT_STATUSES
         if info.verb == "get":
+            if computed:
+                return get_component(reads, resource, info.name, form, include)
             if resource.converts:
                 await reads.prepare(resource, namespace, info.name)
             return reads.get(resource, namespace, info.name, form, include)
@@ -116,6 +123,8 @@ class Verbs:
                 # The watch of one object, by the paths of old.
                 options = replace(options, fields=parse_fields(f"metadata.name={info.name}"))
             return reads.watch(resource, namespace, options, form, include)
+        if computed:
+            return list_components(reads, resource, options, form, include)
         if resource.converts:
             await reads.prepare(resource, namespace)
         return reads.list(resource, namespace, options, form, include)
@@ -140,7 +149,7 @@ class Verbs:
         if resource.handler is not None:
             call = self._call(request, info, resource, namespace, user, obj, context, warnings)
             made = await self._handle(call, resource, resource.handler, options)
-            return made if isinstance(made, Response) else present(made, form, 201)
+            return made if isinstance(made, Response) else self._made(resource, made, form, 201)
         change = Change(resource, namespace, "", user, options, context, warnings=warnings)
         return self._answer(resource, await server.writer.create(change, obj), form)
 
@@ -250,7 +259,7 @@ class Verbs:
         _check_door_verb(request, info, resource, door)
         if info.verb == "patch":
             check_media(bodies.media_type(request.headers.get("Content-Type")), custom=resource.definition is not None)
-        form = self._form(request, resource)
+        form = self._form(request, resource, tables=door.handler is None and info.subresource not in _NO_TABLES)
         if door.handler is None and info.subresource != "scale":
             if info.verb == "get":
                 return await self._read(request, info, resource, namespace, form)
@@ -273,7 +282,16 @@ class Verbs:
             made = await door.handler(call)
         if isinstance(made, Response):
             return made
-        return present(made, Form(form.media), 201 if info.verb == "create" else 200)
+        return self._made(resource, made, form, 201 if info.verb == "create" else 200)
+
+    def _made(self, resource: ResourceType, made: Object, form: Form, status: int) -> Response:
+        """An answer that a handler made, in the form that was asked for; a Status is always whole."""
+        if made.get("kind") == "Status":
+            return present(made, Form(form.media), status)
+        kind = str(made.get("kind"))
+        group, _, version = str(made.get("apiVersion")).rpartition("/")
+        own = replace(resource, kind=kind, strategy=strategy_for(group, version, kind))
+        return self._server.reads.shaped(own, made, form, status=status)
 
     def _kind_of_body(self, resource: ResourceType, subresource: str, door: Subresource) -> ResourceType:
         """What is sent through a door, as a resource of its own kind."""
@@ -365,10 +383,19 @@ class Verbs:
             warnings,
         )
 
-    def _form(self, request: Request, resource: ResourceType, *, watch: bool = False, item: bool = True) -> Form:
+    def _form(
+        self,
+        request: Request,
+        resource: ResourceType,
+        *,
+        watch: bool = False,
+        item: bool = True,
+        tables: bool = True,
+    ) -> Form:
         accept = request.headers.get("Accept") or ""
         listing = request.method == "GET" and not item
-        form = form_of(accept, custom=resource.definition is not None, watch=watch, listing=listing)
+        custom, tables = resource.definition is not None, tables and resource.handler is None
+        form = form_of(accept, custom=custom, watch=watch, listing=listing, tables=tables)
         if isinstance(form, APIError):
             raise form
         return form
@@ -399,7 +426,8 @@ def _check_verb(request: Request, info: RequestInfo, resource: ResourceType) -> 
         fits = False
     if fits and info.verb in resource.verbs:
         return
-    raise method_not_supported(resource.group, resource.plural, info.verb) if custom else not_allowed()
+    unwatched = info.verb == "watch" and "list" in resource.verbs
+    raise method_not_supported(resource.group, resource.plural, info.verb) if custom or unwatched else not_allowed()
 
 
 def _check_door_verb(request: Request, info: RequestInfo, resource: ResourceType, door: Subresource) -> None:

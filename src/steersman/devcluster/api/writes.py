@@ -132,9 +132,11 @@ class Writer:
             server.admission.validate_now(write)
         change.annotations.update(write.audit_annotations)
         name = str(metadata.get("name") or "")
-        if metas.has_version(metadata):
-            raise metas.version_on_create()
-        metadata.pop("resourceVersion", None)
+        if not change.options.dry_run:
+            # The storage refuses and assigns versions, and a dry run ends before it.
+            if metas.has_version(metadata):
+                raise metas.version_on_create()
+            metadata.pop("resourceVersion", None)
         stored = resource.strategy.to_storage(obj)
         if resource.converts:
             stored = await server.conversions.to_storage(resource, stored)

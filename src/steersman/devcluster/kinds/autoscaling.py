@@ -304,7 +304,27 @@ class AutoscalerV1(Autoscaler):
         return super().faults(conversion.to_v2(obj))
 
 
+class Scale(Plain):
+    """The scale of a workload, which is only ever shown."""
+
+    columns = (
+        Column("Name", description=columns.NAME.description),
+        Column("Desired", "integer", description="replicas is the desired number of instances for the scaled object."),
+        Column(
+            "Available",
+            "integer",
+            description="replicas is the actual number of observed instances of the scaled object.",
+        ),
+        columns.AGE,
+    )
+
+    def row(self, obj: Object, now: float) -> list[Any]:
+        desired, available = (part(obj, field).get("replicas") or 0 for field in ("spec", "status"))
+        return [columns.name(obj), desired, available, columns.age(obj, now)]
+
+
 STRATEGIES = {
+    ("autoscaling", "v1", "Scale"): Scale(),
     ("autoscaling", "v2", "HorizontalPodAutoscaler"): Autoscaler(),
     ("autoscaling", "v1", "HorizontalPodAutoscaler"): AutoscalerV1(),
 }

@@ -14,7 +14,7 @@ from steersman.devcluster.kinds.plain import Plain
 from steersman.devcluster.objects import Object, Path, labels_of
 from steersman.devcluster.strategy import Column, WriteContext
 
-__all__ = ["STRATEGIES", "Node"]
+__all__ = ["STRATEGIES", "ComponentStatus", "Node"]
 
 _SPEC = Path("spec")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -155,4 +155,20 @@ def _address(addresses: Sequence[Object], kind: str) -> str:
     return next((word(item, "address") for item in addresses if item.get("type") == kind), columns.NONE)
 
 
-STRATEGIES = {("", "v1", "Node"): Node()}
+class ComponentStatus(Plain):
+    namespaced = False
+    deprecation = "v1 ComponentStatus is deprecated in v1.19+"
+    columns = (
+        columns.NAME,
+        Column("Status", description="Status of the component conditions"),
+        Column("Message", description="Message of the component conditions"),
+        Column("Error", description="Error of the component conditions"),
+    )
+
+    def row(self, obj: Object, now: float) -> list[Any]:
+        healthy = next((c for c in items(obj, "conditions") if c.get("type") == "Healthy"), {})
+        shown = {"True": "Healthy", "False": "Unhealthy"}.get(word(healthy, "status"), "Unknown")
+        return [columns.name(obj), shown, word(healthy, "message"), word(healthy, "error")]
+
+
+STRATEGIES = {("", "v1", "Node"): Node(), ("", "v1", "ComponentStatus"): ComponentStatus()}

@@ -305,6 +305,14 @@ def ip_address(value: str) -> Sequence[str]:
     return ()
 
 
+def canonical_ip_address(value: str) -> Sequence[str]:
+    """An IP address in the one notation that Go prints."""
+    if complaints := ip_address(value):
+        return complaints
+    canonical = str(ipaddress.ip_address(value))
+    return () if value == canonical else (f'must be in canonical form ("{canonical}")',)
+
+
 def cidr(value: str) -> Sequence[str]:
     """A CIDR as older fields take it: a network, with no bits beyond the prefix."""
     bad = ("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",)
@@ -330,6 +338,7 @@ _NAME_RULES: Final[dict[str, Rule]] = {
     "label": dns_label,
     "label1035": dns1035_label,
     "path": path_segment,
+    "ip": canonical_ip_address,
 }
 
 

@@ -368,6 +368,7 @@ class ServiceCIDR(Plain):
 
 class IPAddress(Plain):
     namespaced = False
+    name_rule = "ip"
     columns = (columns.NAME, Column("ParentRef", description="Whose address it is."))
 
     def row(self, obj: Object, now: float) -> list[Any]:

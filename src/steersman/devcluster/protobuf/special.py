@@ -35,7 +35,7 @@ def _encode_time(value: Any) -> bytes:
     if found is None:
         return b""
     whole = datetime.fromisoformat(found[1] + found[3].replace("Z", "+00:00"))
-    seconds = int((whole - _EPOCH) / timedelta(seconds=1))
+    seconds = (whole - _EPOCH) // timedelta(seconds=1)
     nanos = int((found[2] or "0").ljust(9, "0"))
     return b"".join((tag(1, 0), varint(seconds), tag(2, 0), varint(nanos)))
 
@@ -44,8 +44,12 @@ def _decode_time(data: bytes, *, micro: bool = False) -> str | None:
     members = _members(data)
     if not members:
         return None
-    moment = _EPOCH + timedelta(seconds=signed(members.get(1, 0)))
-    text = moment.strftime("%Y-%m-%dT%H:%M:%S")
+    try:
+        moment = _EPOCH + timedelta(seconds=signed(members.get(1, 0)))
+    except OverflowError as problem:
+        raise Truncated("a time is not between the years 1 and 9999") from problem
+    # `strftime` does not pad years to four digits.
+    text = moment.replace(tzinfo=None).isoformat(timespec="seconds")
     return f"{text}.{members.get(2, 0) // 1000:06d}Z" if micro else f"{text}Z"
 
 
