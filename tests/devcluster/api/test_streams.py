@@ -148,6 +148,23 @@ async def test_a_log_is_sent_as_it_is(node: Node):
     assert node.kubelet.asked[0].timestamps
 
 
+@pytest.mark.parametrize("protocols", [(), ("binary.k8s.io",)])
+async def test_a_log_is_sent_over_a_web_socket(node: Node, protocols: tuple[str, ...]):
+    node.kubelet.lines = [b"one\n", b"two\n"]
+    async with node.socket(f"{POD}/log", *protocols) as socket:
+        assert (socket.protocol or "") == "".join(protocols)
+        assert [await socket.receive_bytes() for _ in range(2)] == [b"one\n", b"two\n"]
+        assert (await socket.receive()).type is aiohttp.WSMsgType.CLOSE
+
+
+async def test_a_web_socket_that_closes_ends_the_log_it_followed(node: Node):
+    node.kubelet.lines = [b"one\n"]
+    async with node.socket(f"{POD}/log?follow=true", "binary.k8s.io") as socket:
+        assert await socket.receive_bytes() == b"one\n"
+        await eventually(lambda: node.kubelet.following == 1)
+    await eventually(lambda: node.kubelet.following == 0)
+
+
 async def test_a_followed_log_begins_at_once_even_if_there_is_nothing_yet(node: Node):
     async with node.door.wire() as wire:
         await wire.request("GET", f"{POD}/log?follow=true")
@@ -192,6 +209,16 @@ async def test_a_command_is_heard_and_its_end_told(node: Node, protocol: str):
         assert json.loads(messages[2][1:]) == {"metadata": {}, "status": "Success"}
         assert (await socket.receive()).type is aiohttp.WSMsgType.CLOSE
     await eventually(node.kubelet.sessions[0].closed.is_set)
+
+
+async def test_the_first_version_of_channels_tells_of_failures_in_text(node: Node):
+    async with node.socket(f"{POD}/exec?command=fail&command=7&stdout=1", "channel.k8s.io") as socket:
+        assert socket.protocol == "channel.k8s.io"
+        message = await socket.receive_bytes()
+        assert (message[0], message.endswith(b"command terminated with exit code 7")) == (3, True)
+    async with node.socket(f"{POD}/exec?command=both&stdout=1&stderr=1", "channel.k8s.io") as socket:
+        assert [await socket.receive_bytes() for _ in range(2)] == [b"\x01out", b"\x02err"]
+        assert (await socket.receive()).type is aiohttp.WSMsgType.CLOSE
 
 
 async def test_output_that_nobody_asked_for_is_not_sent(node: Node):

@@ -1,14 +1,15 @@
 """Commands and ports over web sockets: the first byte of each message names its channel (KEP-4006).
 
-`v5.channel.k8s.io` can close the standard input, v4 cannot; otherwise they are one. Port-forwarding in channels has two
-for each port, for data and for errors, and begins each of them with the port's number.
+`v5.channel.k8s.io` can close the standard input, v4 cannot; otherwise they are one. The first version,
+`channel.k8s.io`, tells of failures in plain text. Logs have no channels. Port-forwarding in channels has two for each
+port, for data and for errors, and begins each of them with the port's number.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
@@ -17,11 +18,24 @@ from steersman.devcluster.errors import APIError
 from steersman.devcluster.kubelet import Connection, ExecSession
 from steersman.devcluster.objects import Object, from_json
 
-__all__ = ["EXEC_PROTOCOLS", "FORWARD_PROTOCOLS", "Connect", "ending", "forward", "resized", "talk"]
+__all__ = [
+    "EXEC_PROTOCOLS",
+    "FORWARD_PROTOCOLS",
+    "LOG_PROTOCOLS",
+    "Connect",
+    "copy",
+    "ending",
+    "forward",
+    "resized",
+    "talk",
+]
 
-EXEC_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+EXEC_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
+LOG_PROTOCOLS: Final = ("binary.k8s.io",)
 FORWARD_PROTOCOLS: Final = ("v4.channel.k8s.io",)
 CHUNK: Final = 64 * 1024
+_WITH_STATUS: Final = EXEC_PROTOCOLS[:2]
+"""The versions that end with a Status in JSON."""
 _STDIN, _ERROR, _RESIZE, _CLOSE = 0, 3, 4, 255
 
 Connect: TypeAlias = Callable[[int], Awaitable[Connection]]
@@ -35,7 +49,11 @@ async def talk(socket: Socket, session: ExecSession, heard: Sequence[int]) -> No
         async for channel, data in session:
             if channel in heard:
                 await socket.send(bytes((channel,)) + data)
-        await socket.send(bytes((_ERROR,)) + json.dumps(ending(await session.wait())).encode())
+        status = ending(await session.wait())
+        if socket.protocol in _WITH_STATUS:
+            await socket.send(bytes((_ERROR,)) + json.dumps(status).encode())
+        elif status["status"] != "Success":
+            await socket.send(bytes((_ERROR,)) + str(status["message"]).encode())
     except OSError:
         pass  # the client is gone
     finally:
@@ -45,6 +63,33 @@ async def talk(socket: Socket, session: ExecSession, heard: Sequence[int]) -> No
         await session.close()
         with suppress(OSError):
             await socket.close()
+
+
+async def copy(socket: Socket, chunks: AsyncGenerator[bytes]) -> None:
+    """Send each chunk as one message, until they end or the client goes; closes both."""
+    sending = asyncio.ensure_future(_send_all(socket, chunks))
+    reading = asyncio.ensure_future(_until_closed(socket))
+    try:
+        await asyncio.wait((sending, reading), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (sending, reading):
+            task.cancel()
+        await asyncio.gather(sending, reading, return_exceptions=True)
+        await chunks.aclose()
+        with suppress(OSError):
+            await socket.close()
+
+
+async def _send_all(socket: Socket, chunks: AsyncIterator[bytes]) -> None:
+    async for chunk in chunks:
+        if chunk:
+            await socket.send(chunk)
+
+
+async def _until_closed(socket: Socket) -> None:
+    with suppress(OSError):
+        while await socket.receive() is not None:
+            pass
 
 
 async def _input(socket: Socket, session: ExecSession) -> None:

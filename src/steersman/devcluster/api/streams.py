@@ -66,10 +66,13 @@ async def log(call: Call) -> Response:
     await asyncio.wait((first,), timeout=_REFUSED_WITHIN)
     if first.done() and (problem := first.exception()) is not None:
         raise problem
-    return Response(200, content_type="text/plain", stream=_log(first, chunks))
+    shown = _log(first, chunks)
+    if (call.request.headers.get("Upgrade") or "").lower() == "websocket":
+        return Response(101, serve=lambda socket: channels.copy(socket, shown), protocols=channels.LOG_PROTOCOLS)
+    return Response(200, content_type="text/plain", stream=shown)
 
 
-async def _log(first: asyncio.Future[bytes], chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _log(first: asyncio.Future[bytes], chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
     try:
         yield await first
         async for chunk in chunks:

@@ -166,7 +166,7 @@ class ComponentStatus(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        healthy = next((c for c in items(obj, "conditions") if c.get("type") == "Healthy"), {})
+        healthy: Object = next((c for c in items(obj, "conditions") if c.get("type") == "Healthy"), Object())
         shown = {"True": "Healthy", "False": "Unhealthy"}.get(word(healthy, "status"), "Unknown")
         return [columns.name(obj), shown, word(healthy, "message"), word(healthy, "error")]
 
