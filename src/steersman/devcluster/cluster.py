@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from steersman.devcluster.api.http import Front
     from steersman.devcluster.nodes import Nodes
 
-__all__ = ["ADMIN", "DevCluster", "Options"]
+__all__ = ["ADMIN", "DevCluster", "Options", "serving_context"]
 
 ADMIN: Final = User("kubernetes-admin", groups=("system:masters", "system:authenticated"))
 _CONTROLLERS: Final = User("system:kube-controller-manager", groups=("system:masters", "system:authenticated"))
@@ -137,7 +137,7 @@ class DevCluster:
         """Open the door; also after `unlisten`, to come back on the same port."""
         from steersman.devcluster.api.http import Front
 
-        self._front = Front(self.server, _serving(self.authority))
+        self._front = Front(self.server, serving_context(self.authority))
         self.port = await self._front.start(self.options.host, port)
         self.server.address = self.url
         credential = self.authority.client(ADMIN.name, ("system:masters",))
@@ -279,7 +279,7 @@ def _identity(database: Database | None) -> tuple[Authority, SigningKey]:
     return authority, key
 
 
-def _serving(authority: Authority) -> ssl.SSLContext:
+def serving_context(authority: Authority) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.cert_pem.decode())
     context.verify_mode = ssl.CERT_OPTIONAL
     pair = authority.serving("kube-apiserver", SERVING_HOSTS)

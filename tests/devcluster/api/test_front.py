@@ -2,12 +2,16 @@
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
 
 from steersman.devcluster.api import http, watching
-from steersman.devcluster.cluster import DevCluster, Options
+from steersman.devcluster.api.http import Front
+from steersman.devcluster.api.listener import ConnectionLimits
+from steersman.devcluster.cluster import DevCluster, Options, serving_context
 
 from .conftest import MAPS, Door
 
@@ -245,6 +249,83 @@ async def test_a_cluster_comes_back_on_its_port_with_all_it_had():
 
 async def test_a_port_that_is_taken_is_refused():
     async with DevCluster.start(Options(controllers=False, nodes=0)) as cluster:
-        with pytest.raises(OSError, match="address already in use"):
+        with pytest.raises(OSError, match="Address already in use"):
             async with DevCluster.start(Options(controllers=False, nodes=0, port=cluster.port)):
                 pass
+
+
+@asynccontextmanager
+async def guarded(limits: ConnectionLimits) -> AsyncIterator[tuple[Door, Front]]:
+    """A door whose connections are limited."""
+    async with DevCluster.start(Options(controllers=False, nodes=0)) as cluster:
+        await cluster.unlisten()
+        front = Front(cluster.server, serving_context(cluster.authority), limits)
+        cluster.port = await front.start("127.0.0.1", 0)
+        try:
+            yield Door(cluster), front
+        finally:
+            await front.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET", b"GET /api HTTP/1.1\r\nHost: c\r\nX-Long: "])
+async def test_a_connection_without_a_whole_request_head_is_closed_in_time(sent: bytes):
+    async with guarded(ConnectionLimits(head_seconds=0.3)) as (door, front), door.wire() as wire:
+        await wire.send(sent)
+        assert await wire.ended()
+        await eventually(lambda: front.listener.connections == 0)
+
+
+async def test_a_connection_that_has_sent_a_request_outlives_the_first_heads_time():
+    async with guarded(ConnectionLimits(head_seconds=0.3)) as (door, front):
+        async with door.wire() as slow, door.wire() as busy:
+            await busy.request("GET", "/version")
+            assert (await busy.answer())[0] == 200
+            assert await slow.ended()
+            await busy.request("GET", "/version")
+            assert (await busy.answer())[0] == 200
+            assert front.listener.connections == 1
+        await eventually(lambda: front.listener.connections == 0)
+
+
+async def test_idle_connections_give_way_to_new_ones_and_never_keep_them_out():
+    async with guarded(ConnectionLimits(waiting=8)) as (door, front), AsyncExitStack() as stack:
+        busy = await stack.enter_async_context(door.wire())
+        await busy.request("GET", "/version")
+        await busy.answer()
+        idle = [await stack.enter_async_context(door.wire(anonymous=True)) for _ in range(40)]
+        assert front.listener.waiting <= 8
+        assert await idle[0].ended()
+        for wire in (busy, await stack.enter_async_context(door.wire())):
+            await wire.request("GET", "/version")
+            assert (await wire.answer())[0] == 200
+
+
+async def test_connections_that_never_begin_the_handshake_give_way_as_well():
+    async with guarded(ConnectionLimits(waiting=8)) as (door, front):
+        silent = [await asyncio.open_connection("127.0.0.1", door.cluster.port) for _ in range(40)]
+        assert (await door.ask("GET", "/version"))[0] == 200
+        assert front.listener.waiting <= 8
+        for _, writer in silent:
+            writer.close()
+        await eventually(lambda: front.listener.connections == 0)
+
+
+async def test_connections_beyond_the_limit_wait_until_one_has_ended():
+    async with guarded(ConnectionLimits(connections=2)) as (door, front):
+        async with door.wire() as first, door.wire() as second:
+            for wire in (first, second):
+                await wire.request("GET", "/version")
+                await wire.answer()
+            third = asyncio.create_task(door.ask("GET", "/version"))
+            await eventually(lambda: front.listener.connections == 2)
+            assert not third.done()
+        assert (await third)[0] == 200
+
+
+async def test_what_does_not_speak_tls_leaves_nothing_behind():
+    async with guarded(ConnectionLimits()) as (door, front):
+        reader, writer = await asyncio.open_connection("127.0.0.1", door.cluster.port)
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        await reader.read()
+        writer.close()
+        await eventually(lambda: front.listener.connections == 0)

@@ -16,6 +16,7 @@ from aiohttp import ClientConnectionError, WSMsgType, web
 from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 
+from steersman.devcluster.api.listener import ConnectionLimits, Listener
 from steersman.devcluster.api.messages import Params, Request, Response, failure
 from steersman.devcluster.errors import APIError, bad_request, too_large
 
@@ -29,6 +30,10 @@ _LARGEST_HEAD: Final = 1024 * 1024
 """Bytes that one line of a request's head may have: Go's limit. Long selectors are longer than aiohttp's."""
 _SLOWEST: Final = 30.0
 """Seconds that a request's body may take."""
+_LARGEST_FIELD: Final = 128 * 1024
+"""Bytes that one header may have; aiohttp takes up to 128 of them."""
+_IDLE_SECONDS: Final = 90.0
+"""How long a connection may be idle after a request, or take for the head of the next one; as in kube-apiserver."""
 _AHEAD: Final = 1024 * 1024
 """Bytes that an upgraded connection may be ahead of who reads it."""
 _QUIET: Final = logging.Logger("steersman.devcluster.http", logging.CRITICAL)
@@ -38,40 +43,29 @@ _QUIET: Final = logging.Logger("steersman.devcluster.http", logging.CRITICAL)
 class Front:
     """Listens for one API server; `start`, then `close`."""
 
-    def __init__(self, server: APIServer, context: ssl.SSLContext) -> None:
+    def __init__(self, server: APIServer, context: ssl.SSLContext, limits: ConnectionLimits | None = None) -> None:
         self._server = server
-        self._context = context
-        self._web = web.Server(
-            self._handle,
-            handler_cancellation=True,  # a watch whose client left must not wait for its next event to notice
-            access_log=None,
-            logger=_QUIET,
-            lingering_time=0,
-            auto_decompress=False,
-            max_line_size=_LARGEST_HEAD,
-            max_field_size=_LARGEST_HEAD,
-        )
-        self._listening: asyncio.Server | None = None
+        self.listener = Listener(context, limits)
+        # A watch whose client has left must not wait for its next event to notice.
+        self._web = web.Server(self._handle, handler_cancellation=True)
         self._streams: set[asyncio.Task[Any]] = set()
 
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port (a free one for 0). Raises `OSError`."""
-        loop = asyncio.get_running_loop()
-        self._listening = await loop.create_server(
-            self._web, host, port, ssl=self._context, backlog=512, ssl_handshake_timeout=10, reuse_address=True
-        )
-        return int(self._listening.sockets[0].getsockname()[1])
+        return await self.listener.start(self._connection, host, port)
 
     async def close(self) -> None:
         """Stop listening and end every connection: streams at once, others when they have their answer."""
-        if self._listening is not None:
-            self._listening.close()
-            self._listening = None
+        await self.listener.close()
         for task in tuple(self._streams):
             task.cancel()
         await self._web.shutdown(1.0)
 
+    def _connection(self) -> web.RequestHandler:
+        return _Connection(self.listener, self._web)
+
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.listener.requested(request.protocol)
         try:
             _check_upgrade(request)
             asked = await self._translate(request)
@@ -180,6 +174,28 @@ class Front:
             await answer.prepare(request)
             await response.serve(_Pipe(answer, incoming, response.tunnel))
         return answer
+
+
+class _Connection(web.RequestHandler):
+    """aiohttp's protocol of one connection; the listener counts it until its end."""
+
+    def __init__(self, listener: Listener, server: web.Server) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=cast(Any, None),
+            logger=_QUIET,
+            lingering_time=0,
+            auto_decompress=False,
+            max_line_size=_LARGEST_HEAD,
+            max_field_size=_LARGEST_FIELD,
+            keepalive_timeout=_IDLE_SECONDS,
+        )
+        self._listener = listener
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._listener.lost(self)
+        super().connection_lost(exc)
 
 
 _NO_PARAMS: Final = Params()
