@@ -43,6 +43,8 @@ T_co = TypeVar("T_co", covariant=True)
 _DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
+_SERVED_KIND = re.compile(r"[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
+"""What the API server takes for a kind: a DNS label, in any case."""
 
 
 _is_safe = re.compile(r"[a-zA-Z0-9._-]*", re.ASCII).fullmatch
@@ -161,12 +163,12 @@ def _declaration_error(cls: str, problem: str) -> TypeError:
     return TypeError(f"class {cls}: {problem}")
 
 
-def _check(cls: str, info: ResourceInfo) -> None:
+def _check(cls: str, info: ResourceInfo, kind: re.Pattern[str] = _KIND) -> None:
     if info.group and not _DNS_NAME.fullmatch(info.group):
         raise _declaration_error(cls, f"group={info.group!r} must be a lower-case DNS name such as 'apps.example.com'")
     if not _DNS_LABEL.fullmatch(info.version):
         raise _declaration_error(cls, f"version={info.version!r} must be a DNS label such as 'v1' or 'v1alpha1'")
-    if not _KIND.fullmatch(info.kind):
+    if not kind.fullmatch(info.kind):
         raise _declaration_error(cls, f"kind={info.kind!r} must be CamelCase and start with a capital letter")
     for what, name in (("plural", info.plural), ("singular", info.singular)):
         if not _DNS_LABEL.fullmatch(name):
@@ -378,7 +380,17 @@ def metadata_of(kind: type[Any] | View[Any]) -> View[PartialObjectMetadata]:
 
 
 def dynamic(api_version: str, kind: str, *, plural: str | None = None, namespaced: bool = True) -> View[Dynamic]:
-    """A view of a kind for which there is no class; `plural` is guessed as Kubernetes' tools do when left out."""
+    """Return a view of a kind for which there is no class.
+
+    Args:
+        api_version: `group/version`, or `v1`.
+        kind: The kind, as the API server serves it; it may begin with a lower-case letter.
+        plural: The name in URLs; guessed as Kubernetes' tools do when left out.
+        namespaced: Whether its objects are in namespaces.
+
+    Raises:
+        TypeError: No API server serves such a name.
+    """
     group, _, version = api_version.rpartition("/")
     info = ResourceInfo(
         group=group,
@@ -390,7 +402,7 @@ def dynamic(api_version: str, kind: str, *, plural: str | None = None, namespace
         namespaced=namespaced,
         has_status=True,
     )
-    _check(kind, info)
+    _check(kind, info, _SERVED_KIND)
     return View(info, Dynamic, "dynamic")
 
 

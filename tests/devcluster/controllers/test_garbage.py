@@ -88,9 +88,10 @@ async def test_what_names_an_owner_that_never_was_is_deleted(lab):
 
 
 @pytest.mark.slow
-async def test_custom_resources_are_collected_too(lab):
+@pytest.mark.parametrize("kind", ["Thing", "thing", "my-Thing"])
+async def test_custom_resources_are_collected_too(lab, kind):
     group = f"g{lab.namespace.replace('-', '')}.example.com"
-    names = {"plural": "things", "singular": "thing", "kind": "Thing"}
+    names = {"plural": "things", "singular": "thing", "kind": kind}
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     version = {"name": "v1", "served": True, "storage": True, "schema": schema}
     definition = {
@@ -104,7 +105,7 @@ async def test_custom_resources_are_collected_too(lab):
 
     async def made():
         try:
-            return await lab.client.raw.request("POST", path, body=_thing(group, "owner"))
+            return await lab.client.raw.request("POST", path, body=_thing(group, kind, "owner"))
         except Exception:
             return None
 
@@ -112,9 +113,9 @@ async def test_custom_resources_are_collected_too(lab):
 
     answer = await lab.eventually(made, "the kind is served")
     uid = json.loads(answer.body)["metadata"]["uid"]
-    reference = {"apiVersion": f"{group}/v1", "kind": "Thing", "name": "owner", "uid": uid}
+    reference = {"apiVersion": f"{group}/v1", "kind": kind, "name": "owner", "uid": uid}
     await lab.create(Secret, {"metadata": {"name": "child", "ownerReferences": [reference]}})
-    await lab.client.raw.request("POST", path, body=_thing(group, "part", [reference]))
+    await lab.client.raw.request("POST", path, body=_thing(group, kind, "part", [reference]))
     await lab.client.raw.request("DELETE", f"{path}/owner")
     await gone(lab, Secret, "child")
 
@@ -125,11 +126,11 @@ async def test_custom_resources_are_collected_too(lab):
     await lab.client.raw.request("DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.{group}")
 
 
-def _thing(group, name, owners=()):
+def _thing(group, kind, name, owners=()):
     import json
 
     metadata = {"name": name, "ownerReferences": list(owners)}
-    return json.dumps({"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": metadata}).encode()
+    return json.dumps({"apiVersion": f"{group}/v1", "kind": kind, "metadata": metadata}).encode()
 
 
 async def test_a_namespace_gets_its_service_account_and_certificate(lab):

@@ -10,8 +10,11 @@ from typing import NamedTuple
 
 from steersman.client import ApiError, ApiResource, Client
 from steersman.models import Model, PartialObjectMetadata, View, decode, dynamic
+from steersman.telemetry.log import get_logger
 
 __all__ = ["Served", "served_kinds"]
+
+log = get_logger("controllers")
 
 
 class Served(NamedTuple):
@@ -40,7 +43,7 @@ class _Groups(Model):
 
 
 async def served_kinds(client: Client) -> tuple[list[Served], list[str]]:
-    """All kinds once, in preferred versions where they have them, and the group versions that gave no answer."""
+    """Return all kinds once, in preferred versions where they have them, and the group versions with failures."""
     response = await client.raw.request("GET", "/apis")
     versions = ["v1"]
     for group in decode(_Groups, response.body).groups:
@@ -56,9 +59,15 @@ async def served_kinds(client: Client) -> tuple[list[Served], list[str]]:
             raise answer
         else:
             for resource in answer:
-                if "/" not in resource.name:
+                if "/" in resource.name:
+                    continue
+                try:
                     served = _served(version, resource)
-                    found.setdefault(served.group_resource, served)
+                except TypeError as problem:  # an aggregated server's: one bad kind must not stop all others
+                    log.warning("kind_not_usable", group_version=version, resource=resource.name, problem=str(problem))
+                    failed.append(version)
+                    continue
+                found.setdefault(served.group_resource, served)
     return list(found.values()), failed
 
 
