@@ -3,6 +3,7 @@
 import asyncio
 import json
 import ssl
+from contextlib import suppress
 
 import pytest
 
@@ -10,7 +11,7 @@ from steersman.pki import Authority
 from steersman.webhook.http import Limits, WebhookResponse, WebhookServer
 from steersman.webhook.serving import DirectoryCertificates, LocalCertificates, context_of
 
-LIMITS = Limits(body=1000, head=2000, request_seconds=0.3, idle_seconds=0.6, connections=3)
+LIMITS = Limits(body=1000, head=2000, request_seconds=0.3, first_request_seconds=0.6, idle_seconds=0.6, connections=3)
 
 
 def refusal(code, text):
@@ -44,14 +45,14 @@ class Ask:
 
 
 class World:
-    def __init__(self, certificates):
+    def __init__(self, certificates, limits=LIMITS):
         self.certificates = certificates
         self.busy = asyncio.Event()
         self.free = asyncio.Event()
         self.trusts = [certificates.ca_bundle]
         self.clients = []
         self.server = WebhookServer(
-            {"/echo": self.echo, "/wait": self.wait, "/crash": self.crash}, certificates, refuse=refusal, limits=LIMITS
+            {"/echo": self.echo, "/wait": self.wait, "/crash": self.crash}, certificates, refuse=refusal, limits=limits
         )
 
     async def echo(self, request):
@@ -198,13 +199,89 @@ async def test_what_speaks_no_tls_is_left_and_harms_nobody(world):
     assert (await client.hears())[0] == 200
 
 
-async def test_more_connections_than_there_may_be_are_closed_at_once(world):
+async def test_a_new_connection_takes_the_place_of_the_longest_idle_one(world):
     clients = [await world.client() for _ in range(3)]
     for client in clients:
         await client.says(post())
         assert (await client.hears())[0] == 200
     late = await world.client()
+    assert await clients[0].ended()
+    for client in (late, *clients[1:]):
+        await client.says(post())
+        assert (await client.hears())[0] == 200
+
+
+async def test_connections_that_never_ask_give_way_before_one_that_has_been_answered(world):
+    """H2: idle connections without credentials do not lock the API server out."""
+    served = await world.client()
+    await served.says(post())
+    await served.hears()
+    for _ in range(10):
+        await world.client()
+    await served.says(post())
+    assert (await served.hears())[0] == 200
+    await (late := await world.client()).says(post())
+    assert (await late.hears())[0] == 200
+
+
+async def test_a_half_sent_request_gives_way_as_well(world):
+    for _ in range(10):
+        await (await world.client()).says(b"POST /echo HTTP/1.1\r\nX-Slow: ")
+    await (late := await world.client()).says(post())
+    assert (await late.hears())[0] == 200
+
+
+async def test_connections_that_are_being_answered_do_not_give_way(world):
+    busy = [await world.client() for _ in range(3)]
+    for client in busy:
+        await client.says(post("/wait"))
+        await world.busy.wait()
+    late = await world.client()
     assert await late.ended()
+    world.free.set()
+    for client in busy:
+        assert (await client.hears())[0] == 200
+
+
+async def test_a_client_that_has_not_asked_anything_is_left_sooner_than_one_that_has():
+    limits = Limits(first_request_seconds=0.2, idle_seconds=60.0)
+    made = World(LocalCertificates("test", ["127.0.0.1"]), limits)
+    await made.server.start("127.0.0.1", 0)
+    served, silent = await made.client(), await made.client()
+    await served.says(post())
+    await served.hears()
+    assert await silent.ended()
+    await served.says(post())
+    assert (await served.hears())[0] == 200
+    await served.close()
+    await made.server.close(0.1)
+
+
+def chunked(*chunks, trailer=b""):
+    return post(Content_Length=None, Transfer_Encoding="chunked")[:-2] + b"".join(chunks) + b"0\r\n" + trailer + b"\r\n"
+
+
+async def test_a_trailer_does_not_overwrite_a_header(world):
+    client = await world.client()
+    await client.says(chunked(b"2\r\n{}\r\n", trailer=b"Content-Type: text/plain\r\nX-More: 1\r\n"))
+    assert (await client.hears())[::2] == (200, {"size": 2, "query": ""})
+    await client.says(post())
+    assert (await client.hears())[0] == 200
+
+
+async def test_a_body_in_single_bytes_is_a_body(world):
+    client = await world.client()
+    await client.says(chunked(*[b"1\r\nx\r\n"] * 900))
+    assert (await client.hears())[2]["size"] == 900
+
+
+async def test_chunk_extensions_without_end_are_refused(world):
+    client = await world.client()
+    head = post(Content_Length=None, Transfer_Encoding="chunked")[:-2]
+    with suppress(ConnectionError):
+        await client.says(head + b"2;", *[b"x=" + b"y" * 4096] * 300)
+    assert (await client.hears())[0] == 400
+    assert await client.ended()
 
 
 @pytest.mark.slow

@@ -38,9 +38,14 @@ class Limits(msgspec.Struct, frozen=True):
     handshake_seconds: float = 10.0
     request_seconds: float = 30.0
     """From a request's first byte to its last."""
+    first_request_seconds: float = 10.0
+    """From the TLS handshake to the first byte: the API server connects when it has a request."""
     idle_seconds: float = 180.0
     """Between two requests of a connection; Go's clients keep theirs for 90."""
     connections: int = 1000
+    """When there are as many, the one that has been idle for longest is closed for a new one."""
+    chunk_overhead: int = 256 * 1024
+    """Bytes of chunk headers and trailers beyond 16 for each chunk and one for each byte of the body."""
 
 
 class WebhookRequest:
@@ -183,9 +188,18 @@ class WebhookServer:
             connection.abort()
 
     def admit(self, connection: _Connection) -> bool:
-        """Whether there is room for one more connection."""
-        if self.closing or len(self._connections) >= self.limits.connections:
+        """Take up a new connection, in place of the longest idle one when there are too many.
+
+        Returns false when the server is closing, or when every connection is being answered.
+        """
+        if self.closing:
             return False
+        if len(self._connections) >= self.limits.connections:
+            idle = min((one for one in self._connections if not one.busy), key=_Connection.idle_order, default=None)
+            if idle is None:
+                return False
+            self._connections.discard(idle)
+            idle.abort()
         self._connections.add(connection)
         return True
 
@@ -224,7 +238,8 @@ class _Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._since = self._loop.time()
-        self._begun = self._busy = self._broken = self._leaving = self._gone = False
+        self._received = 0
+        self._begun = self._busy = self._broken = self._leaving = self._gone = self._served = False
         self._drained: asyncio.Future[None] | None = None
         self.done: asyncio.Future[None] = self._loop.create_future()
         self._begin()
@@ -233,7 +248,17 @@ class _Connection(asyncio.Protocol):
         self._url = b""
         self._headers: dict[str, str] = {}
         self._body: list[bytes] = []
-        self._size = self._head = 0
+        self._size = self._head = self._chunks = 0
+        self._in_body = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is being answered, or waits for that."""
+        return self._busy or bool(self._requests)
+
+    def idle_order(self) -> tuple[bool, float]:
+        """Sort idle connections: those that were never served first, then by the time since which they are idle."""
+        return self._served, self._since
 
     # What the loop calls.
 
@@ -251,9 +276,12 @@ class _Connection(asyncio.Protocol):
         if self._broken:
             return
         if not self._begun:
-            self._begun, self._since = True, self._loop.time()
+            self._begun, self._since, self._received = True, self._loop.time(), 0
+        self._received += len(data)
         try:
             self._parser.feed_data(data)
+            if self._begun and self._received > 2 * self._size + 16 * self._chunks + self._server.limits.chunk_overhead:
+                self._refuse(400, "the chunks of the request have too much overhead")
         except httptools.HttpParserUpgrade:
             self._refuse(400, "protocols are not switched here")
         except httptools.HttpParserError as problem:
@@ -292,14 +320,20 @@ class _Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._weigh(len(name) + len(value))
+        if self._in_body:
+            return  # a trailer: it must not change what the headers have said (RFC 9110, 6.5.1)
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
+        self._in_body = True
         length = self._headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._server.limits.body:
             self._too_large()
         elif self._headers.get("expect", "").lower() == "100-continue" and self._transport is not None:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_chunk_header(self) -> None:
+        self._chunks += 1
 
     def on_body(self, body: bytes) -> None:
         if self._broken:
@@ -341,6 +375,7 @@ class _Connection(asyncio.Protocol):
             self._busy = True
             try:
                 response = await server.answer(request)
+                self._served = self._served or response.status < 400
                 keep = keep and not self._leaving
                 self._write(response, keep=keep)
                 if self._drained is not None:
@@ -419,7 +454,8 @@ class _Connection(asyncio.Protocol):
     def _watch(self) -> None:
         limits = self._server.limits
         now = self._loop.time()
-        due = self._since + (limits.request_seconds if self._begun else limits.idle_seconds)
+        idle = limits.idle_seconds if self._served else limits.first_request_seconds
+        due = self._since + (limits.request_seconds if self._begun else idle)
         if not self._busy and now >= due:
             self._timer = None
             if self._begun:
@@ -427,8 +463,8 @@ class _Connection(asyncio.Protocol):
             else:
                 self.leave()
             return
-        # Looks often enough for the shorter of the two, and costs a request nothing.
-        self._timer = self._loop.call_later(min(limits.request_seconds, limits.idle_seconds) / 2, self._watch)
+        # Looks often enough for the shortest of them, and costs a request nothing.
+        self._timer = self._loop.call_later(min(limits.request_seconds, idle) / 2, self._watch)
 
     def _close(self) -> None:
         if self._transport is not None:
