@@ -509,6 +509,11 @@ GARBAGE = {
     "a window of five bytes": b"\x00\x00\x05\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01",
     "a reset of a stream that never was": RstStreamFrame(77, error_code=8),
     "room for a stream that never was": WindowUpdateFrame(77, window_increment=1),
+    "no room at all": b"\x00\x00\x04\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00",
+    "no room for a stream": b"\x00\x00\x04\x08\x00\x00\x00\x00\x01\x00\x00\x00\x00",
+    "more room than a window has": WindowUpdateFrame(0, window_increment=2**31 - 1),
+    "more room than a stream's window has": WindowUpdateFrame(1, window_increment=2**31 - 1).serialize() * 2,
+    "an initial window that is too large": b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x04\x80\x00\x00\x00",
 }
 
 
@@ -863,6 +868,56 @@ def test_a_length_that_is_none_or_two_agrees_with_nothing():
     assert not agrees(told(("content-length", "3"), ("content-length", "4")), 3)
 
 
+@pytest.mark.parametrize("values", [(b"3", b"4"), (b"4", b"3")])
+def test_two_lengths_that_are_not_indexed_contradict_each_other(values):
+    block = b"\x88" + b"".join(b"\x0f\x0d" + bytes((len(value),)) + value for value in values)
+    assert not agrees(block, 3)
+
+
+@virtual_time
+async def test_room_for_what_was_sent_is_no_flood():
+    both = Both()
+    asked = both.ask("/pods", "POST", body=b"x" * 16_000 * 40)
+    await turns()
+    for _ in range(40):
+        both.say(WindowUpdateFrame(0, window_increment=2_000).serialize() * 8)
+        both.say(WindowUpdateFrame(1, window_increment=2_000).serialize() * 8)
+        await turns()
+    assert both.line.open
+    both.say(head(1, b"\x88", "END_STREAM"))
+    assert (await asked).status == 200
+
+
+@virtual_time
+async def test_a_head_in_single_bytes_is_put_together_once():
+    both = Both()
+    asked = both.ask()
+    await turns()
+    block = told(("x-long", "y" * 60_000))
+    both.say(HeadersFrame(1, block[:1]).serialize())
+    for at in range(1, len(block) - 1):
+        both.say(ContinuationFrame(1, block[at : at + 1]).serialize())
+    both.say(
+        ContinuationFrame(1, block[-1:], flags=["END_HEADERS"]).serialize() + data(1, b"", "END_STREAM").serialize()
+    )
+    assert (await asked).headers.get("x-long") == "y" * 60_000
+
+
+@virtual_time
+async def test_an_answer_that_is_kept_whole_has_a_limit():
+    both = Both()
+    both.connection.longest_body = 100_000
+    long, other = both.ask("/long"), both.ask("/other")
+    await turns()
+    both.say(head(1))
+    for _ in range(10):
+        both.say(data(1, bytes(16_000)))
+    with pytest.raises(ConnectionLost, match="GET /long: the answer is longer than 100000 bytes"):
+        await long
+    both.say(head(3, b"\x88", "END_STREAM"))
+    assert (await other).status == 200
+
+
 def test_numbers_without_an_end_take_no_time():
     assert agrees(b"\x88\x0f" + b"\xff" * 500_000, 3)
 
@@ -922,6 +977,9 @@ NOTHINGS = {
     "empty pieces of a stream that was left": data(3).serialize(),
     "resets of a stream that was left": RstStreamFrame(3, 8).serialize(),
     "interim responses": head(5, told(status="103")).serialize(),
+    "room that was not used": WindowUpdateFrame(0, window_increment=1).serialize(),
+    "room for a stream that was left": WindowUpdateFrame(3, window_increment=1).serialize(),
+    "heads of a stream that was left": head(3).serialize(),
     "frames of no known type": b"\x00\x00\x00\x63\x00\x00\x00\x00\x00",
 }
 

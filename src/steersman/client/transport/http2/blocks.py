@@ -142,10 +142,15 @@ def _status(field: bytes) -> int:
 _statuses: Final = Memo(_status, 256)
 
 
+_LENGTH: Final = b"\x0f\x0d"
+"""How the field content-length begins where it is not indexed."""
+
+
 def agrees(block: bytes, size: int) -> bool:
     """Whether a body of `size` bytes is what the block's content-length says; true where it says nothing."""
     forms = _forms[size]
-    if block.find(forms[0]) >= 0:  # looking for bytes costs less than reading the block
+    at = block.find(forms[0])  # looking for bytes costs less than reading the block
+    if at >= 0 and block.find(_LENGTH) == at and block.find(_LENGTH, at + 2) < 0:
         return True
     if all(value in forms for value in values_of(block, *MARKS["content-length"]) if value):
         return True

@@ -212,6 +212,8 @@ class Http2Connection(Receiving):
         stream = self.streams.get(number)
         if stream is None and number:
             self.never_opened(number)
+            if not size:
+                raise ValueError("a window update of no bytes")
         else:
             self.widen(stream, size)
 

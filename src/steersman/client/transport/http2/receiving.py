@@ -14,6 +14,7 @@ from steersman.client.transport.base import Response
 from steersman.client.transport.http2.blocks import STATUSES, agrees, status_of
 from steersman.client.transport.http2.calm import Calm, Flood
 from steersman.client.transport.http2.frames import (
+    CANCEL,
     CONTINUATION,
     DATA,
     END_HEADERS,
@@ -44,6 +45,8 @@ CONNECTION_WINDOW: Final = 1 << 30
 LONGEST_TAKEN: Final = 1 << 20
 """What servers may send: the frames of a list are handed on as they come, so that few and long ones cost least."""
 LONGEST_HEAD: Final = 512 * 1024
+LONGEST_BODY: Final = 1 << 30
+"""Bytes of an answer that is kept whole; streams have no such limit."""
 _BODILESS: Final = frozenset({204, 304})
 _unpack = FRAME_HEAD.unpack_from
 
@@ -51,7 +54,18 @@ _unpack = FRAME_HEAD.unpack_from
 class Receiving(Sending):
     """Reads frames, and completes streams with what they bring."""
 
-    __slots__ = ("_arrived", "_calm", "_head", "_open", "_rest", "heard", "next", "streams")
+    __slots__ = (
+        "_arrived",
+        "_calm",
+        "_head",
+        "_head_size",
+        "_open",
+        "_rest",
+        "heard",
+        "longest_body",
+        "next",
+        "streams",
+    )
 
     def __init__(self, pool: Pool, generation: int, transport: asyncio.Transport, tls: TlsLayer | None) -> None:
         super().__init__(pool, generation, transport, tls)
@@ -60,7 +74,9 @@ class Receiving(Sending):
         self.heard = self.now()
         self._rest = b""
         self._open: tuple[int, int, int] = (0, 0, 0)  # a DATA frame that has begun: stream, flags, bytes to come
-        self._head: tuple[int, int, bytes] | None = None  # a header block of which more frames must come
+        self._head: tuple[int, int, list[bytes]] | None = None  # a header block of which more frames must come
+        self._head_size = 0
+        self.longest_body = LONGEST_BODY
         self._arrived = 0
         self._calm = Calm()
 
@@ -193,12 +209,19 @@ class Receiving(Sending):
         if stream.reader is not None:
             stream.wake()
         elif stream.answer is not None:
-            if stream.arrived > STREAM_WINDOW >> 1:
-                self.make_room(stream)
+            self._kept(stream)
         elif stream.arrived > STREAM_WINDOW:
             raise ValueError("more than was allowed to come")
         else:
             self.unread()
+
+    def _kept(self, stream: Stream) -> None:
+        """A piece of an answer that is kept until it is whole: give the server room for more, up to the limit."""
+        if stream.total > self.longest_body:
+            self.put(number_frame(RST_STREAM, stream.id, CANCEL))
+            self.end(stream, ConnectionLost(f"{stream.what}: the answer is longer than {self.longest_body} bytes"))
+        elif stream.arrived > STREAM_WINDOW >> 1:
+            self.make_room(stream)
 
     def _headers(self, number: int, flags: int, block: bytes) -> None:
         if flags != END_HEADERS:
@@ -207,11 +230,12 @@ class Receiving(Sending):
             if flags & PRIORITY:
                 block = block[5:]
             if not flags & END_HEADERS:
-                self._head = (number, flags, block)
+                self._head, self._head_size = (number, flags, [block]), len(block)
                 return
         stream = self.streams.get(number)
         if stream is None:
             self.never_opened(number)
+            self._calm.count(self.heard)
             return
         if not stream.status:
             self._begun(stream, flags, block)
@@ -239,7 +263,9 @@ class Receiving(Sending):
         if kind == CONTINUATION:
             self._continued(number, flags, data)
             return
-        if kind != WINDOW_UPDATE and not (kind == RST_STREAM and number in self.streams):
+        if kind == WINDOW_UPDATE and self.due_updates > 0:
+            self.due_updates -= 1
+        elif not (kind == RST_STREAM and number in self.streams):
             self._calm.count(self.heard)
         self.control(kind, flags, number, data)
 
@@ -248,14 +274,14 @@ class Receiving(Sending):
             raise ValueError("a continuation of nothing")
         if not data:
             self._calm.count(self.heard)
-        _, before, block = self._head
-        block += data
-        if len(block) > LONGEST_HEAD:
+        _, before, parts = self._head
+        parts.append(data)
+        self._head_size += len(data)
+        if self._head_size > LONGEST_HEAD:
             raise ValueError(f"the headers are longer than {LONGEST_HEAD} bytes")
-        self._head = (number, before, block)
         if flags & END_HEADERS:
             self._head = None
-            self._headers(number, (before | END_HEADERS) & ~(PADDED | PRIORITY), block)
+            self._headers(number, (before | END_HEADERS) & ~(PADDED | PRIORITY), b"".join(parts))
 
     def never_opened(self, number: int) -> None:
         """What comes for a stream that was left is late; for one that never was, it is an error."""

@@ -30,19 +30,25 @@ LONGEST_FRAME: Final = 1 << 14
 """What every server takes."""
 _FIRST_ROOM: Final = 65_535
 """What a server takes on the connection, and on a new stream, until it says otherwise."""
+MAX_WINDOW_BYTES: Final = (1 << 31) - 1
+"""RFC 9113 §6.9.1."""
+_UPDATES_PER_FRAME: Final = 16
+"""WINDOW_UPDATE frames that a server may send for a DATA frame; Go's sends at most eight for the longest."""
 _pack = FRAME_HEAD.pack
 
 
 class Sending(Wire):
     """Puts requests into frames, and frames onto the wire."""
 
-    __slots__ = ("_blocked", "_out", "_room", "_start_room")
+    __slots__ = ("_blocked", "_out", "_room", "_start_room", "due_updates")
 
     def __init__(self, pool: Pool, generation: int, transport: asyncio.Transport, tls: TlsLayer | None) -> None:
         super().__init__(pool, generation, transport, tls)
         self._out: list[bytes] = []
         self._room = self._start_room = _FIRST_ROOM
         self._blocked: list[Stream] = []
+        self.due_updates = 0
+        """WINDOW_UPDATE frames that the server may still send for what was sent to it."""
 
     def put(self, data: bytes) -> None:
         """Send frames at the end of this pass of the loop."""
@@ -81,6 +87,7 @@ class Sending(Wire):
             self._put_long(stream.id, 0, block)
         elif size <= LONGEST_FRAME and size <= self._room and size <= self._start_room and not self._blocked:
             self._room -= size
+            self.due_updates += _UPDATES_PER_FRAME
             number = stream.id
             out += (
                 _pack(0, length, HEADERS, END_HEADERS, number),
@@ -111,6 +118,7 @@ class Sending(Wire):
             while rest is not None and (size := min(len(rest), self._room, stream.window, LONGEST_FRAME)) > 0:
                 self._room -= size
                 stream.window -= size
+                self.due_updates += _UPDATES_PER_FRAME
                 last = size == len(rest)
                 self.put(frame(DATA, END_STREAM if last else 0, stream.id, bytes(rest[:size])))
                 rest = stream.unsent = None if last else rest[size:]
@@ -122,17 +130,25 @@ class Sending(Wire):
 
     def widen(self, stream: Stream | None, size: int) -> None:
         """There is more room: on a stream, or on the connection."""
+        if not size:
+            raise ValueError("a window update of no bytes")
         if stream is None:
             self._room += size
         else:
             stream.window += size
+        if (self._room if stream is None else stream.window) > MAX_WINDOW_BYTES:
+            raise ValueError(f"a window of more than {MAX_WINDOW_BYTES} bytes")
         if self._blocked:
             self._push()
 
     def resize(self, size: int) -> None:
         """Streams have so much room at first; those that wait have as much more or less. `resume` afterwards."""
+        if size > MAX_WINDOW_BYTES:
+            raise ValueError(f"an initial window of {size} bytes")
         for stream in self._blocked:
             stream.window += size - self._start_room
+            if stream.window > MAX_WINDOW_BYTES:
+                raise ValueError(f"a window of more than {MAX_WINDOW_BYTES} bytes")
         self._start_room = size
 
     def resume(self) -> None:
