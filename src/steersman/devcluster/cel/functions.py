@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from steersman.devcluster.cel.formats import parse_duration
 from steersman.devcluster.cel.gotext import go_quote
-from steersman.devcluster.cel.regex import compile_pattern
+from steersman.devcluster.cel.regex import Regex, compile_pattern
 from steersman.devcluster.cel.syntax import UInt
 from steersman.devcluster.cel.values import (
     NONE,
@@ -335,7 +335,7 @@ def _to_duration(value: Any) -> Duration:
             raise no_overload("duration", value)
 
 
-def pattern(text: str) -> re.Pattern[str]:
+def pattern(text: str) -> Regex:
     """A compiled expression; raises CelError as Go's compiler would."""
     try:
         return compile_pattern(text)

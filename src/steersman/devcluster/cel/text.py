@@ -85,12 +85,12 @@ def _join(items: Any, separator: str = "") -> str:
 def _find(text: Any, expression: Any) -> str:
     _texts("find", text, expression)
     found = pattern(expression).search(text)
-    return found[0] if found else ""
+    return found.group() if found is not None else ""
 
 
 def _find_all(text: Any, expression: Any, limit: int = -1) -> list[str]:
     _texts("findAll", text, expression)
-    found = [match[0] for match in pattern(expression).finditer(text)]
+    found = [match.group() for match in pattern(expression).finditer(text)]
     return found if limit < 0 else found[:limit]
 
 
