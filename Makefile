@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real test-compiled lint types imports check format generate controlplane wheels bench lock clean
+.PHONY: help demo test test-real test-compiled fuzz lint types imports check format generate controlplane wheels bench lock clean
 
 help: ## Show what can be done here
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ test-real: $(READY) controlplane ## Run all tests, with the real control plane m
 
 test-compiled: $(READY) ## Build the compiled wheel and run on it the tests of what is compiled
 	@bash hack/compiled.sh
+
+fuzz: $(READY) ## Give broken input to all parsers, or to one (MINUTES=30 TARGET=yaml); failing inputs go to build/fuzz
+	@$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),5) $(if $(TARGET),--target $(TARGET))
 
 lint: $(READY) ## Lint and check the formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -166,3 +166,17 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except yaml.YAMLError:
         return
     json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    "number", ["9" * 400, "-" + "9" * 400, "1e999", "-1e999", "1" + "0" * 400 + ".0", "0x" + "f" * 400]
+)
+def test_a_number_that_no_float_can_hold_is_text(number: str) -> None:
+    assert documents.load(f"a: {number}") == {"a": number}
+    assert documents.load(f"{number}: a") == {number: "a"}
+
+
+@pytest.mark.parametrize("text", ["!!int " + "9" * 400, "!!float 1e999", "!!float " + "9" * 400])
+def test_a_number_that_is_tagged_as_one_and_too_large_is_refused(text: str) -> None:
+    with pytest.raises(documents.DocumentError, match="cannot decode"):
+        documents.load(f"a: {text}")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -141,17 +142,23 @@ def text_only(text: str) -> Any:
 
 
 def plain_scalar(text: str) -> Any:
-    """Read a plain scalar as Kubernetes does: null, boolean, integer, float or text."""
+    """Read a plain scalar as Kubernetes does: null, boolean, integer, float or text.
+
+    A number that no float can hold is text.
+    """
     if text in _NULLS:
         return None
     if (known := _BOOLEANS.get(text)) is not None:
         return known
     if text[0] not in _NUMBER_STARTS or len(text) > _MAX_DIGITS:
         return text
-    if _INTEGER.match(text):
-        return _integer(text)
-    if _FLOAT.match(text):
-        return _float(text)
+    try:
+        if _INTEGER.match(text):
+            return _integer(text)
+        if _FLOAT.match(text):
+            return _float(text)
+    except OverflowError:
+        return text
     return text
 
 
@@ -173,7 +180,10 @@ def _float(text: str) -> float:
     digits = text.replace("_", "").lower()
     if digits.endswith((".inf", ".nan")):
         raise ValueError(f"json: unsupported value: {'NaN' if digits.endswith('nan') else digits.replace('.i', 'I')}")
-    return float(digits)
+    value = float(digits)
+    if math.isinf(value):
+        raise OverflowError("the number is too large for a float")
+    return value
 
 
 def key_text(key: Any) -> str:
@@ -323,7 +333,7 @@ class _Reader:
                     return _MERGE
                 case _:
                     self._fail(f"unknown tag {event.tag!r} of a scalar", event)
-        except (KeyError, ValueError, binascii.Error):
+        except (KeyError, ValueError, OverflowError, binascii.Error):
             self._fail(f"cannot decode {text[:60]!r} as a !!{tag}", event)
 
     def _add(self, value: Any, anchor: str | None, values: int, height: int, event: Any) -> None:

@@ -62,6 +62,15 @@ async def test_yaml_beyond_the_bounds_is_a_400(body: bytes, validation: str) -> 
         assert (status, answer["kind"], answer["code"]) == (400, "Status", 400), answer
 
 
+@pytest.mark.parametrize(("validation", "status"), [("Strict", 400), ("Warn", 201), ("Ignore", 201)])
+async def test_yaml_with_a_repeated_key_and_an_unknown_field_names_both(validation: str, status: int) -> None:
+    body = CONFIG_MAP + b" a: x\n a: y\nb: z\n"
+    found, answer = await asked("POST", CONFIG_MAPS, body, "application/yaml", fieldValidation=validation)
+    assert found == status, answer
+    if status == 400:
+        assert 'key "a" already set in map, unknown field "b"' in answer["message"]
+
+
 @pytest.mark.parametrize("levels", [400, 1_500, 100_000])
 @pytest.mark.parametrize(
     "kind", ["application/merge-patch+json", "application/strategic-merge-patch+json", "application/json-patch+json"]

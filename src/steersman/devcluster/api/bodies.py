@@ -45,6 +45,7 @@ class Body:
     value: Any
     repeated: list[str]
     data: bytes = b""
+    is_json: bool = False
 
 
 def media_type(header: str | None) -> str:
@@ -61,7 +62,7 @@ def read(data: bytes, kind: str, *, custom: bool = False) -> Body:
             value, repeated = schema.loads(data)
         except (ValueError, RecursionError) as problem:
             raise ValueError(_no_json(data, problem)) from None
-        return Body(value, schema.duplicate_fields(data) if repeated else [], data)
+        return Body(value, schema.duplicate_fields(data) if repeated else [], data, is_json=True)
     accepted = _CUSTOM if custom else _ACCEPTED
     if kind not in accepted:
         shown = ", ".join(accepted)
@@ -122,7 +123,8 @@ def decode_body(
 def _finish(obj: Object, resource: ResourceType, validation: str, body: Body, warnings: list[str]) -> Object:
     if resource.definition is not None and _FLOAT.search(body.data):
         integers(obj)
-    return decode_object(obj, resource, validation, body.repeated, warnings, body.data)
+    # Only JSON tells in which order repeated and unknown fields are written; of YAML, the repeated ones come first.
+    return decode_object(obj, resource, validation, body.repeated, warnings, body.data if body.is_json else b"")
 
 
 def _unrecognised(kind: str, why: str, data: bytes) -> APIError:
