@@ -23,6 +23,7 @@ class State(Enum):
     """How a Pod stands to the current generation."""
 
     CURRENT = "has it"
+    RESTARTING = "has it, and a container still runs the image before"
     SAME = "has the same containers by another generation"
     IMAGES = "differs in images only"
     RECREATE = "must be created anew"
@@ -69,11 +70,16 @@ def changing(pod: Pod, found: Iterable[Record]) -> bool:
         return False
     if status.observed_generation < (pod.metadata.generation or 0):
         return True
+    return runs_replaced(pod, found)
+
+
+def runs_replaced(pod: Pod, found: Iterable[Record]) -> bool:
+    """Return whether a container still runs an image that has been replaced in the Pod's spec."""
     replaced = {name: image for record in found for name, image in record.images.items()}
     wanted = {c.name: c.image for c in pod.spec.containers}
     return any(
         _plain(each.image) == _plain(replaced[each.name]) != _plain(wanted.get(each.name) or "")
-        for each in status.container_statuses
+        for each in pod.status.container_statuses
         if each.name in replaced
     )
 
@@ -100,7 +106,9 @@ def _state(pod: Pod, spec: SidecarSetSpec, record: Record | None, now: Record) -
     if record is None:
         return State.RECREATE
     if record.hash == now.hash:  # a SidecarSet that was made anew begins at generation 1 again
-        return State.CURRENT if record.generation == now.generation else State.SAME
+        if record.generation != now.generation:
+            return State.SAME
+        return State.RESTARTING if runs_replaced(pod, (record,)) else State.CURRENT
     if record.shape != now.shape:
         return State.RECREATE
     there = {c.name for c in pod.spec.containers if is_sidecar(c)}
@@ -177,7 +185,7 @@ def status_of(sidecars: SidecarSet, seen: Sequence[Seen]) -> SidecarSetStatus:
 
 
 def _updated(strategy: UpdateStrategy, total: int, counts: dict[State, int]) -> Condition:
-    old, waiting = counts[State.SAME] + counts[State.IMAGES], counts[State.RECREATE]
+    old, waiting = counts[State.SAME] + counts[State.IMAGES] + counts[State.RESTARTING], counts[State.RECREATE]
     if not old and not waiting:
         return Condition(
             type="Updated", status="True", reason="UpToDate", message=f"all of {total} Pods are up to date"
@@ -189,5 +197,7 @@ def _updated(strategy: UpdateStrategy, total: int, counts: dict[State, int]) -> 
     if counts[State.IMAGES]:
         kept = share(strategy.partition, total)
         parts.append(f"{counts[State.IMAGES]} have older images" + (f", partition keeps {kept}" if kept else ""))
+    if counts[State.RESTARTING]:
+        parts.append(f"{counts[State.RESTARTING]} still run the image before the new one")
     reason = "WaitingForRecreation" if waiting and not counts[State.IMAGES] else "RollingUpdate"
     return Condition(type="Updated", status="False", reason=reason, message="; ".join(parts) or "generations are noted")

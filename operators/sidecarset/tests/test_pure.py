@@ -239,6 +239,19 @@ def test_a_pod_whose_kubelet_lags_behind_is_not_available():
     assert look(NEW, [from_dict(Pod, body)])[0].available
 
 
+def test_a_pod_that_still_runs_the_old_image_does_not_count_as_updated():
+    body = to_dict(patched(NEW, running("p", OLD)))
+    body["status"]["containerStatuses"] = [status("docker.io/library/busybox:1")]
+    before = plan(NEW, [from_dict(Pod, body)])
+    assert (before.status.matched_pods, before.status.updated_pods, before.update) == (1, 0, ())
+    (condition,) = before.status.conditions
+    assert (condition.status, condition.reason) == ("False", "RollingUpdate")
+    assert condition.message == "1 still run the image before the new one"
+    body["status"]["containerStatuses"] = [status("docker.io/library/busybox:2")]
+    after = plan(NEW, [from_dict(Pod, body)]).status
+    assert (after.updated_pods, after.conditions[0].status) == (1, "True")
+
+
 def status(image):
     return {"name": "s", "image": image, "imageID": "", "ready": True, "restartCount": 0}
 
