@@ -47,7 +47,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Failure:
-    """An input, and what is wrong with it."""
+    """An input that failed, and the problem with it."""
 
     data: bytes
     problem: str
@@ -76,7 +76,10 @@ def fuzz(target: Target, seconds: float, seed: int = 0) -> Outcome:
     until = time.monotonic() + seconds
     turn = 0
     while (left := until - time.monotonic()) > 0 and len(outcome.failures) < MOST_FAILURES:
+        before = outcome.inputs
         _watch(target, lambda pipe, left=left, turn=turn: _explore(pipe, target, left, f"{seed}/{turn}"), outcome)
+        if outcome.inputs == before:
+            break  # not even the seeds run
         turn += 1
     return outcome
 
@@ -90,7 +93,7 @@ def replay(target: Target, inputs: Sequence[bytes]) -> list[Failure]:
 
 
 def save(failure: Failure, target: Target, directory: Path) -> Path:
-    """Write a failing input to a file, and what is wrong with it to another one beside."""
+    """Write a failing input to a `.input` file, and the problem to a `.txt` file. Returns the former."""
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / f"{target.name}-{hashlib.sha256(failure.data).hexdigest()[:12]}.input"
     file.write_bytes(failure.data)
@@ -102,7 +105,7 @@ def save(failure: Failure, target: Target, directory: Path) -> Path:
 
 
 def _watch(target: Target, work: Callable[[Connection], None], outcome: Outcome) -> None:
-    """Run a child to its end, or to the end of our patience with one input."""
+    """Run a child to its end; kill it when one input takes longer than `HANGING_SECONDS`."""
     ours, theirs = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.get_context("fork").Process(target=work, args=(theirs,), daemon=True)
     child.start()
@@ -172,12 +175,12 @@ def _repeat(pipe: Connection, target: Target, data: bytes) -> None:
 
 
 def _ready(target: Target) -> Run:
+    run = target.prepare()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
-    run = target.prepare()
     for data in target.seeds:
         with suppress(Exception):
             run(data)
@@ -211,7 +214,7 @@ def _measure(pipe: Connection, run: Run, data: bytes, results: int) -> str | Non
 
 
 def _reset_peak() -> float:
-    """Begin a new measurement of the peak; return what it is now."""
+    """Reset the peak to the memory in use, and return it."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return _peak()

@@ -1,4 +1,4 @@
-"""Each parser withstands a few seconds of fuzzing, and the fuzzing itself finds what it should."""
+"""Each parser withstands a few seconds of fuzzing, and the engine finds the inputs that break its bounds."""
 
 from __future__ import annotations
 
