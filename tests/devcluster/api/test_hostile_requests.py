@@ -71,6 +71,12 @@ async def test_yaml_with_a_repeated_key_and_an_unknown_field_names_both(validati
         assert 'key "a" already set in map, unknown field "b"' in answer["message"]
 
 
+async def test_an_unknown_field_without_a_name_is_reported_with_its_path() -> None:
+    body = b'{"metadata":{"name":"a","":"b"}}'
+    status, answer = await asked("POST", CONFIG_MAPS, body, fieldValidation="Strict")
+    assert (status, 'unknown field "metadata."' in answer["message"]) == (400, True), answer
+
+
 @pytest.mark.parametrize("levels", [400, 1_500, 100_000])
 @pytest.mark.parametrize(
     "kind", ["application/merge-patch+json", "application/strategic-merge-patch+json", "application/json-patch+json"]

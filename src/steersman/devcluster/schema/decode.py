@@ -136,7 +136,7 @@ class _Struct:
 
 def _prefix(unknown: _Unknown, start: int, key: str) -> None:
     """Put a step before the paths that were found below it."""
-    unknown[start:] = [f"{key}{rest}" if rest[0] == "[" else f"{key}.{rest}" for rest in unknown[start:]]
+    unknown[start:] = [f"{key}{rest}" if rest[:1] == "[" else f"{key}.{rest}" for rest in unknown[start:]]
 
 
 def _fill(obj: Object, key: str, field: Type) -> None:
