@@ -47,6 +47,7 @@ def test_the_version_is_printed_for_people_and_for_programs(command):
     assert out.startswith(f"steersman {steersman.__version__} (Python ")
     code, out, _ = command("version", "--output", "json")
     assert json.loads(out)["version"] == steersman.__version__
+    assert command("--version") == command("version")
 
 
 @pytest.mark.parametrize(("words", "logged"), [((), ["odd"]), (("--debug",), ["tried again", "odd"])])

@@ -383,11 +383,26 @@ class TestTalking:
         assert "2 simulated" in row
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("words", [("stop",), ("status", "nobody"), ("load", "x.yaml"), ("stop", "nobody")])
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("stop",),
+            ("status", "nobody"),
+            ("load", "x.yaml"),
+            ("stop", "nobody"),
+            ("stop", "--name", "nobody"),
+            ("status", "--name", "nobody"),
+        ],
+    )
     def test_a_cluster_that_does_not_run_is_an_error_with_a_way_out(self, shell, words):
         done = shell.run("cluster", *words)
         assert done.returncode == 1
         assert "runs. Start it with `steersman cluster start" in done.stderr
+
+    def test_two_names_of_clusters_are_one_too_many(self, shell):
+        done = shell.run("cluster", "stop", "one", "--name", "two")
+        assert done.returncode == 2
+        assert "two clusters are named: one and --name two" in done.stderr
 
     def test_status_and_stop_all_do_not_mind_that_nothing_runs(self, shell):
         assert shell.run("cluster", "status").stdout.startswith("no cluster runs")

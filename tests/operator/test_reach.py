@@ -70,6 +70,8 @@ async def test_kinds_that_are_not_declared_are_refused_with_the_way_out():
                 NotCached, match=r"controller thing does not declare that it reads Pod: add it to reads="
             ):
                 read()
+        with pytest.raises(NotCached, match=r"does not declare that it owns Pod: add it to owns=\[Pod\], or"):
+            reach.list(view_of(Pod), "n", None, "uid-of-the-owner")
 
 
 @virtual_time

@@ -125,3 +125,11 @@ def test_a_tally_counts_by_labels_and_is_rendered_as_a_counter():
     assert "# TYPE steersman_things_total counter" in text
     with pytest.raises(ValueError, match="has the labels kind, not 2 of them"):
         tally.labels("App", "more")
+
+
+def test_a_json_line_keeps_letters_beyond_ascii_readable():
+    stream = io.StringIO()
+    log.configure(format="json", stream=stream)
+    log.get_logger("test").info("waiting…", name="Grüße")
+    assert "waiting…" in stream.getvalue()
+    assert "Grüße" in stream.getvalue()

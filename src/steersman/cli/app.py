@@ -52,8 +52,19 @@ app.add_typer(cluster)
 app.add_typer(bundle)
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        version("text")
+        raise typer.Exit
+
+
 @app.callback()
-def root() -> None:
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version),
+    ] = False,
+) -> None:
     """Build, run and test Kubernetes operators in Python.
 
     `steersman run helloapp:operator` runs the operator of the module `helloapp` against the cluster of your

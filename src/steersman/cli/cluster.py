@@ -148,12 +148,26 @@ def start(
     raise SystemExit(code)
 
 
+OtherName = Annotated[
+    str | None,
+    typer.Option("--name", help="The same, as `start` spells it.", autocompletion=_complete_name, show_default=False),
+]
+
+
+def _one_name(name: str | None, other: str | None) -> str | None:
+    """Return the name that was given as an argument or as `--name`; raises `BadParameter` for two different ones."""
+    if name is not None and other is not None and name != other:
+        raise typer.BadParameter(f"two clusters are named: {name} and --name {other}; name one")
+    return name if name is not None else other
+
+
 @app.command()
 def stop(
     name: Annotated[
         str | None,
         typer.Argument(help="Which cluster; `default` by default.", autocompletion=_complete_name, show_default=False),
     ] = None,
+    other_name: OtherName = None,
     all_: Annotated[bool, typer.Option("--all", help="Stop every cluster of this user.")] = False,
 ) -> None:
     """Stop a running cluster. What it kept with --data stays there; everything else is gone.
@@ -169,6 +183,7 @@ def stop(
     from steersman.cli import cluster_shown as shown
     from steersman.devcluster import detached
 
+    name = _one_name(name, other_name)
     if all_ and name is not None:
         raise typer.BadParameter("--all stops all clusters: name none with it")
     if all_:
@@ -207,6 +222,7 @@ def status(
         str | None,
         typer.Argument(help="Which cluster; all of them by default.", autocompletion=_complete_name),
     ] = None,
+    other_name: OtherName = None,
     output: Output = "text",
 ) -> None:
     """Show which clusters run: since when, in which version, where, with how many objects.
@@ -222,6 +238,7 @@ def status(
     from steersman.cli import cluster_shown as shown
     from steersman.devcluster import detached
 
+    name = _one_name(name, other_name)
     wanted = detached.names() if name is None else [name]
     found = [seen for one in wanted if (seen := detached.find(one)) is not None]
     if name is not None and not found:

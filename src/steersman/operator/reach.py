@@ -87,7 +87,7 @@ class Reach:
         index: tuple[str, str] | None = None,
     ) -> tuple[T, ...]:
         """See `Context.list`; an empty `namespace` means all."""
-        self._check(view)
+        self._check(view, "owns" if owner is not None else "reads")
         selector = selector_of(labels)
         if index is None and owner is None and selector is not None:
             index = self._indexes.best(view, selector)
@@ -104,11 +104,11 @@ class Reach:
             " the API server with `await ctx.fetch(…)`"
         )
 
-    def _check(self, view: View[Any]) -> None:
+    def _check(self, view: View[Any], word: str = "reads") -> None:
         if view.info.gvk not in self._kinds:
             raise NotCached(
-                f"{self.whose} does not declare that it reads {view.info.kind}: add it to reads=[…], or read it from"
-                " the API server with `await ctx.fetch(…)`"
+                f"{self.whose} does not declare that it {word} {view.info.kind}: add it to"
+                f" {word}=[{view.info.kind}], or read it from the API server with `await ctx.fetch(…)`"
             )
         if view.form != "metadata" and view.info.gvk not in self._whole:
             raise NotCached(

@@ -82,7 +82,7 @@ def configure(*, level: str = "info", format: str = "auto", stream: TextIO | Non
         # Plain tracebacks: pretty ones show the values of local variables, and with them Secrets and tokens.
         [structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback)]
         if console
-        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(ensure_ascii=False)]
     )
     structlog.configure(
         processors=[*shared, *final],
