@@ -115,3 +115,24 @@ def test_errors_can_be_pickled():
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is errors.Conflict
     assert (str(again), again.retry_after) == (str(error), 3.0)
+
+
+@pytest.mark.parametrize(
+    ("message", "hint"),
+    [
+        ('pods is forbidden: User "eve" cannot list resource "pods" in API group ""', "Role or ClusterRole"),
+        ('deployments.apps "web" is forbidden: exceeded quota: small, requested: pods=3', "ResourceQuota"),
+        ('pods "web" is forbidden: failed quota: small: must specify limits.cpu', "requests and limits"),
+        ("unable to create new content in namespace n because it is being terminated", "is being deleted"),
+        ('pods "web" is forbidden: violates PodSecurity "restricted:latest"', "security context"),
+    ],
+)
+def test_the_hint_of_a_403_is_about_what_refused_it(message, hint):
+    problem = errors.Forbidden(Status(code=403, reason="Forbidden", message=message), "POST /x")
+    assert hint in str(problem)
+    assert str(problem).count("Role or ClusterRole") == (hint == "Role or ClusterRole")
+
+
+def test_a_webhooks_own_refusal_needs_no_hint():
+    message = 'admission webhook "w" denied the request: too red'
+    assert str(errors.Forbidden(Status(code=403, reason="Forbidden", message=message))).endswith("(403 Forbidden)")

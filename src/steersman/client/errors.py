@@ -26,7 +26,7 @@ Messages name the request and the way out. No message, `repr` or attribute holds
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from steersman.client.status import Status, StatusCause, status_from_body
 
@@ -157,10 +157,26 @@ class Unauthorized(ApiError):
     hint = "The credentials were refused: they are missing, expired or revoked; log in anew or check the kubeconfig"
 
 
+_ROLE_HINT: Final = "Grant the verb with a Role or ClusterRole, or see with `kubectl auth whoami` which user this is"
+_FORBIDDEN_HINTS: Final = (
+    ("exceeded quota", "Raise the namespace's ResourceQuota, or request less"),
+    ("failed quota", "Set the requests and limits that the namespace's ResourceQuota counts"),
+    ("is being terminated", "The namespace is being deleted: wait until it is gone, and create it again"),
+    ("violates PodSecurity", "Change the Pod's security context, or the pod-security labels of the namespace"),
+    ("denied the request", ""),  # a webhook or a policy: its own message says why
+    ("denied request", ""),
+)
+"""What to do about a 403 that is not about roles, by words of its message (the first that fit)."""
+
+
 class Forbidden(ApiError):
     """403: the identity may not do this, or an admission plugin refuses."""
 
-    hint = "Grant the verb with a Role or ClusterRole, or ask as whom you are with `kubectl auth whoami`"
+    def _message(self) -> str:
+        text = super()._message()
+        said = self.status.message
+        hint = next((hint for words, hint in _FORBIDDEN_HINTS if words in said), _ROLE_HINT)
+        return f"{text}. {hint}" if hint else text
 
 
 class NotFound(ApiError):

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from steersman import Context, LabelSelector, ObjectMeta, Watch, ready_when, to_label
+from steersman import Context, LabelSelector, ObjectMeta, Result, Watch, ready_when, replace, to_label
+from steersman.client import Forbidden, Invalid
 from steersman.k8s import Container, Deployment, DeploymentSpec, Pod, PodSpec, PodTemplateSpec
 
 from helloapp.api.v1.helloapp_types import HelloApp, HelloAppStatus
@@ -10,6 +11,8 @@ from helloapp.manager import operator
 
 APP = "apps.anupam.com/helloapp"
 """The label that names the HelloApp a Pod belongs to."""
+REFUSED_RETRY_SECONDS = 30.0
+"""Time until a Deployment that the API server has refused is applied again: a quota may have been raised."""
 
 
 def labels_for(app: HelloApp) -> Mapping[str, str]:
@@ -34,8 +37,11 @@ def deployment_for(app: HelloApp) -> Deployment:
 
 
 @operator.controller(owns=[Deployment], watches=[Watch(Pod, to=to_label(APP))])
-async def reconcile(app: HelloApp, ctx: Context) -> HelloAppStatus:
-    deployment = await ctx.apply(deployment_for(app))
+async def reconcile(app: HelloApp, ctx: Context) -> HelloAppStatus | Result:
+    try:
+        deployment = await ctx.apply(deployment_for(app))
+    except (Forbidden, Invalid) as problem:
+        return refused(app, ctx, str(problem))
     pods = ctx.list(Pod, labels=labels_for(app))
     ready = (deployment.status and deployment.status.ready_replicas) or 0
     return HelloAppStatus(
@@ -45,3 +51,11 @@ async def reconcile(app: HelloApp, ctx: Context) -> HelloAppStatus:
         selector=f"{APP}={app.metadata.name}",
         conditions=ready_when(ready == app.spec.size, message=f"{ready} of {app.spec.size} replicas are ready"),
     )
+
+
+def refused(app: HelloApp, ctx: Context, message: str) -> Result:
+    """Report that the API server refuses the Deployment (a quota, an admission policy), and try again later."""
+    ctx.event("DeploymentRefused", message, type="Warning")
+    conditions = ready_when(False, reason="DeploymentRefused", message=message)
+    status = replace(app.status, observed_generation=app.metadata.generation, conditions=conditions)
+    return Result(requeue_after=REFUSED_RETRY_SECONDS, status=status)
