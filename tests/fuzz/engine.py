@@ -70,14 +70,24 @@ class Outcome:
     failures: list[Failure] = field(default_factory=list)
 
 
-def fuzz(target: Target, seconds: float, seed: int = 0) -> Outcome:
-    """Run a target for that long. A child that dies or hangs is one failure, and another one goes on."""
+def fuzz(target: Target, seconds: float, seed: int = 0, *, inputs: int | None = None) -> Outcome:
+    """Run a target for that long, or on so many inputs: the same seed and number make the same inputs again.
+
+    A child that dies or hangs is one failure, and another one goes on.
+    """
     outcome = Outcome()
     until = time.monotonic() + seconds
     turn = 0
     while (left := until - time.monotonic()) > 0 and len(outcome.failures) < MOST_FAILURES:
         before = outcome.inputs
-        _watch(target, lambda pipe, left=left, turn=turn: _explore(pipe, target, left, f"{seed}/{turn}"), outcome)
+        rest = None if inputs is None else inputs - before
+        if rest == 0:
+            break
+        _watch(
+            target,
+            lambda pipe, left=left, turn=turn, rest=rest: _explore(pipe, target, left, f"{seed}/{turn}", rest),
+            outcome,
+        )
         if outcome.inputs == before:
             break  # not even the seeds run
         turn += 1
@@ -147,14 +157,15 @@ def _watch(target: Target, work: Callable[[Connection], None], outcome: Outcome)
 # The child.
 
 
-def _explore(pipe: Connection, target: Target, seconds: float, seed: str) -> None:
+def _explore(pipe: Connection, target: Target, seconds: float, seed: str, inputs: int | None) -> None:
     run = _ready(target)
     mutator = Mutator(Random(seed), target.seeds, target.tokens)
     seen: set[str] = set()
     first = list(target.seeds)
     failures = 0
     until = time.monotonic() + seconds
-    while time.monotonic() < until and failures < MOST_FAILURES:
+    while time.monotonic() < until and failures < MOST_FAILURES and inputs != 0:
+        inputs = None if inputs is None else inputs - 1
         data = first.pop() if first else mutator.next()
         result = _measure(pipe, run, data, len(seen))
         if result is None:
