@@ -218,3 +218,60 @@ async def test_the_issuer_publishes_its_keys(both: Both):
     assert set(embedded["keys"][0]) >= {"use", "kty", "kid", "alg"}
     for answer in await both.each("GET", "/.well-known/openid-configuration"):
         assert answer["jwks_uri"].endswith("/openid/v1/jwks")
+
+
+OPEN = {"x-kubernetes-preserve-unknown-fields": True}
+PUBLISHED: dict[str, Any] = {
+    "nothing said": {"type": "object"},
+    "unknown fields": {"type": "object", **OPEN},
+    "unknown fields beside known ones": {"type": "object", **OPEN, "properties": {"a": {"type": "string"}}},
+    "fields": {
+        "type": "object",
+        "description": "Text.",
+        "required": ["n", "d"],
+        "properties": {
+            "spec": {"type": "object", **OPEN, "properties": {"a": {"type": "string"}}},
+            "i": {"x-kubernetes-int-or-string": True},
+            "j": {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+            "k": {"x-kubernetes-int-or-string": True, "anyOf": [{"pattern": "^a"}, {"minimum": 1}]},
+            "n": {"type": "string", "nullable": True},
+            "m": {"type": "object", "nullable": True, "properties": {"q": {"type": "string"}}},
+            "d": {"type": "string", "default": "x", "maxLength": 5, "enum": ["x", "y"]},
+            "o": {"type": "string", "oneOf": [{"pattern": "a"}]},
+            "l": {"type": "array", "items": {"type": "integer", "format": "int32", "minimum": 1}},
+            "p": {"type": "object", "additionalProperties": {"type": "string"}},
+            "metadata": {"type": "object"},
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("case", PUBLISHED)
+async def test_schemas_of_custom_resources_are_published_alike(both: Both, case: str):
+    group = f"{both.namespace}.example.com"
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": PUBLISHED[case]}}
+    names = {"kind": "Thing", "plural": "things"}
+    spec = {"group": group, "names": names, "scope": "Namespaced", "versions": [version]}
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    for answer in await both.each("POST", path, {"metadata": {"name": f"things.{group}"}, "spec": spec}):
+        assert answer.code == 201, answer.body
+    name = f"com.example.{both.namespace}.v1.Thing"
+    try:
+        second = [await published(server, "/openapi/v2", name) for server in both.servers]
+        third = [await published(server, f"/openapi/v3/apis/{group}/v1", name) for server in both.servers]
+    finally:
+        await both.each("DELETE", f"{path}/things.{group}")
+    assert second[0] == second[1]
+    assert third[0] == third[1]
+
+
+async def published(server: Server, path: str, name: str) -> tuple[Any, Any]:
+    """The schemas of an object and of its list, as soon as the server publishes them."""
+    async with asyncio.timeout(60):
+        while True:
+            answer = await server.ask("GET", path)
+            body = json_of(answer) if answer.code == 200 else {}
+            found = body.get("definitions") or body.get("components", {}).get("schemas", {})
+            if name in found:
+                return found[name], found[f"{name}List"]
+            await asyncio.sleep(0.2)

@@ -15,7 +15,8 @@ import zstandard
 from steersman.devcluster.api.builtins import facts
 from steersman.devcluster.api.messages import Request, Response, encode
 from steersman.devcluster.api.negotiate import JSON, quality
-from steersman.devcluster.objects import Object, dig
+from steersman.devcluster.crd import published_schemas, second_version
+from steersman.devcluster.objects import Object
 from steersman.devcluster.protobuf import openapi as openapi_protobuf
 
 if TYPE_CHECKING:
@@ -103,7 +104,11 @@ class OpenAPI:
             body = self._document(where)
             assert body is not None
             document = json.loads(body.replace(b"#/components/schemas/", b"#/definitions/"))
-            definitions.update(cast(Object, document["components"]["schemas"]))
+            schemas: Object = document["components"]["schemas"]
+            if _shipped(where) is None:
+                own = f"{'.'.join(reversed(where.split('/')[1].split('.')))}."
+                schemas = {name: second_version(s) if name.startswith(own) else s for name, s in schemas.items()}
+            definitions.update(schemas)
             paths.update({path: _second_path(item) for path, item in document["paths"].items()})
         definitions = {name: _plain(schema) for name, schema in definitions.items()}
         info: Object = {"title": "Kubernetes", "version": facts()["version"]["gitVersion"]}
@@ -235,10 +240,7 @@ def _custom(types: list[ResourceType]) -> bytes:
         definition = cast(Object, t.definition)
         name = ".".join([*reversed(t.group.split(".")), t.version, t.kind])
         version = next(v for v in definition["spec"]["versions"] if v["name"] == t.version)
-        schema = cast(Object, dig(version, "schema", "openAPIV3Schema", default={"type": "object"}))
-        gvk = [{"group": t.group, "version": t.version, "kind": t.kind}]
-        schemas[name] = _published(schema, gvk)
-        schemas[f"{name}List"] = _list_of(name, t)
+        schemas.update(published_schemas(definition, version))
         paths.update(_paths(t, name))
     schemas.update(_meta_schemas(schemas))
     body = {
@@ -251,40 +253,6 @@ def _custom(types: list[ResourceType]) -> bytes:
 
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
-_TEXT: Final = {
-    "apiVersion": "APIVersion defines the versioned schema of this representation of an object.",
-    "kind": "Kind is a string value representing the REST resource this object represents.",
-}
-
-
-def _published(schema: Object, gvk: list[Object]) -> Object:
-    properties = dict(cast(Object, schema.get("properties") or {}))
-    for name, text in _TEXT.items():
-        properties[name] = {"type": "string", "description": text, **properties.get(name, {})}
-    properties["metadata"] = {
-        "description": "Standard object's metadata.",
-        "allOf": [{"$ref": f"#/components/schemas/{_META}ObjectMeta"}],
-    }
-    return {**schema, "type": "object", "properties": properties, "x-kubernetes-group-version-kind": gvk}
-
-
-def _list_of(name: str, t: ResourceType) -> Object:
-    return {
-        "description": f"{t.list_kind} is a list of {t.kind}",
-        "type": "object",
-        "required": ["items"],
-        "properties": {
-            "apiVersion": {"type": "string", "description": _TEXT["apiVersion"]},
-            "kind": {"type": "string", "description": _TEXT["kind"]},
-            "items": {
-                "description": f"List of {t.plural}.",
-                "type": "array",
-                "items": {"allOf": [{"$ref": f"#/components/schemas/{name}"}]},
-            },
-            "metadata": {"allOf": [{"$ref": f"#/components/schemas/{_META}ListMeta"}]},
-        },
-        "x-kubernetes-group-version-kind": [{"group": t.group, "version": t.version, "kind": t.list_kind}],
-    }
 
 
 def _meta_schemas(needed: Object) -> Object:

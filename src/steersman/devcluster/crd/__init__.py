@@ -7,7 +7,7 @@ is the definition's own kind; `lifecycle` claims names and establishes; `convert
 from steersman.devcluster.crd.conversion import convert, needs_webhook
 from steersman.devcluster.crd.definition import DefinitionStrategy
 from steersman.devcluster.crd.lifecycle import FINALIZER, accept, deleting, deletion_progress, established
-from steersman.devcluster.crd.openapi import published_schema, published_schemas
+from steersman.devcluster.crd.openapi import published_schema, published_schemas, second_version
 from steersman.devcluster.crd.resources import resource_types, storage_version, strategies
 from steersman.devcluster.crd.scale import ScalePaths
 from steersman.devcluster.crd.strategy import CustomStrategy
@@ -26,6 +26,7 @@ __all__ = [
     "published_schema",
     "published_schemas",
     "resource_types",
+    "second_version",
     "storage_version",
     "strategies",
 ]
