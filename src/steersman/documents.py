@@ -57,7 +57,7 @@ _MAX_DIGITS: Final = 1000
 class DocumentError(yaml.MarkedYAMLError):
     """A document that is beyond the limits, or that JSON cannot express.
 
-    `text` says what is wrong, and `problem_mark` where.
+    `text` names the problem, and `problem_mark` its line and column.
     """
 
     def __init__(self, text: str, mark: yaml.Mark | None = None) -> None:

@@ -256,7 +256,7 @@ async def test_a_port_that_is_taken_is_refused():
 
 @asynccontextmanager
 async def guarded(limits: ConnectionLimits) -> AsyncIterator[tuple[Door, Front]]:
-    """A door whose connections are limited."""
+    """A server with limits on its connections."""
     async with DevCluster.start(Options(controllers=False, nodes=0)) as cluster:
         await cluster.unlisten()
         front = Front(cluster.server, serving_context(cluster.authority), limits)

@@ -1,7 +1,7 @@
 """Regular expressions of schemas and CEL, matched by RE2: the syntax and the linear time of Go's own engine.
 
 Python's engine backtracks: a pattern and a value of fifty characters can hold the event loop for hours. RE2 refuses at
-declaration what it cannot match in linear time (back-references, look-around), as Go does.
+declaration the syntax that no engine matches in linear time (back-references, look-around), as Go does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re2 as _re2  # pyright: ignore[reportMissingTypeStubs]
 __all__ = ["Match", "Regex", "compile_pattern"]
 
 re2: Any = _re2
-"""The library comes without types; `Regex` and `Match` say what is used of it."""
+"""The library comes without types; `Regex` and `Match` declare the parts that this module uses."""
 
 _GO_TEXTS: Final = {
     "missing )": "missing closing )",

@@ -48,7 +48,7 @@ class Sending(Wire):
         self._room = self._start_room = _FIRST_ROOM
         self._blocked: list[Stream] = []
         self.due_updates = 0
-        """WINDOW_UPDATE frames that the server may still send for what was sent to it."""
+        """WINDOW_UPDATE frames that the server may still send for DATA frames that it has received."""
 
     def put(self, data: bytes) -> None:
         """Send frames at the end of this pass of the loop."""
