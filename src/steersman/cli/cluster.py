@@ -122,8 +122,9 @@ def start(
         steersman cluster start --node-kind process --images images.yaml
     """
     from steersman.cli import cluster_shown as shown
-    from steersman.devcluster.cluster import Options
+    from steersman.devcluster.cluster import Options, require_extras
 
+    require_extras()
     if images is not None and node_kind != "process":
         raise typer.BadParameter("--images is for --node-kind process: simulated nodes run no containers")
     options = Options(

@@ -93,8 +93,12 @@ def dev(
     """
     from steersman.cli.dev_session import Wanted
     from steersman.devcluster.cluster import Options
+    from steersman.extras import require
     from steersman.telemetry.log import configure
 
+    shown = sys.stdout.isatty() if live is None else live
+    needed = ["cel_expr_python", *(["watchfiles"] if reload else []), *(["rich"] if shown else [])]
+    require("`steersman dev`", "dev", *needed)
     if images is not None and node_kind != "process":
         raise typer.BadParameter("--images is for --node-kind process: simulated nodes run no containers")
     configure(level="error")
@@ -116,7 +120,7 @@ def dev(
         name=name,
         load=tuple(load or ()),
         reload=reload,
-        live=sys.stdout.isatty() if live is None else live,
+        live=shown,
         settings=tuple(settings.items()),
     )
     raise SystemExit(asyncio.run(_show(wanted)))

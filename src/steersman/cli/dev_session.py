@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from steersman.cli.applying import line as outcome_line
 from steersman.cli.dev_scene import EventLine, Object, Scene, forest, log_line
-from steersman.cli.hosting import HostError, started, stop_on_signals
+from steersman.cli.hosting import started, stop_on_signals
 from steersman.cli.observed import command
 from steersman.devcluster.detached import Record, claim
 from steersman.devcluster.loading import load
@@ -259,10 +259,7 @@ class Session:
 
     async def _reload(self) -> None:
         """Restart the operator when a Python file changes, load manifests anew when one of those does."""
-        try:
-            from watchfiles import PythonFilter, awatch  # pyright: ignore[reportUnknownVariableType] - anyio's Event
-        except ImportError:
-            raise HostError("reloading needs watchfiles: pip install 'steersman[dev]', or --no-reload") from None
+        from watchfiles import PythonFilter, awatch  # pyright: ignore[reportUnknownVariableType] - anyio's Event
 
         manifests = [path for path in (self.crds, *self.wanted.load) if path.exists()]
         python = PythonFilter()

@@ -27,12 +27,12 @@ def _words(problem: BaseException) -> tuple[str, int]:
     from steersman.cli.loading import LoadError
     from steersman.client.errors import ClientError
     from steersman.devcluster.detached import StateError
+    from steersman.extras import MissingExtraError
     from steersman.operator.declarations import DeclarationError
     from steersman.operator.leader import LeadershipLost
     from steersman.operator.run import HookFailed
     from steersman.operator.server import BindError
     from steersman.operator.settings import SettingsError
-    from steersman.operator.tracing import TracingUnavailable
 
     match problem:
         case SettingsError():
@@ -41,9 +41,9 @@ def _words(problem: BaseException) -> tuple[str, int]:
             return str(problem), problem.code
         case LeadershipLost():
             return f"this replica no longer leads: {problem}", FAILED
-        case KubeconfigError() | HostError() | StateError():
+        case KubeconfigError() | HostError() | StateError() | MissingExtraError():
             return str(problem), FAILED
-        case ClientError() | DeclarationError() | BindError() | HookFailed() | TracingUnavailable():
+        case ClientError() | DeclarationError() | BindError() | HookFailed():
             return str(problem), FAILED
         case BaseExceptionGroup():
             return _words(problem.exceptions[0])

@@ -6,8 +6,9 @@ Loaded on demand: the runtime image has neither.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+from steersman.extras import is_installed
 
 if TYPE_CHECKING:
     from steersman.manifests import Check
@@ -17,7 +18,7 @@ __all__ = ["judge"]
 
 def judge() -> Check | None:
     """The checker, or `None` without the `dev` extra."""
-    return _check if find_spec("cel_expr_python") is not None else None
+    return _check if is_installed("cel_expr_python") else None
 
 
 def _check(crd: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

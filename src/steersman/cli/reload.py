@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import FrameType
 
+from steersman.extras import require
+
 __all__ = ["child_command", "supervise"]
 
 _GRACE = 45.0
@@ -28,11 +30,9 @@ def child_command(arguments: Sequence[str]) -> list[str]:
 
 def supervise(arguments: Sequence[str], directory: Path) -> int:
     """Run until interrupted; returns the exit code."""
-    try:
-        from watchfiles import PythonFilter, watch
-    except ImportError:
-        _say("--reload needs watchfiles: pip install 'steersman[dev]'")
-        return 2
+    require("--reload", "dev", "watchfiles")
+    from watchfiles import PythonFilter, watch
+
     ended = threading.Event()
     child = _Child(child_command(arguments))
 

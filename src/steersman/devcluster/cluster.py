@@ -31,13 +31,14 @@ from steersman.devcluster.auth.audit import Log
 from steersman.devcluster.auth.auditpolicy import Policy
 from steersman.devcluster.storage import Database, Storage
 from steersman.devcluster.strategy import User
+from steersman.extras import require
 from steersman.pki import Authority, KeyPair, as_file
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.http import Front
     from steersman.devcluster.nodes import Nodes
 
-__all__ = ["ADMIN", "DevCluster", "Options", "serving_context"]
+__all__ = ["ADMIN", "DevCluster", "Options", "require_extras", "serving_context"]
 
 ADMIN: Final = User("kubernetes-admin", groups=("system:masters", "system:authenticated"))
 _CONTROLLERS: Final = User("system:kube-controller-manager", groups=("system:masters", "system:authenticated"))
@@ -69,12 +70,18 @@ class Options:
     capacity: dict[str, str] | None = None
 
 
+def require_extras() -> None:
+    """Check that the packages of the embedded cluster are installed. Raises `MissingExtraError`."""
+    require("the embedded cluster", "dev", "cel_expr_python")
+
+
 class DevCluster:
     """A running cluster. Belongs to the event loop that started it."""
 
     def __init__(
         self, options: Options, *, now: Callable[[], float] = time.time, rng: random.Random | None = None
     ) -> None:
+        require_extras()
         self.options = options
         self._now = now
         self._rng = rng

@@ -35,7 +35,7 @@ from steersman.operator.reach import Reach
 from steersman.operator.runtime import Runtime
 from steersman.operator.serving import serve_metrics, serve_probes
 from steersman.operator.settings import Settings
-from steersman.operator.tracing import Tracing, start_tracing
+from steersman.operator.tracing import Tracing, require_tracing, start_tracing
 from steersman.operator.transports import DryRunTransport, GatedTransport, TracedTransport
 from steersman.operator.webhooks import Webhooks
 from steersman.operator.wiring import Wired, Wiring, unsynced
@@ -67,12 +67,14 @@ async def run_operator(
     """Run one replica of `operator` until `stop` is set; returns after a clean shutdown.
 
     Raises `LeadershipLost` when another replica took over (L2), `DeclarationError` and `SettingsError` for what can
-    never work, `BindError` for an address that is taken, and what a start-up hook raises. Cancelling it shuts down
-    in order, too.
+    never work, `MissingExtraError` for tracing without OpenTelemetry, `BindError` for an address that is taken, and
+    what a start-up hook raises. Cancelling it shuts down in order, too.
     """
     operator.check()
     settings = settings or Settings()
     settings.check()
+    if settings.tracing:
+        require_tracing()
     replica = Replica(operator, config, settings, rng=rng, now=now)
     await replica.run(stop or asyncio.Event())
 

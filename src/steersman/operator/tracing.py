@@ -12,12 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from steersman.controller import Request
+from steersman.extras import require
 
-__all__ = ["Tracing", "TracingUnavailable", "start_tracing"]
-
-
-class TracingUnavailable(RuntimeError):  # noqa: N818 - it says what is the case
-    """Tracing was asked for, and OpenTelemetry is not installed."""
+__all__ = ["Tracing", "require_tracing", "start_tracing"]
 
 
 class Tracing:
@@ -68,17 +65,20 @@ class Tracing:
             self._provider.shutdown()
 
 
+def require_tracing() -> None:
+    """Check that the packages of OpenTelemetry are installed. Raises `MissingExtraError`."""
+    modules = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
+    require("tracing", "otel", *modules, otherwise="turn tracing off")
+
+
 def start_tracing(service: str) -> Tracing:
-    """Set up OpenTelemetry as its environment variables say; raises `TracingUnavailable` when it is not installed."""
-    try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    except ImportError as missing:
-        raise TracingUnavailable(
-            f"tracing is on, but {missing.name} is not installed: pip install 'steersman[otel]', or turn tracing off"
-        ) from None
+    """Set up OpenTelemetry as its environment variables say; raises `MissingExtraError` without its packages."""
+    require_tracing()
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
     provider = TracerProvider(resource=Resource.create({"service.name": service}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return Tracing(provider.get_tracer("steersman"), provider)

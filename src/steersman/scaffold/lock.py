@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from importlib.metadata import PackageNotFoundError, distribution
 
-from steersman.scaffold.errors import ScaffoldError
+from steersman.extras import require
 
 __all__ = ["lock"]
 
@@ -21,10 +21,9 @@ _HEADER = """\
 
 def lock(root: str = "steersman") -> str:
     """The text of `requirements.lock`."""
-    try:
-        from packaging.requirements import Requirement  # comes with copier
-    except ImportError:
-        raise ScaffoldError("packaging is not installed: pip install 'steersman[dev]'", 1) from None
+    require("the lock file", "dev", "packaging")  # a dependency of copier
+    from packaging.requirements import Requirement
+
     found: dict[str, str] = {}
     wanted = [root]
     while wanted:

@@ -18,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from steersman.extras import require
 from steersman.models.resource import guess_plural
 from steersman.scaffold.errors import ScaffoldError
 from steersman.scaffold.names import module_name
@@ -31,7 +32,11 @@ TEMPLATES: Final = Path(__file__).parent / "templates"
 
 
 def render(project: Project, templates: Path = TEMPLATES) -> dict[str, str]:
-    """Every file that follows from the project, `PROJECT` included, sorted by path. Raises `ScaffoldError`."""
+    """Every file that follows from the project, `PROJECT` included, sorted by path.
+
+    Raises `ScaffoldError`, and `MissingExtraError` without copier and ruff.
+    """
+    require("scaffolding", "dev", "copier", "ruff")
     files: dict[str, str] = {}
     for kind, answers in _sets(project):
         files.update(_render(templates, kind, json.dumps(answers, sort_keys=True)))
@@ -180,12 +185,8 @@ def _webhook_modules(resource: Resource) -> Iterator[str]:
 
 @lru_cache(maxsize=512)
 def _render(templates: Path, kind: str, answers: str) -> Mapping[str, str]:
-    try:
-        from copier import run_copy
-    except ImportError:
-        raise ScaffoldError(
-            "templates are rendered by copier, which is not installed: pip install 'steersman[dev]'", 1
-        ) from None
+    from copier import run_copy
+
     with tempfile.TemporaryDirectory(prefix="steersman-scaffold-") as directory:
         run_copy(str(templates / kind), directory, data=json.loads(answers), defaults=True, quiet=True, overwrite=True)
         return read_tree(Path(directory))
@@ -208,14 +209,12 @@ def _formatted(files: dict[str, str], package: str) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _ruffed(python: tuple[tuple[str, str], ...], pyproject: str, package: str) -> Mapping[str, str]:
-    try:
-        from ruff import find_ruff_bin  # pyright: ignore[reportMissingTypeStubs]
+    from ruff import find_ruff_bin  # pyright: ignore[reportMissingTypeStubs]
 
+    try:
         ruff = find_ruff_bin()
-    except (ImportError, FileNotFoundError):
-        raise ScaffoldError(
-            "what templates yield is formatted by ruff, which is not installed: pip install 'steersman[dev]'", 1
-        ) from None
+    except FileNotFoundError:
+        raise ScaffoldError("the executable of ruff is missing: pip install --force-reinstall ruff", 1) from None
     with tempfile.TemporaryDirectory(prefix="steersman-scaffold-") as directory:
         root = Path(directory)
         (root / "pyproject.toml").write_text(pyproject, encoding="utf-8")

@@ -1,0 +1,100 @@
+"""Optional packages that are missing are named before a command starts anything."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from steersman.cli.app import run
+from steersman.devcluster.cluster import DevCluster, Options
+from steersman.extras import MissingExtraError, require
+
+APP = """
+from steersman import Context, Model, Operator, Resource
+
+class SiteSpec(Model):
+    colour: str = "blue"
+
+class Site(Resource, group="extras.steersman.dev", version="v1"):
+    spec: SiteSpec = SiteSpec()
+
+operator = Operator("sites")
+
+@operator.controller()
+async def reconcile(site: Site, ctx: Context) -> None: ...
+"""
+
+
+@pytest.fixture
+def command(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "bare_app.py").write_text(APP)
+
+    def call(*words, without):
+        for module in without:
+            monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(SystemExit) as ended:
+            run(list(words))
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err
+        return ended.value.code, out, err
+
+    yield call
+    sys.modules.pop("bare_app", None)
+
+
+def test_dev_names_all_missing_packages_before_a_cluster_starts(command, tmp_path):
+    code, out, err = command("dev", "bare_app:operator", "--no-live", without=("watchfiles", "cel_expr_python"))
+    assert (code, out) == (1, "")
+    assert err == (
+        "error: `steersman dev` needs cel-expr-python and watchfiles, which are not installed: "
+        "pip install 'steersman[dev]'\n"
+    )
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("detach", [(), ("--detach",)])
+def test_a_cluster_without_the_cel_library_is_refused_before_it_starts(command, detach, tmp_path):
+    code, out, err = command("cluster", "start", *detach, without=("cel_expr_python",))
+    assert (code, out) == (1, "")
+    assert "error: the embedded cluster needs cel-expr-python, which is not installed: pip install" in err
+    assert not (tmp_path / "state").exists()
+
+
+def test_run_with_reload_names_watchfiles(command):
+    code, _, err = command("run", "bare_app:operator", "--reload", without=("watchfiles",))
+    assert (code, err) == (
+        1,
+        "error: --reload needs watchfiles, which is not installed: pip install 'steersman[dev]'\n",
+    )
+
+
+def test_tracing_without_opentelemetry_is_refused_before_probes_are_served(command):
+    words = ("run", "bare_app:operator", "--tracing", "--server", "http://127.0.0.1:1")
+    code, out, err = command(*words, "--health-probe-bind-address", "127.0.0.1:0", without=("opentelemetry",))
+    assert code == 1
+    assert "tracing needs opentelemetry-sdk" in err
+    assert "pip install 'steersman[otel]'" in err
+    assert "probes" not in out + err
+
+
+def test_init_names_copier_and_ruff_together_and_writes_nothing(command, tmp_path):
+    words = ("init", "--domain", "example.com", "--project-name", "sites", "-C", str(tmp_path / "new"))
+    code, _, err = command(*words, without=("copier", "ruff"))
+    assert code == 1
+    assert "needs copier and ruff, which are not installed: pip install 'steersman[dev]'" in err
+    assert not (tmp_path / "new").exists()
+
+
+async def test_a_cluster_in_python_is_refused_as_well(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cel_expr_python", None)
+    with pytest.raises(MissingExtraError, match="cel-expr-python"):
+        async with DevCluster.start(Options(nodes=0, controllers=False)):
+            pass
+
+
+def test_installed_packages_are_not_named():
+    require("a test", "dev", "pytest", "copier", "ruff", "watchfiles", "cel_expr_python")
