@@ -19,6 +19,7 @@ from urllib.parse import quote
 from steersman.client import Client
 from steersman.client.errors import ApiError, NotFound
 from steersman.version import __version__
+from steersman.webhook.local_conversion import is_diverted, restore_all
 
 __all__ = [
     "FIELD_MANAGER",
@@ -191,6 +192,12 @@ class ApplySet:
         before = await self._read(path)
         if before is not None and reference.kind == "Namespace" and not self._is_member(before):
             return Done(reference, "unchanged", before, before, "it was there before, and will stay")
+        if before is not None and reference.kind == "CustomResourceDefinition" and "conversion" in document["spec"]:
+            if is_diverted(before) and self._dry_run:
+                return Done(reference, "unchecked", before, body, "a local run converts for it, which would end")
+            if is_diverted(before):
+                await restore_all(self._client, reference.name)
+                before = await self._read(path)
         if self._dry_run and reference.namespace in self._new_namespaces:
             return Done(reference, "unchecked", None, body, "its namespace is not there yet")
         answer = await self._raw.request(

@@ -11,16 +11,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from steersman.client import ApiError, Client, Conflict, NotFound
 from steersman.client.options import Preconditions
-from steersman.models import Dynamic, JsonPatch, ResourceInfo, View, dynamic, parse_labels
+from steersman.models import Dynamic, ResourceInfo, View, dynamic, parse_labels
 from steersman.telemetry.log import get_logger
 from steersman.webhook.configuration import API_VERSION, ClientConfig, WebhookRule, configurations
+from steersman.webhook.local_conversion import restore, set_for_local_run
 from steersman.webhook.proving import LABEL as PROBE
 from steersman.webhook.proving import forgotten, probe, prove, unproved
 
@@ -37,9 +38,7 @@ _KINDS: Final = tuple(
     dynamic(API_VERSION, kind, namespaced=False)
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 )
-_CRD: Final = dynamic("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-_ATTEMPTS: Final = 5
 
 
 class _Declared(Protocol):
@@ -87,7 +86,7 @@ class Registration:
         self._digest = hashlib.sha256(f"{self._host} {url}".encode()).hexdigest()[:8]
         self._name = f"{operator.name}-local-{self._digest}"
         self._added: list[tuple[View[Dynamic], str, str]] = []
-        self._conversions: dict[str, Any] = {}
+        self._conversions: set[str] = set()
         self._proved_in = ""
 
     @property
@@ -143,9 +142,9 @@ class Registration:
                     await self._client.delete(view, name, preconditions=Preconditions(uid=uid), missing_ok=True)
             except ApiError as refused:
                 problem = refused
-        for name, before in self._conversions.items():
+        for name in sorted(self._conversions):
             try:
-                await self._restore(name, before)
+                await restore(self._client, name, self._config.at("/convert")["url"], self._is_abandoned)
             except ApiError as refused:
                 problem = refused
         self._conversions.clear()
@@ -178,38 +177,15 @@ class Registration:
             "webhook": {"clientConfig": self._config.at("/convert"), "conversionReviewVersions": ["v1"]},
         }
         try:
-            before = await self._edit(name, lambda _: wanted)
+            await set_for_local_run(self._client, name, wanted, self._host, self._is_abandoned)
         except NotFound:
             log.warning("there is no such CRD: its versions are not converted by this run", crd=name)
         else:
-            self._conversions.setdefault(name, before)
+            self._conversions.add(name)
             log.info("converts for the API server", crd=name, url=self._config.url)
 
-    async def _restore(self, name: str, before: Any) -> None:
-        def unless_replaced(now: Any) -> Any:
-            return before if _url(now.get("webhook")) == self._config.at("/convert")["url"] else now
-
-        with suppress(NotFound):
-            await self._edit(name, unless_replaced)
-
-    async def _edit(self, name: str, change: Callable[[Any], Any]) -> Any:
-        """Replace a CRD's `spec.conversion` unless it changes meanwhile; returns what it was. Raises `NotFound`."""
-        for attempt in range(_ATTEMPTS):
-            crd = await self._client.get(_CRD, name)
-            now = crd.get("spec", "conversion") or {"strategy": "None"}
-            wanted = change(now)
-            if wanted == now:
-                return now
-            patch = JsonPatch().test("/metadata/resourceVersion", crd.metadata.resource_version)
-            try:
-                await self._client.patch(_CRD, name, cast("Any", patch.add("/spec/conversion", wanted)))
-            except ApiError as problem:
-                if problem.code not in (409, 422) or attempt == _ATTEMPTS - 1:
-                    raise
-                await asyncio.sleep(0.05 * 2**attempt)
-            else:
-                return now
-        raise AssertionError("unreachable")
+    async def _is_abandoned(self, url: str, host: str) -> bool:
+        return host == self._host and await _refuses(url)
 
 
 def narrowed(selector: Any, namespaces: Sequence[str], labels: str | None) -> dict[str, Any] | None:
@@ -239,16 +215,20 @@ def _url(webhook: Any) -> str:
 
 async def _abandoned(configuration: Dynamic) -> bool:
     """Whether it points at a port of this machine on which nobody listens."""
-    for webhook in configuration.get("webhooks") or ():
-        url = urlsplit(_url(webhook))
-        if url.hostname not in _LOOPBACK or url.port is None:
-            return False
-        try:
-            _, writer = await asyncio.wait_for(asyncio.open_connection(url.hostname, url.port), 1.0)
-        except ConnectionRefusedError:
-            continue
-        except (OSError, TimeoutError):
-            return False
-        writer.close()
+    urls = [_url(webhook) for webhook in configuration.get("webhooks") or ()]
+    return all([await _refuses(url) for url in urls])
+
+
+async def _refuses(url: str) -> bool:
+    """Whether the URL is of a port of this machine on which no process listens."""
+    parts = urlsplit(url)
+    if parts.hostname not in _LOOPBACK or parts.port is None:
         return False
-    return True
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(parts.hostname, parts.port), 1.0)
+    except ConnectionRefusedError:
+        return True
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return False
