@@ -1,5 +1,6 @@
 """`steersman dev` as a process: cluster, CRDs, operator, reload, the view on a terminal, and nothing left behind."""
 
+import asyncio
 import fcntl
 import json
 import os
@@ -14,6 +15,8 @@ import pytest
 from tests.cli.test_cluster import CRD, Shell, eventually
 
 from steersman.cli.dev_scene import Scene, forest, log_line, summary
+from steersman.client import Client
+from steersman.client.config import load_config
 
 APP = """
 from typing import Annotated
@@ -109,6 +112,65 @@ def test_it_installs_runs_reloads_and_leaves_nothing_behind(shell):
     assert "Traceback" not in output.end()
     assert not any(alive(pid) for pid in below)
     assert shell.clusters() == {}
+
+
+CONVERTING = """
+from steersman import Model, Operator, Resource
+
+class BoatSpec(Model):
+    length: int = 0
+
+class Boat(Resource, group="example.com", version="v1"):
+    spec: BoatSpec = BoatSpec()
+
+class BoatV2(Resource, group="example.com", version="v2", kind="Boat", storage=False):
+    spec: BoatSpec = BoatSpec()
+
+operator = Operator("boats")
+
+@operator.controller
+async def reconcile(boat: Boat) -> None: ...
+
+@operator.converts(Boat, BoatV2)
+def up(old: Boat) -> BoatV2:
+    return BoatV2(metadata=old.metadata, spec=old.spec)
+
+@operator.converts(BoatV2, Boat)
+def down(new: BoatV2) -> Boat:
+    return Boat(metadata=new.metadata, spec=new.spec)
+"""
+
+
+@pytest.mark.slow
+def test_a_definition_is_loaded_again_while_the_operator_converts(shell):
+    """The file names the Service of a deployed operator; on the cluster stands the URL of the running one."""
+    (shell.home / "boats_app.py").write_text(CONVERTING)
+    (shell.home / "config" / "crd" / "boats.yaml").unlink()
+    made = shell.run("manifests", "boats_app:operator")
+    assert made.returncode == 0, made.stderr
+    process = shell.start("dev", "boats_app:operator")
+    output = Output(process.stdout.fileno())
+    eventually(lambda: output.says("converts for the API server"), "the operator converts", within=180)
+    (file,) = (shell.home / "config" / "crd").rglob("*_boats.yaml")
+    file.write_text(file.read_text().replace("    singular: boat", "    shortNames:\n    - bt\n    singular: boat"))
+    eventually(lambda: output.says("changed: "), "the change is seen", within=60)
+    eventually(lambda: output.says("boats.example.com configured") or output.says("error:"), "it is loaded", within=60)
+    kubeconfig = shell.clusters()["dev"]["kubeconfig"]
+    crd = json.loads(crd_of(kubeconfig))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+    assert "error:" not in output.end()
+    assert crd["spec"]["names"]["shortNames"] == ["bt"]
+    assert crd["spec"]["conversion"]["webhook"]["clientConfig"]["url"].startswith("https://127.0.0.1:")
+
+
+def crd_of(kubeconfig):
+    async def read():
+        async with Client(load_config(kubeconfig)) as client:
+            path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/boats.example.com"
+            return (await client.raw.request("GET", path)).body
+
+    return asyncio.run(read())
 
 
 @pytest.mark.slow

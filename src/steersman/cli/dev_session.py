@@ -24,7 +24,7 @@ from steersman.cli.hosting import started, stop_on_signals
 from steersman.cli.observed import command
 from steersman.devcluster.detached import Record, claim
 from steersman.devcluster.loading import load
-from steersman.devcluster.manifests import read
+from steersman.devcluster.manifests import Manifest, read
 from steersman.version import __version__
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Session", "Wanted", "project_directory"]
 
 _GRACE = 20.0
+_CRD = "CustomResourceDefinition"
 _CHILDREN = (
     ("apps", "deployments", "Deployment"),
     ("apps", "statefulsets", "StatefulSet"),
@@ -157,6 +158,7 @@ class Session:
     async def _load(self, paths: Sequence[Path]) -> None:
         assert self._cluster is not None
         manifests, problems = read(paths)
+        manifests = self._without_conversions(manifests)
         for problem in problems:
             self._log(f"error: {problem}")
         if not paths:
@@ -167,6 +169,18 @@ class Session:
                     self._log(f"error: {outcome_line(outcome)}")
                 elif outcome.action != "unchanged":
                     self._log(outcome_line(outcome))
+
+    def _without_conversions(self, manifests: Sequence[Manifest]) -> list[Manifest]:
+        """The manifests, without `spec.conversion` in the project's CRDs: the running operator sets and restores it."""
+        own = {m.name for m in read([self.crds])[0] if m.kind == _CRD} if self.crds.is_dir() else set[str]()
+
+        def changed(manifest: Manifest) -> Manifest:
+            if manifest.kind != _CRD or manifest.name not in own or not isinstance(manifest.body.get("spec"), dict):
+                return manifest
+            spec = {key: value for key, value in manifest.body["spec"].items() if key != "conversion"}
+            return replace(manifest, body={**manifest.body, "spec": spec})
+
+        return [changed(manifest) for manifest in manifests]
 
     def _find_kinds(self) -> None:
         """The kinds whose objects are shown at the root: those that the operator reconciles, or the project defines."""
@@ -181,7 +195,7 @@ class Session:
             pass  # the operator's own process tells it better
         if self.crds.is_dir():
             for manifest in read([self.crds])[0]:
-                if manifest.kind == "CustomResourceDefinition":
+                if manifest.kind == _CRD:
                     spec = manifest.body["spec"]
                     found[spec["group"], spec["names"]["plural"]] = spec["names"]["kind"]
         self._kinds = [(group, plural, kind) for (group, plural), kind in found.items()]
