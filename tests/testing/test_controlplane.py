@@ -387,8 +387,31 @@ def marked_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_plain_pytest_runs_no_marked_test_on_a_control_plane_that_lies_in_a_cache(marked_test: Path) -> None:
+    envtest = binaries_in(marked_test / "envtest", "etcd", "kube-apiserver")
+    done = run_pytest(marked_test, "-k", "test_it and not fixture", KUBEBUILDER_ASSETS=str(envtest))
+
+    assert "1 skipped" in done.stdout
+    assert "needs a real kube-apiserver: run pytest --cluster=real" in done.stdout
+    assert done.returncode == 0
+
+
+def test_a_project_may_have_marked_tests_run_wherever_there_is_a_control_plane(marked_test: Path) -> None:
+    envtest = binaries_in(marked_test / "envtest", "etcd", "kube-apiserver")
+    (marked_test / "pytest.ini").write_text("[pytest]\nrealcluster = available\n")
+    (marked_test / "test_it.py").write_text("import pytest\n@pytest.mark.realcluster\ndef test_it(): pass\n")
+    done = run_pytest(marked_test, KUBEBUILDER_ASSETS=str(envtest))
+    assert "1 passed" in done.stdout
+
+    (marked_test / "pytest.ini").write_text("[pytest]\nrealcluster = sometimes\n")
+    done = run_pytest(marked_test)
+    assert "realcluster = sometimes: expected `asked` or `available`" in done.stderr
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+
+
 @pytest.mark.slow
 def test_without_a_control_plane_marked_tests_skip_with_the_reason(marked_test: Path) -> None:
+    (marked_test / "pytest.ini").write_text("[pytest]\nrealcluster = available\n")
     done = run_pytest(marked_test)
 
     assert "1 passed, 1 skipped" in done.stdout  # fixtures alone run on the embedded cluster
@@ -412,7 +435,7 @@ def test_a_component_that_envtest_lacks_skips_just_the_tests_that_need_it(marked
         "@pytest.mark.realcluster('kube-scheduler')\ndef test_binding(): pass\n"
     )
 
-    done = run_pytest(marked_test, KUBEBUILDER_ASSETS=str(envtest))
+    done = run_pytest(marked_test, "--cluster=real", KUBEBUILDER_ASSETS=str(envtest))
 
     assert "1 passed, 1 skipped" in done.stdout
     assert "This needs kube-scheduler" in done.stdout

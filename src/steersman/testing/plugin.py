@@ -1,9 +1,9 @@
 """The pytest plugin: a cluster for the session, a namespace for each test, operators under their own identity.
 
 Loaded by every pytest run on the machine that has Steersman installed, so it imports nothing until a fixture
-is used. The cluster is the embedded one unless `--cluster` says otherwise. Tests marked `realcluster` get a real
-kube-apiserver and skip with the reason where there is none; with `STEERSMAN_REQUIRE_CONTROLPLANE=1` they fail
-instead, so that CI cannot pass by skipping.
+is used. The cluster is the embedded one unless `--cluster` says otherwise. Tests marked `realcluster` run on a real
+kube-apiserver when one is asked for, by `--cluster=real` or `STEERSMAN_REQUIRE_CONTROLPLANE=1`; with the latter, CI
+cannot pass by skipping. With `realcluster = "available"` in the pytest configuration they run wherever there is one.
 
     def test_it(cluster, operator):
         cluster.apply("config/crd", "samples/app.yaml")
@@ -26,11 +26,18 @@ if TYPE_CHECKING:
     from steersman.testing.running import Operators
 
 _REQUIRE = "STEERSMAN_REQUIRE_CONTROLPLANE"
+_INI = "realcluster"
 _CHOICES = "`embedded`, `real`, `kubeconfig` or `kubeconfig=PATH`"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--cluster`."""
+    """Add `--cluster`, and `realcluster` of the configuration file."""
+    parser.addini(
+        _INI,
+        default="asked",
+        help="When tests marked `realcluster` run: `asked`, with --cluster=real, --cluster=kubeconfig or "
+        f"{_REQUIRE}=1 (the default), or `available`, wherever there is a kube-apiserver to run.",
+    )
     parser.getgroup("steersman").addoption(
         "--cluster",
         default="embedded",
@@ -46,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "realcluster(*components): needs a real kube-apiserver, and the components named (kube-controller-manager, "
-        "kube-scheduler), which envtest lacks; skipped with a reason where there are none",
+        "kube-scheduler), which envtest lacks; skipped with a reason where there are none, and without --cluster=real",
     )
     config.addinivalue_line(
         "markers",
@@ -56,6 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
     choice = str(config.getoption("--cluster"))
     if choice not in ("embedded", "real") and choice.partition("=")[0] != "kubeconfig":
         raise pytest.UsageError(f"--cluster={choice}: expected {_CHOICES}")
+    if (when := str(config.getini(_INI))) not in ("asked", "available"):
+        raise pytest.UsageError(f"{_INI} = {when}: expected `asked` or `available`")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -68,7 +77,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip or fail marked tests that have no cluster to run on."""
     marker = item.get_closest_marker("realcluster")
-    if marker is not None and not str(item.config.getoption("--cluster")).startswith("kubeconfig"):
+    if marker is None:
+        return
+    cluster = str(item.config.getoption("--cluster"))
+    if cluster == "embedded" and not _required() and item.config.getini(_INI) == "asked":
+        pytest.skip(f"needs a real kube-apiserver: run pytest --cluster=real, or set {_REQUIRE}=1")
+    if not cluster.startswith("kubeconfig"):
         _demand_binaries(*marker.args)
 
 
@@ -186,11 +200,15 @@ class _namespace_of:  # noqa: N801 - used like a function
         self._cluster.delete_namespace(self._name)
 
 
+def _required() -> bool:
+    return os.environ.get(_REQUIRE, "") not in ("", "0")
+
+
 def _demand_binaries(*components: str) -> None:
     from steersman.testing.controlplane_binaries import available
 
     if (reason := available(*components)) is None:
         return
-    if os.environ.get(_REQUIRE, "") not in ("", "0"):
+    if _required():
         pytest.fail(f"{_REQUIRE} is set, and: {reason}", pytrace=False)
     pytest.skip(reason)
