@@ -271,7 +271,18 @@ def test_the_fixtures_of_the_plugin_run_a_test_on_a_real_cluster(tmp_path: Path)
         "    control_plane.kubectl('wait', 'pod/alone', '-n', namespace, '--for=condition=Ready', '--timeout=120s')\n"
     )
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "steersman.testing.plugin", "-p", "no:cacheprovider", "-W", "error", "--cluster=real"],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "steersman.testing.plugin",
+            "-p",
+            "no:cacheprovider",
+            "-W",
+            "error",
+            "--cluster=real",
+        ],
         cwd=tmp_path,
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
