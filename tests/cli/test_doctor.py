@@ -232,3 +232,22 @@ async def test_versions_are_judged(version, level):
 def test_an_old_python_fails():
     assert next(check_local((3, 10, 1))).level == "fail"
     assert next(check_local((3, 12, 0))).level == "ok"
+
+
+def test_refused_credentials_are_one_finding_that_names_the_way_out(command, cluster, tmp_path):
+    config = yaml.safe_load(Path(cluster.kubeconfig).read_text())
+    for user in config["users"]:
+        user["user"] = {"token": "revoked"}
+    refused = tmp_path / "refused.yaml"
+    refused.write_text(yaml.safe_dump(config))
+    refused.chmod(0o600)
+
+    code, out = command("patient:operator", kubeconfig=refused)
+
+    assert code == 1
+    context = config["current-context"]
+    assert f"fail  identity: the API server refused the credentials of context {context!r} (401" in out
+    assert f"renew the token or client certificate in {refused};" in out
+    assert "is the cluster running" not in out
+    assert "skip" not in out
+    assert "1 failed" in out

@@ -78,8 +78,8 @@ async def _examine(
     from steersman.cli import doctor_checks as checks
     from steersman.cli.doctor_finding import Finding
     from steersman.client import Client
-    from steersman.client.config import ConfigError, Impersonation, load_config
-    from steersman.client.errors import ClientError
+    from steersman.client.config import ConfigError, CredentialError, Impersonation, load_config
+    from steersman.client.errors import ClientError, Unauthorized
 
     found = list(checks.check_local(sys.version_info[:3]))
     try:
@@ -95,10 +95,25 @@ async def _examine(
                 found += [f async for f in checks.check_server(client)]
                 for check in _rest(client, operator, namespace, namespaces):
                     found += await _guarded(check)
+        except Unauthorized:
+            found.append(_refused(config.context, _files(kubeconfig)))
+        except CredentialError as problem:
+            found.append(Finding("fail", "identity", f"no credentials: {problem}"))
         except (ClientError, TimeoutError) as problem:
             hint = "is the cluster running, and the server's address right?"
             found.append(Finding("fail", "server", str(problem) or "no answer in a minute", hint))
     return found
+
+
+def _refused(context: str, files: list[Path]) -> Finding:
+    """The finding of a 401; every other check would fail for the same reason."""
+    from steersman.cli.doctor_finding import Finding
+
+    whose = f"the credentials of context {context!r}" if context else "the credentials"
+    where = f" in {', '.join(map(str, files))}" if context else ""
+    text = f"the API server refused {whose} (401 Unauthorized); nothing else was checked"
+    hint = f"log in again, or renew the token or client certificate{where}; `kubectl auth whoami` tells when they work"
+    return Finding("fail", "identity", text, hint)
 
 
 def _rest(client: Any, operator: Operator | None, namespace: str | None, namespaces: tuple[str, ...]) -> list[Any]:
@@ -126,9 +141,9 @@ def _rest(client: Any, operator: Operator | None, namespace: str | None, namespa
 
 
 async def _guarded(check: AsyncIterator[Finding]) -> list[Finding]:
-    """One check's findings; what the server refuses it is a finding, too."""
+    """One check's findings; a refusal is a finding, too. Raises `Unauthorized`, which is about all checks."""
     from steersman.cli.doctor_finding import Finding
-    from steersman.client.errors import ApiError
+    from steersman.client.errors import ApiError, Unauthorized
 
     found: list[Finding] = []
     try:
@@ -136,6 +151,8 @@ async def _guarded(check: AsyncIterator[Finding]) -> list[Finding]:
             found.append(await anext(check))
     except StopAsyncIteration:
         pass
+    except Unauthorized:
+        raise
     except ApiError as problem:
         found.append(Finding("skip", getattr(check, "__name__", "check").removeprefix("check_"), str(problem)))
     return found
