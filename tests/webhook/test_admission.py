@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+from typing import Literal
 
 import pytest
 from structlog.testing import capture_logs
@@ -328,3 +329,24 @@ async def test_more_reviews_than_fit_are_asked_to_come_again(asked):
     free.set()
     assert [code for code, _ in await asyncio.gather(*waiting)] == [200, 200]
     assert (await ask(review(gadget())))[0] == 200
+
+
+class TeaSpec(Model):
+    kind: Literal["green", "black"] = "green"
+
+
+class Tea(Resource, group="webhook.steersman.dev", version="v1"):
+    spec: TeaSpec = TeaSpec()
+
+
+async def test_a_value_that_an_enum_of_the_class_does_not_have_is_refused_with_those_it_has(asked):
+    ask = asked(Tea, lambda tea, _: None, "validates")
+    sent = gadget() | {"kind": "Tea", "spec": {"kind": "mint"}}
+    response = await ask.decides(review(sent))
+    assert response["status"]["code"] == 422
+    (cause,) = response["status"]["details"]["causes"]
+    assert cause == {
+        "reason": "FieldValueNotSupported",
+        "field": "spec.kind",
+        "message": 'Unsupported value: "mint": supported values: "black", "green"',
+    }

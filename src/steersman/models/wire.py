@@ -16,22 +16,27 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
+from steersman.models.enums import Unsupported, unsupported_value
 from steersman.models.memo import Memo
 
 __all__ = ["DecodeError", "decode", "decoder", "encode", "from_dict", "to_dict"]
 
 T = TypeVar("T")
 
-_PATH = re.compile(r"^(?P<message>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
+_PATH = re.compile(r"^(?P<message>.*?)(?: - at (?P<key>`key` in )?`(?P<path>[^`]*)`)?$", re.DOTALL)
 
 
 class DecodeError(ValueError):
-    """Bytes that are not the expected type: `message` says what was found, `path` where (`$.spec.size`)."""
+    """Bytes that are not the expected type: `message` says what was found, `path` where (`$.spec.size`).
 
-    def __init__(self, message: str, path: str = "$") -> None:
+    `unsupported` holds the value and the allowed ones where an enum, a literal or the tag of a union does not fit.
+    """
+
+    def __init__(self, message: str, path: str = "$", unsupported: Unsupported | None = None) -> None:
         super().__init__(f"{path}: {message}" if path not in ("", "$") else message)
         self.message = message
         self.path = path
+        self.unsupported = unsupported
 
 
 def enc_hook(value: object) -> object:
@@ -100,7 +105,7 @@ def _without_nulls(kind: type[T], data: Any, problem: msgspec.ValidationError) -
         plain = _parse.decode(data)
         return msgspec.convert(_prune(plain), kind, dec_hook=dec_hook)
     except msgspec.ValidationError:
-        raise as_decode_error(problem) from None
+        raise as_decode_error(kind, problem) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as malformed:
         raise DecodeError(str(malformed)) from None
 
@@ -114,11 +119,13 @@ def _prune(value: Any) -> Any:
     return value
 
 
-def as_decode_error(problem: msgspec.ValidationError) -> DecodeError:
-    """msgspec's message, split into what and where."""
+def as_decode_error(kind: Any, problem: msgspec.ValidationError) -> DecodeError:
+    """msgspec's message about data that is no `kind`, split into what and where; enums list their values."""
     match = _PATH.match(str(problem))
     assert match is not None
-    return DecodeError(match["message"], match["path"] or "$")
+    path = match["path"] or "$"
+    unsupported = unsupported_value(kind, match["message"], path, keys=match["key"] is not None)
+    return DecodeError(match["message"] if unsupported is None else str(unsupported), path, unsupported)
 
 
 def to_dict(value: object) -> dict[str, Any]:
@@ -136,4 +143,4 @@ def from_dict(kind: type[T], value: Mapping[str, Any]) -> T:
         try:
             return msgspec.convert(_prune(dict(value)), kind, dec_hook=dec_hook)
         except msgspec.ValidationError:
-            raise as_decode_error(problem) from None
+            raise as_decode_error(kind, problem) from None

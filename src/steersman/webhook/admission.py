@@ -330,6 +330,8 @@ def _unreadable(hook: Hook, problem: DecodeError) -> Refusal:
     field = problem.path.removeprefix("$").removeprefix(".")
     if (missing := _MISSING.fullmatch(problem.message)) is not None:
         return Invalid(FieldError.required(f"{field}.{missing[1]}" if field else missing[1]))
+    if problem.unsupported is not None:
+        return Invalid(FieldError.not_supported(field, *problem.unsupported))
     return Invalid(FieldError(field, "FieldValueTypeInvalid", f"Invalid value: {problem.message}"))
 
 
