@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import history
-from benchmarks.harness import HERE, Bench, BenchmarkError, NotMeasured
+from benchmarks.harness import HERE, Bench, BenchmarkError, NotMeasuredError
 from benchmarks.report import render_table, update_readme
 from benchmarks.rows import Numbers, Row, Size
 from benchmarks.session import measure
@@ -57,7 +57,7 @@ def told(measure: Measure) -> Measure:
             first: Exception = error
             while isinstance(first, ExceptionGroup):
                 first = first.exceptions[0]
-            kind = NotMeasured if isinstance(first, BinariesNotFoundError) else BenchmarkError
+            kind = NotMeasuredError if isinstance(first, BinariesNotFoundError) else BenchmarkError
             raise kind(str(first) or type(first).__name__) from error
 
     return measured

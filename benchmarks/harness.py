@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import toolchains
-from benchmarks.toolchains import BenchmarkError, NotMeasured, build, cache_dir, versions
+from benchmarks.toolchains import BenchmarkError, NotMeasuredError, build, cache_dir, versions
 
 __all__ = [
-    "HERE", "ROOT", "Bench", "BenchmarkError", "Mark", "NotMeasured", "Peer", "Stub", "build", "cache_dir", "cores",
-    "versions",
+    "HERE", "ROOT", "Bench", "BenchmarkError", "Mark", "NotMeasuredError", "Peer", "Stub", "build", "cache_dir",
+    "cores", "versions",
 ]  # fmt: skip
 
 HERE = Path(__file__).resolve().parent
@@ -228,7 +228,7 @@ class Peer:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
         if self._process.returncode == _IMPOSSIBLE:
-            return NotMeasured(f"{self.name}: {self._tail().strip()}")
+            return NotMeasuredError(f"{self.name}: {self._tail().strip()}")
         return BenchmarkError(f"{self.name} ended before {awaited!r}:\n{self._tail()}")
 
     def failed(self, what: str) -> BenchmarkError:
@@ -269,7 +269,7 @@ class Bench:
         self._programs: dict[str, list[str] | BenchmarkError] = {}
 
     def prepare(self, peer: str) -> None:
-        """Build what a peer needs, so that no run has to. Raises NotMeasured and BenchmarkError as `peer` does."""
+        """Build what a peer needs, so that no run has to. Raises NotMeasuredError and BenchmarkError as `peer` does."""
         self._program(peer.partition("+")[0])
         self._environment(peer)
 
@@ -277,7 +277,7 @@ class Bench:
     def peer(self, name: str, kind: str = "widgets", mode: str = "informer", **options: int | str) -> Iterator[Peer]:
         """Run a peer; its "starting" mark has arrived when the body begins.
 
-        `options` are further flags of every peer: form, wire, controllers, namespaces, workers. Raises NotMeasured
+        `options` are further flags of every peer: form, wire, controllers, namespaces, workers. Raises NotMeasuredError
         when the peer cannot be had or cannot do that.
         """
         command = [*self._command(name, kind, mode), *self._flags(name, options)]
@@ -336,7 +336,7 @@ class Bench:
                 module = _PYTHON[base]
                 needed = _DISTRIBUTIONS.get(base, "steersman")
                 if importlib.util.find_spec(needed) is None:
-                    raise NotMeasured(f"the package {needed!r} is not installed")
+                    raise NotMeasuredError(f"the package {needed!r} is not installed")
                 return [sys.executable, "-m", f"benchmarks.peers.{module}"]
             case _ if base in _GO:
                 return [str(build("peers/go", f"go-{base}", f"./cmd/{base}"))]

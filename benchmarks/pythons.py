@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import aside
-from benchmarks.harness import ROOT, Bench, BenchmarkError, NotMeasured, cache_dir, cores
+from benchmarks.harness import ROOT, Bench, BenchmarkError, NotMeasuredError, cache_dir, cores
 from benchmarks.rows import Numbers, Row, Size, patches, sync
 from benchmarks.verdicts import Results, values
 
@@ -144,7 +144,7 @@ def environment(interpreter: Interpreter) -> Path:
         try:
             _run([*install, "--python", str(python), "--requirement", str(home / "lock.txt")])
         except BenchmarkError as error:
-            raise NotMeasured(f"{interpreter.name}: {error}") from None
+            raise NotMeasuredError(f"{interpreter.name}: {error}") from None
         (home / "complete").touch()
     for packages in home.glob("lib/python3*/site-packages"):
         (packages / "steersman-source.pth").write_text(f"{ROOT / 'src'}\n")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import real_load
-from benchmarks.harness import BenchmarkError, NotMeasured, Stub, cores
+from benchmarks.harness import BenchmarkError, NotMeasuredError, Stub, cores
 from steersman.testing.controlplane import BinariesNotFoundError, ComponentError, ControlPlane
 
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -109,7 +109,7 @@ class Plane:
                 controller_manager=False, scheduler=False, apiserver_args=("--audit-log-path=",), ready_after=None
             )
         except BinariesNotFoundError as error:
-            raise NotMeasured(str(error)) from None
+            raise NotMeasuredError(str(error)) from None
         except ComponentError as error:
             raise BenchmarkError(str(error)) from None
         finally:

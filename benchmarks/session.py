@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from benchmarks import history
 from benchmarks.doubt import Doubt, doubts, next_round
 from benchmarks.facts import machine
-from benchmarks.harness import Bench, BenchmarkError, NotMeasured
+from benchmarks.harness import Bench, BenchmarkError, NotMeasuredError
 from benchmarks.progress import Progress, span
 from benchmarks.rows import Row
 from benchmarks.schedule import Clock, Group, groups, runs_of
@@ -76,7 +76,7 @@ class _Session:
         for peer in peers:
             try:
                 bench.prepare(peer)
-            except NotMeasured:
+            except NotMeasuredError:
                 continue
             except BenchmarkError as error:
                 self.progress.say(f"{peer}: {error}")
@@ -144,7 +144,7 @@ class _Session:
         began = self._now()
         try:
             numbers = row.measure(bench, peer, row.size(peer, quick=quick), run + 1)
-        except NotMeasured as why:
+        except NotMeasuredError as why:
             self._results.setdefault("skipped", {}).setdefault(row.name, {})[peer] = str(why)
             self._leave_out(row, peer, f"not measured: {why}")
         except BenchmarkError as error:

@@ -1,7 +1,7 @@
 """Builds the peers that are not Python, and our own wheel, each when it is first needed and never into the tree.
 
-A tool chain that is absent is a reason not to measure (NotMeasured), not a failure of the rows beside it. A peer of
-ours that does not compile is one. Compilers keep what they built, so asking again is cheap.
+A tool chain that is absent is a reason not to measure (NotMeasuredError), not a failure of the rows beside it. A peer
+of ours that does not compile is one. Compilers keep what they built, so asking again is cheap.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class BenchmarkError(Exception):
     """A run that cannot be trusted: a peer died, lost events, or never finished."""
 
 
-class NotMeasured(BenchmarkError):  # noqa: N818 - it says what happened
+class NotMeasuredError(BenchmarkError):
     """Nothing went wrong, but there is no number: a tool chain is absent, or a peer cannot do what the row asks."""
 
 
@@ -43,14 +43,14 @@ def cache_dir() -> Path:
 
 
 def go() -> str:
-    """The Go command; raises NotMeasured where there is none."""
+    """The Go command; raises NotMeasuredError where there is none."""
     return _tool("go", "https://go.dev/dl", "/usr/local/go/bin")
 
 
 def build(module: str, name: str, package: str = ".") -> Path:
     """Build a Go program of ours; Go's own cache makes a second build cheap.
 
-    Raises NotMeasured when there is no Go tool chain, BenchmarkError when the build fails.
+    Raises NotMeasuredError when there is no Go tool chain, BenchmarkError when the build fails.
     """
     target = cache_dir() / name
     _run([go(), "build", "-trimpath", "-o", str(target), package], HERE / module, module)
@@ -124,14 +124,14 @@ def _newest(directory: Path) -> float:
 def _tool(name: str, where: str, elsewhere: str = "") -> str:
     found = shutil.which(name) or (shutil.which(name, path=elsewhere) if elsewhere else None)
     if found is None:
-        raise NotMeasured(f"no {name!r} on PATH ({where})")
+        raise NotMeasuredError(f"no {name!r} on PATH ({where})")
     return found
 
 
 def _run(command: Sequence[str], directory: Path, what: str, environment: Mapping[str, str] | None = None) -> None:
     cache_dir().mkdir(parents=True, exist_ok=True)
     if not directory.is_dir():
-        raise NotMeasured(f"{what} is not there")
+        raise NotMeasuredError(f"{what} is not there")
     done = subprocess.run(
         command, cwd=directory, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False
     )

@@ -1,7 +1,7 @@
 """The rows of the benchmark: what each measures, on whom, and which bar it has to hold.
 
 A row's measurement drives one fresh peer process and returns plain numbers; it raises BenchmarkError when the
-peer missed an event or a write, so that nobody wins by dropping work, and NotMeasured where there is no such peer.
+peer missed an event or a write, so that nobody wins by dropping work, and NotMeasuredError where there is no such peer.
 """
 
 from benchmarks.rows.cold import cold_sync, first_pass, namespaces

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from benchmarks.toolchains import HERE, NotMeasured, go
+from benchmarks.toolchains import HERE, NotMeasuredError, go
 
 
 @pytest.mark.slow
@@ -14,7 +14,7 @@ from benchmarks.toolchains import HERE, NotMeasured, go
 def test_the_programs_in_go_pass_their_own_checks(module, command):
     try:
         tool = go()
-    except NotMeasured as problem:
+    except NotMeasuredError as problem:
         pytest.skip(str(problem))
     done = subprocess.run([tool, *command, "./..."], cwd=HERE / module, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 from benchmarks import run
-from benchmarks.harness import Bench, BenchmarkError, NotMeasured
+from benchmarks.harness import Bench, BenchmarkError, NotMeasuredError
 from benchmarks.progress import span
 from benchmarks.rows import JAVA, Bar, Numbers, Row, Size
 from benchmarks.schedule import Clock, Group, groups
@@ -42,7 +42,7 @@ class Machine:
                 raise KeyboardInterrupt
             match peer:
                 case "absent":
-                    raise NotMeasured("no tool chain")
+                    raise NotMeasuredError("no tool chain")
                 case "broken":
                     raise BenchmarkError("lost 3 events")
                 case _:

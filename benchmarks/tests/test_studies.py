@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks import aside, embedded, pythons, real, real_load, toolchains, transports, webhook
-from benchmarks.harness import BenchmarkError, NotMeasured
+from benchmarks.harness import BenchmarkError, NotMeasuredError
 from benchmarks.peers import httptools_peer, transport_peer
 from benchmarks.rows import ROWS, Row, Size
 
@@ -87,7 +87,7 @@ def _raising(error):
     [
         (ExceptionGroup("tasks", [ExceptionGroup("more", [ConnectionResetError("gone")])]), BenchmarkError, "gone"),
         (TimeoutError(), BenchmarkError, "TimeoutError"),
-        (BinariesNotFoundError("no etcd"), NotMeasured, "no etcd"),
+        (BinariesNotFoundError("no etcd"), NotMeasuredError, "no etcd"),
     ],
 )
 def test_a_run_whose_connections_fail_is_a_run_that_cannot_be_trusted(error, kind, said):

@@ -13,15 +13,15 @@ from steersman.version import __version__
 TYPE_CHECKING = False  # typing's own would cost more to import than all the rest of this module
 
 if TYPE_CHECKING:
-    from steersman.cache import NotCached, Undecodable
+    from steersman.cache import NotCachedError, UndecodableError
     from steersman.client import Client
     from steersman.client.config import Config, load_config
     from steersman.controller import (
         Debounce,
         Predicate,
         Request,
+        RequeueError,
         Result,
-        Retry,
         TerminalError,
         annotations_changed,
         created,
@@ -97,8 +97,8 @@ if TYPE_CHECKING:
         ALL_NAMESPACES,
         Context,
         DeclarationError,
-        LeadershipLost,
-        NotLeader,
+        LeadershipLostError,
+        NotLeaderError,
         Operator,
         Settings,
         SyncContext,
@@ -106,7 +106,7 @@ if TYPE_CHECKING:
         load_settings,
         run_operator,
     )
-    from steersman.webhook import Admission, Denied, FieldError, Invalid, MatchCondition, WebhookOptions
+    from steersman.webhook import Admission, DeniedError, FieldError, Invalid, MatchCondition, WebhookOptions
 
 __all__ = [
     "ALL_NAMESPACES",
@@ -123,7 +123,7 @@ __all__ = [
     "Debounce",
     "DeclarationError",
     "DecodeError",
-    "Denied",
+    "DeniedError",
     "Duration",
     "Dynamic",
     "ExactlyOneOf",
@@ -138,7 +138,7 @@ __all__ = [
     "LabelSelector",
     "LabelSelectorRequirement",
     "Le",
-    "LeadershipLost",
+    "LeadershipLostError",
     "ListMap",
     "Lt",
     "MatchCondition",
@@ -152,8 +152,8 @@ __all__ = [
     "MinProperties",
     "Model",
     "MultipleOf",
-    "NotCached",
-    "NotLeader",
+    "NotCachedError",
+    "NotLeaderError",
     "ObjectMeta",
     "Operator",
     "OwnerReference",
@@ -162,16 +162,16 @@ __all__ = [
     "Predicate",
     "Quantity",
     "Request",
+    "RequeueError",
     "Resource",
     "Result",
-    "Retry",
     "Scale",
     "Selector",
     "Settings",
     "StrategicMergePatch",
     "SyncContext",
     "TerminalError",
-    "Undecodable",
+    "UndecodableError",
     "View",
     "Watch",
     "WebhookOptions",
@@ -221,8 +221,8 @@ _HOME = {
     "Client": "steersman.client",
     "Config": "steersman.client.config",
     "load_config": "steersman.client.config",
-    "NotCached": "steersman.cache",
-    "Undecodable": "steersman.cache",
+    "NotCachedError": "steersman.cache",
+    "UndecodableError": "steersman.cache",
 }
 
 

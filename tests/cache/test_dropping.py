@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from cache_fakeserver import FakeServer, cached, said, widget_view
 
-from steersman.cache import Cache, NotCached
+from steersman.cache import Cache, NotCachedError
 from steersman.cache.informer import Scope
 from steersman.client.hooks import WriteOutcome
 from steersman.models import Key
@@ -44,13 +44,13 @@ async def test_a_dropped_informer_is_neither_watched_nor_read():
     assert said(heard) == ["add a"]
     assert cache.informers == (informers["y"],)
     assert not cache.caches(WIDGET, "x")
-    with pytest.raises(NotCached):
+    with pytest.raises(NotCachedError):
         cache.get(WIDGET, A)
     assert {o.metadata.namespace for o in cache.list(WIDGET)} == {"y"}
     assert not informers["x"].synced
     assert len(servers["y"].streams) == 1
     cache.drop(informers["y"])
-    with pytest.raises(NotCached):
+    with pytest.raises(NotCachedError):
         cache.list(WIDGET)
     await cache.close()
 

@@ -9,8 +9,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from steersman.cache.codecs import LARGE
-from steersman.cache.entry import Undecodable
-from steersman.cache.lines import LONG, LineSplitter, Malformed
+from steersman.cache.entry import UndecodableError
+from steersman.cache.lines import LONG, LineSplitter, MalformedStreamError
 from steersman.cache.store import Store
 from steersman.cache.wire import Spliced, event_of, item_of
 from steersman.k8s import ConfigMap
@@ -132,7 +132,7 @@ def test_what_follows_the_metadata_is_looked_at_when_it_is_read(right, wrong, da
     store = Store(view_of(ConfigMap))
     store.apply(*event_of(b'{"type":"ADDED","object":%s}\n' % obj.replace(right, wrong)))
     entry = store.get(("", "n"))
-    with pytest.raises(Undecodable):
+    with pytest.raises(UndecodableError):
         store.read(entry, ConfigMap)
     (change,) = store.apply(*event_of(b'{"type":"DELETED","object":%s}\n' % obj))
     assert (change.type, store.get(("", "n"))) == ("delete", None)
@@ -142,9 +142,9 @@ def test_what_follows_the_metadata_is_looked_at_when_it_is_read(right, wrong, da
 @pytest.mark.parametrize("data", ["x", TAIL])
 def test_a_line_that_breaks_off_is_malformed(cut, data):
     line = b'{"type":"ADDED","object":%s}' % compact({"metadata": {"name": "n", "managedFields": FIELDS}, "d": data})
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedStreamError):
         event_of(line[:-cut])
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedStreamError):
         event_of(line[: -cut - 1] + b"}")
 
 
@@ -187,5 +187,5 @@ def test_what_has_come_in_pieces_is_kept_in_pieces():
 def test_a_long_line_that_never_ends_is_given_up():
     splitter = LineSplitter(limit=4 * LONG)
     assert splitter.feed(b"{}\n" + b"x" * (3 * LONG)) == [b"{}\n"]
-    with pytest.raises(Malformed, match="longer than"):
+    with pytest.raises(MalformedStreamError, match="longer than"):
         splitter.feed(b"x" * (2 * LONG))

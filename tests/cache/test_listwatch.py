@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from steersman.cache import RawListWatch
-from steersman.cache.lines import Malformed
+from steersman.cache.lines import MalformedStreamError
 from steersman.cache.reflector import Failure
 from steersman.cache.shell import failure_of
 from steersman.client import Client
@@ -147,4 +147,4 @@ def test_each_status_means_one_thing(code, reason, failure):
 def test_what_is_no_answer_is_tried_again(problem):
     """W6: also for errors that nobody thought of."""
     assert failure_of(problem) is Failure.UNREACHABLE
-    assert failure_of(Malformed("x")) is Failure.MALFORMED
+    assert failure_of(MalformedStreamError("x")) is Failure.MALFORMED

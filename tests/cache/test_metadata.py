@@ -7,7 +7,7 @@ import pytest
 from cache_fakeserver import FakeServer, api_error, content, said, truth
 from cache_forms import METADATA, WIDGET, partial, watched
 
-from steersman.cache import NotCached, SyncTimeout, Undecodable
+from steersman.cache import NotCachedError, SyncTimeoutError, UndecodableError
 from steersman.cache.partial import MetadataStore
 from steersman.cache.wire import event_of, head_of
 from steersman.client.hooks import WriteOutcome
@@ -62,14 +62,14 @@ async def test_what_is_not_there_is_never_read_as_empty():
     async with watched(with_objects("a")) as (_, _, cache, informer, changes):
         for key in (A, B):
             with pytest.raises(
-                NotCached, match=r"only the metadata of .*Widget .*is cached: declare .*owns=.*wait_synced"
+                NotCachedError, match=r"only the metadata of .*Widget .*is cached: declare .*owns=.*wait_synced"
             ):
                 cache.get(WIDGET, key)
-        with pytest.raises(NotCached, match="only the metadata"):
+        with pytest.raises(NotCachedError, match="only the metadata"):
             cache.list(WIDGET, namespace="default")
-        with pytest.raises(NotCached, match="only the metadata of Widget default/a is here"):
+        with pytest.raises(NotCachedError, match="only the metadata of Widget default/a is here"):
             changes[0].new.object(WIDGET)
-        with pytest.raises(NotCached, match="only the metadata of Widget default/a is here"):
+        with pytest.raises(NotCachedError, match="only the metadata of Widget default/a is here"):
             changes[0].new.object_once(WIDGET)
         assert changes[0].new.object_once(METADATA).kind == "Widget"
         assert not cache.caches(WIDGET)
@@ -107,7 +107,7 @@ async def test_a_server_without_the_form_is_read_all_the_same():
         assert said(changes) == ["add a", "add b"]
         found = cache.get(METADATA, B)
         assert (found.api_version, found.kind) == WIDGET_NAMES
-        with pytest.raises(NotCached):
+        with pytest.raises(NotCachedError):
             cache.get(WIDGET, B)
         cache.informer(WIDGET)
         await cache.wait_synced(5)
@@ -147,7 +147,7 @@ async def test_metadata_that_does_not_fit_is_reported():
         server.put_raw({"metadata": {"name": "a", "namespace": "default", "labels": [1]}, "spec": {}})
         await asyncio.sleep(1)
         assert said(changes) == ["add a"]
-        with pytest.raises(Undecodable):
+        with pytest.raises(UndecodableError):
             cache.get(METADATA, A)
         assert [bad.key for bad in informer.undecodables] == [A]
         cache.informer(WIDGET)
@@ -212,7 +212,7 @@ async def test_an_informer_widens_beside_what_it_has(watch_list):
         server.delete("c")
         server.put("d", size=1)
         assert cache.get(METADATA, A).metadata.name == "a"
-        with pytest.raises(NotCached, match="only the metadata"):
+        with pytest.raises(NotCachedError, match="only the metadata"):
             cache.get(WIDGET, A)
         assert whole == []
         await cache.wait_synced(5, [informer])
@@ -315,7 +315,7 @@ async def test_indexes_survive_and_those_over_whole_objects_wait():
     async with watched(server, indexes=by_app) as (_, _, cache, informer, _):
         cache.informer(WIDGET, indexes=by_size)
         assert [o.metadata.name for o in cache.list(METADATA, index=("app", "web"))] == ["b"]
-        with pytest.raises(NotCached, match="still being listed"):
+        with pytest.raises(NotCachedError, match="still being listed"):
             informer.indexed("size", "2")
         with pytest.raises(KeyError, match="shape"):
             informer.indexed("shape", "round")
@@ -338,7 +338,7 @@ async def test_widening_goes_on_through_failures():
     async with watched(server) as (_, _, cache, informer, changes):
         server.refuse_watches += [api_error(503, "ServiceUnavailable", "try later")] * 3
         cache.informer(WIDGET)
-        with pytest.raises(SyncTimeout, match=r"Widget.*cannot list: .*try later"):
+        with pytest.raises(SyncTimeoutError, match=r"Widget.*cannot list: .*try later"):
             await cache.wait_synced(1)
         assert cache.get(METADATA, A).kind == "Widget"
         await cache.wait_synced(60)
@@ -356,7 +356,7 @@ async def test_a_list_that_is_older_than_what_was_seen_is_refused():
         await asyncio.sleep(1)
         server.lag = 1
         cache.informer(WIDGET)
-        with pytest.raises(SyncTimeout, match="older than what was seen"):
+        with pytest.raises(SyncTimeoutError, match="older than what was seen"):
             await cache.wait_synced(2)
         server.lag = 0
         await cache.wait_synced(60)
@@ -461,5 +461,5 @@ async def test_the_entry_of_a_kind_is_the_whole_one_where_there_is_one():
         assert cache.get(METADATA, A).kind == "Widget"
         cache.drop(everything)
         assert cache.get(METADATA, A).kind == "Widget"
-        with pytest.raises(NotCached):
+        with pytest.raises(NotCachedError):
             cache.list(WIDGET, labels="app=web")

@@ -8,7 +8,7 @@ import pytest
 from cache_clusters import until
 
 from steersman import Context, Operator, PartialObjectMetadata, Watch
-from steersman.cache import Cache, NotCached, RawListWatch
+from steersman.cache import Cache, NotCachedError, RawListWatch
 from steersman.client import Client
 from steersman.k8s import ConfigMap, Secret
 from steersman.models import Key, dynamic, metadata_of
@@ -54,7 +54,7 @@ async def test_an_informer_gets_metadata_and_widens(cluster, watch_list):
             body = json.loads(informer.get(Key(here, name)).raw())
             assert body.keys() == {"apiVersion", "kind", "metadata"}
             assert "managedFields" not in body["metadata"]
-        with pytest.raises(NotCached, match="only the metadata"):
+        with pytest.raises(NotCachedError, match="only the metadata"):
             cache.get(ConfigMap, Key(here, "a"))
 
         cache.informer(ConfigMap, namespace=here, labels="app").add_handler(whole.append)

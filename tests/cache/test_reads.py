@@ -3,7 +3,7 @@
 import pytest
 from cache_fakeserver import FakeServer, cached, widget_view
 
-from steersman.cache import Cache, NotCached, settle
+from steersman.cache import Cache, NotCachedError, settle
 from steersman.cache.informer import Scope
 from steersman.models import Key, dynamic
 from steersman.telemetry.metrics import REGISTRY
@@ -34,9 +34,9 @@ async def test_a_kind_that_nobody_declared_is_not_watched():
         await cache.wait_synced(5)
         other = dynamic("v1", "Secret")
         requests = len(server.log)
-        with pytest.raises(NotCached, match=r"v1 Secret .*is not cached: declare it \(owns=.*or read it through"):
+        with pytest.raises(NotCachedError, match=r"v1 Secret .*is not cached: declare it \(owns=.*or read it through"):
             cache.get(other, Key("default", "a"))
-        with pytest.raises(NotCached, match="v1 Secret in namespace x is not cached"):
+        with pytest.raises(NotCachedError, match="v1 Secret in namespace x is not cached"):
             cache.list(other, namespace="x")
         assert not cache.caches(other)
         assert cache.caches(WIDGET)
@@ -83,7 +83,7 @@ async def test_several_namespaces_are_read_as_one():
     assert names(cache.list(WIDGET)) == ["in-x", "in-y"]
     assert names(cache.list(WIDGET, namespace="y")) == ["in-y"]
     assert cache.get(WIDGET, Key("x", "in-x")) is not None
-    with pytest.raises(NotCached):
+    with pytest.raises(NotCachedError):
         cache.get(WIDGET, Key("z", "a"))
     await cache.close()
 
@@ -159,7 +159,7 @@ async def test_what_answers_a_read_is_found_anew_when_informers_come_and_go():
     assert cache.get(WIDGET, Key("z", "a")) is None
     cache.drop(wide)
     assert names(cache.list(WIDGET)) == ["narrow"]
-    with pytest.raises(NotCached):
+    with pytest.raises(NotCachedError):
         cache.get(WIDGET, Key("z", "a"))
     await cache.close()
 

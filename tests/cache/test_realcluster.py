@@ -8,7 +8,7 @@ import random
 import pytest
 from cache_clusters import until
 
-from steersman.cache import Cache, SyncTimeout
+from steersman.cache import Cache, SyncTimeoutError
 from steersman.client import Client
 from steersman.client.config import load_config
 from steersman.models import Dynamic, Key, dynamic
@@ -150,7 +150,7 @@ async def test_a_definition_comes_goes_and_comes_back(plane):
         }
 
     async with watching(plane, gadget) as (_, cache, informer, changes):
-        with pytest.raises(SyncTimeout, match="the kind is not served yet"):
+        with pytest.raises(SyncTimeoutError, match="the kind is not served yet"):
             await cache.wait_synced(2)
         assert informer.parked
         await apply(plane, definition("gadgets", "Gadget"))

@@ -7,9 +7,9 @@ import random
 import msgspec
 import pytest
 
-from steersman.cache import Undecodable
+from steersman.cache import UndecodableError
 from steersman.cache.codecs import PLAIN, Codecs
-from steersman.cache.lines import LineSplitter, Malformed
+from steersman.cache.lines import LineSplitter, MalformedStreamError
 from steersman.cache.shareable import shareable
 from steersman.cache.store import Store
 from steersman.cache.wire import event_of, head_of, item_of, items_of, type_prefix
@@ -88,9 +88,9 @@ def test_an_event_with_its_members_in_another_order_is_understood():
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"type":"ADDED"}', b'{"type":"ADDED","object":{"metadata":7}}'])
 def test_what_is_no_event_is_malformed(data):
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedStreamError):
         event_of(data)
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedStreamError):
         items_of(b'{"items":' + data)
 
 
@@ -114,7 +114,7 @@ def test_lines_are_joined_across_chunks_and_split_on_newlines_only():
         for at in range(0, len(data), size):
             got += splitter.feed(data[at : at + size])
         assert [g.decode() for g in got] == [line for line in lines if line != "\n"]
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedStreamError):
         LineSplitter(limit=10).feed(b"x" * 11)
 
 
@@ -435,10 +435,10 @@ def test_an_undecodable_version_is_reported_once():
     typed = View(WIDGET.info, Typed, "typed")
     apply(store, "ADDED", widget("a", 1, size="big"))
     for _ in range(3):
-        with pytest.raises(Undecodable, match=r"\$\.spec\.size"):
+        with pytest.raises(UndecodableError, match=r"\$\.spec\.size"):
             store.get(Key("default", "a")).object(typed)
     apply(store, "MODIFIED", widget("a", 2, size="bigger"))
-    with pytest.raises(Undecodable):
+    with pytest.raises(UndecodableError):
         store.get(Key("default", "a")).object(typed)
     assert [r.resource_version for r in reports] == ["1", "2"]
 

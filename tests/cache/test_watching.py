@@ -8,7 +8,7 @@ import logging
 import pytest
 from cache_fakeserver import FakeServer, api_error, cached, content, line, said, status, truth, widget_view
 
-from steersman.cache import SyncTimeout, Undecodable
+from steersman.cache import SyncTimeoutError, UndecodableError
 from steersman.client.errors import ConnectError, ConnectionLost
 from steersman.models import Key, Model, ObjectMeta, Resource
 from steersman.testing import virtual_time
@@ -344,7 +344,7 @@ async def test_an_object_that_does_not_fit_its_type_stops_nothing(capsys):
         await cache.wait_synced(5)
         bad = Key("default", "bad")
         for _ in range(3):
-            with pytest.raises(Undecodable) as caught:
+            with pytest.raises(UndecodableError) as caught:
                 cache.get(Widget, bad)
         assert (caught.value.key, caught.value.path) == (bad, "$.spec.size")
         assert "Widget default/bad" in str(caught.value)
@@ -360,7 +360,7 @@ async def test_an_object_that_does_not_fit_its_type_stops_nothing(capsys):
         assert cache.get(Widget, bad).spec.size == 2
         server.put("bad", size=None)
         await settle()
-        with pytest.raises(Undecodable):
+        with pytest.raises(UndecodableError):
             cache.get(Widget, bad)
         server.delete("bad")
         await settle()
@@ -378,7 +378,7 @@ async def test_even_metadata_of_unexpected_types_stops_nothing():
         await cache.wait_synced(5)
         entry = informer.get(Key("default", "odd"))
         assert entry.generation == 0
-        with pytest.raises(Undecodable):
+        with pytest.raises(UndecodableError):
             entry.metadata()
         server.delete("odd")
         await settle()
@@ -417,7 +417,7 @@ async def test_a_missing_definition_parks_the_watch_until_it_is_there(capsys):
     server = FakeServer()
     server.served = False
     async with cached(server) as (cache, informer, changes):
-        with pytest.raises(SyncTimeout, match=r"Widget\.widgets\.example\.com: the kind is not served yet"):
+        with pytest.raises(SyncTimeoutError, match=r"Widget\.widgets\.example\.com: the kind is not served yet"):
             await cache.wait_synced(100)
         assert informer.parked
         assert capsys.readouterr().out.count("waiting for its definition") == 1

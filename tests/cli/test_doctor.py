@@ -66,7 +66,7 @@ def crd() -> dict[str, Any]:
 
 def test_a_healthy_cluster_is_one_line_a_check(command):
     code, out = command()
-    assert code == 0
+    assert code == 0, out
     checks = [line[6:].partition(":")[0] for line in out.splitlines() if line.startswith("ok")]
     assert checks == ["versions", "kubeconfig", "server", "clock", "identity", "webhooks"]
 

@@ -4,7 +4,14 @@ import pytest
 
 from steersman.client.errors import Conflict
 from steersman.client.status import Status, StatusCause, StatusDetails
-from steersman.controller import Applier, FieldConflict, OwnershipError, Retry, is_controlled_by, owner_reference
+from steersman.controller import (
+    Applier,
+    FieldConflictError,
+    OwnershipError,
+    RequeueError,
+    is_controlled_by,
+    owner_reference,
+)
 from steersman.controller.intent import differences
 from steersman.k8s import (
     ConfigMap,
@@ -90,7 +97,7 @@ async def test_a_kind_of_which_only_metadata_is_cached_is_applied_each_time():
     a = applier(api)
     assert [await a.apply(deployment(), owner=OWNER) for _ in range(2)] == [api.read(Deployment, "web")] * 2
     assert (a.sent, a.skipped) == (2, 0)
-    with pytest.raises(FieldConflict, match="is controlled by App 'web'"):
+    with pytest.raises(FieldConflictError, match="is controlled by App 'web'"):
         await a.apply(deployment(), owner=App(metadata=ObjectMeta(name="rival", namespace="prod", uid="owner-2")))
     assert len(api.requests) == 2
 
@@ -248,7 +255,7 @@ async def test_fields_of_another_manager_are_told_by_name_when_not_forced():
     api = Api()
     cause = StatusCause(field=".spec.replicas", message='conflict with "hpa"')
     api.refuse = Conflict(Status(code=409, reason="Conflict", details=StatusDetails(causes=(cause,))))
-    with pytest.raises(FieldConflict, match=r"Deployment prod/web: .*\.spec\.replicas.*hpa.*force=True") as caught:
+    with pytest.raises(FieldConflictError, match=r"Deployment prod/web: .*\.spec\.replicas.*hpa.*force=True") as caught:
         await applier(api).apply(deployment(), force=False)
     assert not isinstance(caught.value, Conflict)
 
@@ -259,7 +266,7 @@ async def test_a_child_of_another_controller_is_left_alone():
     a = applier(api)
     await a.apply(deployment(), owner=OWNER)
     rival = replace(OWNER, metadata=ObjectMeta(name="rival", namespace="prod", uid="owner-2"))
-    with pytest.raises(FieldConflict, match="controlled by App 'web'"):
+    with pytest.raises(FieldConflictError, match="controlled by App 'web'"):
         await a.apply(deployment(), owner=rival)
     assert len(api.requests) == 1
 
@@ -270,7 +277,7 @@ async def test_a_child_of_a_deleted_namesake_is_waited_for():
     a = applier(api)
     await a.apply(deployment(), owner=OWNER)
     again = replace(OWNER, metadata=replace(OWNER.metadata, uid="owner-2"))
-    with pytest.raises(Retry, match="still belongs to the previous App web") as caught:
+    with pytest.raises(RequeueError, match="still belongs to the previous App web") as caught:
         await a.apply(deployment(), owner=again)
     assert caught.value.after == 1.0
     assert len(api.requests) == 1

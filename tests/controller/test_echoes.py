@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steersman.cache.entry import Undecodable
+from steersman.cache.entry import UndecodableError
 from steersman.controller import Controller, Request, Source
 from steersman.controller.echoes import Echoes, _adds_only, _amounts_to
 from steersman.controller.request import StatusWritten
@@ -190,7 +190,7 @@ def test_what_cannot_be_read_is_not_taken_for_an_echo():
 
     class Broken(FakeEntry):
         def object(self, view):
-            raise Undecodable("App", KEY, "2", "it is a list", "$.spec")
+            raise UndecodableError("App", KEY, "2", "it is a list", "$.spec")
 
     echoes = Echoes()
     echoes.expect(StatusWritten(before=FakeEntry(KEY, "u1", "1"), uid="u1", status=AppStatus(), resource_version="2"))

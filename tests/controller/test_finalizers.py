@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from steersman.controller import Finalizer, FinalizerState, Result, Retry, add_finalizers, run_finalizers
+from steersman.controller import Finalizer, FinalizerState, RequeueError, Result, add_finalizers, run_finalizers
 from steersman.models import ObjectMeta
 
 from .api import Api
@@ -98,7 +98,7 @@ async def test_nothing_is_added_when_the_deletion_came_after_the_read(world: Wor
     """A5: the patch tests the version that was read, so a deletion in between is noticed."""
     stale = world.api.read(App, "web")
     world.delete()
-    with pytest.raises(Retry, match="has changed since"):
+    with pytest.raises(RequeueError, match="has changed since"):
         await add_finalizers(world.api, stale, ["tests.steersman.dev/bucket"])
     assert world.held_by() == []
 
@@ -116,7 +116,7 @@ async def test_removal_is_a_tested_patch_that_spares_the_finalizers_of_others(wo
     body["metadata"]["finalizers"].remove("other.dev/hold")
     body["metadata"]["finalizers"].append("other.dev/late")
     world.api.put(body)
-    with pytest.raises(Retry):
+    with pytest.raises(RequeueError):
         await run_finalizers(world.api, stale, world.finalizers)
     assert world.held_by() == ["bucket", "account", "late"]
     assert await world.step() is FinalizerState.DONE
@@ -130,7 +130,7 @@ async def test_a_namesake_is_not_freed(world: World):
     world.buckets = 0
     stale = world.api.read(App, "web")
     world.api.objects["web"]["metadata"]["uid"] = "another"
-    with pytest.raises(Retry):
+    with pytest.raises(RequeueError):
         await run_finalizers(world.api, stale, world.finalizers)
     assert world.held_by() == ["bucket", "account"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from steersman.client.errors import Conflict, ConnectError
 from steersman.client.status import Status
-from steersman.controller import CURRENT_REQUEST, Backoff, Controller, Request, Result, Retry, TerminalError
+from steersman.controller import CURRENT_REQUEST, Backoff, Controller, Request, RequeueError, Result, TerminalError
 from steersman.controller.watchdog import LoopWatchdog
 from steersman.models import Key
 from steersman.telemetry import log
@@ -377,7 +377,7 @@ async def test_a_terminal_error_is_not_retried_and_is_reported_once():
 
 @virtual_time
 async def test_results_and_retries_come_back_when_they_asked():
-    """Q6: `Result(requeue_after)` and `Retry(after)` are kept to the second."""
+    """Q6: `Result(requeue_after)` and `RequeueError(after)` are kept to the second."""
     runs = []
 
     async def reconcile(request: Request):
@@ -386,9 +386,9 @@ async def test_results_and_retries_come_back_when_they_asked():
             case 1:
                 return Result(requeue_after=30)
             case 2:
-                raise Retry("waiting for the volume", after=12)
+                raise RequeueError("waiting for the volume", after=12)
             case 3:
-                raise Retry("soon")
+                raise RequeueError("soon")
 
     start = now()
     async with running(controller(reconcile)) as c:

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from steersman.controller.queue import LOW_PRIORITY, Debounce, QueueClosed, WorkQueue
+from steersman.controller.queue import LOW_PRIORITY, Debounce, QueueClosedError, WorkQueue
 from steersman.controller.rate import Backoff
 from steersman.testing import virtual_time
 
@@ -404,7 +404,7 @@ async def test_waiting_workers_are_woken_one_per_key():
     assert sorted(w.result().key for w in workers if w.done()) == ["a", "b"]
     (left,) = [w for w in workers if not w.done()]
     q.shut_down()
-    with pytest.raises(QueueClosed):
+    with pytest.raises(QueueClosedError):
         await left
 
 
@@ -441,7 +441,7 @@ async def test_after_shut_down_nothing_is_taken_and_nothing_is_added():
     q.shut_down()
     q.add("c")
     q.done("a", requeue_after=1)
-    with pytest.raises(QueueClosed):
+    with pytest.raises(QueueClosedError):
         await q.get()
     assert q.state.depths() == {0: 1}
 

@@ -17,13 +17,13 @@ from steersman.controller import (
     CachedState,
     Controller,
     EventRecorder,
-    FieldConflict,
+    FieldConflictError,
     Finalizer,
     FinalizerState,
-    NoStatusSubresource,
+    NoStatusSubresourceError,
     Request,
+    RequeueError,
     Result,
-    Retry,
     Source,
     add_finalizers,
     patch_status,
@@ -209,7 +209,7 @@ async def test_fields_of_another_manager_are_taken_only_by_force(control_plane, 
         await client.apply(config, field_manager="somebody-else")
         applier = Applier(client, None, MANAGER)
         mine = replace(config, data={"a": "mine"})
-        with pytest.raises(FieldConflict, match=r"somebody-else.*force=True"):
+        with pytest.raises(FieldConflictError, match=r"somebody-else.*force=True"):
             await applier.apply(mine, force=False)
         assert (await applier.apply(mine)).data == {"a": "mine"}
         assert (await applier.apply(replace(config, data={"b": "only"}))).data == {"b": "only"}
@@ -247,7 +247,7 @@ async def test_a_crd_without_status_is_a_clear_terminal_error(control_plane, nam
     async with client_of(control_plane, "a2-plain") as client:
         plain = await create_app(client, namespace, Plain)
         believed = Plain2(metadata=plain.metadata)
-        with pytest.raises(NoStatusSubresource, match="add `subresources"):
+        with pytest.raises(NoStatusSubresourceError, match="add `subresources"):
             await patch_status(client, believed, AppStatus(ready=1))
 
 
@@ -266,10 +266,10 @@ async def test_finalizers_on_a_real_server(control_plane, namespace, kinds):
         app = await client.get(App, "web", namespace)
         assert app.metadata.finalizers == ("tests.steersman.dev/one", "tests.steersman.dev/two")
         assert (await run_finalizers(client, app, finalizers)).state is FinalizerState.READY
-        with pytest.raises(Retry):
+        with pytest.raises(RequeueError):
             await add_finalizers(client, stale, ["tests.steersman.dev/three"])
         assert not await client.delete(app)
-        with pytest.raises(Retry):
+        with pytest.raises(RequeueError):
             await add_finalizers(client, app, ["tests.steersman.dev/three"])
         app = await client.get(App, "web", namespace)
         await add_finalizers(client, app, ["tests.steersman.dev/three"])
@@ -278,7 +278,7 @@ async def test_finalizers_on_a_real_server(control_plane, namespace, kinds):
         with pytest.raises(NotFound):
             await client.get(App, "web", namespace)
         await create_app(client, namespace)
-        with pytest.raises(Retry):
+        with pytest.raises(RequeueError):
             await run_finalizers(client, app, finalizers)
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from steersman.client.errors import Conflict
-from steersman.controller import NoStatusSubresource, TerminalError, patch_status
+from steersman.controller import NoStatusSubresourceError, TerminalError, patch_status
 from steersman.models import Condition, ObjectMeta, replace
 from steersman.models.conditions import ready_when
 
@@ -89,7 +89,7 @@ async def test_a_namesake_is_not_written_to():
 async def test_a_kind_without_status_subresource_is_a_terminal_error_that_says_what_to_do():
     """A2: a CRD without status is a clear message, not a crash loop."""
     api = Api(status_subresource=False)
-    with pytest.raises(NoStatusSubresource, match=r"apps\.tests\.steersman\.dev has no status sub-res") as caught:
+    with pytest.raises(NoStatusSubresourceError, match=r"apps\.tests\.steersman\.dev has no status sub-res") as caught:
         await patch_status(api, stored(api), AppStatus(ready=2), now=noon)
     assert isinstance(caught.value, TerminalError)
 

@@ -199,19 +199,19 @@ def _kubeconfigs() -> Run:
 
 
 def _protobuf() -> Run:
-    from steersman.devcluster.protobuf import NotProtobuf, decode
+    from steersman.devcluster.protobuf import NotProtobufError, decode
 
     def run(data: bytes) -> str:
         try:
             return str(decode(data).get("kind"))[:50]
-        except NotProtobuf as error:
+        except NotProtobufError as error:
             return str(error)[:60]
 
     return run
 
 
 def _sessions() -> Run:
-    from steersman.devcluster.spdy import Malformed, Session
+    from steersman.devcluster.spdy import Session, SpdyError
 
     def run(data: bytes) -> str:
         session = Session()
@@ -219,7 +219,7 @@ def _sessions() -> Run:
             for start in range(0, len(data), 1500):
                 events = session.feed(data[start : start + 1500])
                 session.pending()
-        except Malformed as error:
+        except SpdyError as error:
             return str(error)[:60]
         return " ".join(type(event).__name__ for event in events[:4]) if data else ""
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from steersman.client.errors import AlreadyExists, Conflict, ConnectError, NotFound
 from steersman.client.status import Status
 from steersman.operator.election import Phase, Record, Terms
-from steersman.operator.leader import LeaderElector, LeadershipLost, NotLeader, new_identity
+from steersman.operator.leader import LeaderElector, LeadershipLostError, NotLeaderError, new_identity
 from steersman.telemetry.metrics import REGISTRY
 from steersman.testing import virtual_time
 
@@ -113,7 +113,7 @@ class Replica:
         self.led_from = asyncio.get_running_loop().time()
         try:
             await self.elector.hold()
-        except LeadershipLost as lost:
+        except LeadershipLostError as lost:
             self.ended = str(lost)
 
     async def write_all_the_time(self, log, pause=0.2):
@@ -121,7 +121,7 @@ class Replica:
             try:
                 self.elector.gate.check("PATCH", "/api/v1/namespaces/x/configmaps/y")
                 log.append((asyncio.get_running_loop().time(), self.name))
-            except NotLeader:
+            except NotLeaderError:
                 pass
             await asyncio.sleep(pause)
 
@@ -245,9 +245,9 @@ async def test_a_frozen_leader_finds_the_gate_shut_before_it_knows_that_it_was_d
         a.elector.gate.check("PATCH", "/x")
         await until(lambda: b.elector.leading)
         assert a.elector.state.phase is Phase.LEADING, "it has not learned anything"
-        with pytest.raises(NotLeader, match="could not be renewed in time"):
+        with pytest.raises(NotLeaderError, match="could not be renewed in time"):
             a.elector.gate.check("PATCH", "/x")
-        with pytest.raises(LeadershipLost, match="b holds the lease now"):
+        with pytest.raises(LeadershipLostError, match="b holds the lease now"):
             await a.elector.hold()
 
 
@@ -332,7 +332,7 @@ async def test_a_standby_writes_nothing_and_says_who_leads():
     async with running(a, b):
         await asyncio.sleep(10)
         with pytest.raises(
-            NotLeader, match=r"POST /apis/x was not sent: this replica is a standby; a holds the lease op"
+            NotLeaderError, match=r"POST /apis/x was not sent: this replica is a standby; a holds the lease op"
         ):
             b.elector.gate.check("POST", "/apis/x")
         assert b.elector.gate.remaining() == 0

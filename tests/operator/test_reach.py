@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from steersman import LabelSelector, LabelSelectorRequirement, NotCached, ObjectMeta, metadata_of, parse_labels
+from steersman import LabelSelector, LabelSelectorRequirement, NotCachedError, ObjectMeta, metadata_of, parse_labels
 from steersman.cache import Cache, Entry
 from steersman.k8s import ConfigMap, Pod
 from steersman.models import Key, encode, view_of
@@ -67,10 +67,10 @@ async def test_kinds_that_are_not_declared_are_refused_with_the_way_out():
     async with reading() as (reach, _):
         for read in (lambda: reach.get(view_of(Pod), Key("n", "p")), lambda: reach.list(view_of(Pod), "n", None, None)):
             with pytest.raises(
-                NotCached, match=r"controller thing does not declare that it reads Pod: add it to reads="
+                NotCachedError, match=r"controller thing does not declare that it reads Pod: add it to reads="
             ):
                 read()
-        with pytest.raises(NotCached, match=r"does not declare that it owns Pod: add it to owns=\[Pod\], or"):
+        with pytest.raises(NotCachedError, match=r"does not declare that it owns Pod: add it to owns=\[Pod\], or"):
             reach.list(view_of(Pod), "n", None, "uid-of-the-owner")
 
 
@@ -134,7 +134,7 @@ async def test_namespaces_in_which_the_operator_does_not_work_are_refused_by_nam
         lambda: reach.get(view_of(ConfigMap), Key("elsewhere", "c")),
         lambda: reach.list(view_of(ConfigMap), "elsewhere", {"a": "b"}, None),
     ):
-        with pytest.raises(NotCached, match="controller thing does not work in namespace 'elsewhere'"):
+        with pytest.raises(NotCachedError, match="controller thing does not work in namespace 'elsewhere'"):
             read()
     assert reach.list(view_of(ConfigMap), "", None, None) == ()
 
@@ -158,6 +158,6 @@ async def test_who_declares_only_metadata_may_read_no_more():
     async with reading(config_map("a", 1)) as (reach, informer):
         reader = Reach(reach._cache, LabelIndexes(reach._cache), [metadata_of(ConfigMap)], "controller thing")
         assert names(reader.list(metadata_of(ConfigMap), "n", None, None)) == ["a"]
-        with pytest.raises(NotCached, match=r"reads only the metadata of ConfigMap: add ConfigMap to reads="):
+        with pytest.raises(NotCachedError, match=r"reads only the metadata of ConfigMap: add ConfigMap to reads="):
             reader.get(view_of(ConfigMap), Key("n", "a"))
         assert informer.whole

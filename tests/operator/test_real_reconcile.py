@@ -12,12 +12,12 @@ from steersman import (
     Context,
     LabelSelector,
     Model,
-    NotCached,
+    NotCachedError,
     ObjectMeta,
     Operator,
+    RequeueError,
     Resource,
     Result,
-    Retry,
     SyncContext,
     TerminalError,
     Watch,
@@ -169,12 +169,12 @@ async def test_undeclared_kinds_are_read_from_the_server_and_never_watched(world
     @operator.controller
     async def reconcile(obj: Thing, ctx: Context) -> None:
         with pytest.raises(
-            NotCached, match=r"does not declare that it reads ConfigMap: add it to reads=.*await ctx\.fetch"
+            NotCachedError, match=r"does not declare that it reads ConfigMap: add it to reads=.*await ctx\.fetch"
         ):
             ctx.get(ConfigMap, "settings")
-        with pytest.raises(NotCached):
+        with pytest.raises(NotCachedError):
             ctx.list(ConfigMap)
-        with pytest.raises(NotCached, match=r"that it reads Thing: add it to reads="):
+        with pytest.raises(NotCachedError, match=r"that it reads Thing: add it to reads="):
             ctx.list(Thing)
         found["one"] = await ctx.fetch(ConfigMap, "settings")
         found["none"] = await ctx.fetch(ConfigMap, "nothing")
@@ -230,7 +230,7 @@ async def test_finalizers_come_before_the_first_reconcile_and_run_in_order(world
     def second(obj: Thing, ctx: SyncContext) -> None:
         said.append("second")
         if said.count("second") == 1:
-            raise Retry("not yet", after=0.05)
+            raise RequeueError("not yet", after=0.05)
 
     async with world.running(operator):
         await world.client.create(thing(world))
@@ -346,7 +346,7 @@ async def test_an_object_that_does_not_decode_is_reported_and_stops_nobody(world
     async with world.running(operator):
         await world.client.create(thing(world, "good"))
         await world.eventually(lambda: "good" in seen, "the good one")
-        (event,) = await world.eventually(lambda: events(world, "Undecodable"), "the Event")
+        (event,) = await world.eventually(lambda: events(world, "UndecodableError"), "the Event")
         assert "$.spec.size" in event.note
         mended = {"spec": {"size": 3}}
         await world.client.patch(dynamic(f"{GROUP}/v1", "Thing"), "bad", MergePatch(mended), world.namespace)
@@ -365,7 +365,7 @@ async def test_a_crd_without_status_is_one_clear_error_and_no_loop(world):
 
     async with world.running(operator):
         await world.client.create(thing(world, kind=Bare))
-        (event,) = await world.eventually(lambda: events(world, "NoStatusSubresource"), "the Event")
+        (event,) = await world.eventually(lambda: events(world, "NoStatusSubresourceError"), "the Event")
         assert "subresources: {status: {}}" in event.note
     assert len(calls) == 1
 

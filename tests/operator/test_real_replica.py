@@ -9,13 +9,13 @@ import urllib.request
 import pytest
 import yaml
 
-from steersman import Context, LeadershipLost, ObjectMeta, Operator, Resource, Result, run_operator
+from steersman import Context, LeadershipLostError, ObjectMeta, Operator, Resource, Result, run_operator
 from steersman.client import NotFound
 from steersman.client.config import Config
 from steersman.k8s import ConfigMap, Lease, Namespace
 from steersman.models import MergePatch, Model
-from steersman.operator import NotLeader, Settings
-from steersman.operator.run import HookFailed
+from steersman.operator import NotLeaderError, Settings
+from steersman.operator.run import StartupHookError
 
 pytestmark = pytest.mark.realcluster
 
@@ -143,7 +143,7 @@ async def test_a_lease_that_is_lost_while_starting_ends_the_start(world):
         await world.client.patch(
             Lease, "slow-start", MergePatch({"spec": {"holderIdentity": "thief"}}), world.namespace
         )
-        with pytest.raises(LeadershipLost):
+        with pytest.raises(LeadershipLostError):
             async with asyncio.timeout(90):
                 await asyncio.shield(life)
         world.forgive(life)
@@ -214,7 +214,7 @@ async def test_a_stolen_lease_ends_the_process_after_its_writes_are_refused(worl
     async def reconcile(obj: Job, ctx: Context) -> Result:
         try:
             await ctx.apply(ConfigMap(metadata=ObjectMeta(name="mine"), data={"now": str(ctx.now())}))
-        except NotLeader:
+        except NotLeaderError:
             refused.set()
             raise
         return Result(requeue_after=0.01)
@@ -224,7 +224,7 @@ async def test_a_stolen_lease_ends_the_process_after_its_writes_are_refused(worl
         await world.client.create(job(world))
         await world.eventually(lambda: exists(world, "mine"), "it writes")
         await world.client.patch(Lease, "robbed", theft, world.namespace)
-        with pytest.raises(LeadershipLost, match="thief holds the lease now"):
+        with pytest.raises(LeadershipLostError, match="thief holds the lease now"):
             async with asyncio.timeout(90):
                 await asyncio.shield(life)
         last = (await world.client.get(ConfigMap, "mine", world.namespace)).metadata.resource_version
@@ -369,7 +369,7 @@ async def test_revoked_credentials_end_the_leadership_with_the_reason(world):
         await asyncio.to_thread(
             world.plane.call, "DELETE", f"/api/v1/namespaces/{world.namespace}/serviceaccounts/fired"
         )
-        with pytest.raises(LeadershipLost, match="not renewed within"):
+        with pytest.raises(LeadershipLostError, match="not renewed within"):
             async with asyncio.timeout(90):
                 await asyncio.shield(life)
         world.forgive(life)
@@ -393,7 +393,7 @@ async def test_a_start_up_hook_that_fails_ends_the_process_and_releases_the_leas
         raise RuntimeError("no database")
 
     async with world.running(operator) as life:
-        with pytest.raises(HookFailed, match=r"test_real_replica\.py:\d+: .*begin.*no database"):
+        with pytest.raises(StartupHookError, match=r"test_real_replica\.py:\d+: .*begin.*no database"):
             await asyncio.shield(life)
         world.forgive(life)
     assert not (await lease(world, "hookless")).spec.holder_identity

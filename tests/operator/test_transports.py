@@ -12,7 +12,7 @@ from steersman.controller import Request
 from steersman.k8s import ConfigMap
 from steersman.models import Key, MergePatch, ObjectMeta, encode
 from steersman.operator.election import Record
-from steersman.operator.leader import LeaderElector, NotLeader
+from steersman.operator.leader import LeaderElector, NotLeaderError
 from steersman.operator.tracing import Tracing
 from steersman.operator.transports import DryRunTransport, GatedTransport, TracedTransport
 from steersman.testing import virtual_time
@@ -72,7 +72,7 @@ async def test_a_standby_reads_and_never_writes():
         client.delete(ConfigMap, "c", "n"),
         client.apply(ConfigMap(metadata=ObjectMeta(name="c", namespace="n"))),
     ):
-        with pytest.raises(NotLeader):
+        with pytest.raises(NotLeaderError):
             await write
     assert [method for method, *_ in wire.sent] == ["GET"]
 
@@ -85,7 +85,7 @@ async def test_a_write_that_waited_too_long_for_its_turn_is_refused_at_the_wire(
     await elector.acquire()
     first = asyncio.create_task(client.get(ConfigMap, "c", "n"))
     await asyncio.sleep(0)
-    with pytest.raises(NotLeader, match="past the renew deadline"):
+    with pytest.raises(NotLeaderError, match="past the renew deadline"):
         await client.patch(ConfigMap, "c", PATCH, "n")
     await first
     assert [method for method, *_ in wire.sent] == ["GET"]

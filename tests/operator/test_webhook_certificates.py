@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from steersman import Denied, Operator
+from steersman import DeniedError, Operator
 from steersman.client.config import load_config
 from steersman.k8s import ConfigMap
 from steersman.manifests.roles import rbac
@@ -18,7 +18,7 @@ def refusing(name):
 
     @operator.validates
     async def refuse(new: ConfigMap) -> None:
-        raise Denied("no")
+        raise DeniedError("no")
 
     return operator
 

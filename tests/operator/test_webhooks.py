@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from steersman import Admission, Denied, Operator, WebhookOptions, replace
+from steersman import Admission, DeniedError, Operator, WebhookOptions, replace
 from steersman.client.config import load_config
 from steersman.k8s import ConfigMap, Secret
 from steersman.operator import Settings
@@ -34,7 +34,7 @@ def refusing(name, **options):
 
     @operator.validates(options=WebhookOptions(**options))
     async def refuse(new: ConfigMap) -> None:
-        raise Denied(f"{name} lets nothing pass")
+        raise DeniedError(f"{name} lets nothing pass")
 
     return operator
 
@@ -72,7 +72,7 @@ def test_a_blocking_function_reads_from_the_cache_in_its_thread(cluster, operato
     @blocking.validates(reads=[Secret])
     def check(new: ConfigMap, ctx: Admission) -> None:
         if ctx.get(Secret, "forbidden") is not None:
-            raise Denied("there is a Secret that forbids it")
+            raise DeniedError("there is a Secret that forbids it")
 
     cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "forbidden"}})
     operator(blocking)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from steersman import Context, Denied, Model, Operator, Resource
+from steersman import Context, DeniedError, Model, Operator, Resource
 from steersman.models import replace
 
 
@@ -46,7 +46,7 @@ async def default_colour(gate: Gate) -> Gate:
 @operator.validates
 def refuse_grey(gate: Gate) -> None:
     if gate.spec.colour == "grey":
-        raise Denied("grey is no colour")
+        raise DeniedError("grey is no colour")
 
 
 @operator.validates(name="slow")

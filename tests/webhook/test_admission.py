@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from structlog.testing import capture_logs
 
-from steersman import Denied, FieldError, Invalid, Model, Resource, replace
+from steersman import DeniedError, FieldError, Invalid, Model, Resource, replace
 from steersman.k8s import Pod
 from steersman.k8s.core_v1 import Container, EnvVar
 from steersman.models import JsonPatch, dynamic
@@ -148,10 +148,10 @@ async def test_a_denial_says_why_and_may_choose_its_code(asked):
     """H3"""
 
     def forbid(_g, _):
-        raise Denied("not on Fridays")
+        raise DeniedError("not on Fridays")
 
     def gone(_g, _):
-        raise Denied("too many", code=429, reason="TooManyRequests")
+        raise DeniedError("too many", code=429, reason="TooManyRequests")
 
     response = await asked(Gadget, forbid, "validates").decides(review(gadget()))
     assert response["status"] == {
@@ -172,7 +172,7 @@ async def test_warnings_are_shown_whether_the_request_passes_or_not(asked):
 
     def refuse(_g, admission):
         admission.warn("think twice")
-        raise Denied("no")
+        raise DeniedError("no")
 
     response = await asked(Gadget, warn, "validates").decides(review(gadget()))
     assert response["warnings"] == ["size is deprecated", "use scale", "x" * 256]

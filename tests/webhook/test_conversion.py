@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from steersman import Model, Resource, dynamic
 from steersman.models import view_of
-from steersman.webhook import Denied
+from steersman.webhook import DeniedError
 from steersman.webhook.conversion import Conversion, Converters, missing
 from steersman.webhook.http import WebhookRequest
 
@@ -216,7 +216,7 @@ async def test_a_crash_is_told_without_its_details():
 
 async def test_a_refusal_reaches_the_client():
     def refuse(_):
-        raise Denied("ports above 65535 have no older form")
+        raise DeniedError("ports above 65535 have no older form")
 
     message = await failure(
         "v1alpha1", server("v1", spec={"host": "a", "port": 1}), conversions=[conversion(ServerHub, ServerA, refuse)]

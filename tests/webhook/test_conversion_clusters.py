@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from steersman import Denied, Model, Operator, Resource, replace
+from steersman import DeniedError, Model, Operator, Resource, replace
 from steersman.cli.app import run
 from steersman.testing.controlplane_http import CallError
 from steersman.testing.conversion import objects
@@ -61,7 +61,7 @@ def shapes():
     async def from_alpha(obj: ShapeAlpha) -> Shape:
         width, x, height = obj.spec.size.partition("x")
         if not x:
-            raise Denied(f"spec.size {obj.spec.size!r} is not WIDTHxHEIGHT")
+            raise DeniedError(f"spec.size {obj.spec.size!r} is not WIDTHxHEIGHT")
         spec = HubSpec(width=int(width), height=int(height), labels=obj.spec.labels)
         return Shape(metadata=obj.metadata, spec=spec)
 
@@ -220,18 +220,18 @@ class TestMigration:
             created(cluster, "v1", f"r{n}", width=n, height=n)
         self.store_as(cluster, "v1")
 
-        class Stopped(Exception):  # noqa: N818 - a pretence of ^C
+        class StopError(Exception):
             pass
 
         def stop(_name, done, _total):
             if done >= 4:
-                raise Stopped
+                raise StopError
 
         async def go(show):
             async with cluster.client() as client:
                 return await rooms.migrate(client, self.NAME, 2, False, False, tmp_path, show)
 
-        with pytest.raises(Stopped):
+        with pytest.raises(StopError):
             asyncio.run(go(stop))
         assert sorted(self.stored(cluster)) == ["v1", "v1beta1"]
         seen = []
@@ -246,7 +246,7 @@ class TestMigration:
         @app.validates
         async def keep(new: Shape, old: Shape | None) -> None:
             if old is not None and new.metadata.name == "stuck":
-                raise Denied("it is stuck")
+                raise DeniedError("it is stuck")
 
         running = operator(app)
         self.alone(cluster)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from steersman import Denied
+from steersman import DeniedError
 from steersman.k8s import ConfigMap
 from steersman.telemetry.metrics import REGISTRY
 
@@ -18,7 +18,7 @@ def value(name, **labels):
 
 
 @pytest.mark.parametrize(
-    ("outcome", "code", "panics"), [(None, "200", 0), (Denied("no"), "200", 0), (RuntimeError("oh"), "500", 1)]
+    ("outcome", "code", "panics"), [(None, "200", 0), (DeniedError("no"), "200", 0), (RuntimeError("oh"), "500", 1)]
 )
 async def test_each_review_is_counted_by_what_it_was_answered_with(asked, outcome, code, panics):
     """H3: a refusal is an answer; a crash is none, and a panic."""

@@ -12,7 +12,7 @@ import pytest
 
 from steersman import (
     Admission,
-    Denied,
+    DeniedError,
     Dynamic,
     FieldError,
     Invalid,
@@ -109,7 +109,7 @@ def test_an_own_kind_is_defaulted_and_validated(server, cluster, operator):
         if new.spec.size > 10:
             raise Invalid(FieldError.invalid("spec.size", new.spec.size, "must be at most 10"))
         if old is not None and old.spec.size > new.spec.size:
-            raise Denied(f"{ctx.user.username} may not make it smaller")
+            raise DeniedError(f"{ctx.user.username} may not make it smaller")
         return ["purple is out of fashion"] if new.spec.colour == "purple" else []
 
     operator(widgets)
@@ -351,7 +351,7 @@ def test_deletions_are_validated_too(server, cluster, operator):
     @keeper.validates(on="delete")
     async def keep(old: ConfigMap) -> None:
         if old.data.get("keep") == "yes":
-            raise Denied("it is still needed", code=409, reason="Conflict")
+            raise DeniedError("it is still needed", code=409, reason="Conflict")
 
     operator(keeper)
     create(cluster, MAPS, configmap("kept", keep="yes"))
@@ -371,7 +371,7 @@ def test_requests_of_a_sub_resource_bring_its_own_kind(server, cluster, operator
     @guard.validates(kind=Deployment, on="update", options=WebhookOptions(subresources=("scale",)))
     async def small(new: Scale, old: Scale | None) -> None:
         if new.spec.replicas > 5:
-            raise Denied(f"from {old.spec.replicas} to {new.spec.replicas} is too far")
+            raise DeniedError(f"from {old.spec.replicas} to {new.spec.replicas} is too far")
 
     @guard.mutates(Deployment, on="update", options=WebhookOptions(subresources=("scale",)), name="round")
     async def even(new: Scale) -> Scale:
@@ -379,11 +379,11 @@ def test_requests_of_a_sub_resource_bring_its_own_kind(server, cluster, operator
 
     @guard.validates(kind=Pod, on="create", options=WebhookOptions(subresources=("eviction",)))
     async def stay(new: Eviction) -> None:
-        raise Denied(f"{new.metadata.name} stays", code=429, reason="TooManyRequests")
+        raise DeniedError(f"{new.metadata.name} stays", code=429, reason="TooManyRequests")
 
     @guard.validates(kind=Pod, on="connect", options=WebhookOptions(subresources=("exec",)))
     async def out(new: Dynamic) -> None:
-        raise Denied(f"no {new['command'][0]} here")
+        raise DeniedError(f"no {new['command'][0]} here")
 
     labels = {"app": "web"}
     container = {"name": "web", "image": "web:1"}
@@ -443,7 +443,7 @@ def test_requests_of_other_namespaces_are_not_asked_about(server, cluster, opera
 
     @jealous.validates
     async def refuse(new: ConfigMap) -> None:
-        raise Denied("nothing passes here")
+        raise DeniedError("nothing passes here")
 
     operator(jealous)
     assert "nothing passes here" in refused(cluster, configmap()).message
@@ -457,7 +457,7 @@ def test_a_server_that_cannot_reach_us_is_told_at_the_start_and_left_alone(serve
 
     @far.validates
     async def refuse(new: ConfigMap) -> None:
-        raise Denied("nothing passes here")
+        raise DeniedError("nothing passes here")
 
     running = operator(far, settings={"webhook_url": "https://127.0.0.1:1"}, wait=False)
     with pytest.raises(SettingsError, match=r"cannot ask the webhooks at https://127.0.0.1:1: .*connection refused"):

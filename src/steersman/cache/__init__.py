@@ -4,8 +4,8 @@ A reader gets immutable values as of now, without a request; a controller gets e
 writes nothing to the cluster, and never holds state that the cluster does not.
 """
 
-from steersman.cache.cache import Cache, CacheClient, NotCached, SyncTimeout
-from steersman.cache.entry import Change, ChangeType, Entry, Undecodable
+from steersman.cache.cache import Cache, CacheClient, NotCachedError, SyncTimeoutError
+from steersman.cache.entry import Change, ChangeType, Entry, UndecodableError
 from steersman.cache.hygiene import settle
 from steersman.cache.index import IndexFunction
 from steersman.cache.informer import Handler, Informer, Scope
@@ -22,11 +22,11 @@ __all__ = [
     "IndexFunction",
     "Informer",
     "ListWatch",
-    "NotCached",
+    "NotCachedError",
     "RawListWatch",
     "Scope",
-    "SyncTimeout",
+    "SyncTimeoutError",
     "Transform",
-    "Undecodable",
+    "UndecodableError",
     "settle",
 ]

@@ -1,6 +1,6 @@
 """The cache: all informers of one client, reads over them, and the consistency of reads with own writes.
 
-Kinds are declared with `informer`; a read of anything else raises `NotCached`, so that nothing is ever watched by
+Kinds are declared with `informer`; a read of anything else raises `NotCachedError`, so that nothing is ever watched by
 accident (C6). Reads are synchronous and never go to the server.
 """
 
@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from steersman.cache.entry import Entry, NotCached, Undecodable
+from steersman.cache.entry import Entry, NotCachedError, UndecodableError
 from steersman.cache.hygiene import keep_freed, set_aside
 from steersman.cache.index import IndexFunction
 from steersman.cache.informer import Informer, Scope
@@ -26,7 +26,7 @@ from steersman.models import GVK, Key, KindLike, ObjectMeta, ResourceInfo, View,
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
 
-__all__ = ["Cache", "CacheClient", "NotCached", "SyncTimeout"]
+__all__ = ["Cache", "CacheClient", "NotCachedError", "SyncTimeoutError"]
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class Selects(Protocol):
     def matches(self, labels: Mapping[str, str]) -> bool: ...
 
 
-class SyncTimeout(TimeoutError):  # noqa: N818 - reads as what it says
+class SyncTimeoutError(TimeoutError):
     """Some informers have not synced in time; the message says which and why."""
 
 
@@ -159,7 +159,8 @@ class Cache:
         task.cancel()
 
     def drop(self, informer: Informer) -> None:
-        """Stop watching at once and forget: its handlers hear nothing more, and reads of its scope raise `NotCached`.
+        """Stop watching at once and forget: its handlers hear nothing more, and reads of its scope raise
+        `NotCachedError`.
 
         May be called from a handler. Who waits for it to sync, or for a write to arrive in it, goes on. Ignores an
         informer that is not (any more) of this cache.
@@ -197,8 +198,8 @@ class Cache:
     async def wait_synced(self, timeout: float | None = None, informers: Iterable[Informer] | None = None) -> None:
         """Return when all informers (or those given) have synced and their handlers have run (C3).
 
-        Raises `SyncTimeout` after `timeout` seconds, which names the kinds that are missing and what keeps them. A kind
-        whose CustomResourceDefinition does not exist syncs when that is created, and not before.
+        Raises `SyncTimeoutError` after `timeout` seconds, which names the kinds that are missing and what keeps them. A
+        kind whose CustomResourceDefinition does not exist syncs when that is created, and not before.
         """
         wanted = tuple(self._informers.values() if informers is None else informers)
         try:
@@ -208,7 +209,7 @@ class Cache:
         except TimeoutError:
             missing = [i for i in wanted if not i.synced]
             reasons = "; ".join(f"{i.kind}: {i.problem or 'still listing'}" for i in missing)
-            raise SyncTimeout(f"{len(missing)} of {len(wanted)} informers have not synced: {reasons}") from None
+            raise SyncTimeoutError(f"{len(missing)} of {len(wanted)} informers have not synced: {reasons}") from None
 
     async def close(self) -> None:
         """Stop to watch; reads keep answering from what was known. Safe to call twice."""
@@ -226,7 +227,10 @@ class Cache:
     # Reads.
 
     def get(self, kind: KindLike[T], key: Key) -> T | None:
-        """The object as cached, or `None`. Raises `NotCached`, and `Undecodable` when it does not fit its type."""
+        """The object as cached, or `None`.
+
+        Raises `NotCachedError`, and `UndecodableError` when it does not fit its type.
+        """
         view = kind if isinstance(kind, View) else view_of(kind)
         for informer in self._informers_for(view, key[0] or None):
             entry = informer.get(key)
@@ -261,7 +265,7 @@ class Cache:
 
         `labels` is a selector, as text or parsed; `owner` a uid; `index` a declared index's name and a value. Objects
         that do not fit their type are left out (`Informer.undecodables` has them, logs and metrics name them).
-        Raises `NotCached`, and `KeyError` for an index that was not declared.
+        Raises `NotCachedError`, and `KeyError` for an index that was not declared.
         """
         view = kind if isinstance(kind, View) else view_of(kind)
         namespace = namespace or None
@@ -279,7 +283,7 @@ class Cache:
                     value = entry.object(view)
                     if selector is None or selector.matches(_metadata(value, entry).labels):
                         found.append(value)
-                except Undecodable:
+                except UndecodableError:
                     continue
         return tuple(found)
 
@@ -288,7 +292,7 @@ class Cache:
         view = kind if isinstance(kind, View) else view_of(kind)
         try:
             return bool(self._informers_for(view, namespace or None))
-        except NotCached:
+        except NotCachedError:
             return False
 
     def outstanding(self, kind: KindLike[Any], key: Key | None = None) -> bool:
@@ -341,13 +345,13 @@ class Cache:
         covering = [i for i in informers if not namespace or i.scope.namespace in (None, namespace)]
         where = f"in namespace {namespace} " if namespace else ""
         if not covering:
-            raise NotCached(
+            raise NotCachedError(
                 f"{info.gvk} {where}is not cached: declare it "
                 "(owns=, reads=, watches=, or Cache.informer), or read it through the client"
             )
         fitting = [i for i in covering if i.whole] if whole else covering
         if not fitting:
-            raise NotCached(f"only the metadata of {info.gvk} {where}is cached: {REMEDY}")
+            raise NotCachedError(f"only the metadata of {info.gvk} {where}is cached: {REMEDY}")
         for informer in fitting:
             if informer.scope.namespace is None and not informer.scope.selects:
                 return [informer]

@@ -24,17 +24,17 @@ from steersman.models import (
 if TYPE_CHECKING:
     from steersman.cache.store import Store
 
-__all__ = ["Change", "ChangeType", "Entry", "NotCached", "Undecodable"]
+__all__ = ["Change", "ChangeType", "Entry", "NotCachedError", "UndecodableError"]
 
 T = TypeVar("T")
 ChangeType: TypeAlias = Literal["add", "update", "delete"]
 
 
-class NotCached(LookupError):  # noqa: N818 - reads as what it says
+class NotCachedError(LookupError):
     """No informer has what the read needs: declare the kind in the form that is read, or read through the client."""
 
 
-class Undecodable(DecodeError):  # noqa: N818 - reads as what it says
+class UndecodableError(DecodeError):
     """A cached object that does not fit the type it is read as.
 
     `key` and `resource_version` say which, `path` and `message` what does not fit. The object is still listed by key,
@@ -132,7 +132,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return body
 
     def metadata(self) -> ObjectMeta:
-        """All metadata; raises `Undecodable` when it has unexpected types."""
+        """All metadata; raises `UndecodableError` when it has unexpected types."""
         if self._metadata is None:
             try:
                 self._metadata = decode(PartialObjectMetadata, self.raw()).metadata
@@ -143,8 +143,8 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     def object(self, view: KindLike[T]) -> T:
         """The object in a view. Typed and metadata views are shared and immutable; a dynamic one is decoded anew.
 
-        Raises `Undecodable` with the field path; the problem is counted and logged once per version of the object.
-        Raises `NotCached` for any but a metadata view where the entry is not `whole`.
+        Raises `UndecodableError` with the field path; the problem is counted and logged once per version of the object.
+        Raises `NotCachedError` for any but a metadata view where the entry is not `whole`.
         """
         return self._store.read(self, view)
 

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from steersman.cache.consistency import OwnWrites
-from steersman.cache.entry import Change, Entry, NotCached, Undecodable
+from steersman.cache.entry import Change, Entry, NotCachedError, UndecodableError
 from steersman.cache.hygiene import give_back
 from steersman.cache.index import IndexFunction
 from steersman.cache.lines import Line
@@ -147,10 +147,12 @@ class Informer:
     def indexed(self, name: str, value: str) -> list[Entry]:
         """The entries under a value of a declared index; raises `KeyError` for an unknown index.
 
-        Raises `NotCached` for an index over whole objects before these have been listed.
+        Raises `NotCachedError` for an index over whole objects before these have been listed.
         """
         if self._widening and (declared := self._indexes.get(name)) is not None and not _fits(self.store, declared[1]):
-            raise NotCached(f"{self.kind} is still being listed: the index {name!r} is over whole objects: {REMEDY}")
+            raise NotCachedError(
+                f"{self.kind} is still being listed: the index {name!r} is over whole objects: {REMEDY}"
+            )
         return self.store.by_index(name, value)
 
     def has_index(self, name: str) -> bool:
@@ -177,7 +179,7 @@ class Informer:
         return len(self.store)
 
     @property
-    def undecodables(self) -> tuple[Undecodable, ...]:
+    def undecodables(self) -> tuple[UndecodableError, ...]:
         """The present objects that somebody tried to read and that do not fit their type (W9)."""
         return self.store.undecodables
 
@@ -259,8 +261,8 @@ class Informer:
     def feed(self, lines: Sequence[Line]) -> Fed | None:  # noqa: C901 - the hot path is one loop
         """Take in whole lines of a watch stream; stops after the bookmark that ends the initial events, and says so.
 
-        Raises the `ApiError` of an ERROR event and `Malformed`; what came before it is taken in and `version` says
-        how far.
+        Raises the `ApiError` of an ERROR event and `MalformedStreamError`; what came before it is taken in and
+        `version` says how far.
         """
         if self._staging:
             return self._collect(lines)
@@ -321,7 +323,10 @@ class Informer:
         return error_of(body, f"WATCH {self.info.path(self.scope.namespace)}")
 
     def stage_page(self, page: bytes) -> tuple[str, str]:
-        """Take one page of a list into the new content; its version and the token of the next. Raises `Malformed`."""
+        """Take one page of a list into the new content; its version and the token of the next.
+
+        Raises `MalformedStreamError`.
+        """
         version, token, items = items_of(page)
         stage = self._collecting.stage
         prefix = type_prefix(self.info.api_version, self.info.kind)
@@ -437,7 +442,7 @@ class Informer:
             exc_info=problem,
         )
 
-    def _undecodable(self, error: Undecodable) -> None:
+    def _undecodable(self, error: UndecodableError) -> None:
         self.metrics.undecodable.inc()
         self._log.error(
             "an object does not fit its type: it is kept, and read as undecodable",

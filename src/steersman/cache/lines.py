@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from io import BytesIO
 from typing import Final, TypeAlias, cast
 
-__all__ = ["END", "LONG", "Line", "LineSplitter", "LongLine", "Malformed"]
+__all__ = ["END", "LONG", "Line", "LineSplitter", "LongLine", "MalformedStreamError"]
 
 LONG: Final = 8 * 1024
 """Bytes of a line from which on it stays in the pieces that it came in, until somebody needs it whole."""
@@ -15,7 +15,7 @@ END: Final = b"}}\n"
 _NEWLINE: Final = b"\n"
 
 
-class Malformed(ValueError):  # noqa: N818 - reads as what it says
+class MalformedStreamError(ValueError):
     """Bytes that are no JSON of the expected frame: the stream or page cannot be trusted any further."""
 
 
@@ -39,7 +39,7 @@ class LineSplitter:
         if first < 0:
             self._held += len(chunk)
             if self._held > self._limit:
-                raise Malformed(f"a line of the watch stream is longer than {self._limit} bytes")
+                raise MalformedStreamError(f"a line of the watch stream is longer than {self._limit} bytes")
             self._parts.append(chunk)
             return []
         if self._held + first >= LONG:

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Raw
 
-from steersman.cache.entry import Change, Entry, NotCached
+from steersman.cache.entry import Change, Entry, NotCachedError
 from steersman.cache.store import Store
 from steersman.cache.wire import Body, Meta, Taken, type_prefix
 from steersman.models import KindLike, View, view_of
@@ -42,10 +42,10 @@ class MetadataStore(Store):
     """
 
     def read(self, entry: Entry, kind: KindLike[T], *, keep: bool = True) -> T:
-        """See `Store.read`; raises `NotCached` for every other view than that of the metadata."""
+        """See `Store.read`; raises `NotCachedError` for every other view than that of the metadata."""
         view = kind if isinstance(kind, View) else view_of(kind)
         if view.form != "metadata":
-            raise NotCached(f"only the metadata of {view.info.kind} {entry.key} is here: {REMEDY}")
+            raise NotCachedError(f"only the metadata of {view.info.kind} {entry.key} is here: {REMEDY}")
         return super().read(entry, view, keep=keep)
 
     def apply(self, event: str, meta: Meta, body: bytes, guessed: bool = False) -> tuple[Change, ...]:

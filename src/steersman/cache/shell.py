@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from steersman.cache.informer import Informer
-from steersman.cache.lines import Malformed
+from steersman.cache.lines import MalformedStreamError
 from steersman.cache.listwatch import ListWatch
 from steersman.cache.reading import Reading, Watchdog
 from steersman.cache.reflector import (
@@ -257,7 +257,7 @@ class Shell:
 def failure_of(problem: Exception) -> Failure:
     """What an exception means to the state machine."""
     match problem:
-        case Malformed():
+        case MalformedStreamError():
             return Failure.MALFORMED
         case Expired():
             return Failure.EXPIRED

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from steersman.cache import hygiene, records
 from steersman.cache.codecs import LARGE, PLAIN, Codec
-from steersman.cache.entry import Change, Entry, Undecodable
+from steersman.cache.entry import Change, Entry, UndecodableError
 from steersman.cache.fresh import Fresh
 from steersman.cache.index import Declared, Index, IndexFunction, key_of_member, member_of
 from steersman.cache.pool import OWN, SAMPLE, Pool
@@ -68,7 +68,7 @@ class Store:
         *,
         transform: Transform | None = None,
         pool: Pool | None = None,
-        on_undecodable: Callable[[Undecodable], None] = lambda _problem: None,
+        on_undecodable: Callable[[UndecodableError], None] = lambda _problem: None,
         on_index_error: Callable[[str, Key, Exception], None] = lambda _index, _key, _problem: None,
     ) -> None:
         self.view = view
@@ -86,7 +86,7 @@ class Store:
         """New records, still plain; to be settled after a while."""
         self._hot: OrderedDict[tuple[Any, Key], tuple[bytes, Any]] = OrderedDict()
         self._gone: dict[str, None] = {}
-        self._bad: dict[Key, Undecodable] = {}
+        self._bad: dict[Key, UndecodableError] = {}
         self._on_undecodable = on_undecodable
         self._on_index_error = on_index_error
 
@@ -137,7 +137,7 @@ class Store:
         return payload if codec == PLAIN else self._codecs.decode(codec, payload)
 
     def read(self, entry: Entry, kind: KindLike[T], *, keep: bool = True) -> T:
-        """The entry decoded in a view, from the hot ones where possible; raises `Undecodable`.
+        """The entry decoded in a view, from the hot ones where possible; raises `UndecodableError`.
 
         `keep` adds it to those. What is read once a version should not be: it would drive out what is read often, and
         by the time it is driven out itself, its memory has left the processor's caches.
@@ -158,19 +158,19 @@ class Store:
                 self._hot.popitem(last=False)
         return value
 
-    def undecodable(self, entry: Entry, problem: DecodeError) -> Undecodable:
+    def undecodable(self, entry: Entry, problem: DecodeError) -> UndecodableError:
         """The error for an entry that does not fit its type; reports each version once."""
         known = self._bad.get(entry.key)
         if known is not None and known.resource_version == entry.resource_version:
             return known
         info = self.view.info
-        error = Undecodable(info.kind, entry.key, entry.resource_version, problem.message, problem.path)
+        error = UndecodableError(info.kind, entry.key, entry.resource_version, problem.message, problem.path)
         self._bad[entry.key] = error
         self._on_undecodable(error)
         return error
 
     @property
-    def undecodables(self) -> tuple[Undecodable, ...]:
+    def undecodables(self) -> tuple[UndecodableError, ...]:
         """What of the current content was found not to fit its type."""
         return tuple(self._bad.values())
 
@@ -530,7 +530,7 @@ class Store:
         try:
             values = declared.function(self.read(entry, declared.view))
             return values if isinstance(values, str) else tuple(values or ())
-        except Undecodable:
+        except UndecodableError:
             return ()
         except Exception as problem:  # noqa: BLE001 - a user's function must not end the stream (R1)
             self._on_index_error(name, entry.key, problem)

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, cast, overload
 import msgspec
 from msgspec import UNSET, Raw
 
-from steersman.cache.lines import END, LONG, Line, Malformed
+from steersman.cache.lines import END, LONG, Line, MalformedStreamError
 from steersman.cache.shapes import Bookmark, Event, Head, Item, Meta, Page, RawEvent
 from steersman.client.errors import ApiError, error_from_status
 from steersman.client.status import Status
@@ -106,8 +106,8 @@ def event_of(line: Line, splice: bool = False) -> Taken:
 
     The line may end with its newline, as it mostly does, or without. With `splice`, what is left of a long object is a
     `Spliced`. Of an object whose JSON has two members `metadata`, which no API server writes, the first may be taken,
-    and an array between them may be cut out in place of managedFields that equal it. Raises `Malformed` for what is no
-    watch event at all.
+    and an array between them may be cut out in place of managedFields that equal it. Raises `MalformedStreamError` for
+    what is no watch event at all.
     """
     if not isinstance(line, bytes) or len(line) > LONG:
         return _event_in_pieces(line, splice) or _event_as_a_whole(bytes(line))
@@ -200,13 +200,13 @@ def _event_the_long_way(line: bytes) -> tuple[str, Meta, bytes, bool]:
     try:
         event = _decode_raw_event(line)
     except msgspec.DecodeError as problem:
-        raise Malformed(f"a line of the watch stream is no event: {problem}") from None
+        raise MalformedStreamError(f"a line of the watch stream is no event: {problem}") from None
     meta, body, guessed = head_of(bytes(event.object))
     return event.type, meta, body, guessed
 
 
 def head_of(body: bytes) -> tuple[Meta, bytes, bool]:
-    """Metadata, bytes without managedFields, and whether the metadata had to be guessed at; raises `Malformed`."""
+    """Metadata, bytes without managedFields, and whether the metadata was guessed; raises `MalformedStreamError`."""
     return item_of(body, b"")
 
 
@@ -217,7 +217,7 @@ def item_of(body: bytes, named: bytes) -> tuple[Meta, bytes, bool]:
     except msgspec.ValidationError:
         return lenient_head(body), _without_managed_fields(body), True
     except msgspec.DecodeError as problem:
-        raise Malformed(f"an object is no JSON: {problem}") from None
+        raise MalformedStreamError(f"an object is no JSON: {problem}") from None
     if named and not head.kind:
         rest = body[body.index(b"{") + 1 :]
         body = b"%s%s%s" % (named, b"" if rest.lstrip().startswith(b"}") else b",", rest)
@@ -271,15 +271,15 @@ def _without_managed_fields(body: bytes) -> bytes:
 def lenient_head(body: bytes) -> Meta:
     """What can be known of an object whose metadata has the wrong types: its key lists and deletes all the same (W9).
 
-    Raises `Malformed` when there is no name to be had.
+    Raises `MalformedStreamError` when there is no name to be had.
     """
     try:
         plain: Any = _decode_plain(body)
     except msgspec.DecodeError as problem:
-        raise Malformed(f"an object is no JSON: {problem}") from None
+        raise MalformedStreamError(f"an object is no JSON: {problem}") from None
     metadata: Any = cast("dict[str, Any]", plain).get("metadata") if isinstance(plain, dict) else None
     if not isinstance(metadata, dict):
-        raise Malformed("an object has no metadata")
+        raise MalformedStreamError("an object has no metadata")
     fields = cast("dict[str, Any]", metadata)
 
     def text(name: str) -> str:
@@ -314,11 +314,14 @@ def error_of(body: bytes, request: str) -> ApiError:
 
 
 def items_of(page: bytes) -> tuple[str, str, list[Raw]]:
-    """resourceVersion, continue token (`""` on the last page) and items of one page of a list; raises `Malformed`."""
+    """resourceVersion, continue token (`""` on the last page) and items of a list's page.
+
+    Raises `MalformedStreamError`.
+    """
     try:
         decoded = _decode_page(page)
     except msgspec.DecodeError as problem:
-        raise Malformed(f"the answer is no list: {problem}") from None
+        raise MalformedStreamError(f"the answer is no list: {problem}") from None
     return decoded.metadata.resource_version, decoded.metadata.continue_ or "", decoded.items or []
 
 

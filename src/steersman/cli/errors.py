@@ -29,8 +29,8 @@ def _words(problem: BaseException) -> tuple[str, int]:
     from steersman.devcluster.detached import StateError
     from steersman.extras import MissingExtraError
     from steersman.operator.declarations import DeclarationError
-    from steersman.operator.leader import LeadershipLost
-    from steersman.operator.run import HookFailed
+    from steersman.operator.leader import LeadershipLostError
+    from steersman.operator.run import StartupHookError
     from steersman.operator.server import BindError
     from steersman.operator.settings import SettingsError
 
@@ -39,11 +39,11 @@ def _words(problem: BaseException) -> tuple[str, int]:
             return str(problem), WRONG_USE
         case LoadError():
             return str(problem), problem.code
-        case LeadershipLost():
+        case LeadershipLostError():
             return f"this replica no longer leads: {problem}", FAILED
         case KubeconfigError() | HostError() | StateError() | MissingExtraError():
             return str(problem), FAILED
-        case ClientError() | DeclarationError() | BindError() | HookFailed():
+        case ClientError() | DeclarationError() | BindError() | StartupHookError():
             return str(problem), FAILED
         case BaseExceptionGroup():
             return _words(problem.exceptions[0])

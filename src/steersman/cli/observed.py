@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from steersman.controller import Result, Retry, TerminalError
+from steersman.controller import RequeueError, Result, TerminalError
 from steersman.operator.declarations import Handler
 from steersman.operator.operator import Operator
 
@@ -90,7 +90,7 @@ def _result(returned: object, problem: BaseException | None) -> str:
     match problem:
         case None:
             pass
-        case Retry():
+        case RequeueError():
             return f"not yet: {problem.reason}" if problem.reason else "not yet"
         case TerminalError():
             return f"failed for good: {problem}"

@@ -35,7 +35,7 @@ from steersman.client.errors import (
     WaitTimeout,
 )
 from steersman.client.hooks import WriteEnded, WriteGate, WriteObserver, WriteOutcome
-from steersman.client.lists import Page, Undecodable
+from steersman.client.lists import Page, UndecodableItem
 from steersman.client.options import FieldValidation, Preconditions, Propagation
 from steersman.client.raw import Raw
 from steersman.client.retry import NO_RETRIES, RetryPolicy
@@ -87,7 +87,7 @@ __all__ = [
     "TransportError",
     "TransportTimeout",
     "Unauthorized",
-    "Undecodable",
+    "UndecodableItem",
     "UnsupportedMediaType",
     "UpgradeRefused",
     "WaitTimeout",

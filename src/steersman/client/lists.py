@@ -1,7 +1,7 @@
 """Lists: a page of objects from bytes, where one bad item spoils nothing but itself.
 
 A page is split into the raw bytes of its items, and each is decoded on its own. Items that do not fit their type are
-kept apart as `Undecodable`, with key and field path: the caller decides. Nothing is dropped silently.
+kept apart as `UndecodableItem`, with key and field path: the caller decides. Nothing is dropped silently.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import msgspec
 from steersman.client.errors import ResponseError
 from steersman.models import DecodeError, Dynamic, Key, ListMeta, View, decode
 
-__all__ = ["Page", "Undecodable", "decode_item", "read_page"]
+__all__ = ["Page", "UndecodableItem", "decode_item", "read_page"]
 
 T = TypeVar("T")
 
 
-class Undecodable(msgspec.Struct, frozen=True, kw_only=True):
+class UndecodableItem(msgspec.Struct, frozen=True, kw_only=True):
     """An object that does not fit its type: which one, and why. The bytes are kept out of the `repr`."""
 
     key: Key
@@ -47,7 +47,7 @@ class Page(Generic[T]):
         resource_version: str,
         continue_: str = "",
         remaining: int | None = None,
-        undecodable: tuple[Undecodable, ...] = (),
+        undecodable: tuple[UndecodableItem, ...] = (),
     ) -> None:
         self.items = items
         self.resource_version = resource_version
@@ -119,7 +119,7 @@ def read_page(view: View[T], body: bytes, request: str) -> Page[T]:
     """A page from the bytes of a List; raises `ResponseError` when the whole is no list."""
     metadata, raws = split_page(body, request)
     items: list[T] = []
-    bad: list[Undecodable] = []
+    bad: list[UndecodableItem] = []
     for raw in raws:
         try:
             items.append(decode_item(view, memoryview(raw)))
@@ -134,10 +134,10 @@ def read_page(view: View[T], body: bytes, request: str) -> Page[T]:
     )
 
 
-def undecodable(raw: bytes, problem: DecodeError) -> Undecodable:
+def undecodable(raw: bytes, problem: DecodeError) -> UndecodableItem:
     """Say which object it was, as far as its bytes tell."""
     name = name_of(raw)
-    return Undecodable(
+    return UndecodableItem(
         key=Key(name.namespace, name.name), resource_version=name.resource_version, error=problem, raw=raw
     )
 

@@ -3,7 +3,7 @@
 Data flows one way: cache -> predicate -> work queue -> reconcile -> writer. This room knows nothing of operators.
 """
 
-from steersman.controller.apply import Applier, FieldConflict
+from steersman.controller.apply import Applier, FieldConflictError
 from steersman.controller.controller import Controller
 from steersman.controller.events import EventRecorder
 from steersman.controller.finalizers import (
@@ -45,11 +45,11 @@ from steersman.controller.predicates import (
     updated,
     where,
 )
-from steersman.controller.queue import FRESH, LOW_PRIORITY, Debounce, Job, QueueClosed, WorkQueue
+from steersman.controller.queue import FRESH, LOW_PRIORITY, Debounce, Job, QueueClosedError, WorkQueue
 from steersman.controller.rate import Backoff
-from steersman.controller.request import Request, Result, Retry, TerminalError
+from steersman.controller.request import Request, RequeueError, Result, TerminalError
 from steersman.controller.sources import Source
-from steersman.controller.status import NoStatusSubresource, patch_status
+from steersman.controller.status import NoStatusSubresourceError, patch_status
 from steersman.controller.timers import Periodic
 from steersman.controller.watchdog import LoopWatchdog
 
@@ -63,22 +63,22 @@ __all__ = [
     "Controller",
     "Debounce",
     "EventRecorder",
-    "FieldConflict",
+    "FieldConflictError",
     "Finalizer",
     "FinalizerOutcome",
     "FinalizerState",
     "Job",
     "LoopWatchdog",
     "Mapper",
-    "NoStatusSubresource",
+    "NoStatusSubresourceError",
     "OwnershipError",
     "Periodic",
     "Predicate",
     "PredicateLike",
-    "QueueClosed",
+    "QueueClosedError",
     "Request",
+    "RequeueError",
     "Result",
-    "Retry",
     "Source",
     "TerminalError",
     "WorkQueue",

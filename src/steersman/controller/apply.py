@@ -19,7 +19,7 @@ from steersman.client.errors import ClientError, Conflict
 from steersman.controller.intent import Differences, differences, intent_of
 from steersman.controller.ownership import check_scope, owner_reference
 from steersman.controller.protocols import Entry
-from steersman.controller.request import Retry
+from steersman.controller.request import RequeueError
 from steersman.models import (
     Dynamic,
     Key,
@@ -36,7 +36,7 @@ from steersman.models import (
     view_of,
 )
 
-__all__ = ["Applier", "ApplyClient", "FieldConflict", "LiveState"]
+__all__ = ["Applier", "ApplyClient", "FieldConflictError", "LiveState"]
 
 R = TypeVar("R", bound=Resource)
 
@@ -60,7 +60,7 @@ class LiveState(Protocol):
         ...
 
 
-class FieldConflict(ClientError):  # noqa: N818 - named like Conflict, which it replaces
+class FieldConflictError(ClientError):
     """An apply without force met fields that another manager owns. It will not go away by itself."""
 
 
@@ -113,10 +113,11 @@ class Applier:
 
         `obj` is the full intent: fields set by an earlier apply and left out now are removed. `owner` becomes its
         controller (or an ordinary owner with `controller=False`). With `force` (the default) fields of `obj` are taken
-        from whoever holds them; without it another manager's field raises `FieldConflict`. Status is never applied.
+        from whoever holds them; without it another manager's field raises `FieldConflictError`. Status is never
+        applied.
 
         Sends nothing when the cache has the whole object and shows that nothing would change. Raises `OwnershipError`,
-        `Retry` while a predecessor's child of the same name still exists, and the client's errors.
+        `RequeueError` while a predecessor's child of the same name still exists, and the client's errors.
         """
         view, namespace, name = _address(obj, kind)
         reference = None
@@ -154,7 +155,7 @@ class Applier:
             if force or not problem.causes:
                 raise
             fields = ", ".join(f"{c.field} ({c.message})" for c in problem.causes)
-            raise FieldConflict(
+            raise FieldConflictError(
                 f"{view.info.kind} {key}: other field managers own {fields}: leave these fields out, or apply with "
                 "force=True to take them over"
             ) from problem
@@ -212,8 +213,8 @@ def _check_controller(entry: Entry, reference: OwnerReference, view: View[Any], 
     if rival is None or not reference.controller:
         return
     if rival.name == reference.name and rival.kind == reference.kind:
-        raise Retry(f"{view.info.kind} {key} still belongs to the previous {rival.kind} {rival.name}", after=1.0)
-    raise FieldConflict(
+        raise RequeueError(f"{view.info.kind} {key} still belongs to the previous {rival.kind} {rival.name}", after=1.0)
+    raise FieldConflictError(
         f"{view.info.kind} {key} is controlled by {rival.kind} {rival.name!r} (uid {rival.uid}), not by "
         f"{reference.kind} {reference.name!r}: choose another name, or delete it"
     )

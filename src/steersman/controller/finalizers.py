@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from steersman.client.errors import Conflict, Invalid, NotFound
-from steersman.controller.request import Result, Retry
+from steersman.controller.request import RequeueError, Result
 from steersman.controller.status import PatchClient
 from steersman.models import HasMetadata, Resource, info_of
 from steersman.models.patches import JsonPatch, pointer
@@ -30,8 +30,8 @@ _LIST = pointer("metadata", "finalizers")
 class Finalizer(msgspec.Struct, Generic[T], frozen=True):
     """A name such as `apps.example.com/bucket`, and what to clean up before the object may go.
 
-    `cleanup` returns None when everything is gone, or `Result(requeue_after=…)` (or raises `Retry`) when it must look
-    again. It may run any number of times.
+    `cleanup` returns None when everything is gone, or `Result(requeue_after=…)` (or raises `RequeueError`) when it must
+    look again. It may run any number of times.
     """
 
     name: str
@@ -96,7 +96,7 @@ async def add_finalizers(
     """Write finalizers to an object as it was read, in one request.
 
     The patch tests uid and resourceVersion, so an object that has changed since, or is being deleted by now, is not
-    touched: that raises `Retry`. Does nothing to an object that is known to be going, or gone.
+    touched: that raises `RequeueError`. Does nothing to an object that is known to be going, or gone.
     """
     metadata = obj.metadata
     if metadata.deletion_timestamp is not None or not names:
@@ -118,7 +118,7 @@ async def remove_finalizer(
     """Remove a finalizer and return those that are left; does nothing when it is not there.
 
     `present` is the list of the object as it is now, if it is not the one `obj` was read with. The patch tests that
-    the uid and the entry are those that were read: otherwise `Retry`.
+    the uid and the entry are those that were read: otherwise `RequeueError`.
     """
     finalizers = tuple(obj.metadata.finalizers if present is None else present)
     if name not in finalizers:
@@ -146,7 +146,7 @@ async def _patch(client: PatchClient, obj: Any, patch: JsonPatch, field_manager:
     except (Invalid, Conflict) as problem:
         # A failed test of a JSON patch is a 422 without causes; a real complaint names fields.
         if isinstance(problem, Conflict) or _is_failed_test(problem):
-            raise Retry(f"{info.kind} {metadata.name} has changed since it was read") from problem
+            raise RequeueError(f"{info.kind} {metadata.name} has changed since it was read") from problem
         raise
 
 

@@ -15,15 +15,15 @@ from steersman.client.errors import ClientError, Conflict
 from steersman.controller.deadline import Deadline
 from steersman.controller.echoes import Echoes
 from steersman.controller.metrics import ControllerStats
-from steersman.controller.queue import QueueClosed, WorkQueue
-from steersman.controller.request import Request, Result, Retry, StatusWritten, TerminalError
+from steersman.controller.queue import QueueClosedError, WorkQueue
+from steersman.controller.request import Request, RequeueError, Result, StatusWritten, TerminalError
 from steersman.models import Key
 from steersman.telemetry import log
 
 __all__ = ["CURRENT_REQUEST", "OnError", "Reconcile", "Turn", "Worker"]
 
 Reconcile: TypeAlias = Callable[[Request], Awaitable["Result | None"]]
-"""What a controller runs: raises `Retry`, `TerminalError` or anything else; anything else backs off."""
+"""What a controller runs: raises `RequeueError`, `TerminalError` or anything else; anything else backs off."""
 
 OnError: TypeAlias = Callable[[Request, Exception, bool], None]
 """Told of each error of a reconcile and whether it is terminal, for Events and traces. Synchronous."""
@@ -131,7 +131,7 @@ class Worker:
                 if turn.worker is self and clock() - yielded > _SLICE:
                     await asyncio.sleep(0)
                     yielded = clock()
-        except QueueClosed:
+        except QueueClosedError:
             return
         finally:
             if self.deadline is not None:
@@ -179,7 +179,7 @@ class Worker:
 
     def _failed(self, request: Request, problem: Exception) -> None:
         key, queue, stats = request.key, self._queue, self._stats
-        if isinstance(problem, Retry):
+        if isinstance(problem, RequeueError):
             stats.requeue += 1
             if problem.after is None:
                 wait = queue.fail(key)

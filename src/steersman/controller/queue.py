@@ -16,12 +16,12 @@ from steersman.controller.job import FRESH, LOW_PRIORITY, Debounce, Job
 from steersman.controller.queue_state import QueueState
 from steersman.controller.rate import DEFAULT_BACKOFF, Backoff
 
-__all__ = ["FRESH", "LOW_PRIORITY", "Debounce", "Job", "QueueClosed", "WorkQueue"]
+__all__ = ["FRESH", "LOW_PRIORITY", "Debounce", "Job", "QueueClosedError", "WorkQueue"]
 
 K = TypeVar("K", bound=Hashable)
 
 
-class QueueClosed(Exception):  # noqa: N818 - the end of work, not an error
+class QueueClosedError(Exception):
     """The queue was shut down: there is nothing more to take."""
 
 
@@ -81,10 +81,10 @@ class WorkQueue(Generic[K]):
         return None if self._closed else self.state.take(self._now())
 
     async def get(self) -> Job[K]:
-        """Wait for a key and take it; raises `QueueClosed` after `shut_down`."""
+        """Wait for a key and take it; raises `QueueClosedError` after `shut_down`."""
         while (job := self.take()) is None:
             if self._closed:
-                raise QueueClosed(self.name)
+                raise QueueClosedError(self.name)
             assert self._loop is not None
             waiter = self._loop.create_future()
             self._waiters.append(waiter)

@@ -1,4 +1,4 @@
-"""What a reconcile is given and what it may answer: `Request`, `Result`, `Retry`, `TerminalError`.
+"""What a reconcile is given and what it may answer: `Request`, `Result`, `RequeueError`, `TerminalError`.
 
 Plain values and two exceptions; the worker loop gives them their meaning.
 """
@@ -12,7 +12,7 @@ import msgspec
 from steersman.controller.protocols import Entry
 from steersman.models import Key
 
-__all__ = ["Request", "Result", "Retry", "StatusWritten", "TerminalError"]
+__all__ = ["Request", "RequeueError", "Result", "StatusWritten", "TerminalError"]
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
@@ -48,8 +48,8 @@ class StatusWritten(Result, frozen=True, kw_only=True):
     before: Entry | None = None
 
 
-class Retry(Exception):  # noqa: N818 - it asks for something, and is no error
-    """Not done yet: come back in `after` seconds, or with backoff if that is None. Logged quietly, not an error."""
+class RequeueError(Exception):
+    """Raised by a reconcile to be called again, after `after` seconds or with backoff; logged at level debug."""
 
     def __init__(self, reason: str = "", *, after: float | None = None) -> None:
         super().__init__(reason)

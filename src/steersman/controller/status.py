@@ -28,7 +28,7 @@ from steersman.models.conditions import merge_conditions
 from steersman.models.memo import Memo
 from steersman.telemetry.clock import Now, utc_now
 
-__all__ = ["NoStatusSubresource", "PatchClient", "patch_status", "prepared", "write_status"]
+__all__ = ["NoStatusSubresourceError", "PatchClient", "patch_status", "prepared", "write_status"]
 
 R = TypeVar("R", bound=Resource)
 
@@ -55,14 +55,14 @@ class StatusClient(PatchClient, Protocol):
     async def get(self, kind: KindLike[Any], name: str, namespace: str | None = None) -> Any: ...
 
 
-class NoStatusSubresource(TerminalError):  # noqa: N818 - says what is missing
+class NoStatusSubresourceError(TerminalError):
     """The kind in the cluster has no status sub-resource, though the class has a status. Retrying cannot help."""
 
     def __init__(self, kind: str, crd: str) -> None:
         super().__init__(
             f"the CustomResourceDefinition {crd} has no status sub-resource, so the status of {kind} cannot be "
             "written: add `subresources: {status: {}}` to its version, for example with `steersman manifests`",
-            reason="NoStatusSubresource",
+            reason="NoStatusSubresourceError",
         )
 
 
@@ -150,7 +150,7 @@ async def write_status(
     except NotFound as problem:
         # A missing sub-resource and a missing object are answered in the same words.
         if await _exists(client, obj):
-            raise NoStatusSubresource(info.kind, info.crd_name) from problem
+            raise NoStatusSubresourceError(info.kind, info.crd_name) from problem
         return None if after is None else Result(after)
     version = answer.resource_version
     if version == metadata.resource_version:
@@ -170,7 +170,7 @@ async def patch_status(
 
     Fills in `observed_generation` where the type has it and it is left open, and keeps the transition times of
     conditions whose status stays. Returns `obj` with the status that is live, or None when the object is gone.
-    Raises `Conflict` when lists are replaced and the object has changed since, `NoStatusSubresource` when the
+    Raises `Conflict` when lists are replaced and the object has changed since, `NoStatusSubresourceError` when the
     cluster's CustomResourceDefinition does not have one, `TypeError` when the class has no status.
     """
     written = await write_status(client, obj, status, now=now, field_manager=field_manager)

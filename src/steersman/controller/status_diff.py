@@ -29,7 +29,7 @@ Difference: TypeAlias = tuple[dict[str, Any], bool]
 """What to set and, as `None`, to remove; and whether lists are replaced or removed, which needs a lock (A3)."""
 
 
-class _Elsewise(Exception):  # noqa: N818 - a way out, not an error
+class _NotComparableError(Exception):
     """A value whose wire form is not for the fast path to know."""
 
 
@@ -41,7 +41,7 @@ def difference(old: Any, new: Any) -> Difference:
     if isinstance(new, Model) and new.__class__ is old.__class__:
         try:
             return _of_models(old, new)
-        except _Elsewise:
+        except _NotComparableError:
             pass
     before, after = (to_dict(v) if v is not None else {} for v in (old, new))
     return _of_wire(before, after)
@@ -80,11 +80,11 @@ def _fields_of(kind: type[Model]) -> tuple[tuple[str, object], ...]:
     """Wire name, and the value that is left out by identity, as msgspec does it; scalars never are."""
     config = kind.__struct_config__
     if not config.omit_defaults or config.array_like or config.tag is not None:
-        raise _Elsewise
+        raise _NotComparableError
     found: list[tuple[str, object]] = []
     for f in fields_of(kind):
         if f.default_factory is not msgspec.NODEFAULT and f.default_factory in (list, dict, set):
-            raise _Elsewise  # left out by emptiness, not by identity
+            raise _NotComparableError  # left out by emptiness, not by identity
         default = _NOTHING if f.default is msgspec.NODEFAULT else f.default
         found.append((f.encode_name, default))
     return tuple(found)

@@ -27,7 +27,7 @@ from typing import Any, Final, Literal, cast
 __all__ = [
     "DEFAULT_NAME",
     "Claim",
-    "NameTaken",
+    "NameInUseError",
     "Record",
     "Seen",
     "StateError",
@@ -50,7 +50,7 @@ class StateError(Exception):
     """The clusters of this machine cannot be known or kept as asked; the message says why and what to do."""
 
 
-class NameTaken(StateError):  # noqa: N818 - reads as what it says
+class NameInUseError(StateError):
     """A cluster of this name runs."""
 
 
@@ -117,7 +117,7 @@ class Claim:
 
 @contextmanager
 def claim(name: str) -> Generator[Claim]:
-    """Take a name for the time of a block, and leave nothing behind. Raises `NameTaken`, `StateError`."""
+    """Take a name for the time of a block, and leave nothing behind. Raises `NameInUseError`, `StateError`."""
     directory = state_directory() / checked(name)
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -129,7 +129,7 @@ def claim(name: str) -> Generator[Claim]:
         ) from None
     try:
         if not _locked(lock):
-            raise NameTaken(_taken(name, directory))
+            raise NameInUseError(_taken(name, directory))
         made = Claim(name, directory)
         (directory / "state.json").unlink(missing_ok=True)  # of one that was killed
         try:
@@ -232,7 +232,7 @@ def spawn(arguments: Sequence[str], name: str, timeout: float = 60.0) -> Seen:
     """
     directory = state_directory() / checked(name)
     if (there := find(name)) is not None and there.state != "killed":
-        raise NameTaken(_taken(name, directory))
+        raise NameInUseError(_taken(name, directory))
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         log = directory / "log"

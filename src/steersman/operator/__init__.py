@@ -16,7 +16,7 @@ from steersman.operator.declarations import (
     WebhookDeclaration,
 )
 from steersman.operator.election import Terms
-from steersman.operator.leader import LeaderElector, LeadershipLost, NotLeader
+from steersman.operator.leader import LeaderElector, LeadershipLostError, NotLeaderError
 from steersman.operator.operator import Operator
 from steersman.operator.run import run_operator
 from steersman.operator.server import BindError
@@ -31,8 +31,8 @@ __all__ = [
     "FinalizerDeclaration",
     "HookDeclaration",
     "LeaderElector",
-    "LeadershipLost",
-    "NotLeader",
+    "LeadershipLostError",
+    "NotLeaderError",
     "Operator",
     "Permission",
     "Place",

@@ -69,8 +69,8 @@ class Context:
     def get(self, kind: KindLike[T], name: str, namespace: str | None = None) -> T | None:
         """The object from the cache, or `None`.
 
-        Raises `NotCached` for a kind that is not among the operator's owns, reads and watches, and
-        `Undecodable` for an object that does not fit its type.
+        Raises `NotCachedError` for a kind that is not among the operator's owns, reads and watches, and
+        `UndecodableError` for an object that does not fit its type.
         """
         view = view_of(kind)
         return self._reach.get(view, self._key(view, name, namespace))
@@ -88,7 +88,7 @@ class Context:
 
         `labels` is a mapping or a selector ("app=web,tier in (a,b)"); `owned` keeps what the reconciled object
         owns; `index` is the name of an index of the operator and a value. Objects that do not fit their type are
-        left out, and logged once per version. Raises `NotCached` as `get` does.
+        left out, and logged once per version. Raises `NotCachedError` as `get` does.
         """
         view = view_of(kind)
         owner = self._owner.metadata.uid if owned and self._owner is not None else None

@@ -27,7 +27,15 @@ from steersman.operator.metrics import LEADER
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
 
-__all__ = ["LeaderElector", "LeadershipLost", "LeaseApi", "LeaseGate", "NotLeader", "monotonic", "new_identity"]
+__all__ = [
+    "LeaderElector",
+    "LeadershipLostError",
+    "LeaseApi",
+    "LeaseGate",
+    "NotLeaderError",
+    "monotonic",
+    "new_identity",
+]
 
 log = get_logger("leader")
 
@@ -35,11 +43,11 @@ _JITTER = 1.2
 """Candidates try every `retry_period` times 1 to 1 + this, so that they do not all try at once (client-go's factor)."""
 
 
-class NotLeader(ClientError):  # noqa: N818 - named like the other errors of clients
+class NotLeaderError(ClientError):
     """A write that was not sent, because this replica does not hold the lease, or not for long enough (L2)."""
 
 
-class LeadershipLost(Exception):  # noqa: N818 - the name says what happened, as CancelledError's does
+class LeadershipLostError(Exception):
     """This replica led and leads no longer; it must stop."""
 
 
@@ -75,9 +83,9 @@ class LeaseGate:
         self._elector = elector
 
     def check(self, verb: str, path: str) -> None:
-        """Raise `NotLeader` unless this replica leads and will for longer than a request may take."""
+        """Raise `NotLeaderError` unless this replica leads and will for longer than a request may take."""
         if not self._elector.may_write():
-            raise NotLeader(f"{verb} {path} was not sent: {self._elector.explain()}")
+            raise NotLeaderError(f"{verb} {path} was not sent: {self._elector.explain()}")
 
     def remaining(self) -> float:
         """Seconds within which a request sent now must have ended; requests' timeouts are cut to it."""
@@ -88,7 +96,7 @@ class LeaseGate:
 class LeaderElector:
     """Seeks, holds and releases one lease.
 
-    `await acquire()` returns when this replica leads; `await hold()` returns never and raises `LeadershipLost`;
+    `await acquire()` returns when this replica leads; `await hold()` returns never and raises `LeadershipLostError`;
     `await release()` lets the next one lead at once, and belongs after everything that writes has stopped (L3).
     """
 
@@ -162,12 +170,12 @@ class LeaderElector:
         log.info("this replica leads", lease=self.name, identity=self.identity)
 
     async def hold(self) -> NoReturn:
-        """Renew until it fails for `renew_deadline` seconds or another replica leads; then raise `LeadershipLost`."""
+        """Renew until that fails for `renew_deadline` seconds or another replica leads: `LeadershipLostError`."""
         try:
             while True:
                 await asyncio.sleep(self.terms.retry_period)
                 await self._renew()
-        except LeadershipLost as lost:
+        except LeadershipLostError as lost:
             self.state = self.state.lost(str(lost))
             LEADER.labels(self.name).set(0)
             log.error("the lease was lost", lease=self.name, reason=str(lost))
@@ -225,7 +233,7 @@ class LeaderElector:
                 written = await self._renew_once(known)
         except (ClientError, TimeoutError) as problem:
             if self._time() >= self.state.renew_by:
-                raise LeadershipLost(
+                raise LeadershipLostError(
                     f"not renewed within {self.terms.renew_deadline:g} s; last answer: {_describe(problem)}"
                 ) from problem
             log.warning("the lease could not be renewed; trying on", lease=self.name, error=_describe(problem))
@@ -239,7 +247,7 @@ class LeaderElector:
             current = await self.api.read()
             self.state = self.state.saw(current, self._time())
             if self.state.phase is Phase.LOST or current is None:
-                raise LeadershipLost(self.state.why) from None
+                raise LeadershipLostError(self.state.why) from None
             return await self.api.write(self._claim(current, holder=self.identity))
 
     def _claim(self, known: Record | None, *, holder: str) -> Record:

@@ -187,7 +187,7 @@ class Operator:
         """Declare what must happen before an object may go: `@operator.finalizer("apps.example.com/backup")`.
 
         The finalizer is added before the first reconcile of an object, and removed when the function returns. It is
-        called again after `Retry`, any other exception, or a `Result` with `requeue_after`, and must bear being
+        called again after `RequeueError`, any other exception, or a `Result` with `requeue_after`, and must bear being
         called twice. Several finalizers of a kind run one after the other, in the order of their declaration.
         """
 
@@ -282,7 +282,7 @@ class Operator:
         """Declare a defaulting webhook of an own kind: `(obj: Kind[, ctx: Admission]) -> Kind | None`.
 
         What the function returns replaces the object, `None` leaves it; fields that the class does not know stay. It
-        must be idempotent: the API server may call it again. Raises `Denied` or `Invalid` to refuse. Defaults that
+        must be idempotent: the API server may call it again. Raises `DeniedError` or `Invalid` to refuse. Defaults that
         depend on nothing belong to the fields of the class, where they cost no request.
         """
         declare = self._admission("defaults", None, on, reads, name, options)
@@ -315,9 +315,9 @@ class Operator:
     ) -> Any:
         """Declare a validating webhook of any kind: `(new: Kind[, old: Kind | None][, ctx: Admission])`.
 
-        It refuses by raising `Invalid` with a `FieldError` for each field, or `Denied`; it may return warnings, which
-        the client is shown. `old` is `None` for creates; for deletes the first argument is the object that goes. Rules
-        that the schema or CEL can say belong there, where they cost no request.
+        It refuses by raising `Invalid` with a `FieldError` for each field, or `DeniedError`; it may return warnings,
+        which the client is shown. `old` is `None` for creates; for deletes the first argument is the object that goes.
+        Rules that the schema or CEL can say belong there, where they cost no request.
 
         Requests of a sub-resource (in `options`) bring its own kind of object: `kind=Deployment` with `scale` brings a
         `Scale`, as the annotation says, and `kind=Pod` with `eviction` an `Eviction`.

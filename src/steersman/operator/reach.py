@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
-from steersman.cache import Cache, NotCached
+from steersman.cache import Cache, NotCachedError
 from steersman.models import GVK, Key, LabelSelector, PartialObjectMetadata, Selector, View, metadata_of, parse_labels
 from steersman.models.selectors import from_label_selector, from_labels
 
@@ -75,7 +75,7 @@ class Reach:
         self._check(view)
         try:
             return self._cache.get(view, key)
-        except NotCached:
+        except NotCachedError:
             raise self._elsewhere(key.namespace) from None
 
     def list(
@@ -93,25 +93,25 @@ class Reach:
             index = self._indexes.best(view, selector)
         try:
             return self._cache.list(view, namespace=namespace or None, labels=selector, owner=owner, index=index)
-        except NotCached:
+        except NotCachedError:
             if not namespace:  # no namespace matches the operator's selector at the moment
                 return ()
             raise self._elsewhere(namespace) from None
 
-    def _elsewhere(self, namespace: str) -> NotCached:
-        return NotCached(
+    def _elsewhere(self, namespace: str) -> NotCachedError:
+        return NotCachedError(
             f"{self.whose} does not work in namespace {namespace!r}: add it to the operator's namespaces, or read from"
             " the API server with `await ctx.fetch(…)`"
         )
 
     def _check(self, view: View[Any], word: str = "reads") -> None:
         if view.info.gvk not in self._kinds:
-            raise NotCached(
+            raise NotCachedError(
                 f"{self.whose} does not declare that it {word} {view.info.kind}: add it to"
                 f" {word}=[{view.info.kind}], or read it from the API server with `await ctx.fetch(…)`"
             )
         if view.form != "metadata" and view.info.gvk not in self._whole:
-            raise NotCached(
+            raise NotCachedError(
                 f"{self.whose} declares that it reads only the metadata of {view.info.kind}: add {view.info.kind} to"
                 " reads=[…], look at metadata_of(…), or read it from the API server with `await ctx.fetch(…)`"
             )

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
-from steersman.cache import Entry, Undecodable
+from steersman.cache import Entry, UndecodableError
 from steersman.controller import Request, Result, TerminalError
 from steersman.controller.blocking import run_blocking
 from steersman.controller.finalizers import Finalizer, FinalizerState, run_finalizers
@@ -83,7 +83,7 @@ class Reconciler:
             return None
         try:
             obj = self._read(entry, self._view)
-        except Undecodable as problem:
+        except UndecodableError as problem:
             self._report(entry, problem)
             return None
         if self._finalizers:
@@ -205,16 +205,16 @@ class Reconciler:
             await asyncio.wait([work])
             raise
 
-    def _report(self, entry: Entry, problem: Undecodable) -> None:
+    def _report(self, entry: Entry, problem: UndecodableError) -> None:
         """Say that the object does not fit: the cache has logged it once, an Event tells who looks at the object."""
         self._undecodable.inc()
         try:
             subject = entry.object(metadata_of(self._view))
-        except Undecodable:
+        except UndecodableError:
             return
         self._runtime.event(
             subject,
-            "Undecodable",
+            "UndecodableError",
             f"this {self._view.info.kind} cannot be read and is left alone until it changes: {problem}",
             type="Warning",
             action="Decode",

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from steersman.cache import Cache, SyncTimeout, settle
+from steersman.cache import Cache, SyncTimeoutError, settle
 from steersman.client import NO_RETRIES, Client, ClientError, Forbidden
 from steersman.client.config import Config, Impersonation
 from steersman.client.transport import Transport, transport_for
@@ -43,7 +43,7 @@ from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
 from steersman.webhook.http import WebhookServer
 
-__all__ = ["HookFailed", "Replica", "run_operator"]
+__all__ = ["Replica", "StartupHookError", "run_operator"]
 
 log = get_logger("operator")
 
@@ -51,7 +51,7 @@ _LONGEST_WAIT = 15.0
 _LONGEST_CLOSE = 5.0
 
 
-class HookFailed(Exception):  # noqa: N818 - it says what happened
+class StartupHookError(Exception):
     """A start-up hook raised; the operator does not run without what it prepares."""
 
 
@@ -66,8 +66,8 @@ async def run_operator(
 ) -> None:
     """Run one replica of `operator` until `stop` is set; returns after a clean shutdown.
 
-    Raises `LeadershipLost` when another replica took over (L2), `DeclarationError` and `SettingsError` for what can
-    never work, `MissingExtraError` for tracing without OpenTelemetry, `BindError` for an address that is taken, and
+    Raises `LeadershipLostError` when another replica took over (L2), `DeclarationError` and `SettingsError` for what
+    can never work, `MissingExtraError` for tracing without OpenTelemetry, `BindError` for an address that is taken, and
     what a start-up hook raises. Cancelling it shuts down in order, too.
     """
     operator.check()
@@ -275,7 +275,7 @@ class Replica:
         while any(not i.problem for i in unsynced(cache.informers)):
             try:
                 await cache.wait_synced(1.0, [i for i in unsynced(cache.informers) if not i.problem])
-            except SyncTimeout as behind:
+            except SyncTimeoutError as behind:
                 waited += 1.0
                 if waited % max(1.0, self.settings.sync_timeout) < 1.0:
                     log.warning("the caches are not in step yet", seconds=round(waited), reason=str(behind))
@@ -288,7 +288,7 @@ class Replica:
             try:
                 await cache.wait_synced(max(1.0, self.settings.sync_timeout), wired.informers)
                 return
-            except SyncTimeout as behind:
+            except SyncTimeoutError as behind:
                 log.warning("a controller waits for its kinds", controller=wired.declaration.name, reason=str(behind))
 
     def _timer(self, declared: TimerDeclaration, runtime: Runtime) -> Periodic:
@@ -318,7 +318,7 @@ class Replica:
             except Exception as problem:
                 log.exception("a hook failed", when=when, declared=str(hook.place))
                 if when == "startup":
-                    raise HookFailed(f"{hook.place}: the start-up hook failed: {problem!r}") from problem
+                    raise StartupHookError(f"{hook.place}: the start-up hook failed: {problem!r}") from problem
 
     # Down.
 

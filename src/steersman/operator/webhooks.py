@@ -33,7 +33,7 @@ from steersman.telemetry.log import get_logger
 from steersman.webhook.admission import Admission, AdmissionRoute, Call, Hook
 from steersman.webhook.http import Route, WebhookServer
 from steersman.webhook.proving import PATH as PROBE
-from steersman.webhook.proving import Proof, answer
+from steersman.webhook.proving import WebhookUnreachableError, answer
 from steersman.webhook.registration import Registration
 from steersman.webhook.review import Review, failure
 from steersman.webhook.serving import LocalCertificates, ServingCertificates
@@ -158,7 +158,7 @@ class Webhooks:
         except Forbidden as problem:
             await self._unregister()
             raise SettingsError(f"webhooks cannot be registered: {problem}. {_WAYS_OUT}") from None
-        except Proof as problem:
+        except WebhookUnreachableError as problem:
             await self._unregister()  # or what they are asked about would be refused
             raise SettingsError(f"the API server cannot ask the webhooks at {url}: {problem}. {_WAYS_OUT}") from None
         log.info("the API server asks the webhooks", url=url, proved=proved)

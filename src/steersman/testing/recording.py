@@ -27,7 +27,7 @@ class Reconcile:
     name: str
     returned: object = None
     error: BaseException | None = None
-    """What it raised; a `Retry` is one, too."""
+    """What it raised; a `RequeueError` is one, too."""
 
     def __str__(self) -> str:
         what = "/".join(filter(None, (self.namespace, self.name)))

@@ -6,18 +6,18 @@ leaves as a patch, and what it refuses leaves as a Status.
 
 from steersman.webhook.admission import Admission
 from steersman.webhook.configuration import ClientConfig, MatchCondition, WebhookOptions, configurations
-from steersman.webhook.errors import Denied, FieldError, Invalid, Refusal
+from steersman.webhook.errors import AdmissionRefusedError, DeniedError, FieldError, Invalid
 from steersman.webhook.http import WebhookRequest, WebhookResponse, WebhookServer
 from steersman.webhook.review import UserInfo
 
 __all__ = [
     "Admission",
+    "AdmissionRefusedError",
     "ClientConfig",
-    "Denied",
+    "DeniedError",
     "FieldError",
     "Invalid",
     "MatchCondition",
-    "Refusal",
     "UserInfo",
     "WebhookOptions",
     "WebhookRequest",

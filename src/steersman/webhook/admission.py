@@ -20,13 +20,13 @@ import msgspec
 from steersman.controller.blocking import run_in_loop
 from steersman.models import DecodeError, Key, KindLike, View, to_dict, view_of
 from steersman.telemetry.log import get_logger
-from steersman.webhook.errors import Refusal
+from steersman.webhook.errors import AdmissionRefusedError
 from steersman.webhook.http import WebhookRequest, WebhookResponse
 from steersman.webhook.metrics import IN_FLIGHT, LATENCY, PANICS, REQUESTS
 from steersman.webhook.patching import patch_of
 from steersman.webhook.patience import time_to_answer
 from steersman.webhook.review import (
-    MalformedReview,
+    InvalidReviewError,
     Operation,
     Review,
     UserInfo,
@@ -132,7 +132,7 @@ class Admission:
         self.warnings.append(text[:256])
 
     def get(self, kind: KindLike[T], name: str, namespace: str | None = None) -> T | None:
-        """An object from the operator's cache; the kind stands in `reads=` of the webhook. Raises `NotCached`."""
+        """An object from the operator's cache; the kind stands in `reads=` of the webhook. Raises `NotCachedError`."""
         view = view_of(kind)
         space = (namespace or self.namespace) if view.info.namespaced else ""
         reads = self._cache()
@@ -192,7 +192,7 @@ class Hook:
     reads: Reads | None = None
 
 
-class _Nonsense(Exception):  # noqa: N818 - what the handler returned
+class _InvalidResultError(Exception):
     """A handler did what no handler may; the text is for the log."""
 
 
@@ -243,7 +243,7 @@ class AdmissionRoute:
             return WebhookResponse(429, failure(429, "TooManyRequests", text), retry_after=1)
         try:
             review = read_review(request.body)
-        except MalformedReview as problem:
+        except InvalidReviewError as problem:
             return WebhookResponse(400, failure(400, "BadRequest", str(problem)))
         hook = self._hook
         seconds = time_to_answer(request.query, _PATIENCE)
@@ -258,7 +258,7 @@ class AdmissionRoute:
             log.error("a webhook did not finish in time", seconds=round(seconds, 3), **self._facts(review))
             text = f"the webhook {hook.name} did not finish within {seconds:.3g} s"
             return WebhookResponse(504, failure(504, "Timeout", text))
-        except _Nonsense as problem:
+        except _InvalidResultError as problem:
             log.error("a webhook did what it must not", problem=str(problem), **self._facts(review))
             return self._failed()
         except Exception as problem:  # noqa: BLE001 - H3: told without details, logged with them
@@ -290,7 +290,7 @@ class AdmissionRoute:
         raw = review.new if review.new is not None else review.old
         admission = Admission(review, hook.view, hook.reads)
         if raw is None:
-            raise _Nonsense("the review has no object: which operations and sub-resources are registered?")
+            raise _InvalidResultError("the review has no object: which operations and sub-resources are registered?")
         try:
             obj = hook.view.decode(raw)
         except DecodeError as problem:
@@ -300,7 +300,7 @@ class AdmissionRoute:
             await hook.reads.ready()
         try:
             returned = await hook.call(obj, admission)
-        except Refusal as refusal:
+        except AdmissionRefusedError as refusal:
             return refused(review, refusal, admission.warnings)
         if hook.purpose == "validates":
             return allowed(review.uid, warnings=[*admission.warnings, *_warnings(hook, returned)])
@@ -311,12 +311,14 @@ class AdmissionRoute:
         if returned is None or (returned is obj and hook.view.form != "dynamic"):
             return None
         if not isinstance(returned, hook.view.type):
-            raise _Nonsense(f"it returned a {type(returned).__name__}, not a {hook.view.type.__name__} or None")
+            raise _InvalidResultError(
+                f"it returned a {type(returned).__name__}, not a {hook.view.type.__name__} or None"
+            )
         before = to_dict(hook.view.decode(raw) if hook.view.form == "dynamic" else obj)
         after = to_dict(returned)
         changed = _fixed(before, after)
         if changed:
-            raise _Nonsense(f"it changed {changed}, which no webhook may")
+            raise _InvalidResultError(f"it changed {changed}, which no webhook may")
         patch = patch_of(msgspec.json.decode(raw), before, after)
         return patch.encode() if patch else None
 
@@ -324,7 +326,7 @@ class AdmissionRoute:
 _MISSING: Final = re.compile("Object missing required field `([^`]+)`")
 
 
-def _unreadable(hook: Hook, problem: DecodeError) -> Refusal:
+def _unreadable(hook: Hook, problem: DecodeError) -> AdmissionRefusedError:
     from steersman.webhook.errors import FieldError, Invalid
 
     field = problem.path.removeprefix("$").removeprefix(".")
@@ -345,7 +347,7 @@ def _warnings(hook: Hook, returned: Any) -> Iterable[str]:
         if all(isinstance(item, str) for item in items):
             return [item[:256] for item in items]
     kind = type(cast("Any", returned)).__name__
-    raise _Nonsense(f"it returned a {kind}; a validation returns nothing, or warnings as texts")
+    raise _InvalidResultError(f"it returned a {kind}; a validation returns nothing, or warnings as texts")
 
 
 def _fixed(before: dict[str, Any], after: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from msgspec import Raw
 from steersman.models import DecodeError, encode
 from steersman.telemetry.log import get_logger
 from steersman.webhook.converting import Conversion, ConversionError, Way, convert, missing, ways
-from steersman.webhook.errors import Refusal
+from steersman.webhook.errors import AdmissionRefusedError
 from steersman.webhook.http import WebhookRequest, WebhookResponse
 from steersman.webhook.metrics import IN_FLIGHT, LATENCY, PANICS, REQUESTS
 from steersman.webhook.patience import time_to_answer
@@ -67,7 +67,7 @@ _read = msgspec.json.Decoder(_Review).decode
 _head = msgspec.json.Decoder(_Head).decode
 
 
-class _Malformed(ValueError):  # noqa: N818 - reads as what it says
+class _InvalidReviewError(ValueError):
     """A body that is no ConversionReview of a version that is spoken here."""
 
 
@@ -95,7 +95,7 @@ class Converters:
     async def _answer(self, request: WebhookRequest) -> WebhookResponse:
         try:
             asked = _request(request.body)
-        except _Malformed as problem:
+        except _InvalidReviewError as problem:
             return WebhookResponse(400, failure(400, "BadRequest", str(problem)))
         seconds = time_to_answer(request.query, _PATIENCE)
         deadline = asyncio.timeout(seconds)
@@ -116,7 +116,7 @@ class Converters:
                 head = _head(raw)
                 way = self._way(head, desired)
                 converted.append(Raw(await convert(bytes(raw), way)) if way else Raw(bytes(raw)))
-            except (Refusal, ConversionError, DecodeError, msgspec.DecodeError) as problem:
+            except (AdmissionRefusedError, ConversionError, DecodeError, msgspec.DecodeError) as problem:
                 log.warning("an object cannot be converted", problem=str(problem), **_facts(uid, head, desired))
                 return _failed(uid, f"{head} cannot be converted to {desired}: {problem}")
             except Exception as problem:
@@ -147,15 +147,15 @@ def _request(body: bytes) -> _Request:
     try:
         review = _read(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise _Malformed(f"the body is no ConversionReview: {problem}") from None
+        raise _InvalidReviewError(f"the body is no ConversionReview: {problem}") from None
     if review.kind != "ConversionReview" or review.api_version != _API_VERSION:
         found = f"{review.api_version or 'no apiVersion'}, {review.kind or 'no kind'}"
-        raise _Malformed(f"expected {_API_VERSION}, ConversionReview, not {found}")
+        raise _InvalidReviewError(f"expected {_API_VERSION}, ConversionReview, not {found}")
     if review.request is None:
-        raise _Malformed("the ConversionReview has no request")
+        raise _InvalidReviewError("the ConversionReview has no request")
     for name, value in (("uid", review.request.uid), ("desiredAPIVersion", review.request.desired)):
         if not value:
-            raise _Malformed(f"request.{name} is empty")
+            raise _InvalidReviewError(f"request.{name} is empty")
     return review.request
 
 

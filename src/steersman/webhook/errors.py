@@ -1,4 +1,5 @@
-"""How a handler refuses: `Denied` for what policy forbids, `Invalid` for fields that are wrong, each with its way out.
+"""How a handler refuses: `DeniedError` for what policy forbids, `Invalid` for fields that are wrong, each with its way
+out.
 
 Texts follow the API server's own (`k8s.io/apimachinery/pkg/util/validation/field`), so that what a webhook says of a
 field reads like what the server says of others.
@@ -10,7 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Denied", "FieldError", "Invalid", "Refusal"]
+__all__ = ["AdmissionRefusedError", "DeniedError", "FieldError", "Invalid"]
 
 _NOTHING: Final = object()
 
@@ -55,15 +56,15 @@ class FieldError(NamedTuple):
         return f"{self.field}: {self.message}"
 
 
-class Refusal(Exception):  # noqa: N818 - what a handler does, not something that went wrong
-    """The base of `Denied` and `Invalid`: the request is refused, and the client is told why."""
+class AdmissionRefusedError(Exception):
+    """The base of `DeniedError` and `Invalid`: the request is refused, and the client is told why."""
 
     code: int = 403
     reason: str = "Forbidden"
     errors: tuple[FieldError, ...] = ()
 
 
-class Denied(Refusal):
+class DeniedError(AdmissionRefusedError):
     """The request is not allowed, whatever its fields: a 403, or another 4xx by `code` and `reason`.
 
     Raises ValueError for a code that is no 4xx.
@@ -71,13 +72,13 @@ class Denied(Refusal):
 
     def __init__(self, message: str, *, code: int = 403, reason: str = "Forbidden") -> None:
         if not 400 <= code < 500:
-            raise ValueError(f"Denied(code={code}): a refusal is a 4xx")
+            raise ValueError(f"DeniedError(code={code}): a refusal is a 4xx")
         super().__init__(message)
         self.code = code
         self.reason = reason
 
 
-class Invalid(Refusal):
+class Invalid(AdmissionRefusedError):  # noqa: N818 - the reason of the API
     """Fields of the object are wrong: a 422 with a cause for each. Raises ValueError without any."""
 
     code = 422

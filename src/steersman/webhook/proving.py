@@ -14,11 +14,11 @@ from typing import Any, Final
 from steersman.client import ApiError, Client
 from steersman.models import Dynamic, dynamic
 from steersman.webhook.configuration import ClientConfig
-from steersman.webhook.errors import Denied
+from steersman.webhook.errors import DeniedError
 from steersman.webhook.http import WebhookRequest, WebhookResponse
-from steersman.webhook.review import MalformedReview, failure, read_review, refused
+from steersman.webhook.review import InvalidReviewError, failure, read_review, refused
 
-__all__ = ["PATH", "Proof", "answer", "forgotten", "probe", "prove", "unproved"]
+__all__ = ["PATH", "WebhookUnreachableError", "answer", "forgotten", "probe", "prove", "unproved"]
 
 PATH: Final = "/probe"
 LABEL: Final = "steersman.dev/webhook-probe"
@@ -30,7 +30,7 @@ _OFTEN: Final = 3
 """How often a call must fail before that is believed: a server that has just started may need a moment."""
 
 
-class Proof(Exception):  # noqa: N818 - what was found out
+class WebhookUnreachableError(Exception):
     """The API server does not ask us; the message is what it said of that."""
 
 
@@ -59,16 +59,16 @@ async def answer(request: WebhookRequest) -> WebhookResponse:
     """The route of probes: refuses whatever is asked."""
     try:
         review = read_review(request.body)
-    except MalformedReview as problem:
+    except InvalidReviewError as problem:
         return WebhookResponse(400, failure(400, "BadRequest", str(problem)))
-    return WebhookResponse(200, refused(review, Denied(_WORDS)))
+    return WebhookResponse(200, refused(review, DeniedError(_WORDS)))
 
 
 async def prove(client: Client, namespace: str, values: Iterable[str], within: float = 10.0) -> bool:
     """Wait until the API server asks us by each of the configurations with these probes.
 
-    Returns false where that cannot be found out, because we may not make ConfigMaps there. Raises `Proof` where it asks
-    in vain, or not at all `within` so many seconds.
+    Returns false where that cannot be found out, because we may not make ConfigMaps there. Raises
+    `WebhookUnreachableError` where it asks in vain, or not at all `within` so many seconds.
     """
     for value in values:
         try:
@@ -76,7 +76,7 @@ async def prove(client: Client, namespace: str, values: Iterable[str], within: f
                 if not await _asked(client, namespace, value):
                     return False
         except TimeoutError:
-            raise Proof(f"it does not know of the webhooks after {within:g} s") from None
+            raise WebhookUnreachableError(f"it does not know of the webhooks after {within:g} s") from None
     return True
 
 
@@ -110,7 +110,7 @@ async def _asked(client: Client, namespace: str, value: str) -> bool:
         if said:
             failed += 1
             if failed == _OFTEN:
-                raise Proof(said)
+                raise WebhookUnreachableError(said)
         await asyncio.sleep(_WAIT)
 
 

@@ -121,7 +121,8 @@ class Registration:
             await self._convert(f"{info.plural}.{info.group}")
 
     async def prove(self, namespace: str) -> bool:
-        """Wait until the API server asks us; false where that cannot be found out. Raises `Proof`, which says why not.
+        """Wait until the API server asks us; false where that cannot be found out. Raises `WebhookUnreachableError`,
+        which says why not.
 
         `namespace` is one in which ConfigMaps may be made, as a dry run.
         """

@@ -14,9 +14,9 @@ from msgspec import Raw
 
 from steersman.client.status import Status, StatusCause, StatusDetails
 from steersman.models import encode
-from steersman.webhook.errors import Refusal
+from steersman.webhook.errors import AdmissionRefusedError
 
-__all__ = ["MalformedReview", "Operation", "Review", "UserInfo", "allowed", "failure", "read_review", "refused"]
+__all__ = ["InvalidReviewError", "Operation", "Review", "UserInfo", "allowed", "failure", "read_review", "refused"]
 
 Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
@@ -24,7 +24,7 @@ _API_VERSION = "admission.k8s.io/v1"
 _NULL = b"null"
 
 
-class MalformedReview(ValueError):  # noqa: N818 - reads as what it says
+class InvalidReviewError(ValueError):
     """A body that is no AdmissionReview of a version that is spoken here."""
 
 
@@ -91,18 +91,18 @@ def _present(value: Raw) -> bytes | None:
 
 
 def read_review(body: bytes) -> Review:
-    """The request in a body; raises `MalformedReview`, which names what is missing."""
+    """The request in a body; raises `InvalidReviewError`, which names what is missing."""
     try:
         envelope = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise MalformedReview(f"the body is no AdmissionReview: {problem}") from None
+        raise InvalidReviewError(f"the body is no AdmissionReview: {problem}") from None
     if envelope.kind != "AdmissionReview" or envelope.api_version != _API_VERSION:
         found = f"{envelope.api_version or 'no apiVersion'}, {envelope.kind or 'no kind'}"
-        raise MalformedReview(f"expected {_API_VERSION}, AdmissionReview, not {found}")
+        raise InvalidReviewError(f"expected {_API_VERSION}, AdmissionReview, not {found}")
     if envelope.request is None:
-        raise MalformedReview("the AdmissionReview has no request")
+        raise InvalidReviewError("the AdmissionReview has no request")
     if not envelope.request.uid:
-        raise MalformedReview("request.uid is empty")
+        raise InvalidReviewError("request.uid is empty")
     return envelope.request
 
 
@@ -127,7 +127,7 @@ def allowed(uid: str, *, patch: bytes | None = None, warnings: Sequence[str] = (
     return encode(_Answer(_Response(uid, True, None, patch, kind, tuple(warnings))))
 
 
-def refused(review: Review, refusal: Refusal, warnings: Sequence[str] = ()) -> bytes:
+def refused(review: Review, refusal: AdmissionRefusedError, warnings: Sequence[str] = ()) -> bytes:
     """The answer that refuses a request: a 4xx Status with a cause for each field."""
     message = str(refusal)
     details = StatusDetails()

@@ -28,7 +28,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steersman.client.errors import ConnectError, ConnectionLost, TransportTimeout
-from steersman.client.transport.http2 import Http2Connection, Http2Encoder, NotBegun
+from steersman.client.transport.http2 import Http2Connection, Http2Encoder, RequestNotSentError
 from steersman.client.transport.http2 import blocks as header_blocks
 from steersman.client.transport.http2.blocks import agrees, status_of
 from steersman.client.transport.http2.headers import BlockHeaders
@@ -650,7 +650,7 @@ async def test_a_server_that_goes_away_answers_what_it_has_begun():
     first, second = both.ask("/1"), both.ask("/2")
     await turns()
     both.say(GoAwayFrame(0, last_stream_id=1))
-    with pytest.raises(NotBegun, match="GET /2: the server goes away"):
+    with pytest.raises(RequestNotSentError, match="GET /2: the server goes away"):
         await second
     assert not both.connection.usable
     both.say(GoAwayFrame(0, last_stream_id=1), head(1, b"\x88", "END_STREAM"))
@@ -667,11 +667,11 @@ async def test_a_refusal_is_worth_another_try_only_where_the_limit_was_not_known
     late = both.ask("/late")
     await turns()
     both.say(RstStreamFrame(1, error_code=7), RstStreamFrame(3, error_code=7))
-    with pytest.raises(NotBegun):
+    with pytest.raises(RequestNotSentError):
         await early
     with pytest.raises(ConnectError) as refused:
         await late
-    assert not isinstance(refused.value, NotBegun)
+    assert not isinstance(refused.value, RequestNotSentError)
 
 
 @virtual_time

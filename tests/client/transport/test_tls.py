@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steersman.client.transport.tls import TlsClosed, TlsLayer
+from steersman.client.transport.tls import TlsClosedError, TlsLayer
 from steersman.pki import Authority
 
 AUTHORITY = Authority.create("ca", lifetime=timedelta(days=1))
@@ -97,7 +97,7 @@ def test_the_proper_end_is_told_with_what_came_before(tmp_path):
     wire = server.says(b"last words")
     with pytest.raises(ssl.SSLWantReadError):
         server.tls.unwrap()
-    with pytest.raises(TlsClosed) as ended:
+    with pytest.raises(TlsClosedError) as ended:
         layer.opened(wire + server.outgoing.read())
     assert ended.value.data == b"last words"
 

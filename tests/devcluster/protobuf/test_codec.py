@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steersman.devcluster.protobuf import MEDIA_TYPE, NotProtobuf, decode, encode, frame, supports
+from steersman.devcluster.protobuf import MEDIA_TYPE, NotProtobufError, decode, encode, frame, supports
 from steersman.devcluster.protobuf.duration import nanoseconds, text
 from steersman.testing.controlplane import Cluster
 from steersman.testing.controlplane_http import client_context
@@ -109,7 +109,7 @@ def test_a_watch_event_says_its_length_first():
 
 def test_custom_resources_have_no_protobuf():
     assert not supports("example.com/v1", "Widget")
-    with pytest.raises(NotProtobuf, match="Widget"):
+    with pytest.raises(NotProtobufError, match="Widget"):
         encode({"apiVersion": "example.com/v1", "kind": "Widget"})
 
 
@@ -117,7 +117,7 @@ def test_custom_resources_have_no_protobuf():
 @settings(max_examples=300)
 def test_bytes_that_are_no_protobuf_are_refused_and_nothing_else_happens(data):
     for body in (data, b"k8s\x00" + data, encode(POD)[:-1] + data):
-        with suppress(NotProtobuf):
+        with suppress(NotProtobufError):
             decode(body)
 
 

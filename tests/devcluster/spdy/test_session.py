@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steersman.devcluster.spdy import Closed, Data, Malformed, Opened, Reset, Session
+from steersman.devcluster.spdy import Closed, Data, Opened, Reset, Session, SpdyError
 from steersman.devcluster.spdy.headers import HeaderReader, HeaderWriter, _dictionary
 
 
@@ -89,13 +89,13 @@ def test_unknown_frames_are_ignored():
     ],
 )
 def test_what_is_no_spdy_is_refused(frame):
-    with pytest.raises(Malformed):
+    with pytest.raises(SpdyError):
         Session().feed(frame)
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_end_in_events_or_in_malformed(data):
-    with suppress(Malformed):
+    with suppress(SpdyError):
         Session().feed(data)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from steersman.devcluster.objects import Object
-from steersman.devcluster.storage import Compacted, Event, Storage
+from steersman.devcluster.storage import CompactedError, Event, Storage
 
 PODS = ("", "pods")
 MAPS = ("", "configmaps")
@@ -78,7 +78,7 @@ def test_the_window_is_bounded_by_events():
     first = put(storage, "one")
     for _ in range(3):
         put(storage, "two")
-    with pytest.raises(Compacted) as compacted:
+    with pytest.raises(CompactedError) as compacted:
         storage.items_at(PODS, "", first)
     assert compacted.value.oldest == storage.revision - 2
     assert len(list(storage.since(PODS, storage.revision - 2))) == 2
@@ -89,7 +89,7 @@ def test_the_window_is_bounded_by_bytes_so_that_large_objects_do_not_fill_the_me
     first = put(storage, "one")
     for _ in range(10):
         put(storage, "large", data="x" * 300)
-    with pytest.raises(Compacted):
+    with pytest.raises(CompactedError):
         storage.since(PODS, first)
     assert 1 <= len(list(storage.since(PODS, storage.compacted))) <= 3
 
@@ -118,7 +118,7 @@ def test_compaction_forgets_the_past_and_keeps_the_present():
     first = put(storage, "one")
     put(storage, "two")
     storage.compact()
-    with pytest.raises(Compacted):
+    with pytest.raises(CompactedError):
         storage.since(PODS, first)
     assert names(storage) == ["one", "two"]
     assert list(storage.since(PODS, storage.revision)) == []

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from steersman.devcluster.storage import Compacted, Database, Event, Storage
+from steersman.devcluster.storage import CompactedError, Database, Event, Storage
 
 RESOURCES = (("", "pods"), ("apps", "deployments"))
 resources = st.sampled_from(RESOURCES)
@@ -79,7 +79,7 @@ class StoreMachine(RuleBasedStateMachine):
         revision = max(1, self.storage.revision - back)
         try:
             items = self.storage.items_at(resource, namespace, revision)
-        except Compacted:
+        except CompactedError:
             assert revision < self.storage.compacted
             return
         found = {(i.namespace, i.name): i.object()["n"] for i in items}
@@ -92,7 +92,7 @@ class StoreMachine(RuleBasedStateMachine):
         revision = max(1, self.storage.revision - back)
         try:
             events = list(self.storage.since(resource, revision))
-        except Compacted:
+        except CompactedError:
             assert revision < self.storage.compacted
             return
         assert [(e.type, (e.item.namespace, e.item.name), e.item.revision) for e in events] == [

@@ -28,7 +28,7 @@ from steersman.client.transport.base import (
     WebSocket,
     target,
 )
-from steersman.client.transport.http2 import NotBegun
+from steersman.client.transport.http2 import RequestNotSentError
 from steersman.client.transport.pool import Connections
 from steersman.client.transport.streaming import Streams
 from steersman.client.transport.wire import Wire
@@ -85,7 +85,7 @@ class NativeTransport:
             except asyncio.CancelledError:
                 connection.unask(answer)
                 raise
-            except NotBegun:
+            except RequestNotSentError:
                 timeout = until - connection.now()
                 tries += 1
                 if tries == self._pool.most_tries or timeout <= 0:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from steersman.client.errors import TransportError
 from steersman.client.transport.base import RequestHeaders, StreamResponse, Take
-from steersman.client.transport.http2 import NotBegun
+from steersman.client.transport.http2 import RequestNotSentError
 from steersman.client.transport.idle import IdleWatchdog
 from steersman.client.transport.pool import CLOSED, Connections
 from steersman.client.transport.wire import Exchange
@@ -45,7 +45,7 @@ class Streams:
                 connection = await self._pool.connect(f"{method} {path}", left)
             try:
                 exchange = await connection.open(method, where, headers, body, until - connection.now())
-            except NotBegun:
+            except RequestNotSentError:
                 tries += 1
                 if tries == self._pool.most_tries or connection.now() >= until:
                     raise

@@ -10,13 +10,13 @@ from __future__ import annotations
 import ssl
 from typing import Final
 
-__all__ = ["TlsClosed", "TlsLayer"]
+__all__ = ["TlsClosedError", "TlsLayer"]
 
 _MOST: Final = 1 << 14
 """What one record holds at most (RFC 8446 §5.1), and so one read; asking for more only costs memory."""
 
 
-class TlsClosed(Exception):  # noqa: N818 - an end, not an error
+class TlsClosedError(Exception):
     """The server has said, properly, that nothing more will come; `data` is what came before."""
 
     def __init__(self, data: bytes) -> None:
@@ -59,7 +59,10 @@ class TlsLayer:
         return self._tls.selected_alpn_protocol()
 
     def opened(self, data: bytes | memoryview) -> bytes:
-        """The plain text that `data` completes; empty where it completes none. Raises `TlsClosed` at the proper end."""
+        """The plain text that `data` completes; empty where it completes none.
+
+        Raises `TlsClosedError` at the proper end.
+        """
         incoming = self._incoming
         incoming.write(data)
         parts: list[bytes] = []
@@ -69,9 +72,9 @@ class TlsLayer:
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLZeroReturnError:
-            raise TlsClosed(b"".join(parts)) from None
+            raise TlsClosedError(b"".join(parts)) from None
         if parts and not parts[-1]:  # a read that finds close_notify after data says so by nothing at all
-            raise TlsClosed(b"".join(parts))
+            raise TlsClosedError(b"".join(parts))
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def sealed(self, data: bytes) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from steersman.client.errors import ConnectionLost, TransportError
 from steersman.client.transport.base import Headers, RequestHeaders, Response, Take
-from steersman.client.transport.tls import TlsClosed, TlsLayer
+from steersman.client.transport.tls import TlsClosedError, TlsLayer
 
 __all__ = ["Exchange", "Pool", "Wire", "asked", "inbox"]
 
@@ -171,7 +171,7 @@ class Wire:
     def _opened(self, tls: TlsLayer, data: memoryview) -> None:
         try:
             plain = tls.opened(data)
-        except TlsClosed as end:
+        except TlsClosedError as end:
             if end.data:
                 self.received(end.data)
             self.ended()

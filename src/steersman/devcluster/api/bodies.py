@@ -70,11 +70,11 @@ def read(data: bytes, kind: str, *, custom: bool = False) -> Body:
             f"the body of the request was in an unknown format - accepted media types include: {shown}"
         )
     if kind == PROTOBUF:
-        from steersman.devcluster.protobuf import NotProtobuf, decode
+        from steersman.devcluster.protobuf import NotProtobufError, decode
 
         try:
             return Body(decode(data), [], data)
-        except NotProtobuf as problem:
+        except NotProtobufError as problem:
             raise ValueError(str(problem)) from None
     from steersman.devcluster.api.yamlbody import parse_yaml
 

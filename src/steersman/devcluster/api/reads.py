@@ -18,7 +18,7 @@ from steersman.devcluster.api.views import body_of, fields_of, item_of_list, obj
 from steersman.devcluster.api.watching import Watch
 from steersman.devcluster.errors import bad_request, expired, not_acceptable, not_found
 from steersman.devcluster.objects import Object
-from steersman.devcluster.storage import Compacted, Item, Storage
+from steersman.devcluster.storage import CompactedError, Item, Storage
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.server import APIServer
@@ -134,7 +134,7 @@ class Reads:
         revision, start = self._moment(options)
         try:
             items = self._storage.items_at(resource.stored_at, namespace, revision)
-        except Compacted:
+        except CompactedError:
             if not options.continue_:
                 raise expired("The resourceVersion for the provided list is too old.") from None
             raise PageExpiredError(token(-1, start)) from None

@@ -45,7 +45,7 @@ class _Session:
                 for event in self._session.feed(message):
                     await self.on(event)
                 await self.flush()
-        except (OSError, spdy.Malformed):
+        except (OSError, spdy.SpdyError):
             pass
         finally:
             for task in tuple(self._tasks):

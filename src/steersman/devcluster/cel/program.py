@@ -10,7 +10,7 @@ from steersman.devcluster.cel.checker import check
 from steersman.devcluster.cel.cost import estimate
 from steersman.devcluster.cel.evaluator import evaluator
 from steersman.devcluster.cel.sizes import Decl
-from steersman.devcluster.cel.syntax import SyntaxFault, parse
+from steersman.devcluster.cel.syntax import CelSyntaxError, parse
 from steersman.devcluster.cel.types import ANY, Type
 from steersman.devcluster.cel.values import CelError
 
@@ -31,7 +31,7 @@ class Program:
         self.expression = expression
         try:
             parsed = parse(expression)
-        except SyntaxFault as error:
+        except CelSyntaxError as error:
             raise CompileError(str(error)) from None
         checked = check(parsed, variables)
         if checked.errors:

@@ -14,7 +14,17 @@ from functools import cache, lru_cache
 from typing import Any, TypeAlias, cast
 
 __all__ = [
-    "Call", "Comprehension", "Const", "Ident", "ListOf", "MapOf", "Node", "Parsed", "Select", "SyntaxFault", "UInt",
+    "Call",
+    "CelSyntaxError",
+    "Comprehension",
+    "Const",
+    "Ident",
+    "ListOf",
+    "MapOf",
+    "Node",
+    "Parsed",
+    "Select",
+    "UInt",
     "parse",
 ]  # fmt: skip
 
@@ -22,7 +32,7 @@ __all__ = [
 _WIDE_DOT, _WIDE_CARET = "\uff0e", "\uff3e"
 
 
-class SyntaxFault(ValueError):  # noqa: N818
+class CelSyntaxError(ValueError):
     """The expression cannot be parsed; the text points at the place, as the API server prints it."""
 
 
@@ -123,12 +133,12 @@ def _environment() -> Any:
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Parsed:
-    """Parse an expression; raises SyntaxFault."""
+    """Parse an expression; raises CelSyntaxError."""
     try:
         wire = _environment().compile(text, disable_check=True).serialize()
     except RuntimeError as error:
         message = str(error).removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
-        raise SyntaxFault(message) from None
+        raise CelSyntaxError(message) from None
     parsed = _last(_fields(wire), 2, b"")
     tree, positions = b"", dict[int, int]()
     for number, value in _fields(parsed):

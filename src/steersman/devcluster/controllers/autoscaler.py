@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from steersman.client import ApiError, Client
 from steersman.controller import Result
-from steersman.devcluster.controllers.metrics import MetricsSource, MetricsUnavailable, SetMetrics
+from steersman.devcluster.controllers.metrics import MetricsSource, MetricsUnavailableError, SetMetrics
 from steersman.devcluster.controllers.pods import is_active, is_ready
 from steersman.devcluster.controllers.scaling import History, bounded, by_average, by_ratio, stabilised, usage_ratio
 from steersman.k8s import HorizontalPodAutoscaler, Pod
@@ -143,7 +143,7 @@ class Pass:
         for metric in self.spec.metrics:
             try:
                 found.append(await self._propose(metric, present, parsed, pods))
-            except MetricsUnavailable as problem:
+            except MetricsUnavailableError as problem:
                 reason = f"FailedGet{metric.type}Metric"
                 message = f"the HPA was unable to compute the replica count: {problem}"
                 self.problems.append((reason, message))
@@ -187,7 +187,7 @@ class Pass:
                 name = f"external metric {external.metric.name}(&LabelSelector{{}})"
                 return Proposal(replicas, name, MetricStatus(type="External", external=status))
             case _:
-                raise MetricsUnavailable(f"unknown metric source type {metric.type!r}")
+                raise MetricsUnavailableError(f"unknown metric source type {metric.type!r}")
 
     async def _by_resource(self, metric: MetricSpec, present: int, selector: Selector, pods: Sequence[Pod]) -> Proposal:
         container = metric.container_resource
@@ -198,7 +198,7 @@ class Pass:
         missing = [pod.metadata.name for pod in pods]
         mine = {name: usage[name] for name in missing if name in usage}
         if not mine:
-            raise MetricsUnavailable(
+            raise MetricsUnavailableError(
                 f"failed to get {source.name} usage: no metrics returned from resource metrics API"
             )
         average = Quantity(Fraction(sum((q.as_fraction() for q in mine.values()), Fraction(0)) / len(mine)))
@@ -260,7 +260,7 @@ def _by_target(value: Quantity, target: Any, present: int, ready: int) -> tuple[
 
 
 def _requests(pods: Sequence[Pod], resource: str, container: str | None) -> Fraction:
-    """The average request of a Pod; raises `MetricsUnavailable` where one has none."""
+    """The average request of a Pod; raises `MetricsUnavailableError` where one has none."""
     total = Fraction(0)
     for pod in pods:
         for each in pod.spec.containers:
@@ -269,10 +269,10 @@ def _requests(pods: Sequence[Pod], resource: str, container: str | None) -> Frac
             amount = each.resources.requests.get(resource) if each.resources else None
             if amount is None:
                 name = f"{resource} in container {each.name} of Pod {pod.metadata.name}"
-                raise MetricsUnavailable(f"failed to get {resource} utilization: missing request for {name}")
+                raise MetricsUnavailableError(f"failed to get {resource} utilization: missing request for {name}")
             total += amount.as_fraction()
     if not pods or not total:
-        raise MetricsUnavailable(f"failed to get {resource} utilization: no Pods request any")
+        raise MetricsUnavailableError(f"failed to get {resource} utilization: no Pods request any")
     return total / len(pods)
 
 

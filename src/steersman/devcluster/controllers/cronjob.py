@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from steersman.client import AlreadyExists, ClientError
-from steersman.controller import Result, Retry, controller_of
+from steersman.controller import RequeueError, Result, controller_of
 from steersman.devcluster.controllers.cron import Schedule, ScheduleError, parse, zone_of
 from steersman.devcluster.controllers.jobtally import condition_of, is_finished
 from steersman.k8s import CronJob, Job
@@ -119,7 +119,7 @@ async def _start(cj: CronJob, asked: Due, active: list[Job], status: CronJobStat
         ctx.log.info("the Job of this start exists already", start=asked.start.isoformat())
     except ClientError as problem:
         ctx.event("FailedCreate", f"Error creating job: {problem}", type="Warning", action="Create")
-        raise Retry(f"the Job could not be made: {problem}", after=1.0) from problem
+        raise RequeueError(f"the Job could not be made: {problem}", after=1.0) from problem
     status = CronJobStatus(
         active=tuple(map(_reference, active)),
         last_schedule_time=asked.start,

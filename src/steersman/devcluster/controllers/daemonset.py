@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from steersman.client import ClientError
-from steersman.controller import Result, Retry
+from steersman.controller import RequeueError, Result
 from steersman.devcluster.controllers.adoption import claimed, to_matching
 from steersman.devcluster.controllers.fitting import selects_node, tolerates, untolerated
 from steersman.devcluster.controllers.pods import (
@@ -252,7 +252,7 @@ async def _carry_out(ds: DaemonSet, step: Plan, digest: str, ctx: Context) -> No
     problem: ClientError | None = await in_batches(len(step.create), create)
     if problem is not None:
         ctx.event("FailedCreate", f"Error creating: {problem}", type="Warning", action="Create")
-        raise Retry(f"not all Pods could be made: {problem}", after=1.0)
+        raise RequeueError(f"not all Pods could be made: {problem}", after=1.0)
 
 
 def daemon_status(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from steersman.client import AlreadyExists, ClientError, Conflict, NotFound
-from steersman.controller import Result, Retry, controller_of, patch_status
+from steersman.controller import RequeueError, Result, controller_of, patch_status
 from steersman.devcluster.controllers.adoption import claimed, to_matching
 from steersman.devcluster.controllers.leaving import namespace_leaves, quiet
 from steersman.devcluster.controllers.rollout import (
@@ -174,7 +174,7 @@ class Rollout:
             created = await ctx.create(wanted)
         except AlreadyExists:
             await self._resolve_collision(wanted)
-            raise Retry(f"ReplicaSet {wanted.metadata.name} exists already", after=0.05) from None
+            raise RequeueError(f"ReplicaSet {wanted.metadata.name} exists already", after=0.05) from None
         except ClientError as problem:
             if namespace_leaves(problem):
                 raise quiet(problem) from None
@@ -248,7 +248,7 @@ class Rollout:
         try:
             changed = await self.ctx.patch(rs, MergePatch({**patch, "metadata": metadata}))
         except (Conflict, NotFound) as problem:
-            raise Retry(f"ReplicaSet {rs.metadata.name} changed meanwhile: {problem}", after=0.05) from None
+            raise RequeueError(f"ReplicaSet {rs.metadata.name} changed meanwhile: {problem}", after=0.05) from None
         self.sets = [changed if known.metadata.uid == changed.metadata.uid else known for known in self.sets]
         if self.new is not None and self.new.metadata.uid == changed.metadata.uid:
             self.new = changed

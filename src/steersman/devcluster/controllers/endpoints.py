@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from steersman.client import AlreadyExists, Conflict, Forbidden, NotFound
-from steersman.controller import Retry
+from steersman.controller import RequeueError
 from steersman.devcluster.controllers.leaving import namespace_leaves
 from steersman.devcluster.controllers.pods import is_ready, phase_of
 from steersman.k8s import Endpoints, EndpointSlice, Node, Pod, Service
@@ -178,7 +178,7 @@ async def _quietly(write: Any) -> None:
     except (NotFound, AlreadyExists):
         return
     except Conflict as problem:
-        raise Retry(str(problem), after=0.1) from None
+        raise RequeueError(str(problem), after=0.1) from None
     except Forbidden as problem:
         if not namespace_leaves(problem):
             raise

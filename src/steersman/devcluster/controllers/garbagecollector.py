@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from steersman.cache import Cache, Change, Entry, Informer
 from steersman.client import Client, ClientError, NotFound, Preconditions
-from steersman.controller import QueueClosed, WorkQueue
+from steersman.controller import QueueClosedError, WorkQueue
 from steersman.devcluster.controllers.discovery import Served, served_kinds
 from steersman.devcluster.controllers.ownership import (
     FOREGROUND,
@@ -151,7 +151,7 @@ class Collector:
         while True:
             try:
                 item = (await self._queue.get()).key
-            except QueueClosed:
+            except QueueClosedError:
                 return
             try:
                 await self._look(item)

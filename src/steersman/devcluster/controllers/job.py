@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from steersman.client import ClientError, NotFound, Preconditions
-from steersman.controller import Result, Retry, controller_of
+from steersman.controller import RequeueError, Result, controller_of
 from steersman.devcluster.controllers import jobfailures as failures
 from steersman.devcluster.controllers import jobtally as tally
 from steersman.devcluster.controllers.adoption import claimed, to_matching
@@ -284,7 +284,7 @@ class Run:
         problem: ClientError | None = await in_batches(len(makers), create)
         if problem is not None:
             ctx.event("FailedCreate", f"Error creating: {problem}", type="Warning", action="Create")
-            raise Retry(f"not all Pods could be made: {problem}", after=1.0)
+            raise RequeueError(f"not all Pods could be made: {problem}", after=1.0)
 
     def _result(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from steersman.client import ClientError, Forbidden
-from steersman.controller import Retry
+from steersman.controller import RequeueError
 
 __all__ = ["namespace_leaves", "quiet"]
 
@@ -15,4 +15,4 @@ def namespace_leaves(problem: ClientError) -> bool:
 
 def quiet(problem: ClientError) -> Exception:
     """What to raise instead: a quiet retry in a namespace that leaves, the refusal itself elsewhere."""
-    return Retry("the namespace is being deleted", after=5.0) if namespace_leaves(problem) else problem
+    return RequeueError("the namespace is being deleted", after=5.0) if namespace_leaves(problem) else problem

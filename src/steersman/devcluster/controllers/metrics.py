@@ -7,15 +7,15 @@ from typing import Protocol
 
 from steersman.models import Key, Quantity, Selector
 
-__all__ = ["MetricsSource", "MetricsUnavailable", "SetMetrics"]
+__all__ = ["MetricsSource", "MetricsUnavailableError", "SetMetrics"]
 
 
-class MetricsUnavailable(LookupError):  # noqa: N818 - says what is the matter
+class MetricsUnavailableError(LookupError):
     """The source has no such metric now; the message is what the autoscaler tells its users."""
 
 
 class MetricsSource(Protocol):
-    """What an autoscaler asks. Each may raise `MetricsUnavailable`."""
+    """What an autoscaler asks. Each may raise `MetricsUnavailableError`."""
 
     async def resource(self, namespace: str, selector: Selector, resource: str) -> Mapping[str, Quantity]:
         """The use of a resource (`cpu`, `memory`) by Pods, by the name of the Pod."""
@@ -72,19 +72,19 @@ class SetMetrics:
         """See `MetricsSource`."""
         found = self._objects.get((kind, Key(namespace, name), metric))
         if found is None:
-            raise MetricsUnavailable("no metrics returned from custom metrics API")
+            raise MetricsUnavailableError("no metrics returned from custom metrics API")
         return found
 
     async def external(self, namespace: str, metric: str) -> Quantity:
         """See `MetricsSource`."""
         found = self._external.get((namespace, metric))
         if found is None:
-            raise MetricsUnavailable("no metrics returned from external metrics API")
+            raise MetricsUnavailableError("no metrics returned from external metrics API")
         return found
 
 
 def _named(known: Mapping[tuple[Key, str], Quantity], namespace: str, metric: str, none: str) -> Mapping[str, Quantity]:
     found = {key.name: amount for (key, of), amount in known.items() if key.namespace == namespace and of == metric}
     if not found:
-        raise MetricsUnavailable(none)
+        raise MetricsUnavailableError(none)
     return found

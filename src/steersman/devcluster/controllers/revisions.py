@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from steersman.client import AlreadyExists, Forbidden
-from steersman.controller import Retry
+from steersman.controller import RequeueError
 from steersman.devcluster.controllers.adoption import claimed
 from steersman.devcluster.controllers.leaving import quiet
 from steersman.k8s import ControllerRevision
@@ -94,10 +94,10 @@ async def current_revision(
         found = await ctx.fetch(ControllerRevision, made.metadata.name)
         mine = found is not None and any(o.uid == owner.metadata.uid for o in found.metadata.owner_references)
         if found is None or mine:
-            raise Retry("the revision exists, but is not seen yet", after=0.1) from None
+            raise RequeueError("the revision exists, but is not seen yet", after=0.1) from None
         body = {"metadata": {"uid": owner.metadata.uid}, "status": {"collisionCount": collisions + 1}}
         await ctx.patch(owner, MergePatch(body), subresource="status")
-        raise Retry("another revision has the same name", after=0.05) from None
+        raise RequeueError("another revision has the same name", after=0.05) from None
     return created, [*history, created]
 
 

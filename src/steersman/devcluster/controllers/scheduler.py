@@ -12,7 +12,7 @@ from typing import Any
 
 from steersman.cache import Change
 from steersman.client import Conflict, NotFound
-from steersman.controller import Retry
+from steersman.controller import RequeueError
 from steersman.devcluster.controllers.claims import SELECTED_NODE, claims_of, waits_for_consumer
 from steersman.devcluster.controllers.fitting import Amounts, requests_of
 from steersman.devcluster.controllers.placing import NOT_HELPFUL, Placing, Victims, cheapest, priority_of, unplaced
@@ -110,7 +110,7 @@ class Scheduler:
         except BaseException as problem:
             self.ledger.release(pod.metadata.uid)
             if isinstance(problem, Conflict | NotFound):
-                raise Retry(f"the Pod changed meanwhile: {problem}", after=0.2) from None
+                raise RequeueError(f"the Pod changed meanwhile: {problem}", after=0.2) from None
             raise
         where = f"Successfully assigned {pod.metadata.namespace}/{pod.metadata.name} to {node}"
         ctx.event("Scheduled", where, action="Binding")

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from steersman.client import AlreadyExists, Conflict, NotFound
-from steersman.controller import Retry
+from steersman.controller import RequeueError
 from steersman.devcluster.controllers.claims import (
     CLAIM_INDEX,
     SELECTED_NODE,
@@ -210,7 +210,7 @@ class Binder:
                 metadata = {"uid": claim.metadata.uid, "annotations": _BOUND}
                 claim = await ctx.patch(claim, MergePatch({"metadata": metadata, "spec": {"volumeName": name}}))
         except (Conflict, NotFound) as problem:
-            raise Retry(f"the claim or its volume changed meanwhile: {problem}", after=0.1) from None
+            raise RequeueError(f"the claim or its volume changed meanwhile: {problem}", after=0.1) from None
         capacity = {resource: str(amount) for resource, amount in volume.spec.capacity.items()}
         status = {"phase": "Bound", "accessModes": [*volume.spec.access_modes], "capacity": capacity}
         await _patch_status(ctx, claim, status)

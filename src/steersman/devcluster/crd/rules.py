@@ -19,7 +19,7 @@ from steersman.devcluster.crd.correlation import ABSENT, correlate_index, correl
 from steersman.devcluster.errors import ErrorType, FieldError
 from steersman.devcluster.objects import Path
 
-__all__ = ["Rule", "RuleFault", "Rules", "compile_rules", "field_path"]
+__all__ = ["Rule", "RuleError", "Rules", "compile_rules", "field_path"]
 
 _ROOT = Path("")
 _MESSAGE_LIMIT = 5 * 1024
@@ -33,7 +33,7 @@ Walk: TypeAlias = Callable[[Path, Any, Any, bool, list[FieldError]], None]
 """Path, value, old value, whether the whole is unchanged, and where errors go."""
 
 
-class RuleFault(ValueError):  # noqa: N818
+class RuleError(ValueError):
     """A rule cannot be compiled; `part` is the field of the rule that is at fault."""
 
     def __init__(self, part: str, message: str) -> None:
@@ -42,7 +42,7 @@ class RuleFault(ValueError):  # noqa: N818
 
 
 class Rule:
-    """One rule of one schema node. Raises RuleFault where it does not compile."""
+    """One rule of one schema node. Raises RuleError where it does not compile."""
 
     def __init__(self, node: Mapping[str, Any], kind: Type, schema_type: str) -> None:
         self.text = cast(str, node.get("rule") or "").strip()
@@ -51,14 +51,14 @@ class Rule:
         variables = {"self": kind, "oldSelf": optional_of(kind) if self.optional else kind}
         self.program = _compile("rule", cast(str, node.get("rule") or ""), variables, "compilation failed: ")
         if self.program.result.kind != "bool":
-            raise RuleFault("rule", "cel expression must evaluate to a bool")
+            raise RuleError("rule", "cel expression must evaluate to a bool")
         self.transition = "oldSelf" in self.program.uses
         expression = cast(str, node.get("messageExpression") or "")
         self.expression: Program | None = None
         if expression:
             compiled = _compile("messageExpression", expression, variables, "messageExpression compilation failed: ")
             if compiled.result.kind != STRING.kind:
-                raise RuleFault("messageExpression", "messageExpression must evaluate to a string")
+                raise RuleError("messageExpression", "messageExpression must evaluate to a string")
             self.expression = compiled
         self.message = cast(str, node.get("message") or "").strip()
         self.reason = _REASONS.get(cast(str, node.get("reason") or ""), ErrorType.INVALID)
@@ -110,11 +110,11 @@ class Rule:
 
 def _error(kind: ErrorType, path: Path, value: Any, detail: str, *, omit: bool = False) -> FieldError:
     if omit and kind in (ErrorType.INVALID, ErrorType.DUPLICATE):
-        return _Omitted(kind, path or Path("<nil>"), None, detail)
+        return _OmittedFieldError(kind, path or Path("<nil>"), None, detail)
     return FieldError(kind, path or Path("<nil>"), value, detail, go_value(value))
 
 
-class _Omitted(FieldError):  # noqa: N818
+class _OmittedFieldError(FieldError):
     """An error that does not show its value, since it may be large."""
 
     __slots__ = ()
@@ -130,7 +130,7 @@ def _compile(part: str, text: str, variables: Mapping[str, Type], prefix: str) -
     try:
         return Program(text, variables, raw)
     except CompileError as error:
-        raise RuleFault(part, f"{prefix}{error}") from None
+        raise RuleError(part, f"{prefix}{error}") from None
 
 
 class Rules:

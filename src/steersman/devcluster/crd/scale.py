@@ -26,7 +26,7 @@ _GO_TYPES = {
 }
 
 
-class _WrongType(ValueError):  # noqa: N818
+class _WrongTypeError(ValueError):
     pass
 
 
@@ -67,7 +67,7 @@ class ScalePaths:
         for path in (self.spec, self.status) if spec else (self.status,):
             try:
                 count = cast(int, _dig(obj, path, int)) or 0
-            except _WrongType as error:
+            except _WrongTypeError as error:
                 found.append(field_invalid(path, 0, str(error)))
                 continue
             if count < 0:
@@ -77,7 +77,7 @@ class ScalePaths:
         if self.selector:
             try:
                 _dig(obj, self.selector, str)
-            except _WrongType as error:
+            except _WrongTypeError as error:
                 found.append(field_invalid(self.selector, "", str(error)))
         return found
 
@@ -85,7 +85,7 @@ class ScalePaths:
         try:
             wanted, current = _dig(obj, self.spec, int), _dig(obj, self.status, int)
             selector = _dig(obj, self.selector, str) if self.selector else None
-        except _WrongType as error:
+        except _WrongTypeError as error:
             raise internal(str(error)) from error
         kept = meta(obj)
         names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -109,13 +109,13 @@ def _dig(obj: Object, path: str, wanted: type) -> Any:
     names = simple_fields(path)
     for index, name in enumerate(names):
         if not isinstance(value, dict):
-            raise _WrongType(_accessor(names[: index + 1], value, "map[string]interface{}"))
+            raise _WrongTypeError(_accessor(names[: index + 1], value, "map[string]interface{}"))
         found = cast(Object, value)
         if name not in found:
             return None
         value = found[name]
     if type(value) is not wanted:
-        raise _WrongType(_accessor(names, value, _GO_TYPES[wanted]))
+        raise _WrongTypeError(_accessor(names, value, _GO_TYPES[wanted]))
     return value
 
 

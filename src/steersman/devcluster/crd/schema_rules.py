@@ -20,7 +20,7 @@ from steersman.devcluster.crd.costs import Budget, repeated
 from steersman.devcluster.crd.embedded import compile_embedded
 from steersman.devcluster.crd.explaining import explain
 from steersman.devcluster.crd.internal_form import shown_rule, shown_schema
-from steersman.devcluster.crd.rules import Rule, RuleFault, compile_rules, field_path
+from steersman.devcluster.crd.rules import Rule, RuleError, compile_rules, field_path
 from steersman.devcluster.crd.shaping import copy_json, prune
 from steersman.devcluster.crd.structural import structural_errors
 from steersman.devcluster.errors import (
@@ -344,7 +344,7 @@ def _rules(schema: Schema, path: Path, where: _Where) -> list[FieldError]:
         at = (path / "x-kubernetes-validations").at(index)
         try:
             compiled = Rule(rule, kind, cast(str, schema.get("type") or ""))
-        except RuleFault as error:
+        except RuleError as error:
             found.append(FieldError(ErrorType.INVALID, at / error.part, None, str(error), shown_rule(rule)))
             continue
         found += where.budget.rule(at / "rule", compiled.program.cost(sizes), where.times, sizes)
@@ -389,7 +389,7 @@ def _default(schema: Schema, default: Any, at: Path, *, embedded: bool) -> list[
     if not wrong:
         try:
             rules = compile_rules(schema, root=embedded)
-        except RuleFault:
+        except RuleError:
             return found  # The rule's own place reports it.
         if rules is not None:
             # As a new value, and, for the rules that compare, as an unchanged one.

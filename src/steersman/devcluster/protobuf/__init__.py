@@ -4,6 +4,6 @@ Objects are JSON everywhere in the embedded cluster; here they are translated at
 fields made from the API's Go types. Custom resources have no protobuf form, as on a real server.
 """
 
-from steersman.devcluster.protobuf.codec import MEDIA_TYPE, NotProtobuf, decode, encode, frame, supports
+from steersman.devcluster.protobuf.codec import MEDIA_TYPE, NotProtobufError, decode, encode, frame, supports
 
-__all__ = ["MEDIA_TYPE", "NotProtobuf", "decode", "encode", "frame", "supports"]
+__all__ = ["MEDIA_TYPE", "NotProtobufError", "decode", "encode", "frame", "supports"]

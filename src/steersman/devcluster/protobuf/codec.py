@@ -1,7 +1,7 @@
 """Objects to protobuf and back, by the table of fields.
 
 What a Go client would leave out is left out: plain fields that are zero and marked omitempty. Bytes that are no
-message of the kind raise `NotProtobuf`, never anything else.
+message of the kind raise `NotProtobufError`, never anything else.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any, Final, cast
 from steersman.devcluster.objects import Object
 from steersman.devcluster.protobuf.special import DECODE, ENCODE, UNION
 from steersman.devcluster.protobuf.table import Field, Message, message, message_of
-from steersman.devcluster.protobuf.wire import BYTES, DOUBLE, VARINT, Truncated, delimited, fields_in, tag
+from steersman.devcluster.protobuf.wire import BYTES, DOUBLE, VARINT, TruncatedMessageError, delimited, fields_in, tag
 
-__all__ = ["MEDIA_TYPE", "NotProtobuf", "decode", "encode", "frame", "supports"]
+__all__ = ["MEDIA_TYPE", "NotProtobufError", "decode", "encode", "frame", "supports"]
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 MAGIC: Final = b"k8s\x00"
@@ -21,7 +21,7 @@ _WIRE: Final = {"i": VARINT, "b": VARINT, "d": DOUBLE}
 _DEEPEST: Final = 200
 
 
-class NotProtobuf(ValueError):  # noqa: N818 - reads as what it says
+class NotProtobufError(ValueError):
     """The bytes are no object in Kubernetes' protobuf encoding, or of a kind that has none."""
 
 
@@ -31,30 +31,30 @@ def supports(api_version: str, kind: str) -> bool:
 
 
 def encode(obj: Object) -> bytes:
-    """An object, list, Status or the like as `runtime.Unknown` with its magic number; raises `NotProtobuf`."""
+    """An object, list, Status or the like as `runtime.Unknown` with its magic number; raises `NotProtobufError`."""
     api_version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
     found = message_of(api_version, kind)
     if found is None:
-        raise NotProtobuf(f"{kind} in {api_version} has no protobuf form")
+        raise NotProtobufError(f"{kind} in {api_version} has no protobuf form")
     type_meta = delimited(1, api_version.encode()) + delimited(2, kind.encode())
     unknown = (delimited(1, type_meta), delimited(2, _encode(found, obj)), delimited(3, b""), delimited(4, b""))
     return MAGIC + b"".join(unknown)
 
 
 def decode(data: bytes) -> Object:
-    """The object in `data`, with apiVersion and kind; raises `NotProtobuf`."""
+    """The object in `data`, with apiVersion and kind; raises `NotProtobufError`."""
     if not data.startswith(MAGIC):
-        raise NotProtobuf("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
+        raise NotProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     try:
         unknown = {number: value for number, _, value in fields_in(data[len(MAGIC) :])}
         type_meta = {number: value for number, _, value in fields_in(_bytes(unknown.get(1, b"")))}
         api_version, kind = (_bytes(type_meta.get(n, b"")).decode() for n in (1, 2))
         found = message_of(api_version, kind)
         if found is None:
-            raise NotProtobuf(f'no kind "{kind}" is registered for version "{api_version}" in protobuf')
+            raise NotProtobufError(f'no kind "{kind}" is registered for version "{api_version}" in protobuf')
         return {"kind": kind, "apiVersion": api_version, **_decode(found, _bytes(unknown.get(2, b"")), 0)}
-    except (Truncated, UnicodeDecodeError, OverflowError) as problem:
-        raise NotProtobuf(f"the body is no protobuf message: {problem}") from None
+    except (TruncatedMessageError, UnicodeDecodeError, OverflowError) as problem:
+        raise NotProtobufError(f"the body is no protobuf message: {problem}") from None
 
 
 def frame(event: str, obj: Object) -> bytes:
@@ -126,13 +126,13 @@ def _items(field: Field, values: Any) -> bytes:
 
 def _bytes(value: Any) -> bytes:
     if not isinstance(value, bytes):
-        raise Truncated("bytes were expected")
+        raise TruncatedMessageError("bytes were expected")
     return value
 
 
 def _decode(shape: Message, data: bytes, depth: int) -> Object:
     if depth > _DEEPEST:
-        raise Truncated("the message is nested too deeply")
+        raise TruncatedMessageError("the message is nested too deeply")
     obj: Object = {}
     for number, wire, value in fields_in(data):
         field = shape.by_number.get(number)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from steersman.devcluster.objects import from_json
-from steersman.devcluster.protobuf.wire import Truncated, delimited, fields_in, signed, tag, varint
+from steersman.devcluster.protobuf.wire import TruncatedMessageError, delimited, fields_in, signed, tag, varint
 
 __all__ = ["DECODE", "ENCODE", "UNION"]
 
@@ -27,7 +27,7 @@ def _text(value: Any) -> str:
     try:
         return bytes(value).decode()
     except (UnicodeDecodeError, TypeError) as problem:
-        raise Truncated("a string is no UTF-8") from problem
+        raise TruncatedMessageError("a string is no UTF-8") from problem
 
 
 def _encode_time(value: Any) -> bytes:
@@ -47,7 +47,7 @@ def _decode_time(data: bytes, *, micro: bool = False) -> str | None:
     try:
         moment = _EPOCH + timedelta(seconds=signed(members.get(1, 0)))
     except OverflowError as problem:
-        raise Truncated("a time is not between the years 1 and 9999") from problem
+        raise TruncatedMessageError("a time is not between the years 1 and 9999") from problem
     # `strftime` does not pad years to four digits.
     text = moment.replace(tzinfo=None).isoformat(timespec="seconds")
     return f"{text}.{members.get(2, 0) // 1000:06d}Z" if micro else f"{text}Z"
@@ -83,7 +83,7 @@ def _decode_json(data: bytes) -> Any:
     try:
         return from_json(raw)
     except ValueError as problem:
-        raise Truncated("raw bytes are no JSON") from problem
+        raise TruncatedMessageError("raw bytes are no JSON") from problem
 
 
 def _encode_duration(value: Any) -> bytes:
@@ -117,13 +117,13 @@ ENCODE: Final[dict[str, Callable[[Any], bytes]]] = {
 
 def _number(value: Any) -> int:
     if not isinstance(value, int):
-        raise Truncated("a number was expected")
+        raise TruncatedMessageError("a number was expected")
     return signed(value)
 
 
 def _double(value: Any) -> float | int:
     if not isinstance(value, bytes) or len(value) != 8:
-        raise Truncated("a double was expected")
+        raise TruncatedMessageError("a double was expected")
     found: float = struct.unpack("<d", value)[0]
     return int(found) if found.is_integer() else found
 

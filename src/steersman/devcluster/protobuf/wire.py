@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["BYTES", "DOUBLE", "VARINT", "Truncated", "delimited", "fields_in", "signed", "tag", "varint"]
+__all__ = ["BYTES", "DOUBLE", "VARINT", "TruncatedMessageError", "delimited", "fields_in", "signed", "tag", "varint"]
 
 VARINT, DOUBLE, BYTES = 0, 1, 2
 _FIXED32 = 5
 _LONGEST = 10
 
 
-class Truncated(ValueError):  # noqa: N818 - reads as what it says
+class TruncatedMessageError(ValueError):
     """The bytes are no protobuf message."""
 
 
@@ -47,17 +47,17 @@ def _read(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     for step in range(_LONGEST):
         if at + step >= len(data):
-            raise Truncated("the message ends in the middle of a number")
+            raise TruncatedMessageError("the message ends in the middle of a number")
         byte = data[at + step]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at + step + 1
         shift += 7
-    raise Truncated("a number is longer than ten bytes")
+    raise TruncatedMessageError("a number is longer than ten bytes")
 
 
 def fields_in(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """Number, wire type and value of each field of a message, in order; raises `Truncated`."""
+    """Number, wire type and value of each field of a message, in order; raises `TruncatedMessageError`."""
     at, end = 0, len(data)
     while at < end:
         key, at = _read(data, at)
@@ -73,8 +73,8 @@ def fields_in(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
         elif wire == _FIXED32:
             size = 4
         else:
-            raise Truncated(f"wire type {wire} is not known")
+            raise TruncatedMessageError(f"wire type {wire} is not known")
         if at + size > end:
-            raise Truncated("the message ends in the middle of a field")
+            raise TruncatedMessageError("the message ends in the middle of a field")
         yield number, wire, data[at : at + size]
         at += size

@@ -216,14 +216,14 @@ def _map(type: Type, element: Type) -> _Codec:
     return entries
 
 
-class _Twice(Exception):  # noqa: N818 - no error: a key that came twice
+class _DuplicateKeyError(Exception):
     """Stops the fast parse."""
 
 
 def _pairs(items: list[tuple[str, Any]]) -> Object:
     obj = dict(items)
     if len(obj) != len(items):
-        raise _Twice
+        raise _DuplicateKeyError
     return obj
 
 
@@ -237,7 +237,7 @@ def loads(data: bytes) -> tuple[Any, bool]:
         text = _ESCAPE.sub(_without_lone_surrogate, text)
     try:
         return _PARSER.decode(text), False
-    except _Twice:
+    except _DuplicateKeyError:
         return from_json(text), True
     except RecursionError:
         raise ValueError("exceeded max depth") from None

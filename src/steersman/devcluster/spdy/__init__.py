@@ -4,6 +4,6 @@ Only what Kubernetes uses of it: streams with headers, data with half-close, pin
 clients neither keep windows nor wait for them. Bytes in, events and bytes out; nothing here does I/O.
 """
 
-from steersman.devcluster.spdy.session import Closed, Data, Event, Malformed, Opened, Reset, Session
+from steersman.devcluster.spdy.session import Closed, Data, Event, Opened, Reset, Session, SpdyError
 
-__all__ = ["Closed", "Data", "Event", "Malformed", "Opened", "Reset", "Session"]
+__all__ = ["Closed", "Data", "Event", "Opened", "Reset", "Session", "SpdyError"]

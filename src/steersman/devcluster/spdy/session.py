@@ -1,6 +1,6 @@
 """One SPDY session: bytes of the peer in, events out; and the bytes of what the server answers.
 
-Frames may be cut anywhere. After `Malformed` the session is of no use: close the connection.
+Frames may be cut anywhere. After `SpdyError` the session is of no use: close the connection.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from steersman.devcluster.spdy.headers import HeaderReader, HeaderWriter
 
-__all__ = ["Closed", "Data", "Event", "Malformed", "Opened", "Reset", "Session"]
+__all__ = ["Closed", "Data", "Event", "Opened", "Reset", "Session", "SpdyError"]
 
 _VERSION: Final = 3
 _FIN: Final = 1
@@ -26,7 +26,7 @@ class _Type(IntEnum):
     GOAWAY = 7
 
 
-class Malformed(ValueError):  # noqa: N818 - reads as what it says
+class SpdyError(ValueError):
     """The peer does not speak SPDY/3.1."""
 
 
@@ -74,7 +74,7 @@ class Session:
         self._last = 0
 
     def feed(self, data: bytes) -> list[Event]:
-        """Take in bytes; what they say, in order. Pings are answered in `pending`. Raises `Malformed`."""
+        """Take in bytes; what they say, in order. Pings are answered in `pending`. Raises `SpdyError`."""
         self._held += data
         events: list[Event] = []
         while len(self._held) >= 8:
@@ -119,7 +119,7 @@ class Session:
 
     def _control(self, head: bytes, flags: int, body: bytes) -> Event | None:
         if head[0] != 0x80 or head[1] != _VERSION:
-            raise Malformed(f"the peer speaks version {int.from_bytes(head[:2], 'big') & 0x7FFF}, expected {_VERSION}")
+            raise SpdyError(f"the peer speaks version {int.from_bytes(head[:2], 'big') & 0x7FFF}, expected {_VERSION}")
         match int.from_bytes(head[2:], "big"):
             case _Type.SYN_STREAM:
                 return self._opened(flags, body)
@@ -138,18 +138,18 @@ class Session:
 
     def _opened(self, flags: int, body: bytes) -> Event:
         if len(body) < 10:
-            raise Malformed("SYN_STREAM is too short")
+            raise SpdyError("SYN_STREAM is too short")
         stream = int.from_bytes(body[:4], "big") & 0x7FFFFFFF
         try:
             headers = self._reader.read(body[10:])
         except ValueError as problem:
-            raise Malformed(str(problem)) from None
+            raise SpdyError(str(problem)) from None
         self._last = max(self._last, stream)
         return Opened(stream, headers, bool(flags & _FIN))
 
     def _reset(self, body: bytes) -> Event:
         if len(body) < 8:
-            raise Malformed("RST_STREAM is too short")
+            raise SpdyError("RST_STREAM is too short")
         return Reset(int.from_bytes(body[:4], "big") & 0x7FFFFFFF)
 
     def _ping(self, body: bytes) -> None:

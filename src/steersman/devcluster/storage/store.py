@@ -16,7 +16,7 @@ from steersman.devcluster.objects import Object
 from steersman.devcluster.storage.database import Database
 from steersman.devcluster.storage.items import Event, GroupResource, Item, encode
 
-__all__ = ["Compacted", "Storage"]
+__all__ = ["CompactedError", "Storage"]
 
 WINDOW: Final = 10_000
 """Events that are remembered, of all collections together."""
@@ -26,7 +26,7 @@ WINDOW_BYTES: Final = 64 * 1024 * 1024
 Listener = Callable[[Event], None]
 
 
-class Compacted(Exception):  # noqa: N818 - reads as what it says
+class CompactedError(Exception):
     """The revision asked for is older than what is remembered; `oldest` is the first that can be had."""
 
     def __init__(self, revision: int, oldest: int) -> None:
@@ -112,11 +112,11 @@ class Storage:
         return len(self._of(resource).items)
 
     def items_at(self, resource: GroupResource, namespace: str, revision: int) -> list[Item]:
-        """As `items`, as they were at a revision. Raises `Compacted`."""
+        """As `items`, as they were at a revision. Raises `CompactedError`."""
         if revision >= self.revision or self._of(resource).touched <= revision:
             return self.items(resource, namespace)
         if revision < self.compacted:
-            raise Compacted(revision, self.compacted)
+            raise CompactedError(revision, self.compacted)
         items = {(i.namespace, i.name): i for i in self.items(resource, namespace)}
         for event in reversed(self._log):
             if event.item.revision <= revision:
@@ -224,9 +224,9 @@ class Storage:
         return lambda: listeners.pop(listener, None) and None
 
     def since(self, resource: GroupResource, revision: int) -> Iterable[Event]:
-        """The events of a collection after a revision, oldest first. Raises `Compacted`."""
+        """The events of a collection after a revision, oldest first. Raises `CompactedError`."""
         if revision < self.compacted:
-            raise Compacted(revision, self.compacted)
+            raise CompactedError(revision, self.compacted)
         # A deque is slow in its middle; what is asked for is nearly always near its end.
         wanted: list[Event] = []
         for event in reversed(self._log):

@@ -6,6 +6,6 @@
 
 from steersman.client.transport.http2.blocks import Http2Encoder
 from steersman.client.transport.http2.connection import MOST_STREAMS, Http2Connection
-from steersman.client.transport.http2.stream import NotBegun
+from steersman.client.transport.http2.stream import RequestNotSentError
 
-__all__ = ["MOST_STREAMS", "Http2Connection", "Http2Encoder", "NotBegun"]
+__all__ = ["MOST_STREAMS", "Http2Connection", "Http2Encoder", "RequestNotSentError"]

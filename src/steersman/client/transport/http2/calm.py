@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["Calm", "Flood"]
+__all__ = ["Calm", "FloodError"]
 
 _MOST: Final = 1000
 _SECONDS: Final = 10.0
 
 
-class Flood(ValueError):  # noqa: N818 - reads as what it is
+class FloodError(ValueError):
     """The server keeps its client busy for nothing."""
 
 
@@ -28,11 +28,11 @@ class Calm:
         self._since = 0.0
 
     def count(self, now: float) -> None:
-        """Raises `Flood` when it is more than enough."""
+        """Raises `FloodError` when it is more than enough."""
         if not self.times:
             self._since = now
         self.times += 1
         if self.times > _MOST:
             if now < self._since + _SECONDS:
-                raise Flood("the server keeps its client busy with frames that bring nothing")
+                raise FloodError("the server keeps its client busy with frames that bring nothing")
             self.times = 0

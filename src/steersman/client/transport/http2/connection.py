@@ -34,7 +34,7 @@ from steersman.client.transport.http2.frames import (
 from steersman.client.transport.http2.patience import Patience
 from steersman.client.transport.http2.pause import Pause
 from steersman.client.transport.http2.receiving import CONNECTION_WINDOW, LONGEST_HEAD, LONGEST_TAKEN, Receiving
-from steersman.client.transport.http2.stream import NEVER, STREAM_WINDOW, NotBegun, Stream
+from steersman.client.transport.http2.stream import NEVER, STREAM_WINDOW, RequestNotSentError, Stream
 from steersman.client.transport.tls import TlsLayer
 from steersman.client.transport.wire import Pool
 
@@ -242,7 +242,9 @@ class Http2Connection(Receiving):
         self._take_no_more()
         why = error_name(code)
         for stream in [stream for stream in self.streams.values() if stream.id > last]:
-            self.end(stream, NotBegun(f"{stream.what}: the server goes away ({why}) and has not begun with this"))
+            self.end(
+                stream, RequestNotSentError(f"{stream.what}: the server goes away ({why}) and has not begun with this")
+            )
         if not self.streams:
             self.abort(ConnectionLost(f"the server goes away ({why})"))
 
@@ -250,7 +252,7 @@ class Http2Connection(Receiving):
 def _refused(what: str, code: int, *, before: bool) -> TransportError:
     if code == REFUSED_STREAM:  # RFC 9113 §8.7: nothing has been done
         # Before the server had said how many it allows, it may have been one too many.
-        return (NotBegun if before else ConnectError)(f"{what}: the server has refused to begin with this")
+        return (RequestNotSentError if before else ConnectError)(f"{what}: the server has refused to begin with this")
     return ConnectionLost(f"{what}: the server broke off: {error_name(code)}")
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from steersman.client.errors import ConnectionLost, TransportError
 from steersman.client.transport.base import Response
 from steersman.client.transport.http2.blocks import STATUSES, agrees, status_of
-from steersman.client.transport.http2.calm import Calm, Flood
+from steersman.client.transport.http2.calm import Calm, FloodError
 from steersman.client.transport.http2.frames import (
     CANCEL,
     CONTINUATION,
@@ -142,7 +142,7 @@ class Receiving(Sending):
                 else:
                     self._other(kind, flags, number, data[start:at])
         except (ValueError, IndexError, KeyError) as problem:
-            flood = isinstance(problem, Flood)
+            flood = isinstance(problem, FloodError)
             self.send(goaway(ENHANCE_YOUR_CALM if flood else PROTOCOL_ERROR))
             why = str(problem) if flood else f"the answer is no HTTP/2: {problem}"
             self.abort(ConnectionLost(why))

@@ -16,7 +16,7 @@ from steersman.client.transport.base import Response, Take
 from steersman.client.transport.http2.headers import BlockHeaders
 from steersman.client.transport.wire import asked
 
-__all__ = ["MUCH", "NEVER", "STREAM_WINDOW", "WORTHWHILE", "Connection", "NotBegun", "Stream"]
+__all__ = ["MUCH", "NEVER", "STREAM_WINDOW", "WORTHWHILE", "Connection", "RequestNotSentError", "Stream"]
 
 STREAM_WINDOW: Final = 1 << 21
 """Bytes of one response that may wait for their reader. With a quarter of that, large objects cost a fifth more: the
@@ -29,7 +29,7 @@ WORTHWHILE: Final = 1 << 15
 NEVER: Final = float("inf")
 
 
-class NotBegun(ConnectError):  # noqa: N818 - reads as what it says
+class RequestNotSentError(ConnectError):
     """The server says that it has not begun with a request (RFC 9113 §6.8, §8.7): it may be asked elsewhere."""
 
 
