@@ -49,7 +49,7 @@ def embedded_cluster() -> Iterator[Cluster]:
 async def both(embedded_cluster: Cluster, real_cluster: Cluster) -> AsyncIterator[Both]:
     """Both servers, and a namespace with a default ServiceAccount on each."""
     name = f"test-{os.urandom(5).hex()}"
-    async with _server("embedded", embedded_cluster) as embedded, _server("real", real_cluster) as real:
+    async with server_of("embedded", embedded_cluster) as embedded, server_of("real", real_cluster) as real:
         pair = Both(embedded, real, name)
         for server in pair.servers:
             await _made(server, "/api/v1/namespaces", name)
@@ -71,12 +71,12 @@ async def _made(server: Server, path: str, name: str) -> None:
 @pytest.fixture
 async def real(real_cluster: Cluster) -> AsyncIterator[Server]:
     """The real server alone."""
-    async with _server("real", real_cluster) as server:
+    async with server_of("real", real_cluster) as server:
         yield server
 
 
 @asynccontextmanager
-async def _server(name: str, cluster: Cluster) -> AsyncIterator[Server]:
+async def server_of(name: str, cluster: Cluster) -> AsyncIterator[Server]:
     config = cluster.config
     assert config.tls.ca_pem is not None
     context = ssl.create_default_context(cadata=config.tls.ca_pem.decode())

@@ -94,7 +94,7 @@ class DevCluster:
             else None
         )
         self.server = APIServer(
-            Storage(self._database),
+            Storage(self._database, now=now),
             authority=authority,
             key=key,
             now=now,

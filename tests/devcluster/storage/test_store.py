@@ -119,8 +119,9 @@ def test_compaction_forgets_the_past_and_keeps_the_present():
     put(storage, "two")
     storage.compact()
     with pytest.raises(CompactedError):
-        storage.since(PODS, first)
+        storage.items_at(PODS, "", first)
     assert names(storage) == ["one", "two"]
+    assert [event.item.name for event in storage.since(PODS, first)] == ["two"]  # from the watch cache
     assert list(storage.since(PODS, storage.revision)) == []
 
 

@@ -26,12 +26,16 @@ class StoreMachine(RuleBasedStateMachine):
         super().__init__()
         self.directory = Path(tempfile.mkdtemp())
         self.database = Database(self.directory / "cluster.db")
-        self.storage = Storage(self.database, window=self.WINDOW)
+        self.seconds = 0.0
+        self.storage = Storage(self.database, window=self.WINDOW, now=self.now)
         self.present: dict[tuple[str, str], dict[Key, int]] = {resource: {} for resource in RESOURCES}
         self.past = {self.storage.revision: self._copy()}
         self.happened: list[tuple[tuple[str, str], str, Key, int]] = []
         self._watch()
         self.counter = 0
+
+    def now(self) -> float:
+        return self.seconds
 
     def _watch(self) -> None:
         self.told: list[Event] = []
@@ -66,9 +70,13 @@ class StoreMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         self.database.close()
         self.database = Database(self.directory / "cluster.db")
-        self.storage = Storage(self.database, window=self.WINDOW)
+        self.storage = Storage(self.database, window=self.WINDOW, now=self.now)
         assert self.storage.revision == max(self.past)
         self._watch()
+
+    @rule(seconds=st.sampled_from((1.0, 80.0, 299.0, 300.0, 1000.0)))
+    def time_passes(self, seconds: float) -> None:
+        self.seconds += seconds
 
     @rule()
     def compact(self) -> None:

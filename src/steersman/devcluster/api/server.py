@@ -70,7 +70,7 @@ class APIServer:
         taint_nodes: bool | None = None,
         audit: Log | None = None,
     ) -> None:
-        self.storage = storage or Storage()
+        self.storage = storage or Storage(now=now)
         self.registry = Registry()
         self.reader = StorageReader(self.storage)
         self.now = now

@@ -18,7 +18,7 @@ from steersman.devcluster.api.tables import metadata_for, table_of
 from steersman.devcluster.api.views import body_of, object_of, partial
 from steersman.devcluster.errors import APIError, expired
 from steersman.devcluster.objects import Object
-from steersman.devcluster.storage import CompactedError, Event, Item
+from steersman.devcluster.storage import UNCACHED, CompactedError, Event, Item
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.server import APIServer
@@ -119,7 +119,11 @@ class Watch:
             try:
                 events = storage.since(self.stored_at, since)
             except CompactedError as problem:
-                error = expired(f"too old resource version: {since} ({problem.oldest})")
+                error = expired(
+                    "The resourceVersion for the provided watch is too old."
+                    if self.stored_at in UNCACHED
+                    else f"too old resource version: {since} ({problem.oldest})"
+                )
                 self._frames.append(self._frame("ERROR", error.status))
                 self._ended = True
                 return lambda: None

@@ -5,6 +5,16 @@ One revision counts all writes of the cluster, as etcd does. Storage knows nothi
 
 from steersman.devcluster.storage.database import Database, DataError
 from steersman.devcluster.storage.items import Event, EventType, GroupResource, Item
-from steersman.devcluster.storage.store import CompactedError, Storage
+from steersman.devcluster.storage.store import UNCACHED, CompactedError, Storage
 
-__all__ = ["CompactedError", "DataError", "Database", "Event", "EventType", "GroupResource", "Item", "Storage"]
+__all__ = [
+    "UNCACHED",
+    "CompactedError",
+    "DataError",
+    "Database",
+    "Event",
+    "EventType",
+    "GroupResource",
+    "Item",
+    "Storage",
+]

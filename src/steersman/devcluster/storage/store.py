@@ -1,12 +1,13 @@
 """The store: collections of items, one revision, a log of the latest events, and the watchers who are told of new ones.
 
 Everything is synchronous and belongs to one thread: whoever reads and then writes without awaiting in between has made
-one atomic change. The log is bounded, in events and in bytes; what is older than its first event is compacted, as
-etcd would say.
+one atomic change. The log is bounded, in events, in bytes and by age (`history`); what is older is compacted, as etcd
+would say.
 """
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -14,14 +15,18 @@ from typing import Final
 
 from steersman.devcluster.objects import Object
 from steersman.devcluster.storage.database import Database
+from steersman.devcluster.storage.history import MAX_WATCH_EVENTS, MIN_WATCH_EVENTS, Compaction, WatchHistory
 from steersman.devcluster.storage.items import Event, GroupResource, Item, encode
 
-__all__ = ["CompactedError", "Storage"]
+__all__ = ["UNCACHED", "CompactedError", "Storage"]
 
 WINDOW: Final = 10_000
 """Events that are remembered, of all collections together."""
 WINDOW_BYTES: Final = 64 * 1024 * 1024
 """How much their objects may take; a few thousand writes of large objects must not fill the memory."""
+
+UNCACHED: Final[frozenset[GroupResource]] = frozenset({("", "events")})
+"""Collections without a watch cache in kube-apiserver: etcd serves their watches, until the compaction."""
 
 Listener = Callable[[Event], None]
 
@@ -38,14 +43,15 @@ class CompactedError(Exception):
 class _Collection:
     """The objects of one group and resource, and who watches them."""
 
-    __slots__ = ("items", "keys", "listeners", "touched")
+    __slots__ = ("history", "items", "keys", "listeners", "touched")
 
-    def __init__(self, touched: int) -> None:
+    def __init__(self, touched: int, limit: int) -> None:
         self.items: dict[tuple[str, str], Item] = {}
         self.keys: list[tuple[str, str]] = []
         self.listeners: dict[Listener, None] = {}
         self.touched = touched
         """The revision of the last write here, or where remembering began."""
+        self.history = WatchHistory(touched, limit)
 
 
 class Storage:
@@ -58,6 +64,7 @@ class Storage:
         window: int = WINDOW,
         window_bytes: int = WINDOW_BYTES,
         first: int = 1,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.revision = first
         """The revision of the last write."""
@@ -73,8 +80,15 @@ class Storage:
         self._origin = first
         if database is not None:
             self._load(database)
-        self._origin = self.compacted = self.revision
-        """Up to here events are forgotten."""
+        self._origin = self._forgotten = self.revision
+        self._now = now
+        self._compaction = Compaction(self.revision, now())
+
+    @property
+    def compacted(self) -> int:
+        """The oldest revision that lists of the past and watches without a cache can still have."""
+        self._compaction.update(self.revision, self._now())
+        return max(self._compaction.revision, self._forgotten)
 
     def _load(self, database: Database) -> None:
         for resource, item in database.load():
@@ -90,7 +104,8 @@ class Storage:
     def _of(self, resource: GroupResource) -> _Collection:
         found = self._collections.get(resource)
         if found is None:
-            found = self._collections[resource] = _Collection(self._origin)
+            limit = max(MIN_WATCH_EVENTS, min(self._window, MAX_WATCH_EVENTS))
+            found = self._collections[resource] = _Collection(self._origin, limit)
         return found
 
     # Reading.
@@ -113,10 +128,15 @@ class Storage:
 
     def items_at(self, resource: GroupResource, namespace: str, revision: int) -> list[Item]:
         """As `items`, as they were at a revision. Raises `CompactedError`."""
-        if revision >= self.revision or self._of(resource).touched <= revision:
+        if revision >= self.revision:
             return self.items(resource, namespace)
-        if revision < self.compacted:
-            raise CompactedError(revision, self.compacted)
+        compacted = self.compacted
+        if revision < self._compaction.revision:
+            raise CompactedError(revision, compacted)
+        if self._of(resource).touched <= revision:
+            return self.items(resource, namespace)
+        if revision < self._forgotten:
+            raise CompactedError(revision, compacted)
         items = {(i.namespace, i.name): i for i in self.items(resource, namespace)}
         for event in reversed(self._log):
             if event.item.revision <= revision:
@@ -136,6 +156,7 @@ class Storage:
 
         Durable when this returns, and told, but for what a listener writes: that is told after what it heard.
         """
+        self._compaction.update(self.revision, self._now())
         revision = self.revision + 1
         obj["metadata"]["resourceVersion"] = str(revision)
         item = Item(namespace, name, revision, encode(obj))
@@ -159,6 +180,7 @@ class Storage:
         before = collection.items.get(key)
         if before is None:
             return None
+        self._compaction.update(self.revision, self._now())
         revision = self.revision + 1
         obj = before.object()
         obj["metadata"]["resourceVersion"] = str(revision)
@@ -173,13 +195,14 @@ class Storage:
 
     def _happened(self, collection: _Collection, event: Event) -> None:
         collection.touched = event.item.revision
+        collection.history.add(event.item.revision, self._now())
         log = self._log
         log.append(event)
         self._logged_bytes += len(event.item.value)
         while len(log) > self._window or self._logged_bytes > self._window_bytes:
             oldest = log.popleft().item
             self._logged_bytes -= len(oldest.value)
-            self.compacted = oldest.revision
+            self._forgotten = oldest.revision
         self._untold.append((collection, event))
         if not self._telling:
             self._tell()
@@ -206,10 +229,8 @@ class Storage:
             raise problem
 
     def compact(self) -> None:
-        """Forget all events: watches from older revisions end with 410."""
-        self._log.clear()
-        self._logged_bytes = 0
-        self.compacted = self.revision
+        """Compact up to the present revision, as a request to etcd does. The watch caches keep their events."""
+        self._compaction.compact(self.revision)
 
     # Watching.
 
@@ -225,8 +246,11 @@ class Storage:
 
     def since(self, resource: GroupResource, revision: int) -> Iterable[Event]:
         """The events of a collection after a revision, oldest first. Raises `CompactedError`."""
-        if revision < self.compacted:
-            raise CompactedError(revision, self.compacted)
+        oldest = self.compacted
+        if resource not in UNCACHED:
+            oldest = max(self._of(resource).history.forgotten, self._forgotten)
+        if revision < oldest:
+            raise CompactedError(revision, oldest)
         # A deque is slow in its middle; what is asked for is nearly always near its end.
         wanted: list[Event] = []
         for event in reversed(self._log):
