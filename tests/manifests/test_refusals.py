@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -82,7 +83,7 @@ def refusal(*classes: type[Resource]) -> str:
         (Annotated[tuple[Item, ...], ListMap("name")], (), "must be required or have a default"),
         (Annotated[tuple[Item, ...], ListMap("nothing")], (), "no field 'nothing'"),
         (Annotated[tuple[Nullable[str], ...], Set], (), "must not be Nullable"),
-        (Annotated[str, Pattern("(?=x)")], "x", "not RE2"),
+        (Annotated[int, Pattern("^x$")], 1, "is for strings"),
         (Annotated[str, Ge(1)], "", "is for numbers"),
         (Annotated[int, MinLength(1)], 1, "is for strings"),
         (Annotated[int, Atomic], 1, "Atomic is for"),
@@ -224,3 +225,13 @@ def test_immutable_texts_in_endless_lists_are_too_expensive() -> None:
 def test_transition_rules_need_a_place_that_can_be_followed() -> None:
     hint = tuple[Annotated[str, CEL("oldSelf != ''")], ...]
     assert "oldSelf" in refusal(kind_of(hint, ()))
+
+
+def test_patterns_of_a_dataclass_are_refused_as_the_api_server_refuses_them() -> None:
+    @dataclass
+    class Ahead:
+        image: Annotated[str, Pattern("(?=x)")] = "x"
+
+    said = refusal(kind_of(Ahead | None))
+    assert "Ahead.image" in said
+    assert "Pattern('(?=x)'): invalid or unsupported Perl syntax: `(?=`; patterns are RE2" in said

@@ -35,6 +35,7 @@ class Part(Model):
 class Spec(Model):
     size: Annotated[int, Ge(1), Le(5)] = 1
     code: Annotated[str, Pattern("^[a-f]{2}$")] = "aa"
+    tag: Annotated[str, MaxLength(8), Pattern("^[a-z]+$"), Pattern("^.{2,5}$")] | None = None
     title: Annotated[str, MaxLength(3)] | None = None
     mode: Literal["fast", "safe"] = "safe"
     port: IntOrString = 80
@@ -164,3 +165,14 @@ def test_operators_that_cannot_be_tested_are_refused():
 
     with pytest.raises(ValueError, match="v1 → v1beta1"):
         round_trips(half)
+
+
+def test_a_pattern_that_only_re2_reads_asks_for_a_strategy():
+    class Letters(Model):
+        text: Annotated[str, Pattern(r"^\pL+\z")]
+
+    class Lettered(Resource, group=GROUP, version="v1"):
+        spec: Letters
+
+    with pytest.raises(TypeError, match=r"spec\.text: no random values .* give a strategy in overrides="):
+        objects(Lettered).validate()

@@ -6,20 +6,20 @@ of pydantic fields count as well.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from steersman.manifests.errors import Problems
 from steersman.manifests.node import Node, copy_of
 from steersman.manifests.rules import one_of_rules, rule_of
 from steersman.models.markers import CEL, AtLeastOneOf, AtMostOneOf, ExactlyOneOf, Flag, Format, ListMap
+from steersman.models.patterns import RE2_SYNTAX, patterns_of
+from steersman.regex import compile_pattern
 
 __all__ = ["apply_markers"]
 
 _NUMBERS: Final = {"ge": "minimum", "gt": "minimum", "le": "maximum", "lt": "maximum", "multiple_of": "multipleOf"}
 _EXCLUSIVE: Final = {"gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
 _SIZES: Final = {"string": "Length", "array": "Items", "object": "Properties"}
-_NOT_RE2: Final = re.compile(r"(?<!\\)(?:\\\\)*(?:\(\?(?:[=!>(]|<[=!])|\\[1-9]|[*+?}]\+)")
 _SCALARS: Final = ("string", "integer", "number", "boolean")
 
 
@@ -97,9 +97,8 @@ def _bounds(node: Node, marker: Any, base: Any, problems: Problems) -> None:  # 
             node.keywords[f"{prefix}Length"] = -(-size // 3) * 4  # the schema sees base64
         else:
             node.keywords[f"{prefix}{_SIZES[node.type]}"] = size
-    pattern = getattr(marker, "pattern", None)
-    if pattern is not None:
-        _pattern(node, str(pattern), problems)
+    for pattern in patterns_of(marker):
+        _pattern(node, pattern, problems)
     for text in (getattr(marker, "description", None), getattr(marker, "title", None)):
         if isinstance(text, str) and text:
             node.keywords.setdefault("description", text)
@@ -110,16 +109,10 @@ def _pattern(node: Node, pattern: str, problems: Problems) -> None:
         problems.add(node.origin, f"Pattern({pattern!r}) is for strings")
         return
     try:
-        re.compile(pattern)
-    except re.error as problem:
-        problems.add(node.origin, f"Pattern({pattern!r}) is not a regular expression: {problem}")
+        compile_pattern(pattern)
+    except ValueError as problem:
+        problems.add(node.origin, f"Pattern({pattern!r}): {problem}; {RE2_SYNTAX}")
         return
-    if found := _NOT_RE2.search(pattern):
-        problems.add(
-            node.origin,
-            f"Pattern({pattern!r}): {found[0]!r} is not RE2, which the API server speaks: no look-around,"
-            " back-references or possessive repetition",
-        )
     if "pattern" in node.keywords:
         both = node.keywords.setdefault("allOf", [])
         both.append({"pattern": pattern})

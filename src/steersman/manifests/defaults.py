@@ -7,7 +7,6 @@ Every default is held against its own schema first.
 
 from __future__ import annotations
 
-import re
 from typing import Any, cast
 
 import msgspec
@@ -16,6 +15,7 @@ from steersman.manifests.errors import Problems
 from steersman.manifests.fields import MISSING, Field, has_fields
 from steersman.manifests.node import Node
 from steersman.models.wire import encode
+from steersman.regex import compile_pattern
 
 __all__ = ["add_default", "mismatch"]
 
@@ -101,7 +101,7 @@ def _text(k: dict[str, Any], value: str) -> str:
         return f"shorter than {k['minLength']} characters"
     if len(value) > k.get("maxLength", len(value)):
         return f"longer than {k['maxLength']} characters"
-    if "pattern" in k and not re.search(k["pattern"], value):
+    if "pattern" in k and compile_pattern(k["pattern"]).search(value) is None:
         return f"does not match {k['pattern']!r}"
     return ""
 

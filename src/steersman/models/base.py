@@ -28,6 +28,8 @@ from typing import (
 
 import msgspec
 
+from steersman.models.patterns import refuse_patterns
+
 __all__ = ["EMPTY", "FrozenDict", "Model", "ModelMeta", "field", "fields_of", "replace"]
 
 K = TypeVar("K")
@@ -194,6 +196,7 @@ class ModelMeta(type(msgspec.Struct)):
         cls = super().__new__(mcls, name, bases, namespace, **options)
         cls.__mapping_fields__ = tuple(dict.fromkeys(mappings))  # type: ignore[attr-defined]
         cls.__omit_empty__ = omits  # type: ignore[attr-defined]
+        refuse_patterns(cls, annotations)
         return cls
 
 

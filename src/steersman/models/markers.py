@@ -1,7 +1,7 @@
 """Markers: what `Annotated[…]` can say of a field beyond its type.
 
-Bounds, lengths and patterns are msgspec's own constraints, so they hold when an object is decoded. The others carry
-knowledge for schemas, patches and merges; they never change how a value is read or written.
+Bounds and lengths are msgspec's own constraints, and patterns are matched by RE2: they hold when an object is
+decoded. The others carry knowledge for schemas, patches and merges; they never change how a value is read or written.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_orig
 import msgspec
 
 from steersman.models.base import fields_of
+from steersman.models.patterns import pattern_note
 
 __all__ = [
     "CEL",
@@ -84,8 +85,11 @@ def MaxLength(length: int) -> msgspec.Meta:  # noqa: N802
 
 
 def Pattern(regex: str) -> msgspec.Meta:  # noqa: N802
-    """Matches `regex` somewhere, as JSON schema has it: anchor it with `^…$` for the whole string."""
-    return msgspec.Meta(pattern=regex)
+    """Matches `regex` somewhere, as JSON schema has it: anchor it with `^…$` for the whole string.
+
+    The syntax is RE2's, as on the API server. A model that uses another raises `TypeError` where it is declared.
+    """
+    return pattern_note(regex)
 
 
 def MinItems(count: int) -> msgspec.Meta:  # noqa: N802

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
-from typing import Any, Final, TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 
 from steersman.models.enums import Unsupported, unsupported_value
 from steersman.models.memo import Memo
+from steersman.models.patterns import Check, checker_of
 
 __all__ = ["DecodeError", "decode", "decoder", "encode", "from_dict", "to_dict"]
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _PATH = re.compile(r"^(?P<message>.*?)(?: - at (?P<key>`key` in )?`(?P<path>[^`]*)`)?$", re.DOTALL)
 
@@ -68,16 +70,39 @@ _parse = msgspec.json.Decoder()
 _making = threading.Lock()
 
 
-def _decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
+class Decoder(Protocol[T_co]):
+    """Reads JSON as one type."""
+
+    def decode(self, data: Any, /) -> T_co: ...
+
+
+class _CheckedDecoder:
+    """A decoder of a type that has patterns."""
+
+    __slots__ = ("_decode", "check")
+
+    def __init__(self, decode: Callable[[Any], Any], check: Check) -> None:
+        self._decode = decode
+        self.check = check
+
+    def decode(self, data: Any, /) -> Any:
+        value = self._decode(data)
+        self.check(value)
+        return value
+
+
+def _decoder_of(kind: Any) -> Decoder[Any]:
     # msgspec works out nested structs when a decoder is made, and two threads at that crash the interpreter.
     with _making:
-        return msgspec.json.Decoder(kind, dec_hook=dec_hook)
+        plain = msgspec.json.Decoder(kind, dec_hook=dec_hook)
+        check = checker_of(kind)
+    return plain if check is None else _CheckedDecoder(plain.decode, check)
 
 
 _decoders: Final = Memo(_decoder_of, 4096)
 
 
-def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+def decoder(kind: Any) -> Decoder[Any]:
     """The shared strict decoder of a type; its errors are msgspec's own. Safe to call from several threads."""
     return _decoders[kind]
 
@@ -103,11 +128,19 @@ def decode(kind: type[T], data: bytes | bytearray | memoryview | str) -> T:
 def _without_nulls(kind: type[T], data: Any, problem: msgspec.ValidationError) -> T:
     try:
         plain = _parse.decode(data)
-        return msgspec.convert(_prune(plain), kind, dec_hook=dec_hook)
+        return _converted(kind, _prune(plain))
     except msgspec.ValidationError:
         raise as_decode_error(kind, problem) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as malformed:
         raise DecodeError(str(malformed)) from None
+
+
+def _converted(kind: type[T], plain: Any) -> T:
+    checked = decoder(kind)  # the first conversion would work out the type, as a first decoder does
+    value = msgspec.convert(plain, kind, dec_hook=dec_hook)
+    if isinstance(checked, _CheckedDecoder):
+        checked.check(value)
+    return value
 
 
 def _prune(value: Any) -> Any:
@@ -136,11 +169,10 @@ def to_dict(value: object) -> dict[str, Any]:
 
 def from_dict(kind: type[T], value: Mapping[str, Any]) -> T:
     """Read plain data as `kind`; raises `DecodeError` as `decode` does."""
-    decoder(kind)  # the first conversion would work out the type, as a first decoder does
     try:
-        return msgspec.convert(value, kind, dec_hook=dec_hook)
+        return _converted(kind, value)
     except msgspec.ValidationError as problem:
         try:
-            return msgspec.convert(_prune(dict(value)), kind, dec_hook=dec_hook)
+            return _converted(kind, _prune(dict(value)))
         except msgspec.ValidationError:
             raise as_decode_error(kind, problem) from None

@@ -12,6 +12,7 @@ import asyncio
 import difflib
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -19,7 +20,9 @@ import msgspec
 from msgspec import inspect as types
 
 from steersman.models import Duration, Quantity, Resource, View, from_dict, info_of
+from steersman.models.patterns import noted_patterns
 from steersman.models.times import MicroTime
+from steersman.regex import compile_matcher
 from steersman.testing.running import operator_of
 from steersman.webhook.converting import Conversion, convert, missing, ways
 
@@ -83,7 +86,8 @@ def _of(described: types.Type, path: str, overrides: Mapping[str, SearchStrategy
         return override
     match described:
         case types.Metadata():
-            return _of(described.type, path, overrides)
+            regexes = noted_patterns(described)
+            return _matching(described.type, regexes, path) if regexes else _of(described.type, path, overrides)
         case types.BoolType():
             return st.booleans()
         case types.IntType():
@@ -95,8 +99,6 @@ def _of(described: types.Type, path: str, overrides: Mapping[str, SearchStrategy
         case types.FloatType():
             return st.integers(-1000, 1000).map(lambda n: n / 8)
         case types.StrType():
-            if described.pattern:
-                return st.from_regex(described.pattern).filter(_fits(described.min_length, described.max_length))
             longest = min(described.max_length or 16, 16 + (described.min_length or 0))
             return st.text(_TEXT, min_size=described.min_length or 0, max_size=longest)
         case types.LiteralType():
@@ -220,9 +222,35 @@ def _next(bound: int | None, step: int) -> int | None:
     return None if bound is None else bound + step
 
 
-def _fits(low: int | None, high: int | None) -> Callable[[str], bool]:
-    # `$` lets a line's end follow, for which no field is meant.
-    return lambda text: (low or 0) <= len(text) <= (high if high is not None else 1 << 20) and "\n" not in text
+def _matching(described: types.Type, regexes: tuple[str, ...], path: str) -> SearchStrategy[Any]:
+    """Texts that match all of some patterns, of a type that is a string among others."""
+    from hypothesis import strategies as st
+
+    text = next(t for t in _flat(described) if isinstance(t, types.StrType))
+    try:
+        drawn = st.from_regex(re.compile(regexes[0]))
+    except re.error as problem:
+        unknown = f"{path}: no random values are known of the pattern {regexes[0]!r} ({problem})"
+        raise TypeError(f"{unknown}; give a strategy in overrides=") from None
+    matchers = [compile_matcher(regex) for regex in regexes]
+    # Python's `$` lets a line's end follow, RE2's does not.
+    return drawn.filter(lambda value: _fits(text, value) and all(matches(value) for matches in matchers))
+
+
+def _flat(described: types.Type) -> Iterator[types.Type]:
+    match described:
+        case types.Metadata():
+            yield from _flat(described.type)
+        case types.UnionType():
+            for each in described.types:
+                yield from _flat(each)
+        case _:
+            yield described
+
+
+def _fits(text: types.StrType, value: str) -> bool:
+    high = text.max_length if text.max_length is not None else 1 << 20
+    return (text.min_length or 0) <= len(value) <= high and "\n" not in value
 
 
 def _moment(year: int) -> Any:

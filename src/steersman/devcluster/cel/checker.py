@@ -13,7 +13,6 @@ from typing import Any
 
 from steersman.devcluster.cel.declarations import Overload, functions, type_names
 from steersman.devcluster.cel.formats import parse_duration
-from steersman.devcluster.cel.regex import compile_pattern
 from steersman.devcluster.cel.syntax import (
     Call,
     Comprehension,
@@ -44,6 +43,7 @@ from steersman.devcluster.cel.types import (
     substitute,
     unify,
 )
+from steersman.regex import compile_pattern
 
 __all__ = ["Checked", "check"]
 

@@ -15,7 +15,7 @@ from email.utils import parseaddr
 from typing import Final
 from urllib.parse import urlsplit
 
-from steersman.devcluster.cel.regex import compile_pattern
+from steersman.regex import compile_pattern
 
 __all__ = ["FORMATS", "check_for", "known", "parse_duration"]
 

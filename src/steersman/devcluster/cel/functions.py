@@ -17,7 +17,6 @@ from zoneinfo import ZoneInfo
 
 from steersman.devcluster.cel.formats import parse_duration
 from steersman.devcluster.cel.gotext import go_quote
-from steersman.devcluster.cel.regex import Regex, compile_pattern
 from steersman.devcluster.cel.syntax import UInt
 from steersman.devcluster.cel.values import (
     NONE,
@@ -32,6 +31,7 @@ from steersman.devcluster.cel.values import (
     shown,
     type_name,
 )
+from steersman.regex import Regex, compile_pattern
 
 __all__ = ["STANDARD", "compare", "no_overload", "pattern"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from steersman.devcluster.cel.formats import check_for, known
-from steersman.devcluster.cel.regex import compile_pattern
+from steersman.regex import compile_pattern
 
 __all__ = [
     "Check",

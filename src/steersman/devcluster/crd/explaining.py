@@ -14,7 +14,6 @@ from typing import Any, cast
 
 from steersman.devcluster.cel.formats import check_for
 from steersman.devcluster.cel.gotext import go_float, go_value
-from steersman.devcluster.cel.regex import compile_pattern
 from steersman.devcluster.crd.checking import (
     Schema,
     enum_holds,
@@ -27,6 +26,7 @@ from steersman.devcluster.crd.checking import (
 )
 from steersman.devcluster.crd.correlation import ABSENT, correlate_index, correlate_key
 from steersman.devcluster.errors import ErrorType, FieldError
+from steersman.regex import compile_pattern
 
 __all__ = ["explain"]
 

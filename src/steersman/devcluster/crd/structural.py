@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
-from steersman.devcluster.cel.regex import compile_pattern
 from steersman.devcluster.crd.checking import Schema
 from steersman.devcluster.errors import FieldError, field_forbidden, field_invalid, required
 from steersman.devcluster.objects import Path
+from steersman.regex import compile_pattern
 
 __all__ = ["structural_errors"]
 

@@ -1,4 +1,4 @@
-"""Regular expressions of schemas and CEL, matched by RE2: the syntax and the linear time of Go's own engine.
+"""Regular expressions of schemas, CEL and models, matched by RE2: the syntax and the linear time of Go's own engine.
 
 Python's engine backtracks: a pattern and a value of fifty characters can hold the event loop for hours. RE2 refuses at
 declaration the syntax that no engine matches in linear time (back-references, look-around), as Go does.
@@ -6,16 +6,20 @@ declaration the syntax that no engine matches in linear time (back-references, l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
 import re2 as _re2  # pyright: ignore[reportMissingTypeStubs]
 
-__all__ = ["Match", "Regex", "compile_pattern"]
+__all__ = ["Match", "Regex", "compile_matcher", "compile_pattern"]
 
 re2: Any = _re2
 """The library comes without types; `Regex` and `Match` declare the parts that this module uses."""
+
+_REMEMBERED_TEXTS: Final = 256
+_REMEMBERED_CHARACTERS: Final = 256
+"""What a matcher remembers: so many results, of texts up to so many characters."""
 
 _GO_TEXTS: Final = {
     "missing )": "missing closing )",
@@ -55,6 +59,29 @@ def compile_pattern(pattern: str) -> Regex:
         raise ValueError(_go_text(text.decode() if isinstance(text, bytes) else str(text))) from None
     except UnicodeEncodeError:
         raise ValueError(f"invalid UTF-8: {pattern!r}") from None
+
+
+@lru_cache(maxsize=1024)
+def compile_matcher(pattern: str) -> Callable[[str], bool]:
+    """Return a function that says whether a text matches an expression somewhere.
+
+    Objects are read over and over with the same short texts, so the function remembers results. A text with half a
+    surrogate pair is no Unicode and matches nothing. Raises `ValueError` as `compile_pattern` does.
+    """
+    compile_pattern(pattern)
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    search = re2.compile(pattern.encode(), options).search
+
+    def matches(text: str) -> bool:
+        try:
+            return search(text.encode()) is not None
+        except UnicodeEncodeError:
+            return False
+
+    remembered = lru_cache(_REMEMBERED_TEXTS)(matches)
+    return lambda text: remembered(text) if len(text) <= _REMEMBERED_CHARACTERS else matches(text)
 
 
 def _go_text(text: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steersman.devcluster.cel.regex import compile_pattern
+from steersman.regex import compile_matcher, compile_pattern
 
 EVIL = ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(x+x+)+y", "^([a-z]+)*@", r"(.*)*\d"]
 
@@ -63,3 +63,21 @@ def test_a_pattern_finds_what_go_finds(pattern: str, text: str, found: str | Non
 def test_any_pattern_compiles_or_is_a_value_error(pattern: str, text: str) -> None:
     with suppress(ValueError):
         compile_pattern(pattern).search(text)
+
+
+@given(st.text(alphabet="aéž😀\n\ud800b", max_size=300))
+def test_a_matcher_agrees_with_a_search(text: str) -> None:
+    for pattern in ("^.{1,3}$", "a|é", "^$", "[^a]😀", r"^\pL"):
+        try:
+            expected = compile_pattern(pattern).search(text) is not None
+        except UnicodeEncodeError:
+            expected = False
+        assert compile_matcher(pattern)(text) is expected
+        assert compile_matcher(pattern)(text) is expected
+
+
+def test_a_matcher_refuses_what_a_pattern_refuses() -> None:
+    with pytest.raises(ValueError, match="invalid or unsupported Perl syntax"):
+        compile_matcher("(?=a)")
+    with pytest.raises(ValueError, match="invalid UTF-8"):
+        compile_matcher("\ud800")
