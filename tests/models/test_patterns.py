@@ -65,7 +65,7 @@ class Whole(Model):
         (b'{"listed":["a","B"]}', "$.listed[1]"),
         (b'{"pair":[1,"B"]}', "$.pair[1]"),
         (b'{"chosen":["B"]}', "$.chosen[...]"),
-        (b'{"byName":{"B":"v"}}', "$"),
+        (b'{"byName":{"B":"v"}}', "$.byName"),
         (b'{"byName":{"b":"w"}}', "$.byName[...]"),
         (b'{"both":"a"}', "$.both"),
         (b'{"both":"b"}', "$.both"),
