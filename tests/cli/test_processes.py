@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def eventually(condition, what, within=120.0):
 
 
 class Process:
-    def __init__(self, directory: Path, *words: str) -> None:
+    def __init__(self, directory: Path, *words: str, **environment: str) -> None:
         self.log = directory / f"log-{time.monotonic_ns()}"
         self._out = self.log.open("wb")
         self.process = subprocess.Popen(
@@ -54,7 +55,12 @@ class Process:
             stdin=subprocess.DEVNULL,
             stdout=self._out,
             stderr=self._out,
-            env={**os.environ, "STEERSMAN_METRICS_BIND_ADDRESS": "0", "STEERSMAN_HEALTH_PROBE_BIND_ADDRESS": "0"},
+            env={
+                **os.environ,
+                "STEERSMAN_METRICS_BIND_ADDRESS": "0",
+                "STEERSMAN_HEALTH_PROBE_BIND_ADDRESS": "0",
+                **environment,
+            },
         )
 
     def says(self, text):
@@ -78,8 +84,8 @@ def start(tmp_path):
     (tmp_path / "app_in_process.py").write_text(APP)
     processes = []
 
-    def begin(*words):
-        processes.append(Process(tmp_path, *words))
+    def begin(*words, **environment):
+        processes.append(Process(tmp_path, *words, **environment))
         return processes[-1]
 
     yield begin
@@ -164,6 +170,26 @@ class TestOnARealServer:
         cluster.put("in-b", x="1")
         eventually(lambda: cluster.has("out-b"), "the standby reconciles")
         assert standby.says("this replica leads")
+
+    def test_a_restarted_container_takes_its_own_lease_and_a_second_process_beside_it_does_not(
+        self, start, options, cluster
+    ):
+        """L1: a process of the same Pod waits while the leader lives, and leads at once when it was killed."""
+        terms = ("--lease-duration=600s", "--renew-deadline=400s")
+        pod = {"STEERSMAN_POD_UID": str(uuid.uuid4())}
+        leader = start(*options, *terms, **pod)
+        eventually(lambda: leader.says("this replica leads"), "a leader")
+        beside = start(*options, *terms, **pod)
+        eventually(lambda: beside.says("another replica leads"), "a second process is a standby")
+        assert beside.says("pod_lock_unavailable")
+        beside.send(signal.SIGKILL)
+        leader.send(signal.SIGKILL)
+        leader.ends()
+        again = start(*options, *terms, **pod)
+        cluster.put("in-f", x="1")
+        eventually(lambda: cluster.has("out-f"), "it leads, though the lease lasts ten minutes", within=60)
+        assert len(cluster.holder()) == 1
+        assert again.says(cluster.holder()[0])
 
     def test_ctrl_c_twice_aborts_even_when_the_loop_is_blocked(self, start, options, cluster):
         process = start(*options)

@@ -46,6 +46,10 @@ def fill(obj: Widget) -> Widget | None: ...
 def judge(obj: Widget) -> None: ...
 
 
+def judge_fleet(obj: Fleet) -> None:
+    """Declared by tests that need an operator without conversions."""
+
+
 @operator.converts(WidgetV1, Widget)
 def up(obj: WidgetV1) -> Widget: ...
 

@@ -17,6 +17,7 @@ import yaml
 from tests.manifests import shipped_app
 from tests.manifests.server import Strict
 
+from steersman import Operator
 from steersman.manifests import ManifestError, Package, everything, package_files, write
 from steersman.manifests.helm import CHART_FOLDERS, chart_files
 from steersman.manifests.install import install_file
@@ -171,6 +172,37 @@ def test_scrapes_verify_the_certificate_by_the_name_that_it_has() -> None:
     assert endpoint["tlsConfig"]["serverName"] in certificate["dnsNames"]
     assert endpoint["tlsConfig"]["ca"]["secret"]["name"] == certificate["secretName"]
     assert "insecureSkipVerify" not in endpoint["tlsConfig"]
+
+
+def manager(package: Package) -> dict[str, Any]:
+    deployment = by_name(install_file(package))["Deployment", package.home, package.name]
+    return deployment["spec"]["template"]["spec"]["containers"][0]
+
+
+def test_a_container_knows_the_uid_of_its_pod() -> None:
+    """L1: the setting that lets a restarted container take its own lease; it comes from the downward API alone."""
+    uid = [env for env in manager(PACKAGE)["env"] if env["name"] == "STEERSMAN_POD_UID"]
+    assert uid == [{"name": "STEERSMAN_POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}]
+
+
+def test_no_probe_waits_for_a_fixed_delay() -> None:
+    """A roll-out takes as long as its Pods need: a startup probe runs each second, and readiness follows it."""
+    container = manager(PACKAGE)
+    startup, readiness, liveness = (container[f"{kind}Probe"] for kind in ("startup", "readiness", "liveness"))
+    assert not [probe for probe in (startup, readiness, liveness) if "initialDelaySeconds" in probe]
+    assert (startup["periodSeconds"], startup["httpGet"]["path"]) == (1, "/healthz")
+    assert startup["failureThreshold"] >= 60, "a slow machine has a minute"
+    assert readiness["periodSeconds"] <= 2
+
+
+def test_addresses_that_are_not_ready_are_published_for_conversion_alone() -> None:
+    """Reviews go to replicas that are ready; a replica that fills its caches may need its own conversions for that."""
+    alone = Operator("reviews")
+    alone.validates(shipped_app.judge_fleet)
+    for source, published in ((shipped_app.operator, True), (alone, None)):
+        package = replace(PACKAGE, operator=source)
+        service = by_name(install_file(package))["Service", package.home, package.webhook_service]
+        assert service["spec"].get("publishNotReadyAddresses") is published
 
 
 def test_an_operator_of_some_namespaces_is_asked_about_those_alone() -> None:

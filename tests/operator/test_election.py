@@ -56,6 +56,28 @@ def test_a_leader_stops_writing_at_the_renew_deadline_though_the_lease_lasts_lon
     assert leader.remaining(110) == 0
 
 
+PREFIX = "op-1_0d2f_"
+
+
+def test_the_lease_of_an_ended_process_of_the_same_pod_is_taken_at_once():
+    """L1: a restarted container does not wait for the lease of the process before it."""
+    before = Record(holder=PREFIX + "aa", duration=15, renewed="1", version="1")
+    after = Election(PREFIX + "bb", ended_prefix=PREFIX).saw(before, 100)
+    assert after.next_move(100) == Take(before)
+    assert after.saw(None, 101).next_move(101, exists=False) == Create()
+
+
+@pytest.mark.parametrize("holder", ["op-1_0d2f", "op-1_0d2f0_aa", "op-2_0d2f_aa", "op-1_aa", "a"])
+def test_the_lease_of_another_pod_is_waited_for_by_a_restarted_container_too(holder):
+    other = Record(holder=holder, duration=15, renewed="1", version="1")
+    assert Election(PREFIX + "bb", ended_prefix=PREFIX).saw(other, 100).next_move(100) == Wait(115)
+
+
+def test_a_candidate_that_knows_of_no_ended_process_waits_for_its_pods_lease():
+    before = Record(holder=PREFIX + "aa", duration=15, renewed="1", version="1")
+    assert Election(PREFIX + "bb").saw(before, 100).next_move(100) == Wait(115)
+
+
 @pytest.mark.parametrize("record", [None, Record(holder="b", version="2"), Record(holder="", version="2")])
 def test_a_leader_that_sees_the_lease_gone_has_lost_it(record):
     lost = Election("a").wrote(A, 100).saw(record, 101)

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from steersman.client.errors import AlreadyExists, Conflict, ConnectError, NotFound
 from steersman.client.status import Status
 from steersman.operator.election import Phase, Record, Terms
-from steersman.operator.leader import LeaderElector, LeadershipLostError, NotLeaderError, new_identity
+from steersman.operator.leader import LeaderElector, LeadershipLostError, NotLeaderError
+from steersman.operator.podlock import new_identity
 from steersman.telemetry.metrics import REGISTRY
 from steersman.testing import virtual_time
 
@@ -81,11 +83,31 @@ def failure(kind, code, reason):
 
 
 @dataclass
+class Pod:
+    """The processes of one Pod, of which at most one holds the Pod's lock; the kernel frees it when that one ends."""
+
+    name: str
+    holder: str = ""
+    started: int = 0
+
+    def start(self, server, **more):
+        """Start a process; only the one with the lock knows that its predecessors have ended."""
+        self.started += 1
+        name = f"{self.name}_{self.started}"
+        locked = not self.holder
+        if locked:
+            self.holder = name
+        return Replica(server, name if locked else f"unlocked_{name}", pod=self, locked=locked, **more)
+
+
+@dataclass
 class Replica:
     """A process: seeks the lease, holds it, and tries to write all the time, as reconciles would."""
 
     server: Server
     name: str
+    pod: Pod | None = None
+    locked: bool = False
     skew: timedelta = timedelta()
     clock_offset: float = 0.0
     clock_rate: float = 1.0
@@ -106,6 +128,7 @@ class Replica:
             now=lambda: datetime(2026, 1, 1, tzinfo=UTC) + self.skew,
             rng=random.Random(self.seed),
             clock=lambda: asyncio.get_running_loop().time() * self.clock_rate + self.clock_offset,
+            ended_prefix=f"{self.pod.name}_" if self.pod is not None and self.locked else "",
         )
 
     async def live(self):
@@ -124,6 +147,14 @@ class Replica:
             except NotLeaderError:
                 pass
             await asyncio.sleep(pause)
+
+    async def die(self, *tasks):
+        """End at any moment, as by SIGKILL: nothing of it runs on, and the kernel frees the Pod's lock."""
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self.pod is not None and self.locked:
+            self.pod.holder = ""
 
     async def shut_down(self, task):
         task.cancel()
@@ -416,6 +447,36 @@ async def test_renewals_cost_one_request_each():
         assert a.line.requests <= 2 + 30
 
 
+@virtual_time
+async def test_a_restarted_container_leads_at_once_and_a_standby_waits():
+    """L1: the process after a crash takes the lease with its first look; another Pod's waits for its expiry."""
+    server, pod = Server(), Pod("op-1")
+    a, b = pod.start(server), Replica(server, "b", seed=1)
+    async with running(a, b) as (life_of_a, _):
+        await asyncio.sleep(30)
+        await a.die(life_of_a)
+        died = asyncio.get_running_loop().time()
+        again = pod.start(server, seed=2)
+        async with running(again):
+            assert await until(lambda: again.elector.leading) - died <= 0.1
+            await asyncio.sleep(60)
+            assert leaders(a, b, again) == [again.name]
+
+
+@virtual_time
+async def test_a_second_process_of_a_pod_waits_while_the_first_one_is_alive():
+    """L1: started by hand in the Pod of a frozen leader, a process is a candidate like one of another Pod."""
+    server, pod = Server(), Pod("op-1")
+    a = pod.start(server)
+    async with running(a) as (life_of_a,):
+        await asyncio.sleep(30)
+        life_of_a.cancel()  # frozen: it holds the Pod's lock
+        frozen = asyncio.get_running_loop().time()
+        twin = pod.start(server, seed=2)
+        async with running(twin):
+            assert await until(lambda: twin.elector.leading) - frozen >= 15
+
+
 def test_identities_differ_between_processes_of_one_host():
     """L1: the identity is host and random, so that a restarted process never takes an old lease for its own."""
     first, second = new_identity(), new_identity()
@@ -472,5 +533,80 @@ def test_no_two_replicas_writes_ever_overlap(trouble, rates, offsets):
                         await replica.shut_down(lives[who])
             await asyncio.sleep(40)
         assert_one_after_the_other(log)
+
+    story()
+
+
+@dataclass
+class Pods:
+    """Two Pods, their living processes, and everything that any process has ever written."""
+
+    rates: Iterator[float]
+    server: Server = field(default_factory=Server)
+    log: list[tuple[float, str]] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=lambda: [Pod("op-1"), Pod("op-2")])
+    alive: list[list[tuple[Replica, asyncio.Task, asyncio.Task]]] = field(default_factory=lambda: [[], []])
+
+    def start(self, which):
+        pod = self.pods[which]
+        replica = pod.start(self.server, clock_rate=next(self.rates, 1.0), clock_offset=1e5 * pod.started, seed=which)
+        live = asyncio.create_task(replica.live())
+        self.alive[which].append((replica, live, asyncio.create_task(replica.write_all_the_time(self.log))))
+
+    async def do(self, what, which, how_long):
+        """Do something to the oldest living process of a Pod."""
+        if what == "start":
+            return self.start(which)
+        if not self.alive[which]:
+            return None
+        replica, live, writer = self.alive[which][0]
+        match what:
+            case "kill":
+                del self.alive[which][0]
+                await replica.die(live, writer)
+            case "freeze":
+                live.cancel()  # its writer goes on, like a reconcile that runs while the election is stuck
+            case "cut" | "mend":
+                replica.line.cut = what == "cut"
+            case "slow there":
+                replica.line.there = how_long
+            case "slow back":
+                replica.line.back = how_long
+            case _:
+                replica.line.there = replica.line.back = 0.0
+
+    async def end(self):
+        for processes in self.alive:
+            for replica, live, writer in processes:
+                await replica.die(live, writer)
+
+
+RESTARTS = st.lists(
+    st.tuples(
+        st.floats(0, 12),  # pause before
+        st.sampled_from(["kill", "kill", "start", "start", "freeze", "cut", "mend", "slow there", "slow back", "fast"]),
+        st.integers(0, 1),  # which Pod
+        st.floats(0.1, 25),  # how slow
+    ),
+    max_size=16,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(trouble=RESTARTS, rates=st.lists(st.floats(0.98, 1.02), min_size=16, max_size=16))
+def test_no_two_processes_of_any_pods_write_at_once(trouble, rates):
+    """L1, L2: processes end at any moment, others start in the same Pod before or after that; writes never overlap."""
+
+    @virtual_time
+    async def story():
+        pods = Pods(iter(rates))
+        pods.start(0)
+        pods.start(1)
+        for pause, what, which, how_long in trouble:
+            await asyncio.sleep(pause)
+            await pods.do(what, which, how_long)
+        await asyncio.sleep(40)
+        await pods.end()
+        assert_one_after_the_other(pods.log)
 
     story()

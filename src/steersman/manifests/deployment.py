@@ -89,10 +89,18 @@ def _container(package: Package) -> dict[str, Any]:
         "imagePullPolicy": Text(".Values.image.pullPolicy", "IfNotPresent"),
         "command": ["steersman"],
         "args": args,
-        "env": [_downward("POD_NAME", "name"), _downward("POD_NAMESPACE", "namespace"), More(".Values.env")],
+        "env": [
+            _downward("POD_NAME", "name"),
+            _downward("POD_NAMESPACE", "namespace"),
+            _downward("STEERSMAN_POD_UID", "uid"),  # a restarted container takes its own lease at once
+            More(".Values.env"),
+        ],
         "ports": ports,
-        "livenessProbe": _probe("/healthz", initialDelaySeconds=15, periodSeconds=20, failureThreshold=3),
-        "readinessProbe": _probe("/readyz", initialDelaySeconds=5, periodSeconds=10, failureThreshold=3),
+        # The kubelet runs the readiness probe as soon as the startup probe has passed: a Pod is ready within two
+        # seconds of its replica, and a slow machine has a minute to start.
+        "startupProbe": _probe("/healthz", periodSeconds=1, failureThreshold=60),
+        "livenessProbe": _probe("/healthz", periodSeconds=20, failureThreshold=3),
+        "readinessProbe": _probe("/readyz", periodSeconds=2, failureThreshold=3),
         "resources": Block(".Values.resources", package.resources),
         "securityContext": {
             "allowPrivilegeEscalation": False,

@@ -106,6 +106,10 @@ class Package:
         return bool(self.operator.webhooks)
 
     @property
+    def serves_conversions(self) -> bool:
+        return any(webhook.purpose == "converts" for webhook in self.operator.webhooks)
+
+    @property
     def cert_manager(self) -> bool:
         return self.serves_webhooks and self.certificates == "cert-manager"
 

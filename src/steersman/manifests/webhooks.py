@@ -72,16 +72,22 @@ def _narrow(package: Package, webhook: dict[str, Any]) -> None:
 
 
 def webhook_service(package: Package) -> Tree:
-    """Not-ready Pods are published, too: while caches fill, the API server may need a conversion from us."""
+    """The Service of the webhooks; with conversions it publishes the addresses of Pods that are not ready, too.
+
+    The API server may need a conversion to answer the list that fills a replica's caches, and until they are full the
+    replica is not ready. Reviews go to ready replicas alone.
+    """
+    spec: Tree = {
+        "ports": [{"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": "webhook"}],
+        "selector": selector(package),
+    }
+    if package.serves_conversions:
+        spec["publishNotReadyAddresses"] = True
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": metadata(package, package.webhook_service),
-        "spec": {
-            "ports": [{"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": "webhook"}],
-            "publishNotReadyAddresses": True,
-            "selector": selector(package),
-        },
+        "spec": spec,
     }
 
 

@@ -4,6 +4,9 @@ A lease record's own times are never compared with a clock: two machines' clocks
 its monotonic clock from the moment *it* saw the record change, and a leader counts its lease from the moment
 *before* it sent the renewal. So the leader's reckoning always ends first. Nothing here sleeps, logs or talks to a
 server.
+
+A process that holds the lock of its Pod (`podlock`) waits for no lease of its predecessors in that Pod: they have
+ended, and an ended process writes nothing.
 """
 
 from __future__ import annotations
@@ -105,6 +108,8 @@ class Election:
     held_from: float = 0.0
     why: str = ""
     """Why the lease was lost."""
+    ended_prefix: str = ""
+    """Candidates whose identity begins with this prefix have ended; empty: no candidate is known to have ended."""
 
     def saw(self, record: Record | None, now: float) -> Election:
         """The Lease was read and its answer arrived at `now`; `None` when there is none."""
@@ -161,4 +166,6 @@ class Election:
         return self.held_from + self.terms.duration - now if self.may_write(now) else 0.0
 
     def _alive(self, now: float) -> bool:
-        return self.seen is not None and self.seen.holder not in ("", self.identity) and now < self.expires_at
+        if self.seen is None or self.seen.holder in ("", self.identity):
+            return False
+        return now < self.expires_at and not (self.ended_prefix and self.seen.holder.startswith(self.ended_prefix))

@@ -12,9 +12,7 @@ Lease by hand while a fresh replica starts lets both lead until the old one's ne
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,18 +22,11 @@ from typing import NoReturn, Protocol
 from steersman.client.errors import AlreadyExists, ApiError, ClientError, Conflict, NotFound
 from steersman.operator.election import Create, Election, Phase, Record, Renew, Take, Terms, Wait
 from steersman.operator.metrics import LEADER
+from steersman.operator.podlock import new_identity
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
 
-__all__ = [
-    "LeaderElector",
-    "LeadershipLostError",
-    "LeaseApi",
-    "LeaseGate",
-    "NotLeaderError",
-    "monotonic",
-    "new_identity",
-]
+__all__ = ["LeaderElector", "LeadershipLostError", "LeaseApi", "LeaseGate", "NotLeaderError", "monotonic"]
 
 log = get_logger("leader")
 
@@ -57,11 +48,6 @@ class LeaseApi(Protocol):
     async def read(self) -> Record | None: ...
     async def create(self, record: Record) -> Record: ...
     async def write(self, record: Record) -> Record: ...
-
-
-def new_identity() -> str:
-    """Host name (the Pod's name in a cluster), and a random part, so that a restarted process is another candidate."""
-    return f"{socket.gethostname()}_{os.urandom(6).hex()}"
 
 
 def monotonic() -> float:
@@ -108,11 +94,13 @@ class LeaderElector:
     rng: random.Random = field(default_factory=random.Random)
     clock: Callable[[], float] | None = None
     """Monotonic seconds; the loop's own by default, `monotonic` in a process that may be suspended."""
+    ended_prefix: str = ""
+    """What the identities of ended processes of this Pod begin with; only for the holder of the Pod's lock (L1)."""
     state: Election = field(init=False)
     gate: LeaseGate = field(init=False)
 
     def __post_init__(self) -> None:
-        self.state = Election(self.identity, self.terms)
+        self.state = Election(self.identity, self.terms, ended_prefix=self.ended_prefix)
         self.gate = LeaseGate(self)
         LEADER.labels(self.name).set(0)
 

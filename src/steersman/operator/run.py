@@ -28,9 +28,10 @@ from steersman.controller.timers import Periodic
 from steersman.operator.context import SyncContext
 from steersman.operator.declarations import Handler, TimerDeclaration
 from steersman.operator.health import Health, loop_moves
-from steersman.operator.leader import LeaderElector, monotonic, new_identity
+from steersman.operator.leader import LeaderElector, monotonic
 from steersman.operator.lease import ApiLease
 from steersman.operator.operator import Operator
+from steersman.operator.podlock import PodLock, new_identity
 from steersman.operator.reach import Reach
 from steersman.operator.runtime import Runtime
 from steersman.operator.serving import serve_metrics, serve_probes
@@ -110,6 +111,7 @@ class Replica:
         self.settings = settings
         self.health = Health()
         self.identity = new_identity()
+        self._pod_locked = False
         self.elector: LeaderElector | None = None
         self._config = _as(config, settings)
         self._rng = rng or random.Random()  # noqa: S311 - jitter, no secrets
@@ -130,6 +132,7 @@ class Replica:
     async def run(self, stop: asyncio.Event) -> None:
         """Live until `stop`; see `run_operator`."""
         async with AsyncExitStack() as stack:
+            self._lock_pod(stack)
             watchdog = stack.enter_context(LoopWatchdog())
             self.health.live["loop"] = loop_moves(watchdog.stalled_for, self.settings.liveness_stall)
             self.health.ready["replica"] = lambda: self._unready or None
@@ -381,8 +384,7 @@ class Replica:
         settings = self.settings
         if not settings.leader_elect or settings.dry_run:
             return None
-        name = settings.lease_name or self.operator.name
-        namespace = settings.lease_namespace or self._config.namespace
+        namespace, name = self._lease_key()
         self.elector = LeaderElector(
             ApiLease(system, name, namespace),
             name,
@@ -391,8 +393,26 @@ class Replica:
             now=self._now,
             rng=self._rng,
             clock=monotonic,
+            ended_prefix=self.identity.rpartition("_")[0] + "_" if self._pod_locked else "",
         )
         return self.elector
+
+    def _lock_pod(self, stack: AsyncExitStack) -> None:
+        """Lock the Pod until all else has ended, and take an identity that names it, where its UID is known (L1)."""
+        uid = self.settings.pod_uid
+        if not uid or not self.settings.leader_elect:
+            return
+        if (lock := PodLock.acquire(uid, *self._lease_key())) is None:
+            log.warning("pod_lock_unavailable", pod_uid=uid, effect="a restarted container waits for its own lease")
+            return
+        stack.callback(lock.close)
+        self._pod_locked = True
+        self.identity = new_identity(uid)
+
+    def _lease_key(self) -> tuple[str, str]:
+        """Namespace and name of the lease."""
+        namespace = self.settings.lease_namespace or self._config.namespace
+        return namespace, self.settings.lease_name or self.operator.name
 
     def _make_client(self, elector: LeaderElector | None, tracing: Tracing | None) -> Client:
         transport = self._make_transport(self._config)

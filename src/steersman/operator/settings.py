@@ -55,6 +55,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The operator's name by default. Two operators with one lease name in one namespace never run at the same time."""
     lease_namespace: str | None = None
     """The Pod's namespace in a cluster, the context's namespace elsewhere."""
+    pod_uid: str = ""
+    """The UID of the Pod that this process runs in: after a restart of its container the process takes its own lease
+    at once. The manifests set it by the downward API."""
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
@@ -114,6 +117,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for name in ("sync_timeout", "shutdown_grace", "liveness_stall", "webhook_cert_life", "webhook_cert_settle"):
             if getattr(self, name) < 0:
                 raise SettingsError(f"{_flag(name)}={getattr(self, name):g}: seconds, not negative")
+        if self.pod_uid and not re.fullmatch(r"[0-9a-f-]{32,36}", self.pod_uid):
+            raise SettingsError(
+                f"pod-uid={self.pod_uid!r}: the UID of this Pod; set it by the downward API (metadata.uid), never as a"
+                " constant"
+            )
         self._check_addresses()
         try:
             _ = self.terms
