@@ -556,9 +556,10 @@ class Pods:
     async def do(self, what, which, how_long):
         """Do something to the oldest living process of a Pod."""
         if what == "start":
-            return self.start(which)
+            self.start(which)
+            return
         if not self.alive[which]:
-            return None
+            return
         replica, live, writer = self.alive[which][0]
         match what:
             case "kill":
