@@ -28,6 +28,7 @@ def _words(problem: BaseException) -> tuple[str, int]:
     from steersman.client.errors import ClientError
     from steersman.devcluster.detached import StateError
     from steersman.extras import MissingExtraError
+    from steersman.models.declaring import ModelDeclarationError
     from steersman.operator.declarations import DeclarationError
     from steersman.operator.leader import LeadershipLostError
     from steersman.operator.run import StartupHookError
@@ -43,7 +44,7 @@ def _words(problem: BaseException) -> tuple[str, int]:
             return f"this replica no longer leads: {problem}", FAILED
         case KubeconfigError() | HostError() | StateError() | MissingExtraError():
             return str(problem), FAILED
-        case ClientError() | DeclarationError() | BindError() | StartupHookError():
+        case ClientError() | DeclarationError() | ModelDeclarationError() | BindError() | StartupHookError():
             return str(problem), FAILED
         case BaseExceptionGroup():
             return _words(problem.exceptions[0])

@@ -52,6 +52,7 @@ def _check_name(name: str, attribute: str, target: str) -> None:
 
 
 def _import(name: str, where: str) -> ModuleType:
+    from steersman.models.declaring import ModelDeclarationError
     from steersman.operator.declarations import DeclarationError
 
     try:
@@ -65,7 +66,7 @@ def _import(name: str, where: str) -> ModuleType:
         raise LoadError(f"{_told(missing)}\n{name} imports {missing.name!r}, which is not installed", 1) from None
     except SyntaxError as wrong:
         raise LoadError(f"{name} cannot be read:\n{_syntax(wrong)}", 1) from None
-    except DeclarationError as wrong:
+    except (DeclarationError, ModelDeclarationError) as wrong:
         raise LoadError(str(wrong), 1) from None
     except KeyboardInterrupt:
         raise

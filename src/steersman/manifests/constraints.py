@@ -6,11 +6,13 @@ of pydantic fields count as well.
 
 from __future__ import annotations
 
+from inspect import isfunction
 from typing import Any, Final
 
 from steersman.manifests.errors import Problems
 from steersman.manifests.node import Node, copy_of
 from steersman.manifests.rules import one_of_rules, rule_of
+from steersman.models import markers as marks
 from steersman.models.markers import CEL, AtLeastOneOf, AtMostOneOf, ExactlyOneOf, Flag, Format, ListMap
 from steersman.models.patterns import RE2_SYNTAX, patterns_of
 from steersman.regex import compile_pattern
@@ -20,6 +22,12 @@ __all__ = ["apply_markers"]
 _NUMBERS: Final = {"ge": "minimum", "gt": "minimum", "le": "maximum", "lt": "maximum", "multiple_of": "multipleOf"}
 _EXCLUSIVE: Final = {"gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
 _SIZES: Final = {"string": "Length", "array": "Items", "object": "Properties"}
+_UNCALLED: Final = tuple(
+    made
+    for made in (getattr(marks, name) for name in marks.__all__ if name[0].isupper())
+    if isinstance(made, type) or isfunction(made)
+)
+"""Markers that need arguments; one of these itself in an annotation has been left without them."""
 _SCALARS: Final = ("string", "integer", "number", "boolean")
 
 
@@ -39,6 +47,8 @@ def apply_markers(node: Node, markers: tuple[Any, ...], base: Any, problems: Pro
                 node.rules.append(rule_of(marker, node, problems))
             case ExactlyOneOf() | AtMostOneOf() | AtLeastOneOf():
                 node.rules += one_of_rules(marker, node, problems)
+            case _ if any(marker is one for one in _UNCALLED):
+                problems.add(node.origin, f"{marker.__name__} stands without its arguments: write {marker.__name__}(…)")
             case _:
                 _bounds(node, marker, base, problems)
     if node.keywords.get("x-kubernetes-list-type") == "set":

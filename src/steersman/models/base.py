@@ -28,6 +28,7 @@ from typing import (
 
 import msgspec
 
+from steersman.models.declaring import ModelDeclarationError
 from steersman.models.patterns import refuse_patterns
 
 __all__ = ["EMPTY", "FrozenDict", "Model", "ModelMeta", "field", "fields_of", "replace"]
@@ -68,6 +69,7 @@ class FrozenDict(dict[K, V]):
         return self
 
 
+_UNKNOWN_ARGUMENT: Final = re.compile(r"('\w+') is an invalid keyword argument for StructMeta.__new__\(\)")
 EMPTY: Final[FrozenDict[Any, Any]] = FrozenDict()
 """The one empty mapping: the default of every `Mapping` field, so that empty means absent by identity."""
 
@@ -193,7 +195,11 @@ class ModelMeta(type(msgspec.Struct)):
         if hidden:
             namespace.update(_discreet_reprs(frozenset(hidden)))
         options.setdefault("kw_only", True)
-        cls = super().__new__(mcls, name, bases, namespace, **options)
+        try:
+            cls = super().__new__(mcls, name, bases, namespace, **options)
+        except TypeError as wrong:
+            problem = _UNKNOWN_ARGUMENT.sub(r"there is no class argument \1", str(wrong))
+            raise ModelDeclarationError(f"class {name}: {problem}") from wrong
         cls.__mapping_fields__ = tuple(dict.fromkeys(mappings))  # type: ignore[attr-defined]
         cls.__omit_empty__ = omits  # type: ignore[attr-defined]
         refuse_patterns(cls, annotations)

@@ -7,11 +7,12 @@ decoded. The others carry knowledge for schemas, patches and merges; they never 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, NoReturn, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from steersman.models.base import fields_of
+from steersman.models.declaring import ModelDeclarationError, checked_marker
 from steersman.models.patterns import pattern_note
 
 __all__ = [
@@ -49,74 +50,110 @@ __all__ = [
 T = TypeVar("T")
 
 
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"a bound is a number, not {value!r}")
+    return value
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise TypeError(f"the size is a whole number of at least 0, not {value!r}")
+    return value
+
+
+@checked_marker
 def Ge(bound: float) -> msgspec.Meta:  # noqa: N802
     """At least `bound` (JSON schema `minimum`)."""
-    return msgspec.Meta(ge=bound)
+    return msgspec.Meta(ge=_number(bound))
 
 
+@checked_marker
 def Gt(bound: float) -> msgspec.Meta:  # noqa: N802
     """More than `bound` (`exclusiveMinimum`)."""
-    return msgspec.Meta(gt=bound)
+    return msgspec.Meta(gt=_number(bound))
 
 
+@checked_marker
 def Le(bound: float) -> msgspec.Meta:  # noqa: N802
     """At most `bound` (`maximum`)."""
-    return msgspec.Meta(le=bound)
+    return msgspec.Meta(le=_number(bound))
 
 
+@checked_marker
 def Lt(bound: float) -> msgspec.Meta:  # noqa: N802
     """Less than `bound` (`exclusiveMaximum`)."""
-    return msgspec.Meta(lt=bound)
+    return msgspec.Meta(lt=_number(bound))
 
 
+@checked_marker
 def MultipleOf(step: float) -> msgspec.Meta:  # noqa: N802
     """A multiple of `step`."""
-    return msgspec.Meta(multiple_of=step)
+    return msgspec.Meta(multiple_of=_number(step))
 
 
+@checked_marker
 def MinLength(length: int) -> msgspec.Meta:  # noqa: N802
     """At least `length` characters."""
-    return msgspec.Meta(min_length=length)
+    return msgspec.Meta(min_length=_size(length))
 
 
+@checked_marker
 def MaxLength(length: int) -> msgspec.Meta:  # noqa: N802
     """At most `length` characters."""
-    return msgspec.Meta(max_length=length)
+    return msgspec.Meta(max_length=_size(length))
 
 
+@checked_marker
 def Pattern(regex: str) -> msgspec.Meta:  # noqa: N802
     """Matches `regex` somewhere, as JSON schema has it: anchor it with `^…$` for the whole string.
 
     The syntax is RE2's, as on the API server. A model that uses another raises `TypeError` where it is declared.
     """
+    _check_texts("a pattern", regex)
     return pattern_note(regex)
 
 
+@checked_marker
 def MinItems(count: int) -> msgspec.Meta:  # noqa: N802
     """A list of at least `count` items."""
-    return msgspec.Meta(min_length=count)
+    return msgspec.Meta(min_length=_size(count))
 
 
+@checked_marker
 def MaxItems(count: int) -> msgspec.Meta:  # noqa: N802
     """A list of at most `count` items."""
-    return msgspec.Meta(max_length=count)
+    return msgspec.Meta(max_length=_size(count))
 
 
+@checked_marker
 def MinProperties(count: int) -> msgspec.Meta:  # noqa: N802
     """A map of at least `count` entries."""
-    return msgspec.Meta(min_length=count)
+    return msgspec.Meta(min_length=_size(count))
 
 
+@checked_marker
 def MaxProperties(count: int) -> msgspec.Meta:  # noqa: N802
     """A map of at most `count` entries."""
-    return msgspec.Meta(max_length=count)
+    return msgspec.Meta(max_length=_size(count))
 
 
-@dataclass(frozen=True)
+def _check_texts(what: str, *values: object) -> None:
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"{what} is a string, not {value!r}")
+
+
+@dataclass(frozen=True, init=False)
 class Format:
     """JSON schema's `format`, for example `Format("uuid")`; checked by the API server only."""
 
     name: str
+
+    @checked_marker
+    def __init__(self, name: str) -> None:
+        _check_texts("a format", name)
+        object.__setattr__(self, "name", name)
 
 
 @dataclass(frozen=True, init=False)
@@ -125,9 +162,11 @@ class ListMap:
 
     keys: tuple[str, ...]
 
+    @checked_marker
     def __init__(self, *keys: str) -> None:
         if not keys:
-            raise TypeError('ListMap needs at least one key, for example ListMap("name")')
+            raise TypeError('at least one key is needed, for example ListMap("name")')
+        _check_texts("a key", *keys)
         object.__setattr__(self, "keys", keys)
 
 
@@ -138,6 +177,7 @@ class PatchStrategy:
     strategies: tuple[str, ...]
     key: str | None
 
+    @checked_marker
     def __init__(self, *strategies: str, key: str | None = None) -> None:
         object.__setattr__(self, "strategies", strategies)
         object.__setattr__(self, "key", key)
@@ -151,6 +191,14 @@ class Flag:
 
     def __repr__(self) -> str:
         return self.name
+
+    def __call__(self, *_args: object, **_options: object) -> NoReturn:
+        """Raise: the marker is written without parentheses."""
+        raise ModelDeclarationError(f"{self.name} takes no arguments: write Annotated[…, {self.name}]")
+
+    def __getitem__(self, _item: object) -> NoReturn:
+        """Raise: the marker is no type."""
+        raise ModelDeclarationError(f"{self.name} is a marker and no type: write Annotated[…, {self.name}]")
 
 
 Set: Final = Flag("Set")
@@ -192,6 +240,7 @@ class CEL(_Rule):
 
     rule: str
 
+    @checked_marker
     def __init__(
         self,
         rule: str,
@@ -202,6 +251,9 @@ class CEL(_Rule):
         field_path: str = "",
         optional_old_self: bool | None = None,
     ) -> None:
+        _check_texts("a rule", rule)
+        texts = (message, message_expression, reason, field_path)
+        _check_texts("each of message, message_expression, reason and field_path", *texts)
         for name, value in (
             ("rule", rule),
             ("message", message),
@@ -217,9 +269,11 @@ class CEL(_Rule):
 class _FieldSet:
     names: tuple[str, ...]
 
+    @checked_marker
     def __init__(self, *names: str) -> None:
         if len(names) < 2:
-            raise TypeError(f"{type(self).__name__} needs at least two field names")
+            raise TypeError("at least two field names are needed")
+        _check_texts("a field name", *names)
         object.__setattr__(self, "names", names)
 
 

@@ -15,6 +15,8 @@ from typing import Any, Final, TypeAlias, cast, get_args
 import msgspec
 from msgspec import inspect as types
 
+from steersman.models.declaring import ModelDeclarationError
+
 __all__ = ["RE2_SYNTAX", "checker_of", "noted_patterns", "pattern_note", "patterns_of", "refuse_patterns"]
 
 _FRAMEWORK: Final = "steersman."
@@ -45,7 +47,7 @@ def patterns_of(marker: object) -> tuple[str, ...]:
 
 
 def refuse_patterns(cls: type, annotations: Mapping[str, Any]) -> None:
-    """Raise `TypeError` for an annotation of `cls` whose pattern RE2 refuses.
+    """Raise `ModelDeclarationError` for an annotation of `cls` whose pattern RE2 refuses.
 
     Annotations with names that are not defined yet are left to `checker_of`, that is to the first decoding.
     """
@@ -54,10 +56,13 @@ def refuse_patterns(cls: type, annotations: Mapping[str, Any]) -> None:
     for name, annotation in annotations.items():
         place = f"class {cls.__name__}: field {name!r}"
         for marker in _metas(_evaluated(annotation, cls)):
-            if marker.pattern is not None:
-                _refuse_own(place, marker.pattern)
-            for regex in patterns_of(marker):
-                _matcher_of(regex, place)
+            try:
+                if marker.pattern is not None:
+                    _refuse_own(place, marker.pattern)
+                for regex in patterns_of(marker):
+                    _matcher_of(regex, place)
+            except TypeError as wrong:
+                raise ModelDeclarationError(str(wrong)) from None
 
 
 def _evaluated(annotation: Any, cls: type) -> Any:

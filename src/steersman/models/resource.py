@@ -17,6 +17,7 @@ from urllib.parse import quote
 import msgspec
 
 from steersman.models.base import EMPTY, Model, ModelMeta, fields_of, own_annotations
+from steersman.models.declaring import ModelDeclarationError
 from steersman.models.memo import Memo
 from steersman.models.meta import ObjectMeta, PartialObjectMetadata
 from steersman.models.wire import decode, from_dict
@@ -159,8 +160,8 @@ def guess_plural(kind: str) -> str:
     return f"{lower}s"
 
 
-def _declaration_error(cls: str, problem: str) -> TypeError:
-    return TypeError(f"class {cls}: {problem}")
+def _declaration_error(cls: str, problem: str) -> ModelDeclarationError:
+    return ModelDeclarationError(f"class {cls}: {problem}")
 
 
 def _check(cls: str, info: ResourceInfo, kind: re.Pattern[str] = _KIND) -> None:
