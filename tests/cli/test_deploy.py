@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import sys
@@ -13,6 +14,8 @@ import pytest
 
 from steersman.cli.app import run
 from steersman.cli.applyset import set_id
+from steersman.cli.rollout import RolloutError, rolled_out
+from steersman.devcluster.cluster import DevCluster
 from steersman.testing.controlplane import ControlPlane
 from steersman.testing.embedded import EmbeddedCluster
 
@@ -111,7 +114,8 @@ def test_what_a_newer_version_has_not_is_pruned_and_a_second_run_changes_nothing
     command: Command, world: Any, home: str
 ) -> None:
     code, out, err = command("deploy", "--no-wait")
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert [line for line in err.splitlines() if "nodes of this cluster are simulated" not in line] == []
     assert f"deployment.apps/widgets in {home} created" in out
     assert there(world, ROLE)
 
@@ -179,6 +183,58 @@ def test_a_deployment_that_does_not_come_up_is_told_with_its_reason() -> None:
     assert _state(deployment) == ("1 old replicas are still there", False)
     deployment["status"] = {"observedGeneration": 2, "updatedReplicas": 2, "replicas": 2, "availableReplicas": 2}
     assert _state(deployment) == ("2 of 2 replicas are available", True)
+
+
+def test_deploy_says_when_no_container_will_run_and_how_to_get_nodes_that_run_them(
+    command: Command, world: Any, home: str
+) -> None:
+    _, _, err = command("deploy", "--no-wait")
+    said = err.startswith("warning: the nodes of this cluster are simulated: Pods become Ready, and no container runs")
+    assert said == isinstance(world, EmbeddedCluster)
+    if said:
+        assert "`steersman cluster start --node-kind process --images FILE`" in err
+        assert "`steersman run shipped:operator`" in err
+    assert command("deploy", "--no-wait", "--dry-run", "server")[2] == ""
+
+
+async def test_a_crash_loop_is_told_at_once_with_the_last_lines_of_the_container() -> None:
+    labels = {"app": "loops"}
+    asked = {"simulate.steersman.dev/crash-loop": "true", "simulate.steersman.dev/logs": "one\ntwo\nno such setting"}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "loops", "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels, "annotations": asked},
+                "spec": {"containers": [{"name": "main", "image": "loops"}]},
+            },
+        },
+    }
+    told: list[str] = []
+    heard = asyncio.Event()
+
+    def tell(text: str) -> None:
+        told.append(text)
+        if "ended" in text:
+            heard.set()
+
+    async with DevCluster.start() as cluster, cluster.client() as client:
+        path = "/apis/apps/v1/namespaces/default/deployments"
+        await client.raw.request("POST", path, body=json.dumps(deployment).encode())
+        waiting = asyncio.create_task(rolled_out(client, "loops", "default", 600, tell))
+        try:
+            await asyncio.wait_for(heard.wait(), 60)
+        finally:
+            waiting.cancel()
+        with pytest.raises(RolloutError, match=r"(?s)ended with code 1.*no such setting"):
+            await rolled_out(client, "loops", "default", 0, tell)
+    crash = next(text for text in told if "ended" in text)
+    head, *lines = crash.splitlines()
+    assert head.startswith("pod loops-")
+    assert head.endswith(": container main ended with code 1 (Error) and is started again; its last lines are:")
+    assert lines == ["  | one", "  | two", "  | no such setting"]
 
 
 @pytest.mark.parametrize("world", ["embedded"], indirect=True)

@@ -11,7 +11,7 @@ from steersman.cli import packages
 from steersman.cli.install import refuse_when_used
 from steersman.cli.judge import judge
 from steersman.cli.loading import LoadError
-from steersman.cli.rollout import rolled_out
+from steersman.cli.rollout import rolled_out, simulates
 from steersman.cli.target import Target
 
 if TYPE_CHECKING:
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from steersman.client import Client
 
 __all__ = ["deploy", "undeploy"]
+
+_SIMULATED = (
+    "the nodes of this cluster are simulated: Pods become Ready, and no container runs, the operator's neither. "
+    "`steersman run {target}` runs it on this machine; `steersman cluster start --node-kind process --images FILE` "
+    "starts a cluster whose nodes run containers as local processes"
+)
 
 
 def deploy(
@@ -68,6 +74,8 @@ def deploy(
     teller = d.Teller(format=format, dry_run=dry, diff=diff)
 
     async def work(client: Client) -> None:
+        if not dry and await simulates(client):
+            typer.echo(f"warning: {_SIMULATED.format(target=target)}", err=True)
         applied = ApplySet(client, f"{package.name}-package", package.home, dry_run=dry, force=force)
         await teller.all_of(applied.apply(documents))
         if wait and not dry:
