@@ -27,8 +27,7 @@ MODES = [
     "plain",
 ]
 
-# The system's own where there is one: a sandbox has a /tmp of its own, and a checkout may lie in the machine's.
-PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+PYTHON = sys.executable
 
 
 @pytest.fixture(params=MODES)

@@ -27,9 +27,8 @@ __all__ = [
     "service_variables",
 ]
 
-_REFERENCE = re.compile(r"\$(?:\$|\(([-._a-zA-Z][-._a-zA-Z0-9]*)\))")
+_REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
-_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*\Z")
 
 
 class ConfigError(Exception):
@@ -116,11 +115,13 @@ def _from_source(source: Object, references: References) -> dict[str, str]:
             return {}
         raise ConfigError(f'{kind} "{name}" not found')
     prefix = source.get("prefix") or ""
-    return {f"{prefix}{key}": value for key, value in texts_of(obj).items() if _NAME.match(f"{prefix}{key}")}
+    return {f"{prefix}{key}": value for key, value in texts_of(obj).items()}
 
 
 def texts_of(obj: Object) -> dict[str, str]:
-    """The data of a ConfigMap, or of a Secret decoded, as texts."""
+    """The data of a ConfigMap, or of a Secret decoded, as texts; `binaryData` is for volumes alone."""
+    if obj.get("kind") != "Secret":
+        return dict(obj.get("data") or {})
     return {key: value.decode("utf-8", "surrogateescape") for key, value in bytes_of(obj).items()}
 
 

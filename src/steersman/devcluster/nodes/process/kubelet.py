@@ -12,7 +12,8 @@ from steersman.devcluster.nodes.finding import container_for_logs, not_running, 
 from steersman.devcluster.nodes.logs import LogLine, selected, shown, wanted
 from steersman.devcluster.nodes.process.logfile import read_log
 from steersman.devcluster.nodes.process.running import Session
-from steersman.devcluster.nodes.process.runtime import LaunchError, ProcessRuntime, Run
+from steersman.devcluster.nodes.process.runtime import ProcessRuntime, Run
+from steersman.devcluster.nodes.process.view import LaunchError
 
 __all__ = ["ProcessKubelet"]
 
@@ -82,8 +83,9 @@ class ProcessKubelet:
         try:
             process = await self._runtime.open(run, command, hear, stdin=stdin, tty=tty)
         except (OSError, LaunchError) as problem:
+            said = (problem.strerror if isinstance(problem, OSError) else None) or problem
             raise APIError(
-                500, "InternalError", f"Internal error occurred: error executing command in container: {problem}"
+                500, "InternalError", f"Internal error occurred: error executing command in container: {said}"
             ) from None
         if process.ended:
             output.put_nowait(None)

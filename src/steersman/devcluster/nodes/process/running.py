@@ -1,7 +1,8 @@
 """One process of a container: its output, its input, its end; and commands run beside it.
 
-Every process leads a session of its own. `stop` asks by SIGTERM and insists by SIGKILL after the grace; in a sandbox
-the kernel then kills all that is left of the PID namespace, without one the process group is killed.
+Every process is started by the launcher and leads a session of its own. `stop` asks by SIGTERM and insists by SIGKILL
+after the grace; in a sandbox the kernel then kills all that is left of the PID namespace, without one the process group
+is killed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from steersman.devcluster.kubelet import STDERR, STDOUT
+from steersman.devcluster.nodes.process import guard
+from steersman.devcluster.nodes.process.command import Sandbox, error_of, launch
 
 __all__ = ["Exit", "Process", "Session", "children_of", "exit_of", "spawn"]
 
@@ -63,6 +66,10 @@ class Process:
         """Who is attached; each is given all output from now on, and `None` at the end."""
         self._on_output = on_output
         self._terminal = terminal
+        self._roomy: asyncio.Future[None] | None = None
+        """Done when a full terminal takes more; `None` while no write waits for that."""
+        if terminal is not None:
+            os.set_blocking(terminal, False)
         self._ended: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
         self._on_exit = on_exit
         self._task = asyncio.create_task(self._watch(), name=f"process {process.pid}")
@@ -96,7 +103,9 @@ class Process:
                 task.cancel()
         let_go(self.process)
         if self._terminal is not None:
-            os.close(self._terminal)
+            self._has_room()
+            terminal, self._terminal = self._terminal, None  # its number may be another file's from here on
+            os.close(terminal)
         for listener in self.listeners:
             listener.put_nowait(None)
         self._ended.set_result(exit_of(code))
@@ -126,8 +135,7 @@ class Process:
     async def write(self, data: bytes) -> None:
         """Send to the standard input; dropped where there is none."""
         if self._terminal is not None:
-            with suppress(OSError):
-                os.write(self._terminal, data)
+            await self._type(data)
             return
         stdin = self.process.stdin
         if stdin is not None and not stdin.is_closing():
@@ -138,14 +146,40 @@ class Process:
     async def close_stdin(self) -> None:
         """End the standard input."""
         if self._terminal is not None:
-            with suppress(OSError):
-                os.write(self._terminal, b"\x04")
+            await self._type(b"\x04")
         elif self.process.stdin is not None:
             self.process.stdin.close()
 
+    async def _type(self, data: bytes) -> None:
+        """Write all of it to the terminal as its program reads; drop the rest when that has ended."""
+        rest = memoryview(data)
+        while rest and self._terminal is not None:
+            try:
+                rest = rest[os.write(self._terminal, rest) :]
+            except BlockingIOError:
+                await self._room()
+            except OSError:
+                return
+
+    async def _room(self) -> None:
+        """Wait until the terminal takes more, or is closed."""
+        terminal = self._terminal
+        if terminal is None:
+            return
+        if self._roomy is None:
+            self._roomy = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().add_writer(terminal, self._has_room)
+        await asyncio.shield(self._roomy)
+
+    def _has_room(self) -> None:
+        if self._roomy is not None and self._terminal is not None:
+            asyncio.get_running_loop().remove_writer(self._terminal)
+            self._roomy.set_result(None)
+            self._roomy = None
+
     def resize(self, columns: int, rows: int) -> None:
         """Set the terminal's size, where there is one."""
-        if self._terminal is not None and not self.ended:
+        if self._terminal is not None:
             resize(self._terminal, columns, rows)
 
     def signal(self, number: int, *, sandboxed: bool) -> None:
@@ -164,9 +198,8 @@ class Process:
 
     def kill(self) -> None:
         """Kill all of it at once."""
-        kill_group(self.pid, signal.SIGKILL)
-        with suppress(ProcessLookupError):
-            self.process.kill()
+        if not self.ended:
+            kill_group(self.pid, signal.SIGKILL)
 
 
 def let_go(process: asyncio.subprocess.Process) -> None:
@@ -183,42 +216,50 @@ def kill_group(pid: int, number: int) -> None:
 async def spawn(
     command: Sequence[str],
     env: Mapping[str, str],
-    directory: str | None,
+    directory: str,
     *,
     on_output: Callable[[int, bytes], None],
     on_exit: Callable[[Exit], None],
+    sandbox: Sandbox | None = None,
+    enter: int | None = None,
     stdin: bool = False,
     tty: bool = False,
 ) -> Process:
-    """Start a process as the leader of a session; with `tty` on a terminal of its own. Raises `OSError`."""
+    """Start a command, in a `sandbox` or in the sandbox of the process `enter`; with `tty` on a terminal of its own.
+
+    Returns when its program runs. Raises `OSError` with the reason where it cannot be run.
+    """
+    terminal = pty.openpty() if tty else None
     pipe = asyncio.subprocess.PIPE
-    if not tty:
-        process = await _whole(
-            asyncio.create_subprocess_exec(
-                *command,
-                env=dict(env),
-                cwd=directory,
-                stdin=pipe if stdin else asyncio.subprocess.DEVNULL,
-                stdout=pipe,
-                stderr=pipe,
+    streams = (pipe if stdin else asyncio.subprocess.DEVNULL, pipe, pipe) if terminal is None else (terminal[1],) * 3
+
+    async def start() -> asyncio.subprocess.Process:
+        with launch(command, env, directory, sandbox=sandbox, enter=enter, terminal=tty) as launched:
+            process = await asyncio.create_subprocess_exec(
+                *launched.argv,
+                env={guard.MARK: env[guard.MARK]} if guard.MARK in env else {},
+                stdin=streams[0],
+                stdout=streams[1],
+                stderr=streams[2],
+                pass_fds=launched.files,
                 start_new_session=True,
             )
-        )
-        return Process(process, on_output, on_exit, terminal=None)
-    ours, theirs = pty.openpty()
+        if (problem := await error_of(launched.report)) is not None:
+            await process.wait()
+            let_go(process)
+            raise problem
+        return process
+
     try:
-        # setsid -c makes the terminal the controlling one, which takes a new session: it makes that itself.
-        process = await _whole(
-            asyncio.create_subprocess_exec(
-                *("setsid", "-c", *command), env=dict(env), cwd=directory, stdin=theirs, stdout=theirs, stderr=theirs
-            )
-        )
+        process = await _whole(start())
     except BaseException:
-        os.close(ours)
+        if terminal is not None:
+            os.close(terminal[0])
         raise
     finally:
-        os.close(theirs)
-    return Process(process, on_output, on_exit, terminal=ours)
+        if terminal is not None:
+            os.close(terminal[1])
+    return Process(process, on_output, on_exit, terminal=terminal[0] if terminal is not None else None)
 
 
 async def _whole(
@@ -241,8 +282,6 @@ async def _undo(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
     with suppress(OSError):
         process = await starting
         kill_group(process.pid, signal.SIGKILL)
-        with suppress(ProcessLookupError):
-            process.kill()
         await process.wait()
         let_go(process)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import shutil
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
@@ -33,6 +32,7 @@ from steersman.devcluster.nodes.life import (
     Stop,
 )
 from steersman.devcluster.nodes.process import guard, probing
+from steersman.devcluster.nodes.process.command import DEFAULT_PATH, Sandbox
 from steersman.devcluster.nodes.process.environment import (
     ConfigError,
     Facts,
@@ -46,14 +46,16 @@ from steersman.devcluster.nodes.process.images import Image, ImageError, Images
 from steersman.devcluster.nodes.process.logfile import LogFile, read_log
 from steersman.devcluster.nodes.process.probes import act
 from steersman.devcluster.nodes.process.reading import Reading
+from steersman.devcluster.nodes.process.roots import copy_root, interpreter_paths, lay_out, make_directory, named_paths
 from steersman.devcluster.nodes.process.running import Exit, Process, children_of, spawn
-from steersman.devcluster.nodes.process.sandbox import Mode, Mount, plan, wrap
+from steersman.devcluster.nodes.process.sandbox import Mode, Mount, plan, sandbox_of
+from steersman.devcluster.nodes.process.view import LaunchError, check_command
 from steersman.devcluster.objects import Object, dig, name_of, namespace_of
 from steersman.telemetry.log import get_logger
 
 __all__ = ["ProcessRuntime", "Run"]
 
-_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_TERMINATION_LOG: Final = "/dev/termination-log"
 _LEAST_GRACE: Final = 2.0
 """Seconds that a container gets after its preStop, however long that took."""
 _PATIENCE: Final = 3000
@@ -263,8 +265,11 @@ class ProcessRuntime:
         except ConfigError as problem:
             refuse("CreateContainerConfigError", problem)
             return
-        except (OSError, LaunchError) as problem:
-            refuse("RunContainerError", problem)
+        except LaunchError as problem:
+            refuse("RunContainerError", f"failed to create containerd task: {problem}")
+            return
+        except OSError as problem:
+            refuse("RunContainerError", f"failed to create containerd task: {problem.strerror or problem}")
             return
         except ClientError as problem:
             refuse("CreateContainerError", problem)
@@ -302,15 +307,18 @@ class ProcessRuntime:
         base = self._base_environment(ground, image, spec)
         env = {**base, **environment_of(spec, ground.facts, references, services, image), guard.MARK: self.mark}
         command = command_of(spec, image, env)
-        if not command:
-            raise LaunchError("no command specified: give the container a command, or its image one")
+        _check_values(command, env)
         home = ground.directory / "containers" / spec["name"]
         (home / "tmp").mkdir(parents=True, exist_ok=True)
         message_file = home / "termination-log"
         message_file.write_bytes(b"")
         directory = spec.get("workingDir") or image.working_dir or "/"
         mounts = ground.mounts(spec, env)
-        argv, cwd = self._sandboxed(ground, spec, image, command, mounts, home, directory, message_file, env)
+        if self.mode == "plain":
+            sandbox = None
+            directory = self._without_sandbox(spec, image, mounts, home, directory, message_file, env)
+        else:
+            sandbox = await self._sandboxed(ground, spec, image, command, mounts, home, directory, message_file, env)
         log = LogFile(home / f"{attempt}.log", self._agent.clock)
         (home / f"{attempt - 2}.log").unlink(missing_ok=True)
         run: Run | None = None
@@ -321,9 +329,10 @@ class ProcessRuntime:
 
         try:
             process = await spawn(
-                argv,
+                command,
                 env,
-                cwd,
+                directory,
+                sandbox=sandbox,
                 on_output=log.write,
                 on_exit=ended,
                 stdin=bool(spec.get("stdin")),
@@ -338,7 +347,7 @@ class ProcessRuntime:
 
     def _base_environment(self, ground: Ground, image: Image, spec: Object) -> dict[str, str]:
         env = {
-            "PATH": _PATH if image.root else os.environ.get("PATH", _PATH),
+            "PATH": DEFAULT_PATH if image.root else os.environ.get("PATH", DEFAULT_PATH),
             "HOME": "/root" if image.root else "/tmp",  # noqa: S108 - private to the container
             "HOSTNAME": ground.hostname,
             "POD_IP": ground.facts.ip,
@@ -349,7 +358,29 @@ class ProcessRuntime:
             env["LANG"] = os.environ["LANG"]
         return env
 
-    def _sandboxed(
+    def _without_sandbox(
+        self,
+        spec: Object,
+        image: Image,
+        mounts: list[Mount],
+        home: Path,
+        directory: str,
+        message_file: Path,
+        env: dict[str, str],
+    ) -> str:
+        """Lay out the files of a container that sees the machine's own; returns its working directory."""
+        if image.root is not None:
+            raise LaunchError(
+                f"the image's root directory {image.root} needs a sandbox, and neither bubblewrap nor user namespaces "
+                "work here: map the image to a command of this machine instead, or install bubblewrap"
+            )
+        message = Mount(message_file, spec.get("terminationMessagePath") or _TERMINATION_LOG)
+        root = lay_out(home / "root", [*mounts, message])
+        env["STEERSMAN_ROOT"] = str(root)
+        env["HOME"] = env["TMPDIR"] = str(home / "tmp")
+        return directory if os.path.isdir(directory) else str(root)
+
+    async def _sandboxed(
         self,
         ground: Ground,
         spec: Object,
@@ -360,28 +391,27 @@ class ProcessRuntime:
         directory: str,
         message_file: Path,
         env: dict[str, str],
-    ) -> tuple[list[str], str | None]:
-        if self.mode == "plain":
-            root = _lay_out(home / "root", mounts, message_file, spec)
-            env["STEERSMAN_ROOT"] = str(root)
-            env["HOME"] = env["TMPDIR"] = str(home / "tmp")
-            _check_command(command[0], env["PATH"], image.root, mounts)
-            cwd = _existing(directory) or str(root)
-            return wrap("plain", [], command, directory=cwd, hostname=ground.hostname, place=root), cwd
+    ) -> Sandbox | None:
+        """The sandbox of a container; its image's root directory is copied for it, unless it is read-only."""
         extra = [
-            Mount(message_file, spec.get("terminationMessagePath") or "/dev/termination-log"),
+            Mount(message_file, spec.get("terminationMessagePath") or _TERMINATION_LOG),
             Mount(ground.hosts_file(), "/etc/hosts"),
         ]
-        if image.working_dir and image.root is None:
-            extra.append(Mount(Path(image.working_dir), image.working_dir))
+        read_only = bool(dig(spec, "securityContext", "readOnlyRootFilesystem"))
+        root = image.root
+        if root is None:
+            extra += [Mount(Path(path), path, read_only=True) for path in (*interpreter_paths(), *named_paths(image))]
+            if image.working_dir:
+                extra.append(Mount(Path(image.working_dir), image.working_dir))
+        elif not read_only:
+            root = await copy_root(root, home / "rootfs")
+            make_directory(root, directory)
         targets = {m.target for m in mounts}
-        every = [*mounts, *(m for m in extra if m.target not in targets)]
-        _check_command(command[0], env["PATH"], image.root, every)
-        ops = plan(image.root, every, home)
+        ops = plan(root, [*mounts, *(m for m in extra if m.target not in targets)], home, read_only=read_only)
+        check_command(ops, command, env, directory)
         place = home / "root"
         place.mkdir(exist_ok=True)
-        argv = wrap(self.mode, ops, command, directory=directory, hostname=ground.hostname, place=place)
-        return argv, None
+        return sandbox_of(self.mode, ops, ground.hostname, place)
 
     def _agent_exited(self, held: Held, ground: Ground, run: Run) -> None:
         life = held.life.container(run.container["name"])
@@ -451,17 +481,11 @@ class ProcessRuntime:
     ) -> Process:
         """Start a command in a running container; raises `LaunchError` where it has just ended."""
         env = {**run.env, "TERM": "xterm"} if tty else run.env
-        if self.mode == "plain":
-            cwd = _existing(run.directory) or run.env.get("STEERSMAN_ROOT")
-            _check_command(command[0], env.get("PATH", _PATH), None, [])
-            before = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
-        else:
-            cwd = None
-            user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
-            into = [*user, "--mount", "--pid", "--uts", "--ipc", "--root", "--wd"]
-            before = ["nsenter", "--target", str(await self._inside(run)), *into, "--"]
-        argv = [*before, *command]
-        process = await spawn(argv, env, cwd, on_output=on_output, on_exit=_nothing, stdin=stdin, tty=tty)
+        _check_values(command, env)
+        enter = None if self.mode == "plain" else await self._inside(run)
+        process = await spawn(
+            command, env, run.directory, enter=enter, on_output=on_output, on_exit=_nothing, stdin=stdin, tty=tty
+        )
         self._beside = [*(one for one in self._beside if not one.ended), process]
         return process
 
@@ -470,8 +494,7 @@ class ProcessRuntime:
         for _ in range(_PATIENCE):
             for init in children_of(run.process.pid):
                 for app in children_of(init):
-                    if self.mode == "bubblewrap" or _moved(app):
-                        return app
+                    return app
             if run.process.ended:
                 break
             await asyncio.sleep(0.01)
@@ -488,8 +511,10 @@ class ProcessRuntime:
 
             try:
                 process = await self.open(run, command, hear, stdin=False, tty=False)
-            except (OSError, LaunchError) as problem:
+            except LaunchError as problem:
                 return 126, str(problem)
+            except OSError as problem:
+                return 126, problem.strerror or str(problem)
             try:
                 code, _ = await process.wait()
             finally:
@@ -506,23 +531,6 @@ class ProcessRuntime:
         return task
 
 
-class LaunchError(Exception):
-    """A command that cannot be run: RunContainerError."""
-
-
-def _existing(directory: str) -> str:
-    """The directory where it exists, else nothing."""
-    return directory if os.path.isdir(directory) else ""
-
-
-def _moved(pid: int) -> bool:
-    """Whether a process has got its own root: before that it is the one that mounts."""
-    try:
-        return os.readlink(f"/proc/{pid}/root") != "/"
-    except OSError:
-        return False
-
-
 def _nothing(_: Exit) -> None:
     pass
 
@@ -532,28 +540,12 @@ def _complain(task: asyncio.Task[None]) -> None:
         _log.error("a task of a node failed", task=task.get_name(), problem=repr(problem))
 
 
-def _check_command(word: str, path: str, root: Path | None, mounts: Sequence[Mount]) -> None:
-    base = str(root) if root is not None else ""
-    if "/" in word:
-        if any(word.startswith(m.target.rstrip("/") + "/") for m in mounts) or not word.startswith("/"):
-            return
-        found = os.path.lexists(base + word)
-    else:
-        found = any(os.path.lexists(f"{base}{d}/{word}") for d in path.split(":") if d)
-    if not found:
-        where = "no such file or directory" if "/" in word else "executable file not found in $PATH"
-        raise LaunchError(f'failed to create containerd task: exec: "{word}": {where}')
-
-
-def _lay_out(root: Path, mounts: Sequence[Mount], message_file: Path, spec: Mapping[str, Any]) -> Path:
-    """Where nothing can be mounted: a private tree of links, as the container would have seen it."""
-    shutil.rmtree(root, ignore_errors=True)
-    root.mkdir(parents=True)
-    message = Mount(message_file, spec.get("terminationMessagePath") or "/dev/termination-log")
-    for mount in sorted([*mounts, message], key=lambda m: m.target.count("/")):
-        target = root / mount.target.lstrip("/")
-        if not target.parent.exists():
-            target.parent.mkdir(parents=True)
-        if not target.exists():
-            target.symlink_to(mount.source)
-    return root
+def _check_values(command: Sequence[str], env: Mapping[str, str]) -> None:
+    """Raise `LaunchError` for what no process can be given."""
+    if not command:
+        raise LaunchError("no command specified: give the container a command, or its image one")
+    if any("\0" in word for word in command):
+        raise LaunchError("an argument of the command contains a NUL byte")
+    for name, value in env.items():
+        if "\0" in value or "\0" in name:
+            raise LaunchError(f"environment variable {name} contains a NUL byte")

@@ -1,6 +1,6 @@
 """What a container sees of the file system: a plan of mounts, carried out by bubblewrap or by mount namespaces.
 
-The machine's directories are shown read-only (or the image's root directory, writable), with volumes at their paths.
+The machine's directories are shown read-only (or a copy of the image's root directory), with volumes at their paths.
 Where a mount point does not exist, its parent is replaced by a private directory of links to what was there, so
 nothing is ever created on the machine itself. Every container has its own PID namespace: when its first process goes,
 or the node, the kernel kills the rest. Without namespaces there is a private directory instead (`plain`).
@@ -8,16 +8,19 @@ or the node, the kernel kills the rest. Without namespaces there is a private di
 
 from __future__ import annotations
 
+import errno
 import os
-import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["Mode", "Mount", "Op", "detect", "plan", "wrap"]
+from steersman.devcluster.nodes.process.command import DEFAULT_PATH, Sandbox, launch
+
+__all__ = ["Mode", "Mount", "Op", "detect", "plan", "real", "sandbox_of"]
 
 Mode = Literal["bubblewrap", "namespaces", "plain"]
 
@@ -33,7 +36,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One step of building a root: `bind`, `ro-bind`, `tmpfs`, `symlink`, `proc`, `dev`."""
+    """One step of building a root: `bind`, `ro-bind`, `tmpfs`, `symlink`, `proc`, `dev`, `remount-ro`."""
 
     what: str
     source: str
@@ -42,50 +45,38 @@ class Op:
 
 def detect() -> Mode:
     """The best mode that works here, found out by trying."""
-    if shutil.which("bwrap") and _works(
-        [
-            "bwrap",
-            "--ro-bind",
-            "/",
-            "/",
-            "--dev",
-            "/dev",
-            "--proc",
-            "/proc",
-            "--unshare-pid",
-            "--die-with-parent",
-            "true",
-        ]
-    ):
-        return "bubblewrap"
-    if shutil.which("unshare") and shutil.which("setpriv") and _works([*_unshare(), "true"]):
-        return "namespaces"
+    for mode in ("bubblewrap", "namespaces"):
+        if _works(mode):
+            return mode
     return "plain"
 
 
-def _works(command: list[str]) -> bool:
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=10, check=False)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return False
+def _works(mode: Mode) -> bool:
+    """Whether `true` runs in a sandbox of this mode."""
+    with tempfile.TemporaryDirectory(prefix="steersman-sandbox-") as directory:
+        private = Path(directory)
+        (private / "tmp").mkdir()
+        try:
+            sandbox = sandbox_of(mode, plan(None, (), private), "probe", private)
+            program = shutil.which("true", path=DEFAULT_PATH) or "true"
+            with launch([program], {}, "/", sandbox=sandbox) as start:
+                done = subprocess.run(  # noqa: S603
+                    start.argv, pass_fds=start.files, env={}, capture_output=True, timeout=10, check=False
+                )
+            os.close(start.report)
+        except (OSError, subprocess.SubprocessError):
+            return False
     return done.returncode == 0
 
 
-def _unshare() -> list[str]:
-    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    return [
-        *("setpriv", "--pdeathsig", "KILL", "unshare", *user),
-        *("--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child"),
-    ]
-
-
-def plan(root: Path | None, mounts: Sequence[Mount], private: Path) -> list[Op]:
+def plan(root: Path | None, mounts: Sequence[Mount], private: Path, *, read_only: bool = False) -> list[Op]:
     """How to build a container's root. `private` is a directory of the Pod's own; its `tmp` becomes /tmp.
 
-    With `root` that directory is the container's /, writable; without, the machine's own, read-only.
+    With `root` that directory is the container's /; without, the machine's own, read-only. With `read_only`
+    (`readOnlyRootFilesystem`) the container writes to its volumes only.
     """
     base = root or Path("/")
-    bind = "ro-bind" if root is None else "bind"
+    bind = "ro-bind" if root is None or read_only else "bind"
     ops: list[Op] = []
     for entry in sorted(base.iterdir()):
         top = f"/{entry.name}"
@@ -95,8 +86,9 @@ def plan(root: Path | None, mounts: Sequence[Mount], private: Path) -> list[Op]:
             ops.append(Op("symlink", os.readlink(entry), top))
         else:
             ops.append(Op(bind, str(entry), top))
-    ops += [Op("proc", "", "/proc"), Op("dev", "", "/dev"), Op("bind", str(private / "tmp"), "/tmp")]  # noqa: S108
-    placed = sorted(((_real(base, m.target), m) for m in mounts), key=lambda pair: pair[0].count("/"))
+    temporary = Op("ro-bind" if read_only else "bind", str(private / "tmp"), "/tmp")  # noqa: S108
+    ops += [Op("proc", "", "/proc"), Op("dev", "", "/dev"), temporary]
+    placed = sorted(((real(base, m.target), m) for m in mounts), key=lambda pair: pair[0].count("/"))
     shadowed: list[str] = []
     # All shadows before any mount: a shadow would hide what is mounted below it.
     for target, _ in placed:
@@ -106,10 +98,23 @@ def plan(root: Path | None, mounts: Sequence[Mount], private: Path) -> list[Op]:
     for number, parent in enumerate(sorted(shadowed, key=lambda path: path.count("/"))):
         ops += _shadow(base, parent, f"/.steersman/{number}", bind, [target for target, _ in placed])
     ops += [Op("ro-bind" if m.read_only else "bind", str(m.source), target) for target, m in placed]
-    return ops
+    return [*ops, Op("remount-ro", "", "/")] if read_only else ops
 
 
-def _real(base: Path, target: str) -> str:
+def sandbox_of(mode: Mode, ops: Iterable[Op], hostname: str, place: Path) -> Sandbox | None:
+    """What the launcher has to know of a sandbox; `None` for the mode without one. Raises `FileNotFoundError`."""
+    if mode == "plain":
+        return None
+    program = ""
+    if mode == "bubblewrap":
+        program = shutil.which("bwrap") or ""
+        if not program:
+            raise FileNotFoundError(errno.ENOENT, "bubblewrap (bwrap) is not installed")
+    steps = [(op.what, op.source, op.target) for op in ops]
+    return {"kind": mode, "ops": steps, "hostname": hostname, "place": str(place), "program": program}
+
+
+def real(base: Path, target: str) -> str:
     """The mount point with the links of the container's root followed, so that /var/run is /run."""
     path = "/"
     for part in Path(os.path.normpath(target)).parts[1:]:
@@ -147,74 +152,3 @@ def _shadow(base: Path, directory: str, hidden: str, bind: str, targets: Sequenc
         else:
             ops.append(Op("symlink", f"{hidden}/{entry.name}", place))
     return ops
-
-
-def wrap(
-    mode: Mode, ops: Iterable[Op], command: Sequence[str], *, directory: str, hostname: str, place: Path
-) -> list[str]:
-    """The command that runs `command` inside the plan, dying with its parent; a root may be put together at `place`."""
-    if mode == "bubblewrap":
-        args = ["bwrap", "--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", hostname]
-        for op in ops:
-            args += [f"--{op.what}", *([op.source] if op.source else []), op.target]
-        return [*args, "--chdir", directory, "--", *command]
-    if mode == "namespaces":
-        return [*_unshare(), "sh", "-c", _script(ops, directory, hostname, place), "sh", *command]
-    died = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
-    return [*died, *command]
-
-
-def _devices(target: str) -> list[str]:
-    """A /dev of its own with the devices that every container has; the machine's would be written to."""
-    return [
-        f"mkdir -p {target}; mount -t tmpfs -o mode=0755 tmpfs {target}; mkdir {target}/pts {target}/shm",
-        f"for d in null zero full random urandom tty; do : > {target}/$d; mount --bind /dev/$d {target}/$d; done",
-        f"mount -t devpts -o newinstance,ptmxmode=0666 devpts {target}/pts 2>/dev/null || true",
-        f"ln -s pts/ptmx {target}/ptmx; ln -s /proc/self/fd {target}/fd",
-        *(f"ln -s /proc/self/fd/{number} {target}/{name}" for number, name in enumerate(("stdin", "stdout", "stderr"))),
-    ]
-
-
-def _script(ops: Iterable[Op], directory: str, hostname: str, place: Path) -> str:
-    """The same plan as shell commands; the shell stays as the first process of the namespace and reaps."""
-    lines = [
-        "set -e",
-        "mount --make-rprivate /",
-        f"hostname {shlex.quote(hostname)} || true",
-        f"n={shlex.quote(str(place))}",
-        'mount -t tmpfs -o mode=0755 tmpfs "$n"',
-    ]
-    links: dict[str, list[str]] = {}
-    for op in ops:
-        directory_of, name = os.path.split(op.target)
-        if op.what == "symlink" and os.path.basename(op.source) == name and op.source.startswith("/.steersman/"):
-            links.setdefault(directory_of, []).append(shlex.quote(op.source))
-            continue
-        source, target = shlex.quote(op.source), f'"$n"{shlex.quote(op.target)}'
-        match op.what:
-            case "symlink":
-                lines.append(f"ln -s {source} {target}")
-            case "tmpfs":
-                lines.append(f"mount -t tmpfs -o mode=0755 tmpfs {target}")
-            case "proc":
-                lines.append(f"mkdir -p {target}; mount -t proc proc {target}")
-            case "dev":
-                lines += _devices(target)
-            case _:
-                made = f"mkdir -p {target}"
-                if not os.path.isdir(op.source):
-                    made = f'mkdir -p "$(dirname {target})"; [ -e {target} ] || : > {target}'
-                lines.append(f"{made}; mount --rbind {source} {target}")
-                if op.what == "ro-bind":
-                    # Under a user namespace what is locked cannot be remounted; it is read-only or not ours then.
-                    lines.append(f"mount -o remount,bind,ro {target} 2>/dev/null || true")
-    lines += [f'ln -s {" ".join(sources)} "$n"{shlex.quote(at)}/' for at, sources in links.items()]
-    lines += [
-        "set +e",
-        "exec 3<&0",
-        f'chroot "$n" sh -c \'cd "$0" && exec "$@"\' {shlex.quote(directory)} "$@" <&3 3<&- &',
-        "exec 3<&- </dev/null",
-        "wait $!",
-        "exit $?",
-    ]
-    return "\n".join(lines)

@@ -1,0 +1,310 @@
+"""Starts one process of a container. The node runs it as a program: `python -I -S launcher.py REQUEST REPORT`.
+
+`REQUEST` and `REPORT` are numbers of inherited file descriptors: the request is read from the first as JSON; an error
+goes to the second, which closes when the container's program has taken over. The container's environment and command
+come with the request, so its `PATH` or `LD_PRELOAD` have no effect on what prepares the container, and its image needs
+no shell. The request's fields:
+
+- `command`, `env`, `directory`: what runs, with which variables, where;
+- `terminal`: whether standard input is a terminal that becomes the controlling one;
+- `parent`: the node's process id; the process dies with that process;
+- `sandbox`: `null`, or the plan of the container's root directory (`kind`, `ops`, `hostname`, `place`, `program`);
+- `enter`: `null`, or a process whose namespaces and root directory the command is to run in.
+
+With namespaces there are three processes: a monitor, the first process of the PID namespace, and the container's own.
+The monitor's exit code is that of the container; 128 + n after signal n. Only the standard library is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+import termios
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+Request = dict[str, Any]
+
+_CLONE_NEWNS, _CLONE_NEWUTS, _CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
+_CLONE_NEWUSER, _CLONE_NEWPID = 0x10000000, 0x20000000
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
+_MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
+_PR_SET_PDEATHSIG = 1
+_NS_GET_USERNS = 0xB701
+_SYS_MOUNT_SETATTR = 442
+_AT_FDCWD, _AT_RECURSIVE, _MOUNT_ATTR_RDONLY = -100, 0x8000, 1
+_START_ERROR = 128
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _call(name: str, *arguments: Any) -> None:
+    """Call a function of libc; raises `OSError` with the function's name."""
+    if getattr(_libc, name)(*arguments) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+def mount(source: str | None, target: str, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:
+    """mount(2); raises `OSError` that names the target."""
+    texts = [None if text is None else os.fsencode(text) for text in (source, target, kind, data)]
+    if _libc.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3]) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"mount {source or kind} at {target}: {os.strerror(number)}")
+
+
+def make_read_only(target: str, *, recursive: bool) -> None:
+    """Make a mount read-only, with the mounts below it; on kernels before 5.12 without those."""
+    attributes = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY, 0, 0, 0)
+    where, flags = os.fsencode(target), _AT_RECURSIVE if recursive else 0
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    if _libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, where, flags, attributes, size) == 0:
+        return
+    if ctypes.get_errno() != errno.ENOSYS:
+        raise OSError(ctypes.get_errno(), f"make {target} read-only: {os.strerror(ctypes.get_errno())}")
+    # Flags that a user namespace has locked have to be said again.
+    locked = os.statvfs(target).f_flag & (_MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    mount(None, target, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | locked)
+
+
+def build(ops: Iterable[tuple[str, str, str]], place: str, hostname: str) -> None:
+    """Put the container's root directory together at `place` and make it this process's own."""
+    mount(None, "/", None, _MS_REC | _MS_PRIVATE)
+    name = os.fsencode(hostname)
+    with contextlib.suppress(OSError):
+        _call("sethostname", name, ctypes.c_size_t(len(name)))
+    mount("tmpfs", place, "tmpfs", 0, "mode=0755")
+    for what, source, target in ops:
+        _perform(what, source, place + target)
+    os.chroot(place)
+    os.chdir("/")
+
+
+def _perform(what: str, source: str, target: str) -> None:
+    if what == "symlink":
+        os.symlink(source, target)
+    elif what == "tmpfs":
+        mount("tmpfs", target, "tmpfs", 0, "mode=0755")
+    elif what == "remount-ro":
+        make_read_only(target, recursive=False)
+    elif what == "proc":
+        os.makedirs(target, exist_ok=True)
+        mount("proc", target, "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    elif what == "dev":
+        _devices(target)
+    else:
+        _bind(source, target)
+        if what == "ro-bind":
+            make_read_only(target, recursive=True)
+
+
+def _bind(source: str, target: str) -> None:
+    if os.path.isdir(source):
+        os.makedirs(target, exist_ok=True)
+    elif not os.path.lexists(target):
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+    mount(source, target, None, _MS_BIND | _MS_REC)
+
+
+def _devices(target: str) -> None:
+    """A /dev of the container's own with the devices that every container has; the machine's would be written to."""
+    os.makedirs(target, exist_ok=True)
+    mount("tmpfs", target, "tmpfs", 0, "mode=0755")
+    os.mkdir(f"{target}/pts")
+    os.mkdir(f"{target}/shm", 0o1777)
+    for name in _DEVICES:
+        if os.path.exists(f"/dev/{name}"):
+            _bind(f"/dev/{name}", f"{target}/{name}")
+    with contextlib.suppress(OSError):
+        mount("devpts", f"{target}/pts", "devpts", 0, "newinstance,ptmxmode=0666")
+    os.symlink("pts/ptmx", f"{target}/ptmx")
+    os.symlink("/proc/self/fd", f"{target}/fd")
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        os.symlink(f"/proc/self/fd/{number}", f"{target}/{name}")
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process with its parent, which is `parent`."""
+    _call("prctl", _PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(_START_ERROR)
+
+
+def fork_bound() -> int:
+    """Fork; the child dies with this process, also where their PID namespaces differ. Returns what fork returns."""
+    held, holds = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(held)  # `holds` stays open until this process ends
+        return child
+    os.close(holds)
+    _call("prctl", _PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+    if select.select([held], [], [], 0)[0]:  # the end of the file: the parent was gone before
+        os._exit(_START_ERROR)
+    os.close(held)
+    return 0
+
+
+def let_go(report: int) -> None:
+    """Close what the container's process alone should hold: its streams and the report."""
+    os.close(report)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    os.close(null)
+
+
+def code_of(status: int) -> int:
+    """The exit code of a container whose process ended with this wait status."""
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def reap_until(child: int) -> int:
+    """Reap every process that ends; return the exit code of `child`."""
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            return code_of(status)
+
+
+def become(request: Request) -> NoReturn:
+    """Run the command in place of this program; raises `OSError` with a container runtime's words."""
+    directory, command = request["directory"], request["command"]
+    if request["terminal"]:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    try:
+        os.chdir(directory)
+    except OSError as problem:
+        said = (problem.strerror or str(problem)).lower()
+        raise OSError(problem.errno, f'chdir to cwd ("{directory}") failed: {said}') from None
+    _execute(command, request["env"])
+
+
+def _execute(command: list[str], env: dict[str, str]) -> NoReturn:
+    try:
+        os.execvpe(command[0], command, env)  # noqa: S606 - images need no shell
+    except OSError as problem:
+        said = (problem.strerror or str(problem)).lower()
+        if isinstance(problem, FileNotFoundError) and "/" not in command[0]:
+            said = "executable file not found in $PATH"
+        raise OSError(problem.errno, f'exec: "{command[0]}": {said}') from None
+
+
+def isolate(request: Request, report: int) -> int:
+    """Run the command in namespaces and a root directory of its own; return its exit code."""
+    sandbox = request["sandbox"]
+    flags = _CLONE_NEWNS | _CLONE_NEWPID | _CLONE_NEWUTS | _CLONE_NEWIPC
+    user, group = os.geteuid(), os.getegid()
+    _call("unshare", flags | (_CLONE_NEWUSER if user else 0))
+    if user:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    die_with(request["parent"])  # after the change of user namespace, which clears it
+    init = fork_bound()
+    if init:
+        let_go(report)
+        return reap_until(init)
+    build(sandbox["ops"], sandbox["place"], sandbox["hostname"])
+    child = os.fork()
+    if not child:
+        if request["terminal"]:
+            os.setsid()
+        become(request)
+    let_go(report)
+    return reap_until(child)
+
+
+def with_bubblewrap(request: Request) -> NoReturn:
+    """Run the command under bubblewrap; its options go through a file that nobody else can read."""
+    sandbox = request["sandbox"]
+    options = ["--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+    options += ["--hostname", sandbox["hostname"]]
+    for name, value in request["env"].items():
+        options += ["--setenv", name, value]
+    for what, source, target in sandbox["ops"]:
+        options += [f"--{what}", *([source] if source else []), target]
+    options += ["--chdir", request["directory"]]
+    file = os.memfd_create("options", 0)
+    with open(file, "wb", closefd=False) as writer:
+        writer.write(b"".join(os.fsencode(option) + b"\0" for option in options))
+    os.lseek(file, 0, os.SEEK_SET)
+    if request["terminal"]:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    _execute([sandbox["program"], "--args", str(file), "--", *request["command"]], dict(os.environ))
+
+
+def join(request: Request, report: int) -> int:
+    """Run the command in the namespaces and the root directory of a process; return its exit code."""
+    pid = request["enter"]
+    root = os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY)
+    kinds = [os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for kind in ("mnt", "pid", "uts", "ipc")]
+    if os.geteuid():
+        # bubblewrap nests two user namespaces: the outer one owns the others, and the process is in the inner one.
+        inner = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY)
+        outer = fcntl.ioctl(kinds[0], _NS_GET_USERNS)
+        kinds.insert(0, outer)
+        if not os.path.samestat(os.fstat(inner), os.fstat(outer)):
+            kinds.append(inner)
+    chroot_after = 5 if os.geteuid() else 4
+    for number, kind in enumerate(kinds, start=1):
+        _call("setns", kind, 0)
+        if number == chroot_after:
+            os.chdir(root)
+            os.chroot(".")
+    die_with(request["parent"])  # again: the change of user namespace clears it
+    os.close(root)
+    for kind in kinds:
+        os.close(kind)
+    child = fork_bound()
+    if not child:
+        if request["terminal"]:
+            os.setsid()
+        become(request)
+    let_go(report)
+    return reap_until(child)
+
+
+def run(request: Request, report: int) -> int:
+    """Do what the request says; return the exit code where this process does not become the command."""
+    sandbox = request["sandbox"]
+    if sandbox is not None and sandbox["kind"] == "namespaces":
+        return isolate(request, report)
+    die_with(request["parent"])
+    if request["enter"] is not None:
+        return join(request, report)
+    if sandbox is not None:
+        return with_bubblewrap(request)
+    return become(request)
+
+
+def main() -> None:
+    """Read the request, run it, report an error."""
+    report = int(sys.argv[2])
+    os.set_inheritable(report, False)
+    with open(int(sys.argv[1]), "rb") as file:
+        request = json.load(file)
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, which the command would inherit
+        signal.signal(ignored, signal.SIG_DFL)
+    try:
+        code = run(request, report)
+    except (OSError, ValueError) as problem:
+        number = getattr(problem, "errno", None) or errno.EINVAL
+        text = json.dumps({"errno": number, "text": getattr(problem, "strerror", None) or str(problem)})
+        os.write(report, text.encode())
+        code = _START_ERROR
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()
