@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import io
 import json
 import os
 import pty
@@ -12,9 +13,12 @@ import termios
 import threading
 
 import pytest
+from rich.console import Console
 from tests.cli.test_cluster import CRD, Shell, eventually
 
+from steersman.cli.dev_logfile import LogFile
 from steersman.cli.dev_scene import Scene, forest, log_line, summary
+from steersman.cli.dev_view import View
 from steersman.client import Client
 from steersman.client.config import load_config
 
@@ -213,6 +217,10 @@ def test_a_terminal_shows_objects_queues_reconciles_and_the_log(shell):
         said = output.end()
         assert "stopped; the cluster and everything in it are gone" in said
         assert "\x1b[?1049l" in said, "the terminal's own screen is back"
+        kept = shell.home / "state" / "steersman" / "logs" / "dev-dev.log"
+        assert said.rstrip().endswith(f"log: {kept}")
+        assert '"first seen"' in kept.read_text()
+        assert kept.stat().st_mode & 0o077 == 0
         assert "Traceback" not in said
     finally:
         if process.poll() is None:
@@ -319,3 +327,51 @@ class TestTheScene:
         assert log_line(json.dumps(line)) == "12:34:56 info    hello  n=1"
         assert log_line("plain {") == "plain {"
         assert log_line("{broken") == "{broken"
+
+
+class TestTheView:
+    LONG = "widgets.example.com is forbidden: " + "because " * 40 + "ENDING"
+
+    def drawn(self, scene, width=80, height=40):
+        console = Console(width=width, height=height, file=io.StringIO(), color_system=None)
+        console.print(View(scene))
+        return console.file.getvalue()
+
+    def test_errors_in_the_log_wrap_and_other_lines_are_cut(self):
+        scene = Scene("a:b")
+        scene.log.extend([f"12:00:00 info    {self.LONG}", f"12:00:01 error   {self.LONG}"])
+        shown = self.drawn(scene)
+        assert shown.count("ENDING") == 1
+        (cut,) = [line for line in shown.splitlines() if "info" in line]
+        assert cut.rstrip(" │").endswith("…")
+
+    def test_the_last_lines_of_a_wrapped_error_are_those_that_stay(self):
+        scene = Scene("a:b")
+        scene.log.extend([f"error: {'x' * 4000}", f"error: {self.LONG}"])
+        assert "ENDING" in self.drawn(scene)
+
+    def test_the_result_of_a_failed_reconcile_wraps(self):
+        scene = Scene("a:b")
+        ran = {"controller": "boats", "namespace": "n", "name": "x", "seconds": 0.1, "ok": False}
+        scene.report(json.dumps({**ran, "result": "it failed because of the cause"}).encode(), "12:00:01")
+        shown = " ".join(self.drawn(scene, width=100).split())
+        assert "cause" in shown
+
+    def test_the_path_of_the_log_file_is_the_title_of_the_log(self):
+        scene = Scene("a:b", log_file="/var/[x]/dev.log")
+        assert "log: /var/[x]/dev.log" in self.drawn(scene)
+
+
+def test_the_log_file_is_bounded_and_the_log_of_the_session_before_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("steersman.cli.dev_logfile._MAX_BYTES", 1000)
+    for session in ("first", "second"):
+        file = LogFile(tmp_path / "logs" / "dev-x.log")
+        file.write(f"{session} 100 % done")
+        file.close()
+    assert (tmp_path / "logs" / "dev-x.log").read_text() == "second 100 % done\n"
+    assert (tmp_path / "logs" / "dev-x.log.1").read_text() == "first 100 % done\n"
+    file = LogFile(tmp_path / "logs" / "dev-x.log")
+    for number in range(1000):
+        file.write(f"line {number}")
+    file.close()
+    assert sum(path.stat().st_size for path in (tmp_path / "logs").iterdir()) <= 2000

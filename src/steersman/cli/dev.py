@@ -149,7 +149,9 @@ async def _live(session: Session) -> int:
         view.stop()
     if code:
         for entry in list(session.scene.log)[-15:]:
-            console.print(entry, markup=False)
+            console.print(entry, markup=False, soft_wrap=True)
     console.print("stopped; the cluster and everything in it are gone" if session.wanted.options.data is None else
                   f"stopped; the cluster stays in {session.wanted.options.data}")  # fmt: skip
+    if session.scene.log_file:
+        console.print(f"log: {session.scene.log_file}", markup=False, soft_wrap=True)
     return code

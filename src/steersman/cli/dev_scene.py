@@ -71,6 +71,8 @@ class Scene:
     target: str
     kubeconfig: str = ""
     url: str = ""
+    log_file: str = ""
+    """Where the whole log is written."""
     operator: str = "starting"
     running: bool = False
     roots: tuple[Branch, ...] = ()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from steersman.cli.applying import line as outcome_line
+from steersman.cli.dev_logfile import LogFile, log_path
 from steersman.cli.dev_scene import EventLine, Object, Scene, forest, log_line
 from steersman.cli.hosting import started, stop_on_signals
 from steersman.cli.observed import command
@@ -95,6 +96,7 @@ class Session:
         self._kinds: list[tuple[str, str, str]] = []
         self._cluster: DevCluster | None = None
         self._stopping = False
+        self._file: LogFile | None = None
 
     @property
     def crds(self) -> Path:
@@ -114,6 +116,10 @@ class Session:
             )  # fmt: skip
             mine.record(record)
             async with AsyncExitStack() as stack:
+                if self.wanted.live:
+                    self._file = LogFile(log_path(self.wanted.name))
+                    stack.callback(self._file.close)
+                    self.scene.log_file = str(self._file.path)
                 cluster = self._cluster = await started(replace(self.wanted.options, kubeconfig=mine.kubeconfig))
                 stack.push_async_callback(cluster.close)
                 self.scene.kubeconfig, self.scene.url = str(mine.kubeconfig), cluster.url
@@ -241,7 +247,8 @@ class Session:
 
     async def _output(self, pipe: IO[bytes]) -> None:
         async for line in _lines_of(pipe):
-            self._log(log_line(line.decode(errors="replace").rstrip("\n")))
+            text = line.decode(errors="replace").rstrip("\n")
+            self._log(log_line(text), text)
 
     async def _wait(self, child: subprocess.Popen[bytes]) -> None:
         while child.poll() is None:  # noqa: ASYNC110 - a process has no event
@@ -294,9 +301,12 @@ class Session:
                 self._child_ended.clear()
                 self._start()
 
-    def _log(self, text: str) -> None:
+    def _log(self, text: str, written: str = "") -> None:
+        """Show a text, and keep it in the log file; `written` is kept in its place."""
         self.scene.log.append(text)
         self.scene.changed()
+        if self._file is not None:
+            self._file.write(written or text)
         if not self.wanted.live:
             self._say(text)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.layout import Layout
+from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +16,7 @@ from steersman.cli.dev_scene import Branch, Scene
 
 __all__ = ["View"]
 
+_UNREMARKABLE = re.compile(r"\d\d:\d\d:\d\d (?:debug|info) ")
 _TONES = {"good": "green", "bad": "red", "busy": "yellow", "": ""}
 
 
@@ -38,7 +41,8 @@ class View:
         body = Layout(size=middle)
         body.split_row(Layout(self._objects(middle - 2)), right)
         layout = Layout()
-        layout.split_column(Layout(self._header(), size=3), body, Layout(self._log(log - 2), size=log))
+        shown = self._log(log - 2, console, max(1, options.max_width - 4))
+        layout.split_column(Layout(self._header(), size=3), body, Layout(shown, size=log))
         yield layout
 
     def _header(self) -> Panel:
@@ -81,9 +85,9 @@ class View:
         table.add_column(no_wrap=True)
         table.add_column(no_wrap=True, justify="right")
         table.add_column(no_wrap=True, overflow="ellipsis")
-        table.add_column(no_wrap=True, overflow="ellipsis")
+        table.add_column()
         for ran in list(self._scene.ran)[-max(1, room) :][::-1]:
-            result = Text(ran.result, style="" if ran.ok else "red")
+            result = Text(ran.result, no_wrap=True, overflow="ellipsis") if ran.ok else Text(ran.result, style="red")
             table.add_row(Text(ran.at, style="dim"), _duration(ran.seconds), Text(ran.key), result)
         return Panel(table, title="last reconciles", title_align="left")
 
@@ -96,10 +100,18 @@ class View:
             lines.append(line)
         return Panel(Group(*lines), title="events", title_align="left")
 
-    def _log(self, room: int) -> Panel:
+    def _log(self, room: int, console: Console, width: int) -> Panel:
+        """The end of the log: lines at the levels debug and info are cut, all others are wrapped."""
         said = [line for entry in list(self._scene.log)[-max(1, room) :] for line in entry.splitlines()]
-        lines = [Text(line, no_wrap=True, overflow="ellipsis") for line in said[-max(1, room) :]]
-        return Panel(Group(*lines), title="log", title_align="left")
+        lines = [part for line in said[-max(1, room) :] for part in _log_lines(line, console, width)]
+        title = f"log: {self._scene.log_file}" if self._scene.log_file else "log"
+        return Panel(Group(*lines[-max(1, room) :]), title=escape(title), title_align="left")
+
+
+def _log_lines(line: str, console: Console, width: int) -> Iterable[Text]:
+    if _UNREMARKABLE.match(line):
+        return [Text(line, no_wrap=True, overflow="ellipsis")]
+    return Text(line).wrap(console, width, overflow="fold")
 
 
 def _duration(seconds: float) -> str:
