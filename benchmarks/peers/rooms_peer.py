@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.peers.meter import STAMP, Meter
 from benchmarks.peers.widget import Widget, WidgetStatus
-from steersman.cache import Cache, Change
+from steersman.cache import Cache, Change, ProcessMemory
 from steersman.client import Client
 from steersman.client.config import load_config
 from steersman.controller import Controller, Predicate, Request, Source, generation_changed
@@ -45,7 +45,7 @@ async def run(options: argparse.Namespace) -> None:
     """Until stdin closes."""
     kind: Any = {"widgets": Widget, "pods": Pod, "configmaps": ConfigMap}[options.kind]
     async with Client(load_config(kubeconfig=options.kubeconfig)) as client:
-        cache = Cache(client)
+        cache = Cache(client, memory=ProcessMemory())
         informer = cache.informer(kind)
 
         async def reconcile(request: Request) -> None:

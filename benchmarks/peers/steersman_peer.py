@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.peers import widget_operator
 from benchmarks.peers.kinds import FORMS, MIXED, kind_of
 from benchmarks.peers.widget_operator import meter
-from steersman.cache import Cache, Change
+from steersman.cache import Cache, Change, ProcessMemory
 from steersman.cli.process import run_replica
 from steersman.client import Client
 from steersman.client.config import load_config
@@ -36,7 +36,7 @@ async def inform(options: argparse.Namespace) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     plurals = MIXED if options.kind == "mixed" else (options.kind,)
     async with Client(load_config(options.kubeconfig)) as client:
-        cache = Cache(client)
+        cache = Cache(client, memory=ProcessMemory())
         for plural in plurals:
             for namespace in namespaces(options) or (None,):
                 cache.informer(kind_of(plural, options.form), namespace=namespace).add_handler(count)

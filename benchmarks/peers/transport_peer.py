@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.peers.widget import Widget
 from benchmarks.peers.widget_operator import meter, reading, reporting
-from steersman.cache import Cache, Change
+from steersman.cache import Cache, Change, ProcessMemory
 from steersman.cli.process import config_for
 from steersman.client import Client
 from steersman.client.config import Config
@@ -52,7 +52,7 @@ def count(change: Change) -> None:
 async def inform(config: Config, transport: str) -> None:
     """Keep the Widgets in a cache until the process ends."""
     async with Client(config, transport=make(transport, config)) as client:
-        cache = Cache(client)
+        cache = Cache(client, memory=ProcessMemory())
         cache.informer(Widget).add_handler(count)
         await cache.start()
         await cache.wait_synced()

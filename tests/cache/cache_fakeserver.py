@@ -74,7 +74,7 @@ class FakeServer:
 
     # Writing.
 
-    def _next(self) -> int:
+    def _next_check(self) -> int:
         self.version += 1
         return self.version
 
@@ -82,7 +82,7 @@ class FakeServer:
         """Create or update."""
         key = (namespace, name)
         old = self.objects.get(key)
-        version = self._next()
+        version = self._next_check()
         if old is None:
             self._uids += 1
             uid = f"00000000-0000-4000-8000-{self._uids:012d}"
@@ -106,7 +106,7 @@ class FakeServer:
 
     def put_raw(self, obj: dict[str, Any]) -> None:
         """Store an object as it is, whatever its types."""
-        version = self._next()
+        version = self._next_check()
         obj["metadata"].setdefault("uid", f"raw-{version}")
         obj["metadata"]["resourceVersion"] = str(version)
         key = (obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
@@ -115,7 +115,7 @@ class FakeServer:
 
     def delete(self, name: str, namespace: str = "default") -> int:
         obj = self.objects.pop((namespace, name))
-        version = self._next()
+        version = self._next_check()
         last = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(version)}}
         self._record(version, "DELETED", last)
         return version
@@ -226,16 +226,16 @@ class FakeServer:
         if send_initial_events:
             stream.version = self.version - self.lag
             stream.outbox += [line("ADDED", o) for o in self._as_of(stream.version)]
-            stream.outbox.append(self.bookmark(stream.version, initial_end=True))
+            stream.outbox.append(self.bookmark(stream.version, ends_initial_events=True))
         self.streams.append(stream)
         try:
             yield self._chunks(stream, timeout)
         finally:
             self.streams.remove(stream)
 
-    def bookmark(self, version: int, *, initial_end: bool = False) -> bytes:
+    def bookmark(self, version: int, *, ends_initial_events: bool = False) -> bytes:
         metadata: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
-        if initial_end:
+        if ends_initial_events:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         return line("BOOKMARK", {"kind": KIND[1], "apiVersion": KIND[0], "metadata": metadata, "spec": {"size": 0}})
 
@@ -301,7 +301,7 @@ async def cached(server: FakeServer, *, start: bool = True, seed: int = 1, **dec
         await cache.close()
 
 
-def said(changes: list[Any]) -> list[str]:
+def change_names(changes: list[Any]) -> list[str]:
     """Changes as short words: "add a", "update a", "delete a"."""
     return [f"{c.type} {c.key.name}" for c in changes]
 

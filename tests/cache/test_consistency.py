@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steersman.cache.consistency import OwnWrites
-from steersman.cache.outstanding import Outstanding
+from steersman.cache.outstanding import OutstandingVersions
 from steersman.cache.versions import at_least, older
 from steersman.client.hooks import WriteOutcome
 from steersman.models import Key
@@ -197,12 +197,12 @@ def test_versions_without_an_order_are_recognised_when_they_come_by():
         writes = OwnWrites(watched)
         ended = writes.begin(A)
         if overtakes:
-            writes.saw(A, "v-x")
+            writes.event_received(A, "v-x")
             writes.advance()
         ended(WriteOutcome("u", "v-x"))
         assert writes.unseen(A) is not overtakes
         if not overtakes:
-            writes.saw(A, "v-x")
+            writes.event_received(A, "v-x")
             writes.advance()
         assert not writes.unseen(A)
         assert not writes.active
@@ -238,10 +238,10 @@ class Counting:
         self.asked += 1
 
 
-MANY = 10_000
+TRIM_AFTER_OBJECTS = 10_000
 
 
-def outstanding(many=MANY):
+def outstanding(many=TRIM_AFTER_OBJECTS):
     """Writes to as many objects, none of which the watch has brought."""
     watched = Counting()
     writes = OwnWrites(watched)
@@ -254,15 +254,15 @@ def outstanding(many=MANY):
 def test_with_ten_thousand_writes_outstanding_each_event_looks_at_its_own():
     """C2: a watch that lags behind costs what a prompt one costs."""
     watched, writes = outstanding()
-    for i in range(MANY):
+    for i in range(TRIM_AFTER_OBJECTS):
         key = Key("default", f"w{i}")
         assert writes.unseen(key)
         assert writes.unseen()
-        writes.saw(key, str(1000 + i))
+        writes.event_received(key, str(1000 + i))
         watched.version = str(1000 + i)
         writes.advance()
         assert not writes.unseen(key)
-    assert watched.asked <= 4 * MANY
+    assert watched.asked <= 4 * TRIM_AFTER_OBJECTS
     assert not writes.unseen()
     assert not writes.active
 
@@ -270,19 +270,19 @@ def test_with_ten_thousand_writes_outstanding_each_event_looks_at_its_own():
 def test_events_of_others_cost_nothing_while_writes_are_outstanding():
     """C2: nor do many writes to one object, and what was given up leaves nothing behind."""
     watched, writes = outstanding()
-    for i in range(MANY):
-        writes.saw(Key("default", "another"), str(200 + i % 700))
+    for i in range(TRIM_AFTER_OBJECTS):
+        writes.event_received(Key("default", "another"), str(200 + i % 700))
         watched.version = str(200 + i % 700)
         writes.advance()
-    assert watched.asked <= 4 * MANY
-    for i in range(MANY):
+    assert watched.asked <= 4 * TRIM_AFTER_OBJECTS
+    for i in range(TRIM_AFTER_OBJECTS):
         writes.begin(A)(WriteOutcome("uid-a", str(20_000 + i)))
     watched.asked = 0
-    for i in range(MANY):
-        writes.saw(A, str(20_000 + i))
+    for i in range(TRIM_AFTER_OBJECTS):
+        writes.event_received(A, str(20_000 + i))
         watched.version = str(20_000 + i)
         writes.advance()
-    assert watched.asked <= 2 * MANY
+    assert watched.asked <= 2 * TRIM_AFTER_OBJECTS
     assert not writes.active
     assert not writes._plain._newest
 
@@ -291,12 +291,12 @@ def test_events_of_others_cost_nothing_while_writes_are_outstanding():
 async def test_ten_thousand_readers_are_each_woken_by_their_own_write():
     """C2: readers of keys and of lists; a list waits for the writes from before it, not for all that follow."""
     watched, writes = outstanding()
-    readers = [asyncio.create_task(writes.wait(Key("default", f"w{i}"), 5)) for i in range(MANY)]
-    lists = [asyncio.create_task(writes.wait(None, 5)) for _ in range(MANY)]
+    readers = [asyncio.create_task(writes.wait(Key("default", f"w{i}"), 5)) for i in range(TRIM_AFTER_OBJECTS)]
+    lists = [asyncio.create_task(writes.wait(None, 5)) for _ in range(TRIM_AFTER_OBJECTS)]
     await asyncio.sleep(0)
     writes.begin(A)(WriteOutcome("uid-a", "99999"))
     assert watched.asked <= 2
-    for i in range(MANY):
+    for i in range(TRIM_AFTER_OBJECTS):
         assert not lists[i].done()
         watched.version = str(1000 + i)
         writes.advance()
@@ -305,7 +305,7 @@ async def test_ten_thousand_readers_are_each_woken_by_their_own_write():
             await asyncio.sleep(0)
             assert readers[i].done()
             assert not readers[i + 1].done()
-    assert await asyncio.gather(*readers, *lists) == [True] * 2 * MANY
+    assert await asyncio.gather(*readers, *lists) == [True] * 2 * TRIM_AFTER_OBJECTS
     assert writes.unseen(A)
     assert await writes.wait(A, 1) is False
     assert not writes.active
@@ -349,7 +349,7 @@ def test_a_delete_is_seen_by_its_event_or_by_a_list_without_the_object():
         assert writes.unseen(A)
         watched.entries.clear()
         if not relisted:
-            writes.saw(A, "301")
+            writes.event_received(A, "301")
         writes.advance(relisted=relisted)
         assert not writes.unseen(A)
         assert not writes.active
@@ -374,7 +374,7 @@ def test_writes_that_were_given_up_do_not_pile_up():
 KEYS = [Key("default", name) for name in ("", "a", "b")] + [Key("elsewhere", "a")]
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("wrote"), st.sampled_from(KEYS), st.integers(1, 200)),
+        st.tuples(st.just("record_write"), st.sampled_from(KEYS), st.integers(1, 200)),
         st.tuples(st.just("passed"), st.none(), st.integers(0, 200)),
         st.tuples(st.just("given up"), st.one_of(st.none(), st.sampled_from(KEYS)), st.integers(1, 200)),
     )
@@ -384,15 +384,15 @@ STEPS = st.lists(
 @given(STEPS)
 def test_what_a_read_needs_is_the_newest_of_the_writes_that_it_could_miss(steps):
     """C2: whatever comes in whichever order."""
-    outstanding, writes, reached = Outstanding(), [], 0
+    outstanding, writes, reached = OutstandingVersions(), [], 0
 
     def concerns(write, key):
         return key is None or write[0] in (key, Key(key.namespace, ""))
 
     for what, key, version in steps:
-        if what == "wrote":
+        if what == "record_write":
             if version > reached:
-                outstanding.wrote(key, f"uid-{version}", version)
+                outstanding.record_write(key, f"uid-{version}", version)
                 writes.append((key, version))
         elif what == "passed":
             reached = max(reached, version)

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from cache_fakeserver import FakeServer, cached, said, widget_view
+from cache_fakeserver import FakeServer, cached, change_names, widget_view
 
 from steersman.cache import Cache, NotCachedError
 from steersman.cache.informer import Scope
@@ -41,7 +41,7 @@ async def test_a_dropped_informer_is_neither_watched_nor_read():
     servers["y"].put("b", "y")
     await asyncio.sleep(100)
     assert servers["x"].streams == []
-    assert said(heard) == ["add a"]
+    assert change_names(heard) == ["add a"]
     assert cache.informers == (informers["y"],)
     assert not cache.caches(WIDGET, "x")
     with pytest.raises(NotCachedError):
@@ -66,7 +66,7 @@ async def test_a_dropped_informer_can_be_declared_again():
     heard = []
     again.add_handler(heard.append)
     await cache.wait_synced(5)
-    assert said(heard) == ["add a", "add b"]
+    assert change_names(heard) == ["add a", "add b"]
     assert cache.get(WIDGET, A) is not None
     await cache.close()
 

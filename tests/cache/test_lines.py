@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from steersman.cache.codecs import LARGE
+from steersman.cache.codecs import LARGE_OBJECT_BYTES
 from steersman.cache.entry import UndecodableError
-from steersman.cache.lines import LONG, LineSplitter, MalformedStreamError
+from steersman.cache.lines import LONG_LINE_BYTES, LineSplitter, MalformedStreamError
 from steersman.cache.store import Store
-from steersman.cache.wire import Spliced, event_of, item_of
+from steersman.cache.wire import Spliced, parse_event, parse_item
 from steersman.k8s import ConfigMap
 from steersman.models import view_of
 
 FIELDS = [{"manager": "kubectl", "operation": "Apply", "fieldsV1": {"f:data": {"f:x": {}}}}]
-TAIL = "x" * (LONG + 100)
-CHUNKS = [LONG // 4, LONG + 50, 2 * LONG]
+TAIL = "x" * (LONG_LINE_BYTES + 100)
+CHUNKS = [LONG_LINE_BYTES // 4, LONG_LINE_BYTES + 50, 2 * LONG_LINE_BYTES]
 
 
 def compact(obj):
@@ -28,11 +28,11 @@ def compact(obj):
 def taken(obj):
     """What is kept of an object, the same from a stream and from a list."""
     line = b'{"type":"ADDED","object":%s}' % obj
-    meta, body, guessed = item_of(obj, b"")
+    meta, body, guessed = parse_item(obj, b"")
     whole = [line, line + b"\n", *(cut_at(line + b"\n", size, before) for size in CHUNKS for before in (0, 100))]
     for given_line in whole:
         for splice in (False, True):
-            event, found, pieces, so = event_of(given_line, splice)
+            event, found, pieces, so = parse_event(given_line, splice)
             assert (event, found_of(found), so) == ("ADDED", found_of(meta), guessed)
             assert (bytes(pieces), len(pieces)) == (body, len(body))
     return meta.name, json.loads(body), guessed
@@ -85,7 +85,9 @@ def test_only_the_metadatas_managed_fields_are_cut_out(members, fields, spec, te
             assert taken(compact(obj)) == ("n", expected, False)
 
 
-@pytest.mark.parametrize("size", [LONG + 100, LARGE - 100, LARGE + 100, 3 * LARGE])
+@pytest.mark.parametrize(
+    "size", [LONG_LINE_BYTES + 100, LARGE_OBJECT_BYTES - 100, LARGE_OBJECT_BYTES + 100, 3 * LARGE_OBJECT_BYTES]
+)
 @pytest.mark.parametrize("transform", [None, lambda body: body.replace(b'"drop":1,', b"")])
 def test_a_long_object_of_a_list_is_kept_as_one_of_a_watch(size, transform):
     """Its pieces are put together once, whoever looks at them on the way."""
@@ -94,9 +96,9 @@ def test_a_long_object_of_a_list_is_kept_as_one_of_a_watch(size, transform):
     applied, staged = (Store(view_of(ConfigMap), transform=transform) for _ in range(2))
     for store in (applied, staged):
         store.declare("length", lambda found: str(len(found.data["x"])))
-    applied.apply(*event_of(line))
+    applied.apply(*parse_event(line))
     staged.begin()
-    event, meta, body, guessed = event_of(line, True)
+    event, meta, body, guessed = parse_event(line, True)
     assert isinstance(body, Spliced)
     staged.stage(event, meta, body, guessed)
     assert [change.type for change in staged.commit()] == ["add"]
@@ -130,27 +132,34 @@ def test_what_follows_the_metadata_is_looked_at_when_it_is_read(right, wrong, da
     """W9: what is no JSON there hides neither the object nor the ones that come after it."""
     obj = compact({"metadata": {"name": "n", "uid": "u", "managedFields": FIELDS}, "d": data})
     store = Store(view_of(ConfigMap))
-    store.apply(*event_of(b'{"type":"ADDED","object":%s}\n' % obj.replace(right, wrong)))
+    store.apply(*parse_event(b'{"type":"ADDED","object":%s}\n' % obj.replace(right, wrong)))
     entry = store.get(("", "n"))
     with pytest.raises(UndecodableError):
         store.read(entry, ConfigMap)
-    (change,) = store.apply(*event_of(b'{"type":"DELETED","object":%s}\n' % obj))
+    (change,) = store.apply(*parse_event(b'{"type":"DELETED","object":%s}\n' % obj))
     assert (change.type, store.get(("", "n"))) == ("delete", None)
 
 
-@pytest.mark.parametrize("cut", [1, 2, 50, 150, LONG])
+@pytest.mark.parametrize("cut", [1, 2, 50, 150, LONG_LINE_BYTES])
 @pytest.mark.parametrize("data", ["x", TAIL])
 def test_a_line_that_breaks_off_is_malformed(cut, data):
     line = b'{"type":"ADDED","object":%s}' % compact({"metadata": {"name": "n", "managedFields": FIELDS}, "d": data})
     with pytest.raises(MalformedStreamError):
-        event_of(line[:-cut])
+        parse_event(line[:-cut])
     with pytest.raises(MalformedStreamError):
-        event_of(line[: -cut - 1] + b"}")
+        parse_event(line[: -cut - 1] + b"}")
 
 
 @given(
-    st.lists(st.sampled_from([0, 1, 5, LONG - 1, LONG, LONG + 1, 3 * LONG]), max_size=8),
-    st.lists(st.sampled_from([1, 7, 100, LONG - 1, LONG, 2 * LONG, 5 * LONG]), min_size=1, max_size=8),
+    st.lists(
+        st.sampled_from([0, 1, 5, LONG_LINE_BYTES - 1, LONG_LINE_BYTES, LONG_LINE_BYTES + 1, 3 * LONG_LINE_BYTES]),
+        max_size=8,
+    ),
+    st.lists(
+        st.sampled_from([1, 7, 100, LONG_LINE_BYTES - 1, LONG_LINE_BYTES, 2 * LONG_LINE_BYTES, 5 * LONG_LINE_BYTES]),
+        min_size=1,
+        max_size=8,
+    ),
 )
 def test_long_and_short_lines_are_the_same_wherever_the_chunks_end(lengths, sizes):
     """W8: whichever way a chunk is cut, no byte is lost, and none comes twice."""
@@ -170,22 +179,22 @@ def test_what_has_come_in_pieces_is_kept_in_pieces():
     obj = {"metadata": {"name": "n", "managedFields": FIELDS}, "d": TAIL * 4}
     line = b'{"type":"ADDED","object":%s}\n' % compact(obj)
     chunks = [
-        line[: 2 * LONG],
-        line[2 * LONG : 3 * LONG],
-        line[3 * LONG :] + b"{}\n" + line[: 2 * LONG],
-        line[2 * LONG :],
+        line[: 2 * LONG_LINE_BYTES],
+        line[2 * LONG_LINE_BYTES : 3 * LONG_LINE_BYTES],
+        line[3 * LONG_LINE_BYTES :] + b"{}\n" + line[: 2 * LONG_LINE_BYTES],
+        line[2 * LONG_LINE_BYTES :],
     ]
     splitter = LineSplitter()
     first, short, second = [found for chunk in chunks for found in splitter.feed(chunk)]
     assert short == b"{}\n"
     for long, pieces in ((first, chunks[:3]), (second, chunks[2:])):
-        body = event_of(long, True)[2]
+        body = parse_event(long, True)[2]
         assert {id(memoryview(piece).obj) for piece in body.pieces} == set(map(id, pieces))
         assert json.loads(bytes(body)) == {"metadata": {"name": "n"}, "d": TAIL * 4}
 
 
 def test_a_long_line_that_never_ends_is_given_up():
-    splitter = LineSplitter(limit=4 * LONG)
-    assert splitter.feed(b"{}\n" + b"x" * (3 * LONG)) == [b"{}\n"]
+    splitter = LineSplitter(limit=4 * LONG_LINE_BYTES)
+    assert splitter.feed(b"{}\n" + b"x" * (3 * LONG_LINE_BYTES)) == [b"{}\n"]
     with pytest.raises(MalformedStreamError, match="longer than"):
-        splitter.feed(b"x" * (2 * LONG))
+        splitter.feed(b"x" * (2 * LONG_LINE_BYTES))

@@ -8,7 +8,7 @@ import pytest
 from steersman.cache import RawListWatch
 from steersman.cache.lines import MalformedStreamError
 from steersman.cache.reflector import Failure
-from steersman.cache.shell import failure_of
+from steersman.cache.reflector_loop import classify_failure
 from steersman.client import Client
 from steersman.client.config import Config
 from steersman.client.errors import ConnectError, ConnectionLost, TransportTimeout, error_from_status
@@ -112,7 +112,7 @@ async def test_refusals_are_raised_and_not_retried():
         for _ in range(2):
             with pytest.raises(Exception, match="503") as caught:
                 await lists.list_page(limit=500, continue_="", resource_version="", match="")
-            assert failure_of(caught.value) is Failure.UNREACHABLE
+            assert classify_failure(caught.value) is Failure.UNREACHABLE
     assert len(transport.asked) == 2
 
 
@@ -138,7 +138,7 @@ async def test_refusals_are_raised_and_not_retried():
 )
 def test_each_status_means_one_thing(code, reason, failure):
     """W4: and whatever is not a refusal of the request itself is worth trying again."""
-    assert failure_of(error_from_status(Status(code=code, reason=reason))) is failure
+    assert classify_failure(error_from_status(Status(code=code, reason=reason))) is failure
 
 
 @pytest.mark.parametrize(
@@ -146,5 +146,5 @@ def test_each_status_means_one_thing(code, reason, failure):
 )
 def test_what_is_no_answer_is_tried_again(problem):
     """W6: also for errors that nobody thought of."""
-    assert failure_of(problem) is Failure.UNREACHABLE
-    assert failure_of(MalformedStreamError("x")) is Failure.MALFORMED
+    assert classify_failure(problem) is Failure.UNREACHABLE
+    assert classify_failure(MalformedStreamError("x")) is Failure.MALFORMED

@@ -4,12 +4,12 @@ import asyncio
 import json
 
 import pytest
-from cache_fakeserver import FakeServer, api_error, content, said, truth
+from cache_fakeserver import FakeServer, api_error, change_names, content, truth
 from cache_forms import METADATA, WIDGET, partial, watched
 
 from steersman.cache import NotCachedError, SyncTimeoutError, UndecodableError
-from steersman.cache.partial import MetadataStore
-from steersman.cache.wire import event_of, head_of
+from steersman.cache.metadata_store import MetadataStore
+from steersman.cache.wire import parse_event, parse_object
 from steersman.client.hooks import WriteOutcome
 from steersman.models import Dynamic, Key, PartialObjectMetadata
 from steersman.testing import virtual_time
@@ -41,7 +41,7 @@ async def test_only_metadata_is_asked_for_and_kept(watch_list):
         server.put("a", size=3)
         await asyncio.sleep(1)
         assert forms.asked == ["metadata"]
-        assert said(changes) == ["add a", "add b", "update a"]
+        assert change_names(changes) == ["add a", "add b", "update a"]
         assert content(informer) == truth(server)
         for key in (A, B):
             found = cache.get(METADATA, key)
@@ -67,14 +67,14 @@ async def test_what_is_not_there_is_never_read_as_empty():
                 cache.get(WIDGET, key)
         with pytest.raises(NotCachedError, match="only the metadata"):
             cache.list(WIDGET, namespace="default")
-        with pytest.raises(NotCachedError, match="only the metadata of Widget default/a is here"):
+        with pytest.raises(NotCachedError, match="only the metadata of Widget default/a is cached"):
             changes[0].new.object(WIDGET)
-        with pytest.raises(NotCachedError, match="only the metadata of Widget default/a is here"):
+        with pytest.raises(NotCachedError, match="only the metadata of Widget default/a is cached"):
             changes[0].new.object_once(WIDGET)
         assert changes[0].new.object_once(METADATA).kind == "Widget"
         assert not cache.caches(WIDGET)
         assert cache.caches(METADATA)
-        with pytest.raises(ValueError, match="only metadata is kept"):
+        with pytest.raises(ValueError, match="only metadata is cached"):
             informer.declare_index("size", lambda o: str(o["spec"]["size"]), WIDGET)
 
 
@@ -104,7 +104,7 @@ async def test_a_server_without_the_form_is_read_all_the_same():
     async with watched(server, knows_metadata=False) as (_, _, cache, informer, changes):
         server.put("b", size=2)
         await asyncio.sleep(1)
-        assert said(changes) == ["add a", "add b"]
+        assert change_names(changes) == ["add a", "add b"]
         found = cache.get(METADATA, B)
         assert (found.api_version, found.kind) == WIDGET_NAMES
         with pytest.raises(NotCachedError):
@@ -112,7 +112,7 @@ async def test_a_server_without_the_form_is_read_all_the_same():
         cache.informer(WIDGET)
         await cache.wait_synced(5)
         assert cache.get(WIDGET, B)["spec"] == {"size": 2}
-        assert said(changes) == ["add a", "add b"]
+        assert change_names(changes) == ["add a", "add b"]
         assert content(informer) == truth(server)
 
 
@@ -146,7 +146,7 @@ async def test_metadata_that_does_not_fit_is_reported():
     async with watched() as (server, _, cache, informer, changes):
         server.put_raw({"metadata": {"name": "a", "namespace": "default", "labels": [1]}, "spec": {}})
         await asyncio.sleep(1)
-        assert said(changes) == ["add a"]
+        assert change_names(changes) == ["add a"]
         with pytest.raises(UndecodableError):
             cache.get(METADATA, A)
         assert [bad.key for bad in informer.undecodables] == [A]
@@ -158,19 +158,19 @@ async def test_metadata_that_does_not_fit_is_reported():
 @pytest.mark.parametrize("layout", [{"separators": (",", ":")}, {}, {"sort_keys": True}])
 def test_the_kind_is_put_right_whatever_the_layout(layout):
     """W11: nothing else is touched, not even where it says the same words."""
-    said = 'the "PartialObjectMetadata" of "kind":"PartialObjectMetadata"'
+    text = 'the "PartialObjectMetadata" of "kind":"PartialObjectMetadata"'
     store = MetadataStore(METADATA)
-    meta = {"name": "a", "uid": "u", "resourceVersion": "1", "annotations": {"a": said}}
+    meta = {"name": "a", "uid": "u", "resourceVersion": "1", "annotations": {"a": text}}
     for version, obj in enumerate((partial({"metadata": meta}), {"kind": "Widget", "metadata": meta}), 1):
         meta["resourceVersion"] = str(version)
         data = json.dumps({"type": "ADDED", "object": obj}, **layout).encode()
-        (change,) = store.apply(*event_of(data))
+        (change,) = store.apply(*parse_event(data))
         kept = body(change.new)
         assert kept["kind"] == "Widget"
         assert kept.get("apiVersion", WIDGET_NAMES[0]) == WIDGET_NAMES[0]
         assert kept["metadata"] == meta
     store.begin()
-    store.stage("ADDED", *head_of(json.dumps(partial({"metadata": {**meta, "name": "b"}}), **layout).encode()))
+    store.stage("ADDED", *parse_object(json.dumps(partial({"metadata": {**meta, "name": "b"}}), **layout).encode()))
     assert [c.type for c in store.commit()] == ["delete", "add"]
     assert body(store.get(Key("", "b")))["kind"] == "Widget"
 
@@ -189,7 +189,7 @@ async def test_what_is_declared_before_the_start_is_asked_for_once():
         await cache.wait_synced(5)
         assert forms.asked == ["dynamic"]
         assert len(server.log) == 1
-        assert said(changes) == ["add a"]
+        assert change_names(changes) == ["add a"]
         assert changes[0].initial
         assert cache.get(WIDGET, A)["spec"] == {"size": 1}
         assert cache.get(METADATA, A).kind == "Widget"
@@ -217,9 +217,9 @@ async def test_an_informer_widens_beside_what_it_has(watch_list):
         assert whole == []
         await cache.wait_synced(5, [informer])
         assert forms.asked == ["metadata", "dynamic"]
-        assert said(changes) == ["delete c", "update b", "add d"]
+        assert change_names(changes) == ["delete c", "update b", "add d"]
         assert not any(c.initial for c in changes)
-        assert sorted(said(whole)) == ["add a", "add b", "add d"]
+        assert sorted(change_names(whole)) == ["add a", "add b", "add d"]
         assert all(c.initial and isinstance(c.new.object(WIDGET), Dynamic) for c in whole)
         assert {c.key.name: c.new.object(WIDGET)["spec"] for c in whole} == {n: {"size": s} for n, s in TO_SEE}
         assert content(informer) == truth(server)
@@ -227,7 +227,7 @@ async def test_an_informer_widens_beside_what_it_has(watch_list):
         assert body(kept).keys() == {"apiVersion", "kind", "metadata"}  # an entry stays what it was (C1)
         server.put("a", size=9)
         await asyncio.sleep(1)
-        assert said(changes)[-1:] == said(whole)[-1:] == ["update a"]
+        assert change_names(changes)[-1:] == change_names(whole)[-1:] == ["update a"]
         assert len(server.streams) == 1
 
 
@@ -261,7 +261,7 @@ async def test_who_widens_while_the_first_list_runs_waits_for_whole_objects(watc
         await cache.wait_synced(5)
         await asyncio.sleep(1)
         assert forms.asked == ["metadata", "dynamic"]
-        assert said(changes) == ["add a", "add b"]
+        assert change_names(changes) == ["add a", "add b"]
         assert all(c.initial and c.new.whole for c in changes)
         assert len(informer) == 2
         assert len(server.streams) == 1
@@ -283,8 +283,8 @@ async def test_who_widens_while_a_list_is_told_lets_the_telling_end():
         await cache.start()
         await cache.wait_synced(60)
         assert forms.asked == ["metadata", "dynamic"]
-        assert sorted(said(changes)) == sorted(f"add {n}" for n in many)
-        assert sorted(said(whole)) == sorted(f"add {n}" for n in many)
+        assert sorted(change_names(changes)) == sorted(f"add {n}" for n in many)
+        assert sorted(change_names(whole)) == sorted(f"add {n}" for n in many)
         assert not any(c.new.whole for c in changes)
         assert all(c.new.whole for c in whole)
         assert len(server.streams) == 1
@@ -300,7 +300,7 @@ async def test_a_handler_may_widen_while_events_are_taken_in():
             server.put(name, size=2)
         await asyncio.sleep(5)
         assert informer.synced
-        assert said(changes) == ["add a", "add b", "add c", "add d"]
+        assert change_names(changes) == ["add a", "add b", "add c", "add d"]
         assert cache.get(WIDGET, Key("default", "d"))["spec"] == {"size": 2}
         assert content(informer) == truth(server)
 
@@ -343,7 +343,7 @@ async def test_widening_goes_on_through_failures():
         assert cache.get(METADATA, A).kind == "Widget"
         await cache.wait_synced(60)
         assert cache.get(WIDGET, A)["spec"] == {"size": 1}
-        assert said(changes) == ["add a"]
+        assert change_names(changes) == ["add a"]
         assert informer.problem == ""
 
 
@@ -356,11 +356,11 @@ async def test_a_list_that_is_older_than_what_was_seen_is_refused():
         await asyncio.sleep(1)
         server.lag = 1
         cache.informer(WIDGET)
-        with pytest.raises(SyncTimeoutError, match="older than what was seen"):
+        with pytest.raises(SyncTimeoutError, match="older than the content"):
             await cache.wait_synced(2)
         server.lag = 0
         await cache.wait_synced(60)
-        assert said(changes) == ["add a", "update a"]
+        assert change_names(changes) == ["add a", "update a"]
         assert cache.get(WIDGET, A)["spec"] == {"size": 2}
         assert informer.synced
 
@@ -375,14 +375,14 @@ async def test_a_kind_that_goes_while_it_widens_is_emptied():
         whole = []
         cache.informer(WIDGET).add_handler(whole.append)
         await asyncio.sleep(20)
-        assert said(changes) == ["add a", "delete a"]
+        assert change_names(changes) == ["add a", "delete a"]
         assert informer.parked
         assert len(informer) == 0
         server.served = True
         server.put("b", size=1)
         await cache.wait_synced(60)
-        assert said(changes) == ["add a", "delete a", "add b"]
-        assert said(whole) == ["add b"]
+        assert change_names(changes) == ["add a", "delete a", "add b"]
+        assert change_names(whole) == ["add b"]
 
 
 @pytest.mark.parametrize("end", ["drop", "close"])

@@ -3,7 +3,7 @@
 import pytest
 from cache_fakeserver import FakeServer, cached, widget_view
 
-from steersman.cache import Cache, NotCachedError, settle
+from steersman.cache import Cache, NotCachedError
 from steersman.cache.informer import Scope
 from steersman.models import Key, dynamic
 from steersman.telemetry.metrics import REGISTRY
@@ -129,19 +129,6 @@ def test_a_cache_needs_something_to_watch():
         Cache(None)
 
 
-def test_settling_leaves_the_garbage_collector_working():
-    import gc
-
-    before = gc.get_threshold()
-    try:
-        settle()
-        assert gc.isenabled()
-        assert gc.get_threshold()[0] > before[0]
-    finally:
-        gc.unfreeze()
-        gc.set_threshold(*before)
-
-
 @virtual_time
 async def test_what_answers_a_read_is_found_anew_when_informers_come_and_go():
     """C6: a wider informer takes over as soon as it is declared, and gives back when it is dropped."""
@@ -171,4 +158,4 @@ async def test_reading_many_namespaces_remembers_no_more_than_it_should():
         await cache.wait_synced(5)
         for i in range(3000):
             assert cache.get(WIDGET, Key(f"n{i}", "a")) is None
-        assert len(cache._covering) <= 1024
+        assert len(cache._informers_by_read) <= 1024

@@ -237,14 +237,14 @@ def test_malformed_bytes_are_asked_for_once_more_and_then_listed_around():
 def test_a_missing_kind_parks_with_one_clear_line():
     """W10: a missing CRD is retried with back-off and said once."""
     state, _ = step(State(), Start())
-    said, delays = [], []
+    reports, delays = [], []
     for n in range(8):
         state, effects = step(state, failed(Failure.MISSING, float(n)))
         assert state.phase is Phase.PARKED
-        said += [e for e in effects if isinstance(e, Report)]
+        reports += [e for e in effects if isinstance(e, Report)]
         delays.append(delay(effects))
         state, _ = step(state, Slept(float(n)))
-    assert len(said) == 1
+    assert len(reports) == 1
     assert delays[-1] == 30.0
     state, effects = step(state, InitialEnd("100", 200.0))
     assert effects[0] == Commit("100")

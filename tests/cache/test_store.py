@@ -9,10 +9,10 @@ import pytest
 
 from steersman.cache import UndecodableError
 from steersman.cache.codecs import PLAIN, Codecs
+from steersman.cache.immutability import is_immutable
 from steersman.cache.lines import LineSplitter, MalformedStreamError
-from steersman.cache.shareable import shareable
 from steersman.cache.store import Store
-from steersman.cache.wire import event_of, head_of, item_of, items_of, type_prefix
+from steersman.cache.wire import parse_event, parse_item, parse_object, parse_page, type_prefix
 from steersman.models import EMPTY, FrozenDict, Key, Model, ObjectMeta, PartialObjectMetadata, dynamic, metadata_of
 
 WIDGET = dynamic("widgets.example.com/v1", "Widget")
@@ -35,11 +35,11 @@ def event(type, obj):
 
 
 def apply(store, type, obj):
-    return store.apply(*event_of(event(type, obj)))
+    return store.apply(*parse_event(event(type, obj)))
 
 
 def stage(store, obj):
-    meta, body, guessed = head_of(json.dumps(obj, separators=(",", ":")).encode())
+    meta, body, guessed = parse_object(json.dumps(obj, separators=(",", ":")).encode())
     store.stage("ADDED", meta, body, guessed)
 
 
@@ -57,7 +57,7 @@ def test_managed_fields_are_cut_out_whatever_the_layout(layout):
     if "indent" in layout:
         obj["spec"]['x"managedFields'] = 1
     data = json.dumps({"type": "ADDED", "object": obj}, **layout).encode().replace(b"\n", b"")
-    _, meta, body, guessed = event_of(data)
+    _, meta, body, guessed = parse_event(data)
     del obj["metadata"]["managedFields"]
     assert json.loads(body) == obj
     assert (meta.name, meta.resource_version, guessed) == ("a", "5", False)
@@ -68,41 +68,41 @@ def test_managed_fields_first_last_alone_or_absent_leave_valid_json():
     for keys in (["managedFields", "name"], ["name", "managedFields"], ["managedFields"], ["name"], []):
         metadata = {k: [{"a": 1}] if k == "managedFields" else "x" for k in keys}
         data = json.dumps({"metadata": metadata, "spec": {}}, separators=(",", ":")).encode()
-        _, body, _ = head_of(data)
+        _, body, _ = parse_object(data)
         assert json.loads(body) == {"metadata": {k: "x" for k in keys if k == "name"}, "spec": {}}
 
 
 def test_an_embedded_template_keeps_its_own_managed_fields():
     """C4: only the object's own metadata is trimmed, even where a part of it looks the same."""
     obj = widget("a", 5, template={"metadata": {"managedFields": [{"manager": "m", "fieldsV1": {"f:spec": {}}}]}})
-    _, _, body, _ = event_of(event("ADDED", obj))
+    _, _, body, _ = parse_event(event("ADDED", obj))
     assert json.loads(body)["spec"] == obj["spec"]
     assert "managedFields" not in json.loads(body)["metadata"]
 
 
 def test_an_event_with_its_members_in_another_order_is_understood():
     data = json.dumps({"object": widget("a", 5), "extra": {"x": 1}, "type": "ADDED"}).encode()
-    kind, meta, body, _ = event_of(data)
+    kind, meta, body, _ = parse_event(data)
     assert (kind, meta.name, json.loads(body)["kind"]) == ("ADDED", "a", "Widget")
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"type":"ADDED"}', b'{"type":"ADDED","object":{"metadata":7}}'])
 def test_what_is_no_event_is_malformed(data):
     with pytest.raises(MalformedStreamError):
-        event_of(data)
+        parse_event(data)
     with pytest.raises(MalformedStreamError):
-        items_of(b'{"items":' + data)
+        parse_page(b'{"items":' + data)
 
 
 def test_items_of_built_in_lists_get_their_kind_back():
     """C4: typed lists leave apiVersion and kind out of their items."""
     pod = type_prefix("v1", "Pod")
-    assert json.loads(item_of(b'{"metadata":{"name":"a"}}', pod)[1]) == {
+    assert json.loads(parse_item(b'{"metadata":{"name":"a"}}', pod)[1]) == {
         "kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"},
     }  # fmt: skip
-    assert json.loads(item_of(b"{}", pod)[1]) == {"kind": "Pod", "apiVersion": "v1"}
+    assert json.loads(parse_item(b"{}", pod)[1]) == {"kind": "Pod", "apiVersion": "v1"}
     has = b'{"kind":"X","metadata":{}}'
-    assert item_of(has, pod)[1] is has
+    assert parse_item(has, pod)[1] is has
 
 
 def test_lines_are_joined_across_chunks_and_split_on_newlines_only():
@@ -221,11 +221,11 @@ def test_typed_views_are_shared_and_dynamic_ones_are_not():
 
 def test_only_types_that_are_immutable_all_the_way_down_are_shared():
     """C1: a field of free-form JSON makes each reader get its own."""
-    assert shareable(PartialObjectMetadata)
-    assert shareable(Typed)
-    assert not shareable(Loose)
-    assert not shareable(dict)
-    assert not shareable(msgspec.defstruct("Mutable", [("a", int)]))
+    assert is_immutable(PartialObjectMetadata)
+    assert is_immutable(Typed)
+    assert not is_immutable(Loose)
+    assert not is_immutable(dict)
+    assert not is_immutable(msgspec.defstruct("Mutable", [("a", int)]))
     assert isinstance(EMPTY, FrozenDict)
 
 
@@ -237,7 +237,7 @@ def test_hot_objects_are_bounded():
         apply(store, "ADDED", widget(f"w{n}", n + 1))
     for entry in store.entries():
         entry.object(meta)
-    assert len(store._hot) == 512
+    assert len(store._decoded) == 512
 
 
 def test_reading_by_namespace_and_owner_needs_no_declaration():
@@ -322,14 +322,14 @@ def test_a_dictionary_is_trained_on_the_first_thousand_and_what_came_before_is_p
     for n, obj in enumerate(objects):
         apply(store, "ADDED", obj)
         if n % 500 == 499:
-            store.tidy()
+            store.train()
     for obj in objects:
         del obj["metadata"]["managedFields"]
         key = Key(obj["metadata"]["namespace"], obj["metadata"]["name"])
         entry = store.get(key)
         plain += entry.size
         assert json.loads(entry.raw()) == obj
-    store.settle(len(store.fresh))
+    store.compress(len(store.uncompressed))
     assert store.size < plain * 0.5
     assert store.size == sum(len(e.record) for e in store.entries())
 
@@ -339,7 +339,7 @@ def test_a_thousand_small_objects_stay_plain():
     store = Store(WIDGET)
     for n in range(1100):
         apply(store, "ADDED", widget(f"w-{n}", 1))
-    store.tidy()
+    store.train()
     assert store.size > sum(e.size for e in store.entries())
 
 
@@ -349,28 +349,28 @@ def test_large_objects_teach_nothing_and_are_packed_by_themselves():
     rng = random.Random(1)
     for n in range(120):
         apply(store, "ADDED", widget(f"w-{n}", 1, size="".join(f"{rng.randrange(99)}," for _ in range(9000))))
-    assert len(store.fresh) == 120
-    while store.settle(50, 64 * 1024):
+    assert len(store.uncompressed) == 120
+    while store.compress(50, 64 * 1024):
         pass
     assert store.size < 0.6 * sum(e.size for e in store.entries())
-    assert Codecs().learn([e.raw() for e in store.entries()]) is None
+    assert Codecs().train([e.raw() for e in store.entries()]) is None
 
 
 def test_small_collections_stay_plain_and_big_objects_do_not():
     """C4: a dictionary costs more than it saves for a handful of objects."""
     codecs = Codecs()
-    assert codecs.untaught.encode(b"x" * 100)[0] == PLAIN
-    codec, packed = codecs.untaught.encode(b"x" * 100_000)
+    assert codecs.plain.encode(b"x" * 100)[0] == PLAIN
+    codec, packed = codecs.plain.encode(b"x" * 100_000)
     assert codec != PLAIN
     assert len(packed) < 1000
     assert codecs.decode(codec, packed) == b"x" * 100_000
-    assert not codecs.untaught.trained
+    assert not codecs.plain.trained
 
 
 def test_a_collection_of_alike_objects_trains_too():
     """C4: where the trainer has nothing to learn, the objects themselves are the dictionary."""
     codecs = Codecs()
-    codec = codecs.learn([b"short"] * 70)
+    codec = codecs.train([b"short"] * 70)
     assert codec is not None
     number, packed = codec.encode(b"short")
     assert codecs.decode(number, packed) == b"short"
@@ -381,18 +381,18 @@ def test_objects_that_outgrow_the_dictionary_get_a_new_one():
     store = Store(WIDGET)
     for obj in many(1200):
         apply(store, "ADDED", obj)
-    store.tidy()
+    store.train()
     before = store._pool.common.number
     rng = random.Random(3)
     vocabulary = ["".join(rng.choices("abcdefghij", k=12)) for _ in range(400)]
     for obj in many(1500, text=lambda _n: " ".join(rng.choices(vocabulary, k=250))):
         obj["metadata"]["resourceVersion"] = str(10_000 + int(obj["metadata"]["resourceVersion"]))
         apply(store, "MODIFIED", obj)
-    store.settle(len(store.fresh))
-    store.tidy()
+    store.compress(len(store.uncompressed))
+    store.train()
     assert store._pool.common.number > before
     for _ in range(80):
-        store._codecs.learn([b"sample %d" % n for n in range(20)])
+        store._codecs.train([b"sample %d" % n for n in range(20)])
     assert len(store._codecs) == 64
     assert len(list(store.entries())) == 1500
     assert all(json.loads(e.raw())["kind"] == "Widget" for e in store.entries())
@@ -420,8 +420,8 @@ def test_the_garbage_collector_does_not_see_cached_objects():
     gc.collect()
     before = len(gc.get_objects())
     for line in lines:
-        store.apply(*event_of(line))
-    store.tidy()
+        store.apply(*parse_event(line))
+    store.train()
     gc.collect()
     assert len(gc.get_objects()) - before < 100
 
@@ -448,17 +448,17 @@ def test_what_changes_stays_plain_until_it_is_settled_and_reads_the_same():
     store, objects = Store(WIDGET), many(2000)
     for obj in objects:
         apply(store, "ADDED", obj)
-    store.tidy()
+    store.train()
     packed = store.size
     changed = objects[7]
     changed["metadata"]["resourceVersion"] = "99999"
     apply(store, "MODIFIED", changed)
     key = Key(changed["metadata"]["namespace"], changed["metadata"]["name"])
-    assert len(store.fresh) == 1
+    assert len(store.uncompressed) == 1
     plain = store.get(key)
     store.begin()
     store.discard()
-    assert not len(store.fresh)
+    assert not len(store.uncompressed)
     assert store.size < packed + 500
     assert store.get(key) == plain
     assert store.get(key).raw() == plain.raw()

@@ -1,18 +1,19 @@
-"""What the cluster looks like, kept current in memory: reflectors, stores of bytes, indexes, shared informers.
+"""The cache: shared informers that hold the cluster's objects in memory, with stores, indexes and change handlers.
 
-A reader gets immutable values as of now, without a request; a controller gets every change, in order. The cache
-writes nothing to the cluster, and never holds state that the cluster does not.
+Reads return immutable values and send no request. Handlers receive every change, in order. The cache never writes to
+the cluster and holds no state that the cluster does not have.
 """
 
 from steersman.cache.cache import Cache, CacheClient, NotCachedError, SyncTimeoutError
 from steersman.cache.entry import Change, ChangeType, Entry, UndecodableError
-from steersman.cache.hygiene import settle
 from steersman.cache.index import IndexFunction
 from steersman.cache.informer import Handler, Informer, Scope
 from steersman.cache.listwatch import ListWatch, RawListWatch
+from steersman.cache.memory import NO_MEMORY_POLICY, MemoryPolicy, ProcessMemory
 from steersman.cache.store import Transform
 
 __all__ = [
+    "NO_MEMORY_POLICY",
     "Cache",
     "CacheClient",
     "Change",
@@ -22,11 +23,12 @@ __all__ = [
     "IndexFunction",
     "Informer",
     "ListWatch",
+    "MemoryPolicy",
     "NotCachedError",
+    "ProcessMemory",
     "RawListWatch",
     "Scope",
     "SyncTimeoutError",
     "Transform",
     "UndecodableError",
-    "settle",
 ]

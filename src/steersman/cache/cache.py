@@ -1,7 +1,7 @@
-"""The cache: all informers of one client, reads over them, and the consistency of reads with own writes.
+"""The cache: all informers of one client, the reads over them, and read-your-writes consistency.
 
-Kinds are declared with `informer`; a read of anything else raises `NotCachedError`, so that nothing is ever watched by
-accident (C6). Reads are synchronous and never go to the server.
+Kinds are declared with `informer`. A read of any other kind raises `NotCachedError`, so the cache never watches a kind
+by accident (C6). Reads are synchronous and never send a request.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
+from steersman.cache.dictionaries import DictionaryPool
 from steersman.cache.entry import Entry, NotCachedError, UndecodableError
-from steersman.cache.hygiene import keep_freed, set_aside
 from steersman.cache.index import IndexFunction
 from steersman.cache.informer import Informer, Scope
 from steersman.cache.listwatch import ListWatch, RawListWatch
-from steersman.cache.partial import REMEDY
-from steersman.cache.pool import Pool
-from steersman.cache.shell import Server, Shell
+from steersman.cache.memory import NO_MEMORY_POLICY, MemoryPolicy
+from steersman.cache.metadata_store import WHOLE_OBJECTS_HINT
+from steersman.cache.reflector_loop import ReflectorLoop, ServerFeatures
 from steersman.cache.store import Transform
 from steersman.client.hooks import WriteEnded, WriteObserver
 from steersman.client.raw import Raw
@@ -31,16 +31,16 @@ __all__ = ["Cache", "CacheClient", "NotCachedError", "SyncTimeoutError"]
 T = TypeVar("T")
 
 ListWatches: TypeAlias = Callable[[View[Any], Scope], ListWatch]
-"""Where an informer's bytes come from; the view's form says whether metadata is enough."""
+"""Returns the list and watch source of an informer; the view's form says whether metadata is enough."""
 
-QUESTIONS: Final = 1024
-"""Answers to "which informers cover this read?" that are remembered."""
+MAX_REMEMBERED_READS: Final = 1024
+"""Reads for which the cache remembers the informers that answer them."""
 
 _log = get_logger("cache")
 
 
 class CacheClient(Protocol):
-    """What the cache needs of a client."""
+    """The part of a client that the cache uses."""
 
     @property
     def raw(self) -> Raw: ...
@@ -55,15 +55,18 @@ class Selects(Protocol):
 
 
 class SyncTimeoutError(TimeoutError):
-    """Some informers have not synced in time; the message says which and why."""
+    """Some informers have not synced within the timeout; the message names them and the reasons."""
 
 
 class Cache:
-    """Shared informers over one client.
+    """Shared informers over one client, for one event loop and one thread.
 
-    `rng` jitters back-offs, `now` stamps metrics. `sources` replaces the requests to the server, for tests. With
-    `gc_tuning`, what is alive when it starts is exempt from garbage collections from then on, once for the process.
-    One event loop, one thread.
+    Args:
+        client: Sends the lists and watches, and reports this client's writes.
+        rng: Jitters backoffs.
+        now: Returns the wall clock time, for metrics.
+        sources: Replaces the requests to the server, for tests.
+        memory: Process-wide memory settings that the cache applies while it fills; by default none.
     """
 
     def __init__(
@@ -73,21 +76,21 @@ class Cache:
         rng: random.Random | None = None,
         now: Now = utc_now,
         sources: ListWatches | None = None,
-        gc_tuning: bool = True,
+        memory: MemoryPolicy = NO_MEMORY_POLICY,
     ) -> None:
         if client is None and sources is None:
             raise TypeError("Cache needs a client, or sources= to list and watch from")
         self._client = client
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._now = now
-        self._gc_tuning = gc_tuning
-        self._pool = Pool()
+        self._memory = memory
+        self._pool = DictionaryPool()
         self._sources = sources or self._from_client
-        self._server = Server()
+        self._server = ServerFeatures()
         self._informers: dict[tuple[GVK, Scope], Informer] = {}
         self._by_kind: dict[GVK, list[Informer]] = {}
         self._by_resource: dict[tuple[str, str], list[Informer]] = {}
-        self._covering: dict[tuple[ResourceInfo, bool, str | None, str], list[Informer]] = {}
+        self._informers_by_read: dict[tuple[ResourceInfo, bool, str | None, str], list[Informer]] = {}
         self._tasks: dict[Informer, asyncio.Task[None]] = {}
         self._dropped: set[asyncio.Task[None]] = set()
         self._started = False
@@ -103,31 +106,40 @@ class Cache:
         indexes: Mapping[str, IndexFunction] | None = None,
         transform: Transform | None = None,
     ) -> Informer:
-        """Declare that a kind is watched; the same arguments give the same informer, whatever the view (W11).
+        """Declare an informer for a kind; equal arguments return the same informer, whatever the view (W11).
 
-        The server is asked for metadata only while every declaration of a kind and scope is in a metadata view. The
-        first other one widens the informer for good: it lists afresh, in whole, and is not synced until that is done.
+        The informer requests only metadata while every declaration of its kind and scope is in a metadata view. The
+        first declaration in another view widens the informer permanently: it lists whole objects and is not synced
+        until that list is complete.
 
-        `labels` and `fields` are selectors, as text or parsed. An index function is given the object in the view of
-        `kind`. Starts watching at once when the cache has been started. Raises `ValueError` when an index or the
-        transform contradicts an earlier declaration.
+        Args:
+            kind: The kind to watch. Index functions receive objects in this view.
+            namespace: The namespace to watch; `None` watches all namespaces.
+            labels: A label selector, as text or parsed.
+            fields: A field selector, as text or parsed.
+            indexes: Index functions by index name.
+            transform: Reduces each object's JSON before it is stored.
+
+        Raises:
+            ValueError: An index or the transform contradicts an earlier declaration.
         """
         view = kind if isinstance(kind, View) else view_of(kind)
         info = view.info
         scope = Scope((namespace or None) if info.namespaced else None, str(labels or ""), str(fields or ""))
         known = self._informers.get((info.gvk, scope))
         if known is None:
-            known = Informer(view, scope, transform=transform, pool=self._pool, now=self._now)
+            known = Informer(view, scope, transform=transform, pool=self._pool, memory=self._memory, now=self._now)
             self._informers[info.gvk, scope] = known
             self._by_kind.setdefault(info.gvk, []).append(known)
             self._by_resource.setdefault((info.group, info.plural), []).append(known)
-            self._covering.clear()
+            self._informers_by_read.clear()
             if self._started:
                 self._run(known)
         else:
             if transform is not None and known.transform is not transform:
                 raise ValueError(
-                    f"{info.kind}: the informer for {scope or 'all objects'} already has another transform"
+                    f"{info.kind}: the informer of {str(scope) or 'all objects'} has another transform;"
+                    " use one transform in all declarations of a scope"
                 )
             if view.form != "metadata" and not known.whole:
                 self._widen(known, view)
@@ -137,33 +149,33 @@ class Cache:
 
     def _widen(self, informer: Informer, view: View[Any]) -> None:
         informer.widen(view)
-        self._covering.clear()
+        self._informers_by_read.clear()
         if informer.version:
             _log.info(
-                "whole objects are listed where only metadata was kept: declare them before the start to list once",
+                "informer_widened",
                 kind=informer.kind,
                 scope=str(informer.scope),
+                hint="declare the kind as whole objects before the start to list it only once",
             )
         if informer in self._tasks:
-            informer.when_told(lambda: self._restart(informer))
+            informer.after_notification(lambda: self._restart(informer))
 
     def _restart(self, informer: Informer) -> None:
-        """List and watch anew, in the form that is asked for now."""
+        """List and watch again, in the form that the informer's view needs."""
         if (task := self._tasks.get(informer)) is not None:
-            self._let_go(task)
+            self._cancel(task)
             self._run(informer, task)
 
-    def _let_go(self, task: asyncio.Task[None]) -> None:
+    def _cancel(self, task: asyncio.Task[None]) -> None:
         self._dropped.add(task)
         task.add_done_callback(self._dropped.discard)
         task.cancel()
 
     def drop(self, informer: Informer) -> None:
-        """Stop watching at once and forget: its handlers hear nothing more, and reads of its scope raise
-        `NotCachedError`.
+        """Remove an informer: stop its watch and its handlers; reads of its scope raise `NotCachedError`.
 
-        May be called from a handler. Who waits for it to sync, or for a write to arrive in it, goes on. Ignores an
-        informer that is not (any more) of this cache.
+        A handler may call this. Waiters for its sync, or for a write to arrive in it, are released. An informer that
+        does not belong to this cache is ignored.
         """
         info = informer.info
         if self._informers.get((info.gvk, informer.scope)) is not informer:
@@ -171,25 +183,23 @@ class Cache:
         del self._informers[info.gvk, informer.scope]
         self._by_kind[info.gvk].remove(informer)
         self._by_resource[info.group, info.plural].remove(informer)
-        self._covering.clear()
+        self._informers_by_read.clear()
         informer.close()
         informer.metrics.forget()
         if (task := self._tasks.pop(informer, None)) is not None:
-            self._let_go(task)
+            self._cancel(task)
 
     @property
     def informers(self) -> tuple[Informer, ...]:
-        """All that were declared."""
+        """All declared informers."""
         return tuple(self._informers.values())
 
     async def start(self) -> None:
-        """Start to list and watch; returns at once."""
+        """Start to list and watch; returns immediately."""
         if self._started:
             return
         self._started = True
-        keep_freed()
-        if self._gc_tuning:
-            set_aside()
+        self._memory.cache_started()
         if self._client is not None:
             self._client.observers.append(self._observer)
         for informer in self._informers.values():
@@ -198,8 +208,10 @@ class Cache:
     async def wait_synced(self, timeout: float | None = None, informers: Iterable[Informer] | None = None) -> None:
         """Return when all informers (or those given) have synced and their handlers have run (C3).
 
-        Raises `SyncTimeoutError` after `timeout` seconds, which names the kinds that are missing and what keeps them. A
-        kind whose CustomResourceDefinition does not exist syncs when that is created, and not before.
+        A kind whose CustomResourceDefinition does not exist syncs when the definition is created.
+
+        Raises:
+            SyncTimeoutError: `timeout` seconds have passed; the message names each kind that is missing, and why.
         """
         wanted = tuple(self._informers.values() if informers is None else informers)
         try:
@@ -212,7 +224,7 @@ class Cache:
             raise SyncTimeoutError(f"{len(missing)} of {len(wanted)} informers have not synced: {reasons}") from None
 
     async def close(self) -> None:
-        """Stop to watch; reads keep answering from what was known. Safe to call twice."""
+        """Stop all watches; reads still return the last known state. May be called twice."""
         if self._client is not None and self._observer in self._client.observers:
             self._client.observers.remove(self._observer)
         tasks, self._tasks = self._tasks, {}
@@ -227,9 +239,11 @@ class Cache:
     # Reads.
 
     def get(self, kind: KindLike[T], key: Key) -> T | None:
-        """The object as cached, or `None`.
+        """Return the cached object, or `None`.
 
-        Raises `NotCachedError`, and `UndecodableError` when it does not fit its type.
+        Raises:
+            NotCachedError: No informer covers the read.
+            UndecodableError: The object does not fit its type.
         """
         view = kind if isinstance(kind, View) else view_of(kind)
         for informer in self._informers_for(view, key[0] or None):
@@ -239,9 +253,9 @@ class Cache:
         return None
 
     def entry(self, gvk: GVK, key: Key) -> Entry | None:
-        """The cached state of one object, decoded as nothing yet; `None` where there is none, or nothing caches it.
+        """Return the cached entry of one object, not decoded; `None` if it does not exist or no informer covers it.
 
-        The whole object where some informer has it, else its metadata (`Entry.whole`).
+        The entry is of the whole object if some informer has it, else of its metadata (`Entry.whole`).
         """
         partial: Entry | None = None
         for informer in self._by_kind.get(gvk, ()):
@@ -261,11 +275,20 @@ class Cache:
         owner: str | None = None,
         index: tuple[str, str] | None = None,
     ) -> tuple[T, ...]:
-        """The cached objects that fit all arguments, in no particular order.
+        """Return the cached objects that match all arguments, in no particular order.
 
-        `labels` is a selector, as text or parsed; `owner` a uid; `index` a declared index's name and a value. Objects
-        that do not fit their type are left out (`Informer.undecodables` has them, logs and metrics name them).
-        Raises `NotCachedError`, and `KeyError` for an index that was not declared.
+        Objects that do not fit their type are left out; `Informer.undecodables` lists them.
+
+        Args:
+            kind: The kind to read.
+            namespace: The namespace; `None` reads all namespaces.
+            labels: A label selector, as text or parsed.
+            owner: The uid of an owner.
+            index: The name of a declared index, and a value.
+
+        Raises:
+            NotCachedError: No informer covers the read.
+            KeyError: The index was not declared.
         """
         view = kind if isinstance(kind, View) else view_of(kind)
         namespace = namespace or None
@@ -288,7 +311,7 @@ class Cache:
         return tuple(found)
 
     def caches(self, kind: KindLike[Any], namespace: str | None = None) -> bool:
-        """Whether reads of that kind (in that namespace) are answered from the cache."""
+        """Return whether some informer covers reads of a kind (in a namespace)."""
         view = kind if isinstance(kind, View) else view_of(kind)
         try:
             return bool(self._informers_for(view, namespace or None))
@@ -296,7 +319,7 @@ class Cache:
             return False
 
     def outstanding(self, kind: KindLike[Any], key: Key | None = None) -> bool:
-        """Whether a read could be older than a write of this client; what to ask before awaiting `read_barrier`."""
+        """Return whether a read could be older than a write of this client; a check before `read_barrier`."""
         view = kind if isinstance(kind, View) else view_of(kind)
         for informer in self._by_resource.get((view.info.group, view.info.plural), ()):
             writes = informer.writes
@@ -305,10 +328,10 @@ class Cache:
         return False
 
     async def read_barrier(self, kind: KindLike[Any], key: Key | None = None, timeout: float = 5.0) -> bool:
-        """Wait until reads of `key` (or of lists of the kind) are no older than any finished write of this client (C2).
+        """Wait until reads of `key`, or lists of the kind, include every finished write of this client (C2).
 
-        Returns true at once where nothing is outstanding, and false after `timeout` seconds: then the read may be
-        older, and the write holds back nobody any more.
+        Returns true when they do, and false after `timeout` seconds. After a timeout the read may be older than the
+        write, and the write no longer delays reads.
         """
         view = kind if isinstance(kind, View) else view_of(kind)
         fresh = True
@@ -321,7 +344,7 @@ class Cache:
                     fresh = False
                     informer.metrics.own_write_timeouts.inc()
                     _log.warning(
-                        "an own write has not arrived in time: the read may be older than it",
+                        "own_write_not_observed",
                         kind=informer.kind,
                         key=str(key) if key else "",
                         seconds=timeout,
@@ -329,18 +352,18 @@ class Cache:
         return fresh
 
     def _informers_for(self, view: View[Any], namespace: str | None, labels: str = "") -> list[Informer]:
-        """The informers that together answer a read; worked out once, until informers come, widen or go."""
+        """Return the informers that together answer a read; remembered until the set of informers changes."""
         info, whole = view.info, view.form != "metadata"
         question = (info, whole, namespace, labels)
-        known = self._covering.get(question)
+        known = self._informers_by_read.get(question)
         if known is None:
-            if len(self._covering) >= QUESTIONS:
-                self._covering.clear()
-            known = self._covering[question] = self._find_informers(info, whole, namespace, labels)
+            if len(self._informers_by_read) >= MAX_REMEMBERED_READS:
+                self._informers_by_read.clear()
+            known = self._informers_by_read[question] = self._find_informers(info, whole, namespace, labels)
         return known
 
     def _find_informers(self, info: ResourceInfo, whole: bool, namespace: str | None, labels: str) -> list[Informer]:
-        """The one for all objects, else those that come nearest."""
+        """Return the informer of all objects, or else those with the closest scopes."""
         informers = self._by_kind.get(info.gvk, ())
         covering = [i for i in informers if not namespace or i.scope.namespace in (None, namespace)]
         where = f"in namespace {namespace} " if namespace else ""
@@ -351,7 +374,7 @@ class Cache:
             )
         fitting = [i for i in covering if i.whole] if whole else covering
         if not fitting:
-            raise NotCachedError(f"only the metadata of {info.gvk} {where}is cached: {REMEDY}")
+            raise NotCachedError(f"only the metadata of {info.gvk} {where}is cached: {WHOLE_OBJECTS_HINT}")
         for informer in fitting:
             if informer.scope.namespace is None and not informer.scope.selects:
                 return [informer]
@@ -364,9 +387,9 @@ class Cache:
         if after is None:
             self._observe(informer)
         source = self._sources(informer.view, informer.scope)
-        shell = Shell(informer, source, server=self._server, rng=self._rng)
+        reflector = ReflectorLoop(informer, source, server=self._server, rng=self._rng)
         name = f"informer {informer.kind} {informer.scope}"
-        self._tasks[informer] = loop.create_task(_run_after(after, shell), name=name)
+        self._tasks[informer] = loop.create_task(_run_after(after, reflector), name=name)
 
     def _observe(self, informer: Informer) -> None:
         started = self._now().timestamp()
@@ -382,15 +405,15 @@ class Cache:
         return RawListWatch(self._client.raw, view, namespace=scope.namespace, labels=scope.labels, fields=scope.fields)
 
 
-async def _run_after(before: asyncio.Task[None] | None, shell: Shell) -> None:
-    """Run a shell when the one before it has let go of the informer."""
+async def _run_after(before: asyncio.Task[None] | None, reflector: ReflectorLoop) -> None:
+    """Run a reflector loop after the previous loop of the informer has ended."""
     if before is not None:
         await asyncio.wait([before])
-    await shell.run()
+    await reflector.run()
 
 
 class _Observer:
-    """Tells the informers of this client's writes (C2)."""
+    """Reports this client's writes to the informers (C2)."""
 
     def __init__(self, informers: Mapping[tuple[str, str], list[Informer]]) -> None:
         self._informers = informers

@@ -1,8 +1,8 @@
-"""Compression of objects: plain at first, then zstd with a dictionary trained on objects like them.
+"""Compression of records with zstd and dictionaries that are trained on the cached objects.
 
-Objects of one cluster repeat each other's keys and many values, so a dictionary of 32 KiB shrinks them three to six
-times where plain zstd hardly helps. Codecs are numbered and never change once made: a record names the one that wrote
-it, and stays readable however often a dictionary is trained anew. Nothing here does I/O or starts threads.
+Objects of one cluster share keys and many values. A dictionary of 32 KiB shrinks them three to six times, where zstd
+without a dictionary gains little. A codec has a number and never changes. Each record names its codec, so it stays
+readable after a new dictionary is trained. This module does no I/O and starts no threads.
 """
 
 from __future__ import annotations
@@ -15,64 +15,64 @@ import zstandard
 __all__ = ["PLAIN", "Codec", "Codecs"]
 
 PLAIN: Final = 0
-"""The codec that leaves bytes as they are."""
-_ALONE: Final = 1
-"""The codec without a dictionary."""
+"""The number of the codec that does not compress."""
+_WITHOUT_DICTIONARY: Final = 1
+"""The number of the codec that compresses without a dictionary."""
 
-LEVEL: Final = 1
-"""With a dictionary, level 3 saves four percent more of the bytes and takes a third more time."""
-MATCH: Final = 7
-"""Bytes that are worth a reference: the level's own six saves no more, and takes up to six percent more time."""
-DICTIONARY: Final = 32 * 1024
-SEGMENT: Final = 2048
-"""Bytes that the trainer takes from a sample at a time. Left to itself it tries four lengths, takes three times as
-long, and on objects of the API ends no better."""
-TABLE: Final = 16
-"""Bits of the trainer's table. Its own choice, 20, spends nine tenths of the time on clearing memory."""
-HASTE: Final = 2
-"""Every other position of the samples is looked at: a fifth of the time less, and no worse a dictionary."""
-LARGE: Final = 16 * 1024
-"""Objects above this find in themselves what a dictionary could give them."""
-LEAST: Final = 16
-"""Objects that a dictionary can be learnt from."""
-WINDOW: Final = 2 * 1024 * 1024
-"""Bytes after which to look whether a dictionary still does what it promised."""
-WORTHWHILE: Final = 0.85
-"""What must remain of the bytes at most, for a dictionary to take another's place."""
-MOST: Final = 64
-"""Dictionaries in the life of a cache; each keeps about 200 KB once it has been used in both directions."""
+ZSTD_LEVEL: Final = 1
+"""With a dictionary, level 3 saves four percent more bytes and takes a third more time."""
+MIN_MATCH_BYTES: Final = 7
+"""The shortest match. The level's default of 6 saves no more bytes and takes up to six percent more time."""
+DICTIONARY_BYTES: Final = 32 * 1024
+TRAINER_SEGMENT_BYTES: Final = 2048
+"""Bytes of one segment of a sample. By default the trainer tries four lengths, which takes three times as long and
+gives no better dictionary for API objects."""
+TRAINER_TABLE_BITS: Final = 16
+"""Bits of the trainer's table. With the default of 20, nine tenths of the time go into clearing memory."""
+TRAINER_ACCELERATION: Final = 2
+"""The trainer reads every second position: a fifth less time for an equally good dictionary."""
+LARGE_OBJECT_BYTES: Final = 16 * 1024
+"""Objects of at least this size compress as well without a dictionary."""
+MIN_TRAINING_SAMPLES: Final = 16
+"""The fewest samples that a dictionary can be trained on."""
+REVIEW_AFTER_BYTES: Final = 2 * 1024 * 1024
+"""Bytes after which the ratio of a dictionary is compared with its ratio at training."""
+MAX_RATIO_TO_REPLACE: Final = 0.85
+"""A new dictionary replaces another only if its output is at most this fraction of the other's."""
+MAX_DICTIONARIES: Final = 64
+"""The most dictionaries of one cache; each holds about 200 KB after it has been used in both directions."""
 
 _Pack: TypeAlias = Callable[[bytes], bytes]
 
 
 class Codec:
-    """One way to write records.
+    """One way to encode records.
 
-    `raw` and `packed` are the bytes that it was lately given and what it made of them, `promised` is the ratio of the
-    two on what it was trained on.
+    `raw` and `packed` are the bytes of input and output since the last review. `trained_ratio` is output to input on
+    the samples of the training.
     """
 
-    __slots__ = ("_alone", "number", "pack", "packed", "promised", "raw", "trained")
+    __slots__ = ("_alone", "number", "pack", "packed", "raw", "trained", "trained_ratio")
 
     def __init__(self, number: int, pack: _Pack | None, alone: _Pack) -> None:
         self.number = number
         self.raw = 0
         self.packed = 0
         self.pack = pack
-        """What compresses a body that is not large; `None` leaves all as they are."""
+        """Compresses a body that is not large; `None` does not compress."""
         self._alone = alone
         self.trained = pack is not None
-        """Whether there is a dictionary behind it."""
-        self.promised = 1.0
+        """Whether the codec has a dictionary."""
+        self.trained_ratio = 1.0
 
     def encode(self, body: bytes) -> tuple[int, bytes]:
-        """The number of the codec that `body` is for, and what that makes of it."""
-        if len(body) >= LARGE:
-            return _ALONE, self._alone(body)
+        """Return the number of the codec that encoded `body`, and the encoded bytes."""
+        if len(body) >= LARGE_OBJECT_BYTES:
+            return _WITHOUT_DICTIONARY, self._alone(body)
         return self.number, self.small(body)
 
     def small(self, body: bytes) -> bytes:
-        """What it makes of a body that is not large; `number` is the codec for that."""
+        """Encode a body that is not large, with this codec."""
         self.raw += len(body)
         if (pack := self.pack) is None:
             return body
@@ -81,21 +81,21 @@ class Codec:
         return packed
 
     def ratio(self, bodies: Sequence[bytes]) -> float:
-        """What part of their size remains of such objects."""
+        """Return output to input for such objects."""
         pack = self.pack
         if pack is None:
             return 1.0
         return sum(len(pack(body)) for body in bodies) / max(1, sum(map(len, bodies)))
 
     def outdated(self) -> bool:
-        """Whether the last megabytes compressed so much worse than promised that training anew would pay."""
-        if self.raw < WINDOW:
+        """Return whether the recent ratio is so much worse than at training that a new dictionary pays."""
+        if self.raw < REVIEW_AFTER_BYTES:
             return False
         ratio = self.packed / self.raw
         self.raw = self.packed = 0
-        if ratio <= 1.5 * self.promised:
+        if ratio <= 1.5 * self.trained_ratio:
             return False
-        self.promised = ratio  # should none be better, then this is what is to be expected of such objects
+        self.trained_ratio = ratio  # if no better dictionary is found, this is the ratio to expect
         return True
 
 
@@ -103,38 +103,45 @@ class Codecs:
     """All codecs of a cache, oldest first."""
 
     def __init__(self) -> None:
-        self._alone = zstandard.ZstdCompressor(level=LEVEL, write_checksum=False).compress
+        self._alone = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=False).compress
         self._decompress = [None, zstandard.ZstdDecompressor().decompress]
-        self.untaught = Codec(PLAIN, None, self._alone)
-        """The one to begin with: only what is large is compressed."""
+        self.plain = Codec(PLAIN, None, self._alone)
+        """The first codec: it compresses only large objects."""
 
     def __len__(self) -> int:
-        """How many dictionaries there are."""
+        """The number of dictionaries."""
         return len(self._decompress) - 2
 
     def decode(self, codec: int, payload: bytes) -> bytes:
-        """The JSON that `encode` was given."""
+        """Return the JSON that `encode` received."""
         return payload if codec == PLAIN else self._decompress[codec](payload)  # type: ignore[misc]
 
-    def learn(self, samples: Sequence[bytes], than: Codec | None = None, judges: Sequence[bytes] = ()) -> Codec | None:
-        """A codec with a dictionary made of `samples`; `None` when there are enough of them, or samples are few.
+    def train(self, samples: Sequence[bytes], than: Codec | None = None, holdout: Sequence[bytes] = ()) -> Codec | None:
+        """Return a codec with a dictionary trained on `samples`, or `None` if it would not help.
 
-        With `than`, also `None` where that one does nearly as well with `judges`, or with the samples where there are
-        none. Large objects are left out. Takes a few milliseconds.
+        It is `None` with too few samples, with `MAX_DICTIONARIES` codecs, or if `than` is nearly as good on `holdout`
+        (or on the samples, if `holdout` is empty). Large objects are left out. Takes a few milliseconds.
         """
-        samples = [sample for sample in samples if len(sample) < LARGE]
-        if len(self) >= MOST or len(samples) < LEAST:
+        samples = [sample for sample in samples if len(sample) < LARGE_OBJECT_BYTES]
+        if len(self) >= MAX_DICTIONARIES or len(samples) < MIN_TRAINING_SAMPLES:
             return None
         try:
-            data = zstandard.train_dictionary(DICTIONARY, [*samples], k=SEGMENT, d=8, f=TABLE, accel=HASTE, level=LEVEL)
+            data = zstandard.train_dictionary(
+                DICTIONARY_BYTES,
+                [*samples],
+                k=TRAINER_SEGMENT_BYTES,
+                d=8,
+                f=TRAINER_TABLE_BITS,
+                accel=TRAINER_ACCELERATION,
+                level=ZSTD_LEVEL,
+            )
         except zstandard.ZstdError:
-            data = zstandard.ZstdCompressionDict(b"".join(samples)[-DICTIONARY:])
-        # Four bytes each: the record already says which dictionary it needs, and one corrupt copy of a cache entry
-        # is not what a checksum of a process's own memory is for.
+            data = zstandard.ZstdCompressionDict(b"".join(samples)[-DICTIONARY_BYTES:])
+        # Each would cost four bytes: the record already names its dictionary, and memory needs no checksum.
         how = zstandard.ZstdCompressionParameters.from_level(  # pyright: ignore[reportUnknownMemberType]
-            LEVEL,
-            dict_size=DICTIONARY,
-            min_match=MATCH,
+            ZSTD_LEVEL,
+            dict_size=DICTIONARY_BYTES,
+            min_match=MIN_MATCH_BYTES,
             write_dict_id=False,
             write_checksum=False,
         )
@@ -142,10 +149,10 @@ class Codecs:
         pack = zstandard.ZstdCompressor(compression_params=how, dict_data=data).compress
         some = samples[:: max(1, len(samples) // 64)]
         codec = Codec(len(self._decompress), pack, self._alone)
-        codec.promised = codec.ratio(some)
+        codec.trained_ratio = codec.ratio(some)
         if than is not None:
-            judges = judges or some
-            if codec.ratio(judges) > WORTHWHILE * than.ratio(judges):
+            holdout = holdout or some
+            if codec.ratio(holdout) > MAX_RATIO_TO_REPLACE * than.ratio(holdout):
                 return None
         self._decompress.append(zstandard.ZstdDecompressor(dict_data=data).decompress)
         return codec

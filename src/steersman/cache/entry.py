@@ -1,7 +1,7 @@
-"""What readers and handlers of a cache see: `Entry`, one version of one object, and `Change`, what happened to it.
+"""`Entry`, one version of one cached object, and `Change`, one change of an object.
 
-An entry is a light, immutable window on a record: its keys are read from the record's header, everything else is
-decoded when somebody asks. It stays valid, and stays the same, whatever the cache does afterwards (C1).
+An entry is an immutable view of a record. Its keys come from the record's header; everything else is decoded on
+demand. An entry stays valid and unchanged after later changes of the cache (C1).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ ChangeType: TypeAlias = Literal["add", "update", "delete"]
 
 
 class NotCachedError(LookupError):
-    """No informer has what the read needs: declare the kind in the form that is read, or read through the client."""
+    """No informer covers the read: declare the kind in the form that is read, or read it through the client."""
 
 
 class UndecodableError(DecodeError):
-    """A cached object that does not fit the type it is read as.
+    """A cached object does not fit the type that it is read as.
 
-    `key` and `resource_version` say which, `path` and `message` what does not fit. The object is still listed by key,
-    and still yields changes and its delete.
+    `key` and `resource_version` identify the object; `path` and `problem` say which field does not fit, and why. The
+    cache still lists the object by key and still reports its changes and its deletion.
     """
 
     def __init__(self, kind: str, key: Key, resource_version: str, message: str, path: str) -> None:
@@ -56,28 +56,28 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     key: Key
     """Namespace and name."""
     record: bytes
-    """The cache's own form of this version."""
+    """This version as the cache stores it (`records`)."""
     _body: bytes | None = None
-    _header: records.Facts | None = None
+    _header: records.Header | None = None
     _metadata: ObjectMeta | None = None
 
-    def _head(self) -> records.Facts:
-        self._header = header = self._header or records.header_of(self.record)
+    def _head(self) -> records.Header:
+        self._header = header = self._header or records.decode_header(self.record)
         return header
 
     @property
     def uid(self) -> str:
-        """What tells the object from another of the same name before or after it."""
+        """The uid, which differs between objects that had the same name one after the other."""
         return (self._header or self._head())[3][0]
 
     @property
     def resource_version(self) -> str:
-        """The version of the object that this is."""
+        """The resourceVersion of this version."""
         return (self._header or self._head())[3][1]
 
     @property
     def generation(self) -> int:
-        """Counts changes of the desired state; 0 for kinds without one."""
+        """metadata.generation; 0 for kinds without one."""
         return (self._header or self._head())[2]
 
     @property
@@ -86,31 +86,31 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return self.record[records.FLAGS] & records.DELETING != 0
 
     def as_desired(self, other: Entry) -> bool:
-        """Whether nobody wants anything else since `other`: the same generation, and deleted as little or as much.
+        """Return whether the desired state equals that of `other`: same generation, same presence of deletionTimestamp.
 
-        What `generation` and `deleting` say, in one call: nearly every event is asked.
+        Equal to comparing `generation` and `deleting`, in one call, because it runs for nearly every event.
         """
         mine, its = self._header or self._head(), other._header or other._head()
         return mine[2] == its[2] and (mine[0] ^ its[0]) & records.DELETING == 0
 
     @property
     def size(self) -> int:
-        """Bytes of the object's JSON as kept, before compression."""
+        """Bytes of the stored JSON before compression."""
         return (self._header or self._head())[1]
 
     @property
     def owner_uids(self) -> tuple[str, ...]:
-        """The uids of all owners; costs no decoding."""
+        """The uids of all owners, read without decoding."""
         return self._head()[3][2:]
 
     @property
     def owners(self) -> tuple[OwnerReference, ...]:
-        """The owner references; decodes the metadata only where there are any."""
+        """The owner references; decodes the metadata only if there are any."""
         return self.metadata().owner_references if records.has_owners(self.record) else ()
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that controls the object, if any."""
+        """The controlling owner, or `None`."""
         for owner in self.owners:
             if owner.controller:
                 return owner
@@ -118,21 +118,18 @@ class Entry(msgspec.Struct, eq=False, gc=False):
 
     @property
     def whole(self) -> bool:
-        """Whether the whole object is here, and not only its metadata (W11)."""
+        """Whether the entry holds the whole object and not only its metadata (W11)."""
         return self._store.view.form != "metadata"
 
     def raw(self) -> bytes:
-        """The object's JSON, without managedFields and what a transform dropped; for every caller its own to keep.
-
-        Has the metadata only where not `whole`.
-        """
+        """Return the stored JSON: without managedFields, after the transform; only metadata if not `whole`."""
         body = self._body
         if body is None:
             body = self._body = self._store.body_of(self.record)
         return body
 
     def metadata(self) -> ObjectMeta:
-        """All metadata; raises `UndecodableError` when it has unexpected types."""
+        """Return all metadata. Raises `UndecodableError` if a field has an unexpected type."""
         if self._metadata is None:
             try:
                 self._metadata = decode(PartialObjectMetadata, self.raw()).metadata
@@ -141,15 +138,16 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return self._metadata
 
     def object(self, view: KindLike[T]) -> T:
-        """The object in a view. Typed and metadata views are shared and immutable; a dynamic one is decoded anew.
+        """Return the object in a view: typed and metadata values are shared and immutable, dynamic ones are new.
 
-        Raises `UndecodableError` with the field path; the problem is counted and logged once per version of the object.
-        Raises `NotCachedError` for any but a metadata view where the entry is not `whole`.
+        Raises:
+            UndecodableError: A field does not fit its type; counted and logged once per version of the object.
+            NotCachedError: The view needs whole objects, and the entry is not `whole`.
         """
         return self._store.read(self, view)
 
     def object_once(self, view: KindLike[T]) -> T:
-        """As `object`, for who reads each version once: found where others have read it, but not kept for others."""
+        """Return the object as `object` does, without keeping the decoded value for other readers."""
         return self._store.read(self, view, keep=False)
 
     def __eq__(self, other: object) -> bool:
@@ -165,10 +163,10 @@ class Entry(msgspec.Struct, eq=False, gc=False):
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """What happened to one object, as handlers hear it.
+    """One change of one object, as handlers receive it.
 
-    "add" has `new`, "delete" has `old` (the last known state), "update" has both, and they have the same uid: an object
-    that was re-created under its name is a delete and an add.
+    An "add" has `new`, a "delete" has `old` (the last known state), an "update" has both, with the same uid. An object
+    that was deleted and created again under the same name is a delete and an add.
     """
 
     type: ChangeType
@@ -178,11 +176,11 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     new: Entry | None
     """The entry after the change; `None` for a delete."""
     initial: bool = False
-    """Whether the object was found by the first list rather than seen to change."""
+    """Whether the object comes from the first list and not from a watch event."""
 
     @property
     def entry(self) -> Entry:
-        """The newest known state: `new`, or for a delete `old`."""
+        """The newest known state: `new`, or `old` for a delete."""
         entry = self.old if self.new is None else self.new
         assert entry is not None
         return entry

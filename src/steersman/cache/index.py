@@ -1,7 +1,7 @@
-"""Indexes over a store: from a value to the objects that have it, without the garbage collector's attention.
+"""Indexes over a store: from a value to the objects that have it.
 
-A member is the string `namespace/name`; one member is kept bare and several as the keys of a dict, so that an index
-is made of strings and dicts of strings only.
+A member is the string `namespace/name`. A single member is stored as a string and several as the keys of a dict. The
+garbage collector does not track either.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from typing import Any, TypeAlias
 
 from steersman.models import Key, View
 
-__all__ = ["Declared", "Index", "IndexFunction", "key_of_member", "member_of"]
+__all__ = ["FunctionIndex", "Index", "IndexFunction", "key_of_member", "member_of"]
 
 IndexFunction: TypeAlias = Callable[[Any], str | Iterable[str] | None]
-"""What value or values an object is found under; must be pure. What it raises is logged and counted, and the object
-is not found through this index."""
+"""Returns the index values of an object; it must be pure. If it raises, the error is logged and counted, and the object
+is not in this index."""
 
 
 def member_of(namespace: str, name: str) -> str:
-    """How an index writes a key."""
+    """Return the member for a key."""
     return f"{namespace}/{name}"
 
 
 def key_of_member(member: str) -> Key:
-    """The key that `member_of` wrote; a namespace never contains a slash."""
+    """Return the key of a member; a namespace contains no slash."""
     namespace, _, name = member.partition("/")
     return Key(namespace, name)
 
 
 class Index:
-    """From value to members, in the order in which they came."""
+    """A map from values to members, in the order of insertion."""
 
     __slots__ = ("_members",)
 
@@ -38,7 +38,7 @@ class Index:
         self._members: dict[str, str | dict[str, None]] = {}
 
     def add(self, value: str, member: str) -> None:
-        """Let `member` be found under `value`."""
+        """Add `member` to `value`."""
         have = self._members.get(value)
         if have is None:
             self._members[value] = member
@@ -49,7 +49,7 @@ class Index:
             have[member] = None
 
     def discard(self, value: str, member: str) -> None:
-        """Let `member` no longer be found under `value`."""
+        """Remove `member` from `value`."""
         have = self._members.get(value)
         if have is None:
             return
@@ -62,41 +62,41 @@ class Index:
             del self._members[value]
 
     def find(self, value: str) -> tuple[str, ...]:
-        """The members under `value`; empty when there are none."""
+        """Return the members of `value`."""
         have = self._members.get(value)
         if have is None:
             return ()
         return (have,) if isinstance(have, str) else tuple(have)
 
     def values(self) -> tuple[str, ...]:
-        """All values under which anything is found."""
+        """Return all values that have members."""
         return tuple(self._members)
 
     def __len__(self) -> int:
         return len(self._members)
 
 
-class Declared:
-    """An index that a user declared by a function, with what it last said of each member."""
+class FunctionIndex:
+    """An index by a user's function, with the current values of each member."""
 
-    __slots__ = ("function", "index", "said", "view")
+    __slots__ = ("function", "index", "values_by_member", "view")
 
     def __init__(self, function: IndexFunction, view: View[Any]) -> None:
         self.function = function
         self.view = view
         self.index = Index()
-        self.said: dict[str, str | tuple[str, ...]] = {}
+        self.values_by_member: dict[str, str | tuple[str, ...]] = {}
 
     def put(self, member: str, values: str | tuple[str, ...]) -> None:
-        """Replace what is known of `member`."""
+        """Replace the values of `member`."""
         self.discard(member)
         if values:
-            self.said[member] = values
+            self.values_by_member[member] = values
             for value in (values,) if isinstance(values, str) else values:
                 self.index.add(value, member)
 
     def discard(self, member: str) -> None:
-        """Forget `member`."""
-        values = self.said.pop(member, ())
+        """Remove `member`."""
+        values = self.values_by_member.pop(member, ())
         for value in (values,) if isinstance(values, str) else values:
             self.index.discard(value, member)

@@ -1,8 +1,8 @@
-"""The informer: takes in the bytes of one kind and scope, keeps the store, and tells the handlers what changed.
+"""The informer: stores the objects of one kind and scope from the watch's bytes, and calls the change handlers.
 
-`feed` is the hot path, one synchronous pass: bytes, store, handlers, and with them the work queues. An informer does
-no I/O of its own; its shell reads the bytes and drives the reflector. One informer serves every view of its kind, and
-keeps whole objects as soon as one of them needs more than metadata (W11).
+`feed` is the hot path: one synchronous pass from bytes through the store to the handlers and their work queues. The
+informer does no I/O; its reflector loop reads the bytes. One informer serves all views of its kind, and stores whole
+objects as soon as one view needs more than metadata (W11).
 """
 
 from __future__ import annotations
@@ -14,37 +14,45 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from steersman.cache.consistency import OwnWrites
+from steersman.cache.dictionaries import DictionaryPool
 from steersman.cache.entry import Change, Entry, NotCachedError, UndecodableError
-from steersman.cache.hygiene import give_back
 from steersman.cache.index import IndexFunction
 from steersman.cache.lines import Line
+from steersman.cache.memory import NO_MEMORY_POLICY, MemoryPolicy
+from steersman.cache.metadata_store import WHOLE_OBJECTS_HINT, MetadataStore
 from steersman.cache.metrics import InformerMetrics
-from steersman.cache.partial import REMEDY, MetadataStore
-from steersman.cache.pool import Pool
 from steersman.cache.store import Store, Transform
 from steersman.cache.versions import at_least, later
-from steersman.cache.wire import Taken, error_of, event_of, initial_end, item_of, items_of, type_prefix
+from steersman.cache.wire import (
+    ParsedEvent,
+    ends_initial_events,
+    error_from_event,
+    parse_event,
+    parse_item,
+    parse_page,
+    type_prefix,
+)
 from steersman.client.errors import ApiError
 from steersman.models import Key, View
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
 
-__all__ = ["Fed", "Handler", "Informer", "Scope"]
+__all__ = ["Handler", "Informer", "InitialEventsEnd", "Scope"]
 
 Handler: TypeAlias = Callable[[Change], None]
-"""Hears of every change, in order, in the same pass in which its bytes arrive. What it raises is logged and counted."""
+"""Receives every change, in order, in the same pass in which its bytes arrive.
 
-SLICE: Final = 1000
-"""Changes told in one go after a list; between two slices the event loop gets its turn."""
+Its exceptions are logged and counted.
+"""
 
-MANY: Final = 5000
-"""Objects from which on a list leaves enough free memory behind to be worth returning."""
+CHANGES_PER_SLICE: Final = 1000
+"""Changes of a list between which the handlers do not yield to the event loop."""
 
 _log = get_logger("cache")
 
 
 class Scope(NamedTuple):
-    """Which objects of a kind an informer keeps."""
+    """Selects the objects of a kind that an informer stores."""
 
     namespace: str | None = None
     labels: str = ""
@@ -56,22 +64,22 @@ class Scope(NamedTuple):
 
     @property
     def selects(self) -> bool:
-        """Whether a selector hides objects of the namespace (or cluster)."""
+        """Whether a selector excludes objects of the namespace (or cluster)."""
         return bool(self.labels or self.fields)
 
 
-class Fed(NamedTuple):
-    """The initial events have ended: up to which version they reach, and what came after them."""
+class InitialEventsEnd(NamedTuple):
+    """The end of the initial events: their resourceVersion, and the lines after them."""
 
     version: str
     rest: Sequence[Line]
 
 
 class Informer:
-    """All objects of one kind and scope, kept current.
+    """All objects of one kind and scope, kept current by a watch.
 
-    Reads are synchronous, and complete and consistent as of one moment once `synced`. Before that they are empty; while
-    an informer of metadata widens to whole objects, metadata is read as it was when that began.
+    Reads are synchronous. Once `synced`, they are complete and consistent as of one point in time; before that, they
+    are empty. While an informer of metadata widens to whole objects, it still returns the metadata from before.
     """
 
     def __init__(
@@ -80,37 +88,39 @@ class Informer:
         scope: Scope | None = None,
         *,
         transform: Transform | None = None,
-        pool: Pool | None = None,
+        pool: DictionaryPool | None = None,
+        memory: MemoryPolicy = NO_MEMORY_POLICY,
         now: Now = utc_now,
     ) -> None:
         info = view.info
         self.view = view
-        """The view that it was declared with, or widened to; its form is what the server is asked for."""
+        """The view of the declaration, or the wider one of a later declaration; requests have its form."""
         self.info = info
         self.scope = scope = scope or Scope()
         self.kind = f"{info.kind}.{info.group}" if info.group else info.kind
         self.transform = transform
-        self._pool = pool or Pool()
+        self._pool = pool or DictionaryPool()
+        self._memory = memory
         self.store = self._new_store()
-        """What reads are answered from."""
+        """The store that reads use."""
         self.writes = OwnWrites(self)
         self.metrics = InformerMetrics(self.kind, str(scope))
         self.version = ""
-        """Everything up to this resourceVersion has been taken in."""
+        """The resourceVersion up to which all events have been processed."""
         self.problem = ""
-        """What keeps the watch from running at the moment; empty when nothing does."""
+        """The reason why the watch is not running; empty if it is."""
         self.parked = False
-        """Whether the server does not serve the kind (W10)."""
+        """Whether the informer waits because the server does not serve the kind (W10)."""
         self._now = now
-        self._heard: datetime | None = None
+        self._last_received: datetime | None = None
         self._indexes: dict[str, tuple[IndexFunction, View[Any]]] = {}
-        self._collecting = self.store  # another than `store` only while it widens
+        self._staging_store = self.store  # differs from `store` only while the informer widens
         self._widening = False
         self._filled = False
-        self._when_told: Callable[[], None] | None = None
+        self._after_notification: Callable[[], None] | None = None
         self._handlers: tuple[Handler, ...] = ()
-        self._joining: list[Handler] = []
-        self._telling = False
+        self._pending_handlers: list[Handler] = []
+        self._notifying = False
         self._synced = asyncio.Event()
         self._closed = False
         self._staging = False
@@ -120,57 +130,59 @@ class Informer:
 
     @property
     def synced(self) -> bool:
-        """Whether the content is in the store, in the form that is asked for, and all handlers heard of it (C3)."""
+        """Whether the store has the complete list in the required form, and all handlers have received it (C3)."""
         return self._synced.is_set() and not self._closed
 
     @property
     def last_event(self) -> float:
-        """When the server last said anything, in seconds of the wall clock; 0 before that."""
-        return self._heard.timestamp() if self._heard is not None else 0.0
+        """The time of the last bytes from the server, in seconds of the wall clock; 0 before the first."""
+        return self._last_received.timestamp() if self._last_received is not None else 0.0
 
     async def wait_synced(self) -> None:
-        """Return as soon as `synced`, after widening once more; or when the cache drops the informer."""
+        """Return when `synced`, or when the cache drops the informer."""
         await self._synced.wait()
 
     def get(self, key: Key) -> Entry | None:
-        """The entry of a key, or `None`."""
+        """Return the entry of a key, or `None`."""
         return self.store.get(key)
 
     def entries(self, namespace: str | None = None) -> Iterator[Entry]:
-        """All entries, or those of a namespace, as of now."""
+        """Iterate over all current entries, or those of a namespace."""
         return self.store.entries(namespace)
 
     def owned_by(self, uid: str) -> list[Entry]:
-        """The entries with that owner (C5)."""
+        """Return the entries with an owner of that uid (C5)."""
         return self.store.by_owner(uid)
 
     def indexed(self, name: str, value: str) -> list[Entry]:
-        """The entries under a value of a declared index; raises `KeyError` for an unknown index.
+        """Return the entries with a value of a declared index.
 
-        Raises `NotCachedError` for an index over whole objects before these have been listed.
+        Raises:
+            KeyError: The index is not declared.
+            NotCachedError: The index is over whole objects, which are still being listed.
         """
         if self._widening and (declared := self._indexes.get(name)) is not None and not _fits(self.store, declared[1]):
             raise NotCachedError(
-                f"{self.kind} is still being listed: the index {name!r} is over whole objects: {REMEDY}"
+                f"{self.kind} is still being listed: the index {name!r} is over whole objects: {WHOLE_OBJECTS_HINT}"
             )
         return self.store.by_index(name, value)
 
     def has_index(self, name: str) -> bool:
-        """Whether an index of that name has been declared."""
+        """Return whether an index of that name is declared."""
         return name in self._indexes
 
     def declare_index(self, name: str, function: IndexFunction, view: View[Any] | None = None) -> None:
         """Add an index over objects in `view`.
 
-        Raises `ValueError` when the name has another function, or when `view` shows more than the metadata that is
-        kept.
+        Raises:
+            ValueError: The name has another function, or `view` needs whole objects where only metadata is stored.
         """
         view = view or self.view
         if not self.whole and view.form != "metadata":
             raise ValueError(
-                f"{self.kind}: the index {name!r} is over whole objects, but only metadata is kept: {REMEDY}"
+                f"{self.kind}: index {name!r} is over whole objects, but only metadata is cached: {WHOLE_OBJECTS_HINT}"
             )
-        for store in {self.store, self._collecting}:
+        for store in {self.store, self._staging_store}:
             if _fits(store, view):
                 store.declare(name, function, view)
         self._indexes.setdefault(name, (function, view))
@@ -180,89 +192,92 @@ class Informer:
 
     @property
     def undecodables(self) -> tuple[UndecodableError, ...]:
-        """The present objects that somebody tried to read and that do not fit their type (W9)."""
+        """The errors of the current objects that were read and do not fit their type (W9)."""
         return self.store.undecodables
 
     def seen(self, key: Key, resource_version: str) -> bool:
-        """Whether that version of an object, or a newer one, has been taken in; deletes count."""
+        """Return whether that version of an object, or a newer one or its deletion, has been processed."""
         entry = self.get(key)
         if entry is not None and at_least(entry.resource_version, resource_version):
             return True
         return at_least(self.version, resource_version)
 
     def add_handler(self, handler: Handler) -> None:
-        """Tell `handler` of everything that is there, as initial adds, and of all changes from now on.
+        """Call `handler` with an initial add for each current object, and with all later changes.
 
-        While the informer widens to whole objects, that begins when these are there.
+        While the informer widens to whole objects, the calls begin when these are listed.
         """
         if self._closed:
             return
-        if self._telling or self._widening:
-            self._joining.append(handler)
+        if self._notifying or self._widening:
+            self._pending_handlers.append(handler)
             return
         if self.synced:
-            self._introduce(handler)
+            self._send_initial_adds(handler)
         self._handlers = (*self._handlers, handler)
 
     def remove_handler(self, handler: Handler) -> None:
-        """Tell `handler` nothing more; ignores one that was not added."""
+        """Stop calling `handler`; a handler that was not added is ignored."""
         self._handlers = tuple(h for h in self._handlers if h != handler)
-        self._joining = [h for h in self._joining if h != handler]
+        self._pending_handlers = [h for h in self._pending_handlers if h != handler]
 
-    # For the shell and the cache.
+    # For the reflector loop and the cache.
 
     def close(self) -> None:
-        """Tell nobody anything any more, and let nobody wait for anything."""
+        """Stop calling handlers and release all waiters."""
         self._closed = True
-        self._handlers, self._joining = (), []
+        self._handlers, self._pending_handlers = (), []
         self._synced.set()
         self.writes.give_up()
 
     @property
     def whole(self) -> bool:
-        """Whether whole objects are asked for, and not only their metadata."""
+        """Whether the informer requests whole objects and not only metadata."""
         return self.view.form != "metadata"
 
     def widen(self, view: View[Any]) -> None:
-        """Ask for whole objects from the next list on; until that is complete, what there is answers metadata views.
+        """Request whole objects from the next list on; until it is complete, metadata views read the old content.
 
-        Handlers that are added from now on hear of whole objects only. Those that were there hear of what changed,
-        and not of objects of which there is only more to be seen.
+        Handlers that are added later receive whole objects only. Existing handlers receive the objects that have
+        changed since, and not those that are only more complete.
         """
         self.discard()
         self.view = view
         store = self._new_store()
         for name, (function, of) in self._indexes.items():
             store.declare(name, function, of)
-        self._collecting = store
+        self._staging_store = store
         if self._filled:
             self._widening = True
             self._synced.clear()
         else:
             self.store = store
 
-    def when_told(self, then: Callable[[], None]) -> None:
-        """Call `then` as soon as no handler is in the middle of being told of a list."""
-        if self._telling:
-            self._when_told = then
+    def after_notification(self, then: Callable[[], None]) -> None:
+        """Call `then` now, or after the handlers have received the list that is being sent to them."""
+        if self._notifying:
+            self._after_notification = then
         else:
             then()
 
     def begin(self) -> None:
-        """Collect a new content."""
-        self._collecting.begin()
+        """Start to stage a list."""
+        self._staging_store.begin()
         self._staging = True
 
     def discard(self) -> None:
-        """Forget the content that is being collected."""
-        self._collecting.discard()
+        """Drop the staged list."""
+        self._staging_store.discard()
         self._staging = False
 
-    def feed(self, lines: Sequence[Line]) -> Fed | None:  # noqa: C901 - the hot path is one loop
-        """Take in whole lines of a watch stream; stops after the bookmark that ends the initial events, and says so.
+    def feed(self, lines: Sequence[Line]) -> InitialEventsEnd | None:  # noqa: C901 - the hot path is one loop
+        """Process lines of a watch stream, up to the bookmark that ends the initial events; it is returned if found.
 
-        Raises the `ApiError` of an ERROR event and `MalformedStreamError`; what came before it is taken in and
-        `version` says how far.
+        The lines before an error are processed, and `version` is that of the last one.
+
+        Raises:
+            ApiError: The stream has an ERROR event.
+            MalformedStreamError: A line is not a watch event.
         """
         if self._staging:
             return self._collect(lines)
@@ -275,7 +290,7 @@ class Informer:
                 taken += 1
                 if not line:
                     continue
-                event, meta, body, guessed = event_of(line)
+                event, meta, body, guessed = parse_event(line)
                 if event == "BOOKMARK":
                     version = later(version, meta.resource_version)
                 elif event == "ERROR":
@@ -290,81 +305,81 @@ class Informer:
                             if self._closed:
                                 return None
                     new = meta.resource_version
-                    # Nearly always newer, and of as many digits: no call is needed to see it.
+                    # Nearly always newer with as many digits, which needs no call.
                     version = new if len(new) == len(version) and new >= version else later(version, new)
-                    if writes.listens:
-                        writes.saw((meta.namespace, meta.name), new)
+                    if writes.tracks_events:
+                        writes.event_received((meta.namespace, meta.name), new)
         finally:
             self.version = version
-            self._took_in(taken)
+            self._record_received(taken)
         return None
 
-    def _collect(self, lines: Sequence[Line]) -> Fed | None:
-        """`feed` while a new content is collected; the version stays that of the content which readers see."""
-        events: list[Taken] = []
+    def _collect(self, lines: Sequence[Line]) -> InitialEventsEnd | None:
+        """Stage lines of initial events; `version` stays that of the current content."""
+        events: list[ParsedEvent] = []
         taken = 0
         try:
             for line in lines:
                 taken += 1
-                event = event_of(line, True)
+                event = parse_event(line, True)
                 if event[0] == "BOOKMARK":
-                    if initial_end(line):
-                        return Fed(event[1].resource_version, lines[taken:])
+                    if ends_initial_events(line):
+                        return InitialEventsEnd(event[1].resource_version, lines[taken:])
                 elif event[0] == "ERROR":
                     raise self._error(bytes(event[2]))
                 else:
                     events.append(event)
         finally:
-            self._collecting.stage_all(events)
-            self._took_in(taken)
+            self._staging_store.stage_all(events)
+            self._record_received(taken)
         return None
 
     def _error(self, body: bytes) -> ApiError:
-        return error_of(body, f"WATCH {self.info.path(self.scope.namespace)}")
+        return error_from_event(body, f"WATCH {self.info.path(self.scope.namespace)}")
 
     def stage_page(self, page: bytes) -> tuple[str, str]:
-        """Take one page of a list into the new content; its version and the token of the next.
+        """Stage one page of a list; return its resourceVersion and the continue token of the next page.
 
-        Raises `MalformedStreamError`.
+        Raises:
+            MalformedStreamError: The page is not a list.
         """
-        version, token, items = items_of(page)
-        stage = self._collecting.stage
+        version, token, items = parse_page(page)
+        stage = self._staging_store.stage
         prefix = type_prefix(self.info.api_version, self.info.kind)
         for item in items:
-            meta, body, guessed = item_of(bytes(item), prefix)
+            meta, body, guessed = parse_item(bytes(item), prefix)
             stage("ADDED", meta, body, guessed)
-        self._took_in(len(items))
+        self._record_received(len(items))
         return version, token
 
     async def commit(self, version: str) -> None:
-        """Swap the new content in at once, then tell the handlers; `synced` when they have all heard (C3)."""
+        """Replace the content with the staged list, then call the handlers; `synced` after the last call (C3)."""
         self._staging = False
         self.metrics.relists.inc()
         before = self.store
-        changes = self._collecting.commit(initial=not self._filled)
+        changes = self._staging_store.commit(initial=not self._filled)
         if self._widening:
             assert isinstance(before, MetadataStore)
-            self.store, self._widening = self._collecting, False
-            changes = before.give_way(self.store)
+            self.store, self._widening = self._staging_store, False
+            changes = before.replace_with(self.store)
         self._filled = True
         self.version = version
-        await self._tell_all(changes)
+        await self._notify_all(changes)
         if before is not self.store:
-            before.clear()  # an entry that somebody keeps shall not keep everything
-        if not self._widening:  # which a handler may have asked for
+            before.clear()  # an entry that a caller keeps must not keep the whole content
+        if not self._widening:  # a handler may have widened it again
             self._synced.set()
-        if len(self.store) >= MANY:
-            give_back()
+        self._memory.list_notified(len(self.store))
 
     async def clear(self) -> None:
-        """Drop everything, with deletes to the handlers (W10)."""
+        """Empty the store and call the handlers with deletes (W10)."""
         self._staging = False
-        await self._tell_all(self.store.clear())
+        await self._notify_all(self.store.clear())
 
-    async def _tell_all(self, changes: Iterator[Change]) -> None:
-        self._telling = True
+    async def _notify_all(self, changes: Iterator[Change]) -> None:
+        self._notifying = True
         try:
-            while part := list(islice(changes, SLICE)):
+            while part := list(islice(changes, CHANGES_PER_SLICE)):
                 for change in part:
                     for handler in self._handlers:
                         if self._closed:
@@ -373,24 +388,24 @@ class Informer:
                             handler(change)
                         except Exception:  # noqa: BLE001 - a handler must not end the stream (R1)
                             self._handler_failed(change)
-                if len(part) == SLICE:
+                if len(part) == CHANGES_PER_SLICE:
                     await asyncio.sleep(0)
         finally:
-            self._telling = False
+            self._notifying = False
         if self.writes.active:
             self.writes.advance(relisted=True)
-        if (then := self._when_told) is not None:
-            self._when_told = None
+        if (then := self._after_notification) is not None:
+            self._after_notification = None
             then()
-        if not self._widening:  # who joins while it widens waits for whole objects
-            self._let_join()
+        if not self._widening:  # a handler that was added meanwhile waits for whole objects
+            self._add_pending_handlers()
 
-    def _let_join(self) -> None:
-        joining, self._joining = self._joining, []
+    def _add_pending_handlers(self) -> None:
+        joining, self._pending_handlers = self._pending_handlers, []
         for handler in joining:
             if self._closed:
                 return
-            self._introduce(handler)
+            self._send_initial_adds(handler)
             self._handlers = (*self._handlers, handler)
 
     def _new_store(self) -> Store:
@@ -399,12 +414,13 @@ class Informer:
             self.view,
             transform=self.transform,
             pool=self._pool,
+            memory=self._memory,
             on_undecodable=self._undecodable,
             on_index_error=self._index_failed,
         )
 
-    def _introduce(self, handler: Handler) -> None:
-        """Tell `handler` of everything that is there."""
+    def _send_initial_adds(self, handler: Handler) -> None:
+        """Call `handler` with an initial add for each current object."""
         for entry in self.entries():
             change = Change("add", entry.key, None, entry, initial=True)
             try:
@@ -412,19 +428,19 @@ class Informer:
             except Exception:  # noqa: BLE001 - a handler must not end the stream (R1)
                 self._handler_failed(change)
 
-    def _took_in(self, events: int) -> None:
-        self._heard = self._now()
+    def _record_received(self, events: int) -> None:
+        self._last_received = self._now()
         self.metrics.events.value += events
-        self._collecting.tidy()
+        self._staging_store.train()
         if self.writes.active:
             self.writes.advance()
 
-    # What went wrong with single objects.
+    # Errors of single objects.
 
     def _handler_failed(self, change: Change) -> None:
         self.metrics.handler_errors.inc()
         self._log.exception(
-            "a handler failed",
+            "handler_failed",
             kind=self.kind,
             namespace=change.key.namespace,
             name=change.key.name,
@@ -434,7 +450,7 @@ class Informer:
     def _index_failed(self, index: str, key: Key, problem: Exception) -> None:
         self.metrics.handler_errors.inc()
         self._log.error(
-            "an index function failed: the object is not in that index",
+            "index_function_failed",
             kind=self.kind,
             namespace=key.namespace,
             name=key.name,
@@ -445,7 +461,7 @@ class Informer:
     def _undecodable(self, error: UndecodableError) -> None:
         self.metrics.undecodable.inc()
         self._log.error(
-            "an object does not fit its type: it is kept, and read as undecodable",
+            "object_undecodable",
             kind=self.kind,
             namespace=error.key.namespace,
             name=error.key.name,
@@ -456,5 +472,5 @@ class Informer:
 
 
 def _fits(store: Store, view: View[Any]) -> bool:
-    """Whether the store has what the view shows."""
+    """Return whether the store has all that the view needs."""
     return view.form == "metadata" or store.view.form != "metadata"

@@ -1,4 +1,4 @@
-"""A watch stream's bytes, cut into lines. What is in the lines is no concern of this module."""
+"""Splits the bytes of a watch stream into lines, without interpreting them."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ from collections.abc import Sequence
 from io import BytesIO
 from typing import Final, TypeAlias, cast
 
-__all__ = ["END", "LONG", "Line", "LineSplitter", "LongLine", "MalformedStreamError"]
+__all__ = ["LONG_LINE_BYTES", "OBJECT_LINE_END", "Line", "LineSplitter", "LongLine", "MalformedStreamError"]
 
-LONG: Final = 8 * 1024
-"""Bytes of a line from which on it stays in the pieces that it came in, until somebody needs it whole."""
-END: Final = b"}}\n"
-"""How the line of an object ends."""
+LONG_LINE_BYTES: Final = 8 * 1024
+"""Lines of at least this size stay in the pieces in which they arrived, until they are needed as a whole."""
+OBJECT_LINE_END: Final = b"}}\n"
+"""The end of a line with an object."""
 _NEWLINE: Final = b"\n"
 
 
 class MalformedStreamError(ValueError):
-    """Bytes that are no JSON of the expected frame: the stream or page cannot be trusted any further."""
+    """The bytes are not JSON of the expected structure, so the rest of the stream or page is unusable."""
 
 
 class LineSplitter:
-    """Cuts a stream of chunks into whole lines, on `\\n` and nothing else (W8).
+    """Splits chunks into lines at `\\n` only (W8): U+0085, U+2028 and `\\r` are ordinary characters of JSON strings.
 
-    U+0085, U+2028 and `\\r` are ordinary characters inside JSON strings. A line may be as long as `limit` bytes;
-    chunks of a long line are joined once, when its end arrives.
+    A line has at most `limit` bytes. The chunks of a long line are joined once, when its end arrives.
     """
 
     __slots__ = ("_held", "_limit", "_parts")
@@ -34,7 +33,7 @@ class LineSplitter:
         self._limit = limit
 
     def feed(self, chunk: bytes) -> Sequence[Line]:
-        """The lines that `chunk` completes, each with its newline; blank ones are left out."""
+        """Return the lines that `chunk` completes, with their newlines and without blank lines."""
         first = chunk.find(_NEWLINE)
         if first < 0:
             self._held += len(chunk)
@@ -42,10 +41,10 @@ class LineSplitter:
                 raise MalformedStreamError(f"a line of the watch stream is longer than {self._limit} bytes")
             self._parts.append(chunk)
             return []
-        if self._held + first >= LONG:
+        if self._held + first >= LONG_LINE_BYTES:
             return self._long(chunk)
-        # A file looks for newlines with memchr; `bytes.split` looks at byte after byte, which took longer than all
-        # that is done with a long line afterwards.
+        # A file finds newlines with memchr; `bytes.split` compares byte by byte, which took longer than all later
+        # processing of a long line.
         lines = BytesIO(chunk).readlines()
         if self._parts:
             lines[0] = b"".join((*self._parts, lines[0]))
@@ -60,12 +59,12 @@ class LineSplitter:
         return lines
 
     def _long(self, chunk: bytes) -> list[Line]:
-        """The same where the first line is long: it stays in the pieces that it came in."""
+        """Split a chunk whose first line is long and stays in pieces."""
         lines: list[Line] = []
         parts, view, at = self._parts, memoryview(chunk), 0
         while end := chunk.find(_NEWLINE, at) + 1:
             parts.append(view[at:end])
-            if len(parts) > 1 and end - at >= len(END):
+            if len(parts) > 1 and end - at >= len(OBJECT_LINE_END):
                 lines.append(LongLine(parts))
                 parts = []
             else:
@@ -82,13 +81,13 @@ class LineSplitter:
 
 
 class LongLine:
-    """A line in the pieces that it came in: it is put together where somebody needs it whole."""
+    """A line in the pieces in which it arrived; they are joined where the whole line is needed."""
 
     __slots__ = ("_size", "pieces")
 
     def __init__(self, pieces: Sequence[bytes | memoryview]) -> None:
         self.pieces = pieces
-        """Two at least: what a chunk ended with, whole chunks, and the line's last three bytes or more of another."""
+        """At least two: the end of a chunk, whole chunks, and at least the last three bytes of the line."""
         self._size = sum(map(len, pieces))
 
     def __len__(self) -> int:
@@ -98,13 +97,13 @@ class LongLine:
         return b"".join(self.pieces)
 
     def endswith(self, end: bytes) -> bool:
-        """Whether the line ends with up to three such bytes."""
+        """Return whether the line ends with `end`, of at most three bytes."""
         return bytes(self.pieces[-1][-len(end) :]) == end
 
     def started(self) -> tuple[bytes, int, Sequence[bytes | memoryview]]:
-        """Bytes that the line begins in, where in them it does, and its other pieces. `LONG` of it are in the first."""
+        """Return bytes that hold the first `LONG_LINE_BYTES` of the line, its offset in them, and the other pieces."""
         first, *rest = self.pieces
-        if len(first) < LONG:
+        if len(first) < LONG_LINE_BYTES:
             return b"".join((first, rest[0])), 0, rest[1:]
         whole = first if isinstance(first, bytes) else cast("bytes", first.obj)
         return whole, len(whole) - len(first), rest

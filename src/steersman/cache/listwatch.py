@@ -1,6 +1,6 @@
-"""Where a reflector's bytes come from: a small protocol, and its implementation over the client's raw requests.
+"""The source of a reflector's bytes: a protocol, and its implementation with the client's raw requests.
 
-It knows paths, parameters and forms, and nothing of what the bytes mean.
+This module knows paths, parameters and content types, and does not interpret the bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from steersman.models import View
 
 __all__ = ["ListWatch", "RawListWatch"]
 
-LIST_TIMEOUT: Final = 60.0
+LIST_TIMEOUT_SECONDS: Final = 60.0
 
 
 class ListWatch(Protocol):
@@ -29,14 +29,14 @@ class ListWatch(Protocol):
     def watch(
         self, *, resource_version: str, send_initial_events: bool, timeout: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """A watch stream's bytes, in chunks that end anywhere; the server ends it after `timeout` seconds."""
+        """The bytes of a watch stream, in arbitrary chunks; the server ends the stream after `timeout` seconds."""
         ...
 
 
 class RawListWatch:
-    """Lists and watches through `client.raw`, without its retries: the reflector has a back-off of its own.
+    """Lists and watches through `client.raw`, without its retries, because the reflector has its own backoff.
 
-    Asks for the form that `view` needs. A server that has no metadata form answers with whole objects.
+    It requests the form that `view` needs. A server without the metadata form responds with whole objects.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class RawListWatch:
             if match:
                 query.append(("resourceVersionMatch", match))
         response = await self._raw.request(
-            "GET", self._path, query=query, accept=self._accept_list, timeout=LIST_TIMEOUT, retries=NO_RETRIES
+            "GET", self._path, query=query, accept=self._accept_list, timeout=LIST_TIMEOUT_SECONDS, retries=NO_RETRIES
         )
         return response.body
 
@@ -82,7 +82,7 @@ class RawListWatch:
             query.append(("resourceVersion", resource_version))
         if send_initial_events:
             query += [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]
-        # The shell's own watchdog is stricter; the transport's stands behind it.
+        # The watchdog of the stream is stricter; this timeout of the transport is a fallback.
         async with self._raw.stream(
             "GET", self._path, query=query, accept=self._accept, idle_timeout=timeout + 30.0
         ) as response:

@@ -1,4 +1,4 @@
-"""What informers measure, by kind and scope. Gauges are read when scraped and cost the hot path nothing."""
+"""The metrics of informers, by kind and scope. Gauges are computed at each scrape."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _LABELS: Final = ("kind", "scope")
 
 _objects = gauge("steersman_informer_objects", "Objects in the store", _LABELS)
 _bytes = gauge("steersman_informer_stored_bytes", "Bytes of all stored records, compressed", _LABELS)
-_last = gauge("steersman_informer_last_event_timestamp_seconds", "When the server last said anything", _LABELS)
-_lag = gauge("steersman_informer_lag_seconds", "Seconds since the server last said anything", _LABELS)
-_events = Tally("steersman_informer_events_total", "Watch events taken in, bookmarks included", _LABELS)
-_relists = counter("steersman_informer_relists_total", "Whole contents taken in, the first included", _LABELS)
+_last = gauge("steersman_informer_last_event_timestamp_seconds", "Time of the last bytes from the server", _LABELS)
+_lag = gauge("steersman_informer_lag_seconds", "Seconds since the last bytes from the server", _LABELS)
+_events = Tally("steersman_informer_events_total", "Watch events received, bookmarks included", _LABELS)
+_relists = counter("steersman_informer_relists_total", "Lists received, the first included", _LABELS)
 _failures = counter("steersman_informer_failures_total", "Lists and watches that failed", (*_LABELS, "failure"))
 _undecodable = counter("steersman_informer_undecodable_total", "Object versions that do not fit their type", _LABELS)
-_handler_errors = counter("steersman_informer_handler_errors_total", "Exceptions of handlers and indexes", _LABELS)
-_waits = counter("steersman_informer_own_write_waits_total", "Reads that waited for an own write to arrive", _LABELS)
+_handler_errors = counter("steersman_informer_handler_errors_total", "Errors of handlers and index functions", _LABELS)
+_waits = counter("steersman_informer_own_write_waits_total", "Reads that waited for an own write", _LABELS)
 _waits_lost = counter(
-    "steersman_informer_own_write_timeouts_total", "Reads that gave up waiting for an own write", _LABELS
+    "steersman_informer_own_write_timeouts_total", "Reads whose wait for an own write timed out", _LABELS
 )
 
 
 class InformerMetrics:
-    """The children of one informer; `kind` is `Kind.group`, `scope` is empty for all objects of a cluster."""
+    """The metrics of one informer; `kind` is `Kind.group`, `scope` is empty for all objects of a cluster."""
 
     __slots__ = (
         "_gauges",
@@ -59,13 +59,13 @@ class InformerMetrics:
         last: Callable[[], float],
         lag: Callable[[], float],
     ) -> None:
-        """Read these values at each scrape, until `forget`."""
+        """Register functions that return the gauges at each scrape, until `forget`."""
         self._gauges = True
         for metric, read in ((_objects, objects), (_bytes, stored), (_last, last), (_lag, lag)):
             metric.labels(*self._labels).set_function(read)
 
     def forget(self) -> None:
-        """Stop to report the gauges of an informer that is closed."""
+        """Remove the gauges of a closed informer."""
         if self._gauges:
             self._gauges = False
             for metric in (_objects, _bytes, _last, _lag):

@@ -1,7 +1,7 @@
-"""Own writes that the watch has brought as soon as it has passed their versions: all but deletes, nearly everywhere.
+"""Outstanding writes with comparable versions: delivered as soon as the watch has passed their versions.
 
-A write costs one entry, an event nothing, and a read one look, however many writes are outstanding: it is who waits
-that is kept in order. Pure but for the futures that it completes; which versions can be compared is for others to know.
+A write costs one dictionary entry, an event nothing, and a read one lookup, however many writes are outstanding. Only
+the waiters are ordered. The caller decides which versions can be compared (KEP-5504).
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from heapq import heapify, heappop, heappush
 
 from steersman.models import Key
 
-__all__ = ["Outstanding"]
+__all__ = ["OutstandingVersions"]
 
 
-class Outstanding:
-    """The newest version that was written to each object, until the watch has passed it."""
+class OutstandingVersions:
+    """The newest written version of each object, until the watch has passed it."""
 
     __slots__ = ("_most", "_newest", "_serial", "_waiting", "latest", "reached")
 
     def __init__(self) -> None:
         self.reached = 0
-        """What the watch has passed. To be set to where it is before a write is added."""
+        """The version that the watch has passed; set it before adding a write."""
         self.latest = 0
-        """The highest of the versions written; 0 when the watch has passed them all."""
+        """The highest written version; 0 if the watch has passed all."""
         self._newest: dict[tuple[str, str], tuple[int, str]] = {}
         self._most = 64
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._serial = 0
 
-    def wrote(self, key: Key, uid: str, version: int) -> None:
-        """A write left `version`, which the watch has not passed. Answers may come in any order."""
+    def record_write(self, key: Key, uid: str, version: int) -> None:
+        """Add a write that resulted in `version`, which the watch has not passed; responses come in any order."""
         newest = self._newest
         known = newest.get(key)
         if known is None or known[0] < version:
@@ -39,9 +39,9 @@ class Outstanding:
                 self.latest = version
 
     def needed(self, key: Key | None) -> int:
-        """The version that the watch must pass before a read of `key`, or of a list, is no older than what was written.
+        """Return the version that the watch must pass before a read of `key` (or a list) includes all writes; else 0.
 
-        0 where it has. A create with generateName holds back its whole namespace, since nobody here knows its key.
+        A create with generateName delays reads of its whole namespace, because its key is unknown.
         """
         if key is None:
             return self.latest if self.latest > self.reached else 0
@@ -52,13 +52,13 @@ class Outstanding:
             version = of_namespace[0]
         return version if version > self.reached else 0
 
-    def left_by(self, key: Key, uid: str) -> int:
-        """The version that the last write to that very object left, if it is outstanding, else 0."""
+    def last_write_of(self, key: Key, uid: str) -> int:
+        """Return the version of the last write to the object with that uid if it is outstanding, else 0."""
         known = self._newest.get(key)
         return known[0] if known is not None and known[1] == uid else 0
 
     def passed(self, version: int) -> None:
-        """The watch has passed `version`: whoever waited for that goes on."""
+        """Record that the watch has passed `version`, and wake the waiters up to it."""
         self.reached = version
         newest = self._newest
         if version >= self.latest:
@@ -73,7 +73,7 @@ class Outstanding:
                 future.set_result(None)
 
     def wait_for(self, version: int) -> asyncio.Future[None]:
-        """A future that is done when the watch has passed `version`. Who leaves it cancels it."""
+        """Return a future that completes when the watch has passed `version`; cancel it to stop waiting."""
         waiting = self._waiting
         if len(waiting) > 64 and waiting[0][2].done():
             waiting[:] = [one for one in waiting if not one[2].done()]
@@ -84,7 +84,7 @@ class Outstanding:
         return future
 
     def give_up(self, key: Key | None, version: int) -> None:
-        """The watch did not bring what was written up to `version`: to `key` and its namespace, or to anything."""
+        """Drop the writes up to `version` of `key` and its namespace, or of all keys, after a timeout."""
         held = {k: left for k, left in self._newest.items() if left[0] > self.reached}
         for at in tuple(held) if key is None else (key, (key[0], "")):
             if at in held and held[at][0] <= version:
@@ -93,7 +93,7 @@ class Outstanding:
         self.latest = max((known[0] for known in self._newest.values()), default=0)
 
     def clear(self) -> None:
-        """Nothing is outstanding any more, and nobody waits."""
+        """Drop all writes and wake all waiters."""
         self.latest = 0
         self._newest.clear()
         waiting, self._waiting = self._waiting, []

@@ -1,9 +1,8 @@
-"""One cached object as one `bytes` value: a small header, then the object's JSON, usually compressed.
+"""The record format: one cached object as one `bytes` value, a small header and then the JSON, usually compressed.
 
     codec u8 | flags u8 | owners u16 | text length u32 | plain size u32 | generation i64 | uid \\0 rv \\0 owner … | JSON
 
-A record is a single allocation that the garbage collector never looks at, and a collection of records is a plain
-dict of strings and bytes. Nothing here decodes objects.
+A record is a single allocation that the garbage collector does not track. This module does not decode objects.
 """
 
 from __future__ import annotations
@@ -17,37 +16,37 @@ __all__ = [
     "DELETING",
     "FLAGS",
     "UNDECODABLE",
-    "Facts",
+    "Header",
+    "assemble_record",
+    "decode_header",
+    "encode_header",
+    "encode_simple_record",
+    "encoded_payload",
     "has_owners",
-    "head_of",
-    "header_of",
-    "long_record",
-    "payload_of",
+    "plain_size",
     "same_object",
     "same_version",
-    "simple_record",
-    "size_of",
 ]
 
-Facts: TypeAlias = tuple[int, int, int, tuple[str, ...]]
-"""Flags, size of the JSON, generation, and the texts: uid, resourceVersion, owners' uids."""
+Header: TypeAlias = tuple[int, int, int, tuple[str, ...]]
+"""Flags, size of the JSON in bytes, generation, and the texts: uid, resourceVersion, uids of the owners."""
 
 _HEAD: Final = struct.Struct("<BBHIIq")
 _SIZE: Final = _HEAD.size
 _pack, _unpack = _HEAD.pack, _HEAD.unpack_from
 
 FLAGS: Final = 1
-"""Which byte of a record holds its flags."""
+"""The offset of the flags in a record."""
 DELETING: Final = 1
 """Flag: the object has a deletionTimestamp."""
 UNDECODABLE: Final = 2
-"""Flag: even the metadata has unexpected types; what is known of it was guessed (W9)."""
+"""Flag: the metadata has unexpected types, and its values were guessed (W9)."""
 
 _I64: Final = 2**63 - 1
 
 
-def head_of(meta: Meta, size: int, guessed: bool, codec: int) -> tuple[bytes, Facts]:
-    """The start of an object's record, and the facts in it: its JSON of `size` bytes follows, encoded by `codec`."""
+def encode_header(meta: Meta, size: int, guessed: bool, codec: int) -> tuple[bytes, Header]:
+    """Encode the header of a record whose JSON has `size` bytes and is encoded by `codec`; also return its values."""
     flags = DELETING if meta.deletion_timestamp else 0
     if guessed:
         flags |= UNDECODABLE
@@ -58,55 +57,55 @@ def head_of(meta: Meta, size: int, guessed: bool, codec: int) -> tuple[bytes, Fa
     header = "\0".join(texts).encode()
     try:
         head = _pack(codec, flags, len(texts) - 2, len(header), size, generation)
-    except struct.error:  # a generation that no server counts to
+    except struct.error:  # the generation does not fit into 64 bits
         generation = max(-_I64, min(generation, _I64))
         head = _pack(codec, flags, len(texts) - 2, len(header), size, generation)
     return head + header, (flags, size, generation, texts)
 
 
-def simple_record(meta: Meta, size: int, codec: int, payload: bytes) -> bytes:
-    """The record of an object that has neither owners nor flags: of most of them."""
+def encode_simple_record(meta: Meta, size: int, codec: int, payload: bytes) -> bytes:
+    """Encode the record of an object without owners and flags, as most are."""
     header = f"{meta.uid}\0{meta.resource_version}".encode()
     try:
         return _pack(codec, 0, 0, len(header), size, meta.generation) + header + payload
     except struct.error:
-        return head_of(meta, size, False, codec)[0] + payload
+        return encode_header(meta, size, False, codec)[0] + payload
 
 
-def long_record(head: bytes, body: Body) -> bytes:
-    """The record of an object whose JSON may be in pieces: they are copied once."""
+def assemble_record(head: bytes, body: Body) -> bytes:
+    """Join a header and JSON that may be in pieces, with one copy."""
     return b"".join((head, *body.pieces)) if isinstance(body, Spliced) else head + body
 
 
-def header_of(record: bytes) -> Facts:
-    """The facts that the record was packed with."""
+def decode_header(record: bytes) -> Header:
+    """Decode the header of a record."""
     _codec, flags, _owners, length, size, generation = _unpack(record)
     return flags, size, generation, tuple(record[_SIZE : _SIZE + length].decode().split("\0"))
 
 
-def payload_of(record: bytes) -> tuple[int, bytes]:
-    """The codec, and the JSON as that left it."""
+def encoded_payload(record: bytes) -> tuple[int, bytes]:
+    """Return the number of the codec, and the encoded JSON."""
     head = _unpack(record)
     return head[0], record[_SIZE + head[3] :]
 
 
-def size_of(record: bytes) -> int:
-    """The size of the JSON, without taking the record apart."""
+def plain_size(record: bytes) -> int:
+    """Return the size of the JSON in bytes, without decoding the header."""
     return int.from_bytes(record[8:12], "little")
 
 
 def has_owners(record: bytes) -> bool:
-    """Whether the object has owner references."""
+    """Return whether the object has owner references."""
     return record[2] != 0 or record[3] != 0
 
 
 def same_object(record: bytes, meta: Meta) -> bool:
-    """Whether record and metadata are of the same object, not of two that had the same name one after the other."""
+    """Return whether record and metadata have the same uid."""
     return record.startswith(b"%s\0" % meta.uid.encode(), _SIZE)
 
 
 def same_version(record: bytes, meta: Meta) -> bool:
-    """Whether record and metadata are the same version of the same object."""
+    """Return whether record and metadata have the same uid and resourceVersion."""
     if not record.startswith(f"{meta.uid}\0{meta.resource_version}".encode(), _SIZE):
         return False
-    return header_of(record)[3][1] == meta.resource_version
+    return decode_header(record)[3][1] == meta.resource_version

@@ -1,7 +1,8 @@
-"""The reflector as a pure state machine: which list or watch to do next, and what to do about each way it can end.
+"""The reflector as a pure state machine: decides the next list or watch, and the reaction to each of its outcomes.
 
-`step(state, event) -> (state, effects)` decides; `shell.py` performs. No clock, no randomness and no I/O here: times
-come in with events, and delays leave as effects that the shell jitters. The objects themselves never pass through.
+`step(state, event) -> (state, effects)` decides; `reflector_loop.py` performs the effects. There is no clock, no
+randomness and no I/O here: events carry times, and effects carry delays, to which the loop adds jitter. The objects
+themselves do not pass through.
 
     STARTING -> STREAMING (WatchList) or LISTING (pages) -> WATCHING, with BACKING_OFF between attempts and PARKED
     while the server does not serve the kind; STOPPED from anywhere.
@@ -13,7 +14,7 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from steersman.cache.signals import (
+from steersman.cache.reflector_types import (
     Begin,
     Clear,
     Commit,
@@ -67,28 +68,32 @@ __all__ = [
     "step",
 ]
 
-FIRST_DELAY: Final = 0.8
-LAST_DELAY: Final = 30.0
-HEALTHY_AFTER: Final = 120.0
-"""Seconds of health after which the next failure counts as the first (W6)."""
-PAGE: Final = 500
-BRIEF: Final = 1.0
-"""A stream that ends within this many seconds, having said nothing, counts as a failure."""
-REFUSED_STALE_LISTS: Final = 5
-"""The most recent list is older than what was seen: refused this often, then believed. Each is a consistent read, so
-by then the cluster has been restored from a backup, and waiting would last for ever."""
+BACKOFF_MIN_SECONDS: Final = 0.8
+BACKOFF_MAX_SECONDS: Final = 30.0
+HEALTHY_AFTER_SECONDS: Final = 120.0
+"""Seconds of a running watch after which the next failure counts as the first (W6)."""
+LIST_PAGE_LIMIT: Final = 500
+SHORT_STREAM_SECONDS: Final = 1.0
+"""A stream that ends within this time without any event or bookmark counts as a failure."""
+MAX_STALE_LISTS: Final = 5
+"""Lists in a row that are rejected because they are older than the content. The next one is accepted: all are
+consistent reads, so the cluster has been restored from a backup."""
 
 
 _Step: TypeAlias = tuple[State, tuple[Effect, ...]]
 
-_GO_ON: Final[tuple[Effect, ...]] = (Continue(),)
+_CONTINUE: Final[tuple[Effect, ...]] = (Continue(),)
 
 
 def step(state: State, event: Event) -> _Step:  # noqa: C901 - one table
-    """What to do after `event`; raises `ValueError` for an event that cannot happen in the present phase."""
+    """Return the next state and the effects of `event`.
+
+    Raises:
+        ValueError: The event cannot happen in the current phase.
+    """
     match event, state.phase:
         case Progressed(), Phase.WATCHING | Phase.STREAMING:
-            return _progressed(state, event), _GO_ON
+            return _progressed(state, event), _CONTINUE
         case _, Phase.STOPPED:
             return state, ()
         case Stop(), _:
@@ -112,25 +117,25 @@ def step(state: State, event: Event) -> _Step:  # noqa: C901 - one table
 
 
 def backoff(failures: int) -> float:
-    """Seconds before the next attempt after so many failures in a row, without jitter (W6)."""
-    return min(LAST_DELAY, FIRST_DELAY * 2.0 ** min(failures, 16))
+    """Return the seconds to the next attempt after so many failures in a row, without jitter (W6)."""
+    return min(BACKOFF_MAX_SECONDS, BACKOFF_MIN_SECONDS * 2.0 ** min(failures, 16))
 
 
 def _fresh(state: State, *before: Effect) -> _Step:
-    # Always of the most recent state, never of resourceVersion 0 (W1): a server that lags would take us back.
+    # Always the most recent state, never resourceVersion 0 (W1): a server that lags could return older objects.
     if state.watch_list:
         return (
             replace(state, phase=Phase.STREAMING, continue_="", progressed=False),
             (*before, Begin(), OpenStream("", initial=True)),
         )
-    return replace(state, phase=Phase.LISTING, continue_=""), (*before, Begin(), ReadPage(PAGE, ""))
+    return replace(state, phase=Phase.LISTING, continue_=""), (*before, Begin(), ReadPage(LIST_PAGE_LIMIT, ""))
 
 
 def _progressed(state: State, event: Progressed) -> State:
     if state.phase is Phase.STREAMING:
         return state if state.progressed else replace(state, progressed=True)
     healthy = event.at if state.healthy_since is None else state.healthy_since
-    failures = 0 if event.at - healthy >= HEALTHY_AFTER else state.failures
+    failures = 0 if event.at - healthy >= HEALTHY_AFTER_SECONDS else state.failures
     version = state.version if not event.version or older(event.version, state.version) else event.version
     return replace(
         state,
@@ -145,7 +150,7 @@ def _progressed(state: State, event: Progressed) -> State:
 
 def _page_read(state: State, event: PageRead) -> _Step:
     if event.continue_:
-        return replace(state, continue_=event.continue_), (ReadPage(PAGE, event.continue_),)
+        return replace(state, continue_=event.continue_), (ReadPage(LIST_PAGE_LIMIT, event.continue_),)
     if _is_stale(state, event.version):
         return _refuse_stale(state, event.version, event.at)
     effects = _committed(state, event.version)
@@ -181,27 +186,25 @@ def _after_commit(state: State, version: str) -> State:
 def _committed(state: State, version: str) -> tuple[Effect, ...]:
     commit = Commit(version)
     if state.missing:
-        return commit, Report("info", "the kind is served now")
+        return commit, Report("info", "kind_served")
     if state.failures:
-        return commit, Report("info", "listed again after failures")
+        return commit, Report("info", "list_recovered")
     return (commit,)
 
 
 def _is_stale(state: State, version: str) -> bool:
-    return older(version, state.version) and state.stale < REFUSED_STALE_LISTS
+    return older(version, state.version) and state.stale < MAX_STALE_LISTS
 
 
 def _refuse_stale(state: State, version: str, at: float) -> _Step:
     problem = f"the server lists resourceVersion {version}, but {state.version} has been seen"
     state = replace(state, stale=state.stale + 1)
-    return _back_off(
-        state, Phase.STARTING, at, "a list older than what was seen is refused", problem, before=(Discard(),)
-    )
+    return _back_off(state, Phase.STARTING, at, "stale_list_rejected", problem, before=(Discard(),))
 
 
 def _watch_ended(state: State, event: Ended) -> _Step:
-    if not state.progressed and event.at - state.opened < BRIEF:
-        return _back_off(state, Phase.WATCHING, event.at, "the watch ended at once", "")
+    if not state.progressed and event.at - state.opened < SHORT_STREAM_SECONDS:
+        return _back_off(state, Phase.WATCHING, event.at, "watch_ended_early", "")
     return _reopen(state, event.at)
 
 
@@ -214,8 +217,8 @@ def _endless(state: State, at: float, problem: str) -> _Step:
     state = replace(state, endless=state.endless + 1)
     if state.endless >= 2:
         state = replace(state, watch_list=False, endless=0)
-        return _fresh(state, Discard(), Report("info", "lists in pages from now on", problem))
-    return _back_off(state, Phase.STARTING, at, "the initial events did not end", problem, before=(Discard(),))
+        return _fresh(state, Discard(), Report("info", "watch_list_disabled", problem))
+    return _back_off(state, Phase.STARTING, at, "initial_events_incomplete", problem, before=(Discard(),))
 
 
 def _failed(state: State, event: Failed) -> _Step:
@@ -225,27 +228,25 @@ def _failed(state: State, event: Failed) -> _Step:
         case Failure.MISSING:
             return _missing(state, event)
         case Failure.REFUSED if state.phase is Phase.STREAMING:
-            note = Report("info", "the server has no WatchList: lists in pages from now on", event.message)
+            note = Report("info", "watch_list_unsupported", event.message)
             return _fresh(replace(state, watch_list=False), Discard(), ForgetWatchList(), note)
         case Failure.REFUSED if state.phase is Phase.WATCHING:
-            return _back_off(state, Phase.STARTING, event.at, "the watch is refused", event.message)
+            return _back_off(state, Phase.STARTING, event.at, "watch_refused", event.message)
         case Failure.FORBIDDEN if state.phase is Phase.STREAMING and not state.endless:
-            # Who may list but not watch still gets a list, and then the clearer of the two messages.
+            # A user that may list but not watch gets a list, and then the clearer of the two errors.
             return _fresh(replace(state, watch_list=False), Discard())
         case Failure.SILENT if state.phase is Phase.STREAMING:
             return _endless(state, event.at, event.message)
         case Failure.SILENT if state.progressed:
             return _reopen(state, event.at)
         case Failure.MALFORMED if state.phase is Phase.WATCHING and not state.malformed:
-            return _back_off(
-                replace(state, malformed=True), Phase.WATCHING, event.at, "the watch is malformed", event.message
-            )
+            return _back_off(replace(state, malformed=True), Phase.WATCHING, event.at, "watch_malformed", event.message)
         case Failure.MALFORMED:
             return _back_off(
                 replace(state, malformed=False),
                 Phase.STARTING,
                 event.at,
-                "what the server sends is malformed",
+                "response_malformed",
                 event.message,
                 before=(Discard(),),
             )
@@ -254,34 +255,40 @@ def _failed(state: State, event: Failed) -> _Step:
 
 
 def _retry(state: State, event: Failed) -> _Step:
-    said = "the watch broke" if state.phase is Phase.WATCHING else "cannot list"
+    report = "watch_failed" if state.phase is Phase.WATCHING else "list_failed"
     if state.phase is Phase.STREAMING:
         return _back_off(
-            state, Phase.STARTING, event.at, said, event.message, before=(Discard(),), least=event.retry_after
+            state,
+            Phase.STARTING,
+            event.at,
+            report,
+            event.message,
+            before=(Discard(),),
+            least=event.retry_after,
         )
-    return _back_off(state, state.phase, event.at, said, event.message, least=event.retry_after)
+    return _back_off(state, state.phase, event.at, report, event.message, least=event.retry_after)
 
 
 def _expired(state: State, event: Failed) -> _Step:
     repeated = state.expired
     state = replace(state, expired=True)
     if not repeated:
-        note = Report("debug", "the position is too old: lists afresh", event.message)
+        note = Report("debug", "resource_version_expired", event.message)
         return _fresh(state, Discard(), note)
     return _back_off(
-        state, Phase.STARTING, event.at, "the position expires at once", event.message, before=(Discard(),)
+        state, Phase.STARTING, event.at, "resource_version_expired_again", event.message, before=(Discard(),)
     )
 
 
 def _missing(state: State, event: Failed) -> _Step:
     state = replace(state, missing=state.missing + 1)
     if state.synced and state.missing == 1:
-        # One 404 may be a server that is only starting; emptying a store is not for one doubtful answer.
-        return _back_off(state, Phase.STARTING, event.at, "the kind may be gone", event.message, before=(Discard(),))
+        # A server that is starting may respond with 404 once, so the store is emptied only at the second one.
+        return _back_off(state, Phase.STARTING, event.at, "kind_not_found", event.message, before=(Discard(),))
     if state.synced and state.missing == 2:
-        told: tuple[Effect, ...] = (Clear(), Report("warning", "the kind is gone: its objects are too", event.message))
+        told: tuple[Effect, ...] = (Clear(), Report("warning", "kind_removed", event.message))
     elif state.missing == 1:
-        told = (Report("warning", "the kind is not served yet: waiting for its definition", event.message),)
+        told = (Report("warning", "kind_not_served", event.message),)
     else:
         told = ()
     delay = backoff(state.failures)
@@ -299,7 +306,7 @@ def _back_off(
     before: tuple[Effect, ...] = (),
     least: float = 0.0,
 ) -> _Step:
-    healthy = state.healthy_since is not None and at - state.healthy_since >= HEALTHY_AFTER
+    healthy = state.healthy_since is not None and at - state.healthy_since >= HEALTHY_AFTER_SECONDS
     failures = 0 if healthy else state.failures
     note = Report("debug" if failures else "warning", event, problem)
     return (
@@ -312,5 +319,5 @@ def _slept(state: State, event: Slept) -> _Step:
     if state.phase is Phase.PARKED or state.then is Phase.STARTING:
         return _fresh(state)
     if state.then is Phase.LISTING:
-        return replace(state, phase=Phase.LISTING), (ReadPage(PAGE, state.continue_),)
+        return replace(state, phase=Phase.LISTING), (ReadPage(LIST_PAGE_LIMIT, state.continue_),)
     return _reopen(state, event.at)

@@ -1,8 +1,8 @@
-"""The store: every object of one kind and scope as compressed bytes, with the indexes to find them.
+"""The store: the objects of one kind and scope as compressed bytes, with their indexes.
 
-It is the one owner of cached state and is changed by one informer only, in the event loop's thread. It talks to
-nobody: `apply` and `commit` say what changed, and the informer tells the handlers. Names, versions and owners live in
-records and strings, which the garbage collector never visits.
+The store owns the cached state. Only its informer changes it, in the event loop's thread. `apply` and `commit` return
+the changes, and the informer calls the handlers. Names, versions and owners are in records and strings, which the
+garbage collector does not track.
 """
 
 from __future__ import annotations
@@ -13,80 +13,83 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from steersman.cache import hygiene, records
-from steersman.cache.codecs import LARGE, PLAIN, Codec
+from steersman.cache import records
+from steersman.cache.codecs import LARGE_OBJECT_BYTES, PLAIN, Codec
+from steersman.cache.dictionaries import MAX_SAMPLES, OWN_DICTIONARY_MIN_BYTES, DictionaryPool
 from steersman.cache.entry import Change, Entry, UndecodableError
-from steersman.cache.fresh import Fresh
-from steersman.cache.index import Declared, Index, IndexFunction, key_of_member, member_of
-from steersman.cache.pool import OWN, SAMPLE, Pool
-from steersman.cache.records import head_of, simple_record
-from steersman.cache.shareable import shareable
+from steersman.cache.immutability import is_immutable
+from steersman.cache.index import FunctionIndex, Index, IndexFunction, key_of_member, member_of
+from steersman.cache.memory import HUGE_PAGES_INTERVAL_BYTES, NO_MEMORY_POLICY, MemoryPolicy
+from steersman.cache.records import encode_header, encode_simple_record
+from steersman.cache.uncompressed import UncompressedRecords
 from steersman.cache.versions import older
-from steersman.cache.wire import Body, Meta, Taken
+from steersman.cache.wire import Body, Meta, ParsedEvent
 from steersman.models import DecodeError, Key, KindLike, View, view_of
 
 __all__ = ["Store", "Transform"]
 
 T = TypeVar("T")
 Transform: TypeAlias = Callable[[bytes], bytes]
-"""Takes an object's JSON without managedFields and returns what the cache shall keep of it. Must leave apiVersion,
-kind and metadata's name, namespace, uid and resourceVersion alone."""
+"""Receives an object's JSON without managedFields and returns the JSON to store. It must keep apiVersion, kind and, of
+the metadata, name, namespace, uid and resourceVersion."""
 
 _Objects: TypeAlias = dict[str, dict[str, bytes]]
 _new: Final = cast("Callable[[type[Key], tuple[str, str]], Key]", cast(Any, tuple).__new__)
-"""Makes a key of a pair: calling `Key` is a call of Python's more."""
+"""Returns a `Key` of a pair, without the Python call of its constructor."""
 
-HOT: Final = 512
-"""Decoded objects that are kept."""
-MUCH: Final = 4 * 1024 * 1024
-"""Bytes of large objects in one list from which on they are worth huge pages."""
-GONE: Final = 1024
-"""Deleted objects whose uids are remembered, so that a late event does not bring one back."""
+MAX_DECODED_OBJECTS: Final = 512
+"""Decoded objects that a store keeps for readers."""
+HUGE_PAGES_AFTER_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of large objects in one list that justify huge pages."""
+MAX_REMEMBERED_UIDS: Final = 1024
+"""Deleted objects whose uids are remembered, so that a late event does not restore one."""
 
 
 class _Staged:
-    """A new content that is being collected beside the current one."""
+    """A content: the current one, or one that is staged beside it."""
 
-    __slots__ = ("bytes", "count", "declared", "objects", "owners", "until_much")
+    __slots__ = ("bytes", "count", "declared", "objects", "owners", "until_huge_pages")
 
-    def __init__(self, declared: dict[str, Declared]) -> None:
+    def __init__(self, declared: dict[str, FunctionIndex]) -> None:
         self.objects: _Objects = {}
         self.owners = Index()
-        self.declared = {name: Declared(d.function, d.view) for name, d in declared.items()}
+        self.declared = {name: FunctionIndex(d.function, d.view) for name, d in declared.items()}
         self.count = 0
         self.bytes = 0
-        self.until_much = MUCH
-        """Bytes of large objects until huge pages are asked for, again."""
+        self.until_huge_pages = HUGE_PAGES_AFTER_BYTES
+        """Bytes of large objects until the next call of the memory policy."""
 
 
 class Store:
-    """All objects of one kind and scope."""
+    """The objects of one kind and scope."""
 
     def __init__(
         self,
         view: View[Any],
         *,
         transform: Transform | None = None,
-        pool: Pool | None = None,
+        pool: DictionaryPool | None = None,
+        memory: MemoryPolicy = NO_MEMORY_POLICY,
         on_undecodable: Callable[[UndecodableError], None] = lambda _problem: None,
         on_index_error: Callable[[str, Key, Exception], None] = lambda _index, _key, _problem: None,
     ) -> None:
         self.view = view
         self.transform = transform
+        self._memory = memory
         self._content = _Staged({})
         self._staged: _Staged | None = None
-        self._pool = pool or Pool()
+        self._pool = pool or DictionaryPool()
         self._codecs = self._pool.codecs
-        self.codec: Codec = self._codecs.untaught
-        """What new records are written with, unless they are to stay plain for a while."""
-        self._own: Codec | None = None
-        self._own_from = OWN
-        self._seat = self._pool.join(self)
-        self.fresh = Fresh(self._packed, self._pool.plain)
-        """New records, still plain; to be settled after a while."""
-        self._hot: OrderedDict[tuple[Any, Key], tuple[bytes, Any]] = OrderedDict()
-        self._gone: dict[str, None] = {}
-        self._bad: dict[Key, UndecodableError] = {}
+        self.codec: Codec = self._codecs.plain
+        """The codec of new records, unless they stay uncompressed for a while."""
+        self._own_dictionary: Codec | None = None
+        self._own_dictionary_from_bytes = OWN_DICTIONARY_MIN_BYTES
+        self._membership = self._pool.join(self)
+        self.uncompressed = UncompressedRecords(self._compress_record, self._pool.uncompressed)
+        """New records, to be compressed later."""
+        self._decoded: OrderedDict[tuple[Any, Key], tuple[bytes, Any]] = OrderedDict()
+        self._deleted_uids: dict[str, None] = {}
+        self._undecodables: dict[Key, UndecodableError] = {}
         self._on_undecodable = on_undecodable
         self._on_index_error = on_index_error
 
@@ -97,17 +100,17 @@ class Store:
 
     @property
     def size(self) -> int:
-        """Bytes of all records; Python's own overhead of about 150 bytes an object comes on top."""
+        """The bytes of all records, without Python's overhead of about 150 bytes an object."""
         return self._content.bytes
 
     def get(self, key: Key) -> Entry | None:
-        """The entry of a key."""
+        """Return the entry of a key, or `None`."""
         names = self._content.objects.get(key[0])
         record = names.get(key[1]) if names is not None else None
         return None if record is None else Entry(self, key if key.__class__ is Key else Key(*key), record)
 
     def entries(self, namespace: str | None = None) -> Iterator[Entry]:
-        """All entries, or those of a namespace, as of now: later changes do not show."""
+        """Iterate over the entries at the time of the call, of all namespaces or of one."""
         objects = self._content.objects
         spaces = tuple(objects) if namespace is None else (namespace,)
         for space, names in [(s, tuple(objects.get(s, {}).items())) for s in spaces]:
@@ -115,11 +118,11 @@ class Store:
                 yield Entry(self, Key(space, name), record)
 
     def by_owner(self, uid: str) -> list[Entry]:
-        """The objects that have the object of that uid among their owners."""
+        """Return the entries with an owner of that uid."""
         return self._found(self._content.owners.find(uid))
 
     def by_index(self, name: str, value: str) -> list[Entry]:
-        """The objects under a value of a declared index; raises `KeyError` for an index that was not declared."""
+        """Return the entries with a value of a declared index; raises `KeyError` for an unknown index."""
         declared = self._content.declared.get(name)
         if declared is None:
             known = ", ".join(sorted(self._content.declared)) or "none"
@@ -132,54 +135,54 @@ class Store:
         return [entry for m in members if (entry := self.get(key_of_member(m))) is not None]
 
     def body_of(self, record: bytes) -> bytes:
-        """The JSON of a record."""
-        codec, payload = records.payload_of(record)
+        """Return the JSON of a record."""
+        codec, payload = records.encoded_payload(record)
         return payload if codec == PLAIN else self._codecs.decode(codec, payload)
 
     def read(self, entry: Entry, kind: KindLike[T], *, keep: bool = True) -> T:
-        """The entry decoded in a view, from the hot ones where possible; raises `UndecodableError`.
+        """Return the entry decoded in a view, from the decoded objects if possible; raises `UndecodableError`.
 
-        `keep` adds it to those. What is read once a version should not be: it would drive out what is read often, and
-        by the time it is driven out itself, its memory has left the processor's caches.
+        `keep` adds it to the decoded objects. An object that is read once per version should not be kept: it would
+        displace objects that are read often.
         """
         view = kind if isinstance(kind, View) else view_of(kind)
         seen_as: Any = view.type
         slot = (seen_as, entry.key)
-        if self._hot and (hot := self._hot.get(slot)) is not None and hot[0] is entry.record:
-            self._hot.move_to_end(slot)
+        if self._decoded and (hot := self._decoded.get(slot)) is not None and hot[0] is entry.record:
+            self._decoded.move_to_end(slot)
             return hot[1]
         try:
             value = view.decode(entry.raw())
         except DecodeError as problem:
             raise self.undecodable(entry, problem) from None
-        if keep and shareable(seen_as):
-            self._hot[slot] = (entry.record, value)
-            if len(self._hot) > HOT:
-                self._hot.popitem(last=False)
+        if keep and is_immutable(seen_as):
+            self._decoded[slot] = (entry.record, value)
+            if len(self._decoded) > MAX_DECODED_OBJECTS:
+                self._decoded.popitem(last=False)
         return value
 
     def undecodable(self, entry: Entry, problem: DecodeError) -> UndecodableError:
-        """The error for an entry that does not fit its type; reports each version once."""
-        known = self._bad.get(entry.key)
+        """Return the error of an entry that does not fit its type; reports each version once."""
+        known = self._undecodables.get(entry.key)
         if known is not None and known.resource_version == entry.resource_version:
             return known
         info = self.view.info
         error = UndecodableError(info.kind, entry.key, entry.resource_version, problem.message, problem.path)
-        self._bad[entry.key] = error
+        self._undecodables[entry.key] = error
         self._on_undecodable(error)
         return error
 
     @property
     def undecodables(self) -> tuple[UndecodableError, ...]:
-        """What of the current content was found not to fit its type."""
-        return tuple(self._bad.values())
+        """The errors of the current content."""
+        return tuple(self._undecodables.values())
 
     # Changing.
 
     def apply(self, event: str, meta: Meta, body: bytes, guessed: bool = False) -> tuple[Change, ...]:
-        """Take in one watch event ("ADDED", "MODIFIED", "DELETED"); returns what changed, in order.
+        """Store one watch event ("ADDED", "MODIFIED" or "DELETED"); return the changes, in order.
 
-        Duplicates and events older than what is kept change nothing, nor does a late event of an object that is gone.
+        Duplicates, events older than the stored version, and late events of deleted objects change nothing.
         """
         content = self._content
         names = content.objects.get(meta.namespace)
@@ -189,13 +192,13 @@ class Store:
         key = _new(Key, (meta.namespace, meta.name))
         uid, version = meta.uid, meta.resource_version
         if old is None:
-            if uid in self._gone:
+            if uid in self._deleted_uids:
                 return ()
             return (Change("add", key, None, self._put(content, names, None, False, key, meta, body, guessed)),)
-        facts = records.header_of(old)
+        facts = records.decode_header(old)
         texts = facts[3]
         known = texts[1]
-        # Nearly always newer, and of as many digits: no call is needed to see it.
+        # Nearly always newer with as many digits, which needs no call.
         if (len(version) != len(known) or version <= known) and older(version, known):
             return ()
         before = Entry(self, key, old, None, facts)
@@ -205,9 +208,9 @@ class Store:
                 return ()
             new = self._put(content, names, old, owned, key, meta, body, guessed)
             return (Change("update", key, before, new),)
-        if uid in self._gone:
+        if uid in self._deleted_uids:
             return ()
-        self._bury(before)
+        self._forget_deleted(before)
         return (
             Change("delete", key, before, None),
             Change("add", key, None, self._put(content, names, old, owned, key, meta, body, guessed)),
@@ -216,29 +219,29 @@ class Store:
     def _deleted(self, old: bytes | None, meta: Meta, body: bytes, guessed: bool) -> tuple[Change, ...]:
         key = Key(meta.namespace, meta.name)
         if old is None or not records.same_object(old, meta):
-            self._remember_gone(meta.uid)
+            self._remember_deleted_uid(meta.uid)
             return ()
-        # The event carries the final state, which is newer than ours.
+        # The event has the final state, which is newer than the stored one.
         if self.transform is not None:
             body = self.transform(body)
-        head, facts = head_of(meta, len(body), guessed, PLAIN)
+        head, facts = encode_header(meta, len(body), guessed, PLAIN)
         last = Entry(self, key, head + body, body, facts)
         self._drop(self._content, key, old)
-        self._bury(last)
+        self._forget_deleted(last)
         return (Change("delete", key, last, None),)
 
     def clear(self) -> Iterator[Change]:
-        """Drop everything; yields the deletes."""
+        """Remove all objects; return their deletes."""
         self.begin()
         return self.commit()
 
     def begin(self) -> None:
-        """Start to collect a new content beside the current one, which readers keep seeing (W2)."""
-        self.settle(len(self.fresh))  # what the new content takes over is not looked for again
+        """Start to stage a list beside the current content, which readers still see (W2)."""
+        self.compress(len(self.uncompressed))  # records that the staged list reuses are not compressed later
         self._staged = _Staged(self._content.declared)
 
-    def stage_all(self, events: Sequence[Taken]) -> None:
-        """`stage` for many: what nearly all objects of a first list need is done right here."""
+    def stage_all(self, events: Sequence[ParsedEvent]) -> None:
+        """Stage many events, with an inline path for nearly all objects of a first list."""
         staged, codec = self._staged, self.codec
         assert staged is not None
         simple = self.transform is None and not staged.declared and not self._content.count
@@ -255,12 +258,12 @@ class Store:
                 or meta.owner_references
                 or meta.deletion_timestamp
                 or type(body) is not bytes
-                or (length := len(body)) >= LARGE
+                or (length := len(body)) >= LARGE_OBJECT_BYTES
             ):
                 self.stage(event, meta, body, guessed)
                 continue
             payload = body if pack is None else pack(body)
-            names[meta.name] = record = simple_record(meta, length, number, payload)
+            names[meta.name] = record = encode_simple_record(meta, length, number, payload)
             count += 1
             size += len(record)
             raw += length
@@ -271,7 +274,7 @@ class Store:
         codec.packed += packed
 
     def stage(self, event: str, meta: Meta, body: Body, guessed: bool = False) -> None:
-        """Take one object, or an event about one, into the new content; `body` may be in pieces."""
+        """Stage one object, or an event of one; `body` may be in pieces."""
         staged = self._staged
         assert staged is not None
         namespace, name = meta.namespace, meta.name
@@ -287,13 +290,13 @@ class Store:
             if self.transform is not None:
                 body = self.transform(bytes(body))
             size = len(body)
-            if size >= LARGE:
+            if size >= LARGE_OBJECT_BYTES:
                 self._stage_large(staged, names, old, meta, body, guessed)
                 return
             raw = body if type(body) is bytes else bytes(body)
             codec = self.codec
             payload = codec.small(raw)
-            record = head_of(meta, size, guessed, codec.number)[0] + payload
+            record = encode_header(meta, size, guessed, codec.number)[0] + payload
         self._keep(staged, names, old, meta, record)
         if staged.declared:
             self._index(staged, Entry(self, Key(namespace, name), record, raw))
@@ -301,42 +304,42 @@ class Store:
     def _stage_large(
         self, staged: _Staged, names: dict[str, bytes] | None, old: bytes | None, meta: Meta, body: Body, guessed: bool
     ) -> None:
-        """Take in an object that stays as it is for a while."""
-        record = records.long_record(head_of(meta, len(body), guessed, PLAIN)[0], body)
+        """Stage an object that stays uncompressed for a while."""
+        record = records.assemble_record(encode_header(meta, len(body), guessed, PLAIN)[0], body)
         key = Key(meta.namespace, meta.name)
         names = self._keep(staged, names, old, meta, record)
-        staged.bytes -= self.fresh.add(key, names, record)
-        staged.until_much -= len(record)
-        if staged.until_much <= 0:
-            staged.until_much = hygiene.EACH
-            hygiene.huge_pages()
+        staged.bytes -= self.uncompressed.add(key, names, record)
+        staged.until_huge_pages -= len(record)
+        if staged.until_huge_pages <= 0:
+            staged.until_huge_pages = HUGE_PAGES_INTERVAL_BYTES
+            self._memory.large_objects_staged()
         if staged.declared:
             self._index(staged, Entry(self, key, record, bytes(body)))
 
     def _unchanged(self, meta: Meta) -> bytes | None:
-        """The current record, if it is of that version of that object."""
+        """Return the current record if it has the same uid and version."""
         names = self._content.objects.get(meta.namespace)
         record = names.get(meta.name) if names is not None else None
         return record if record is not None and records.same_version(record, meta) else None
 
     def discard(self) -> None:
-        """Forget the new content."""
+        """Drop the staged list."""
         if self._staged is not None:
             self._staged = None
-            self.fresh.clear()
-            hygiene.small_pages()
+            self.uncompressed.clear()
+            self._memory.list_ended()
 
     def commit(self, *, initial: bool = False) -> Iterator[Change]:
-        """Swap the new content in, in one step, and yield how it differs: deletes first, then adds and updates (W5).
+        """Replace the content with the staged list; return the changes: deletes first, then adds and updates (W5).
 
-        The swap is done when this returns; the iterator only tells.
+        The content is replaced when this returns; the iterator only computes the changes.
         """
         staged, before = self._staged, self._content
         assert staged is not None
         self._content, self._staged = staged, None
-        hygiene.small_pages()
-        self.tidy(settled=True)
-        self._bad = {k: bad for k, bad in self._bad.items() if self.get(k) is not None}
+        self._memory.list_ended()
+        self.train(list_complete=True)
+        self._undecodables = {k: bad for k, bad in self._undecodables.items() if self.get(k) is not None}
         return self._difference(before.objects, staged.objects, initial)
 
     def _difference(self, before: _Objects, after: _Objects, initial: bool) -> Iterator[Change]:  # noqa: C901
@@ -349,7 +352,7 @@ class Store:
                     continue
                 last = Entry(self, Key(namespace, name), record)
                 if now is None or Entry(self, last.key, now).uid != last.uid:
-                    self._bury(last)
+                    self._forget_deleted(last)
                     yield Change("delete", last.key, last, None)
         for namespace, names in after.items():
             had = before.get(namespace, nothing)
@@ -369,7 +372,7 @@ class Store:
                     yield Change("update", key, previous, entry)
 
     def declare(self, name: str, function: IndexFunction, view: View[Any] | None = None) -> None:
-        """Add an index over what is there and what comes; raises `ValueError` for a second function of one name."""
+        """Add an index over current and later objects; raises `ValueError` for a second function of the same name."""
         known = self._content.declared.get(name)
         if known is not None:
             if known.function is not function:
@@ -378,62 +381,64 @@ class Store:
         for content in (self._content, self._staged):
             if content is None:
                 continue
-            declared = content.declared[name] = Declared(function, view or self.view)
+            declared = content.declared[name] = FunctionIndex(function, view or self.view)
             for namespace, names in content.objects.items():
                 for object_name, record in names.items():
                     entry = Entry(self, Key(namespace, object_name), record)
                     declared.put(member_of(*entry.key), self._values(name, declared, entry))
 
-    def settle(self, most: int, size: int = sys.maxsize, turn: int = sys.maxsize) -> int:
-        """Pack the oldest of the records that are `fresh`, see there; returns how many."""
-        before = len(self.fresh)
+    def compress(self, most: int, size: int = sys.maxsize, batch: int = sys.maxsize) -> int:
+        """Compress the oldest `uncompressed` records, see `UncompressedRecords.compress`; return how many."""
+        before = len(self.uncompressed)
         content = self._staged or self._content
-        content.bytes -= self.fresh.settle(most, size, turn)
-        return before - len(self.fresh)
+        content.bytes -= self.uncompressed.compress(most, size, batch)
+        return before - len(self.uncompressed)
 
-    def tidy(self, *, settled: bool = False) -> None:
-        """See to it that records are packed as well as it pays to; `settled` says that all objects are here."""
-        self._pool.tidy(settled=settled)
-        content, own = self._staged or self._content, self._own
-        packed = content.bytes - self.fresh.bytes
-        if own.outdated() if own is not None else packed >= self._own_from:
-            self._own_from = 2 * packed
-            if (learnt := self._codecs.learn(self.sample(SAMPLE), than=self.codec)) is not None:
-                self._own = self.codec = learnt
+    def train(self, *, list_complete: bool = False) -> None:
+        """Train a dictionary if that pays; `list_complete` says that all objects are stored."""
+        self._pool.train(list_complete=list_complete)
+        content, own = self._staged or self._content, self._own_dictionary
+        packed = content.bytes - self.uncompressed.bytes
+        if own.outdated() if own is not None else packed >= self._own_dictionary_from_bytes:
+            self._own_dictionary_from_bytes = 2 * packed
+            if (learnt := self._codecs.train(self.sample(MAX_SAMPLES), than=self.codec)) is not None:
+                self._own_dictionary = self.codec = learnt
 
     # For the pool.
 
     @property
     def kind(self) -> Hashable:
-        """What stores of objects that are alike have in common."""
+        """The kind and form, which are equal for stores of similar objects."""
         info = self.view.info
         return info.api_version, info.kind, self.view.form == "metadata"
 
     @property
     def staging(self) -> bool:
-        """Whether a new content is being collected."""
+        """Whether a list is staged."""
         return self._staged is not None
 
     def amount(self) -> tuple[int, int]:
-        """The objects and bytes that the shared dictionary is for."""
+        """The objects and bytes for the shared dictionary; zero if the store has its own."""
         content = self._staged or self._content
-        return (content.count, content.bytes) if self._own is None else (0, 0)
+        return (content.count, content.bytes) if self._own_dictionary is None else (0, 0)
 
     def sample(self, most: int) -> list[bytes]:
-        """The JSON of up to so many objects, from all over the content; large ones are left out."""
+        """Return the JSON of up to `most` objects that are not large, evenly spread over the content."""
         content = self._staged or self._content
         everything = chain.from_iterable([names.values() for names in content.objects.values()])
         some = islice(everything, 0, None, max(1, content.count // max(1, most)))
-        return [self.body_of(record) for record in islice(some, most) if records.size_of(record) < LARGE]
+        return [
+            self.body_of(record) for record in islice(some, most) if records.plain_size(record) < LARGE_OBJECT_BYTES
+        ]
 
-    def repack(self) -> None:
-        """Pack what has stayed plain for want of a dictionary."""
+    def recompress(self) -> None:
+        """Compress the records that were stored before there was a dictionary."""
         for content in (self._content, self._staged):
             if content is not None:
                 for names in content.objects.values():
                     for name, record in names.items():
-                        if records.size_of(record) < LARGE:
-                            packed = names[name] = self._packed(record)
+                        if records.plain_size(record) < LARGE_OBJECT_BYTES:
+                            packed = names[name] = self._compress_record(record)
                             content.bytes += len(packed) - len(record)
 
     # Parts.
@@ -449,22 +454,22 @@ class Store:
         body: bytes,
         guessed: bool,
     ) -> Entry:
-        """Put an object in the place of `old`, which is `owned` or not."""
+        """Store an object in place of `old`, which has owners if `owned`."""
         if self.transform is not None:
             body = self.transform(body)
         size = len(body)
         codec = self.codec
-        fresh = codec.trained or size >= LARGE
-        number, payload = (PLAIN, body) if fresh else codec.encode(body)
-        head, facts = head_of(meta, size, guessed, number)
+        later = codec.trained or size >= LARGE_OBJECT_BYTES
+        number, payload = (PLAIN, body) if later else codec.encode(body)
+        head, facts = encode_header(meta, size, guessed, number)
         record = head + payload
         if names is None or old is None or owned or meta.owner_references:
             names = self._keep(content, names, old, meta, record)
         else:
             names[meta.name] = record
             content.bytes += len(record) - len(old)
-        if fresh:
-            content.bytes -= self.fresh.add(key, names, record)
+        if later:
+            content.bytes -= self.uncompressed.add(key, names, record)
         entry = Entry(self, key, record, body, facts)
         if content.declared:
             self._index(content, entry)
@@ -473,7 +478,7 @@ class Store:
     def _keep(
         self, content: _Staged, names: dict[str, bytes] | None, old: bytes | None, meta: Meta, record: bytes
     ) -> dict[str, bytes]:
-        """Put a record in its place, where `old` is now, among the `names` of its namespace; returns these."""
+        """Store a record in place of `old`, in the `names` of its namespace, which are returned."""
         if names is None:
             names = content.objects[meta.namespace] = {}
         names[meta.name] = record
@@ -483,7 +488,7 @@ class Store:
         else:
             content.bytes += len(record) - len(old)
         if meta.owner_references or (old is not None and records.has_owners(old)):
-            self._reown(content, Key(meta.namespace, meta.name), old, record)
+            self._update_owners(content, Key(meta.namespace, meta.name), old, record)
         return names
 
     def _index(self, content: _Staged, entry: Entry) -> None:
@@ -491,9 +496,9 @@ class Store:
         for name, declared in content.declared.items():
             declared.put(member, self._values(name, declared, entry))
 
-    def _reown(self, content: _Staged, key: Key, old: bytes | None, new: bytes | None) -> None:
-        before: tuple[str, ...] = records.header_of(old)[3][2:] if old is not None else ()
-        after: tuple[str, ...] = records.header_of(new)[3][2:] if new is not None else ()
+    def _update_owners(self, content: _Staged, key: Key, old: bytes | None, new: bytes | None) -> None:
+        before: tuple[str, ...] = records.decode_header(old)[3][2:] if old is not None else ()
+        after: tuple[str, ...] = records.decode_header(new)[3][2:] if new is not None else ()
         if before == after:
             return
         member = member_of(*key)
@@ -509,24 +514,24 @@ class Store:
             del content.objects[key[0]]
         content.count -= 1
         content.bytes -= len(record)
-        self.fresh.forget(key)
+        self.uncompressed.forget(key)
         if records.has_owners(record):
-            self._reown(content, key, record, None)
+            self._update_owners(content, key, record, None)
         for declared in content.declared.values():
             declared.discard(member_of(*key))
 
-    def _bury(self, entry: Entry) -> None:
-        self._remember_gone(entry.uid)
-        if self._bad:
-            self._bad.pop(entry.key, None)
+    def _forget_deleted(self, entry: Entry) -> None:
+        self._remember_deleted_uid(entry.uid)
+        if self._undecodables:
+            self._undecodables.pop(entry.key, None)
 
-    def _remember_gone(self, uid: str) -> None:
+    def _remember_deleted_uid(self, uid: str) -> None:
         if uid:
-            self._gone[uid] = None
-            if len(self._gone) > GONE:
-                del self._gone[next(iter(self._gone))]
+            self._deleted_uids[uid] = None
+            if len(self._deleted_uids) > MAX_REMEMBERED_UIDS:
+                del self._deleted_uids[next(iter(self._deleted_uids))]
 
-    def _values(self, name: str, declared: Declared, entry: Entry) -> str | tuple[str, ...]:
+    def _values(self, name: str, declared: FunctionIndex, entry: Entry) -> str | tuple[str, ...]:
         try:
             values = declared.function(self.read(entry, declared.view))
             return values if isinstance(values, str) else tuple(values or ())
@@ -536,8 +541,8 @@ class Store:
             self._on_index_error(name, entry.key, problem)
             return ()
 
-    def _packed(self, record: bytes) -> bytes:
-        number, payload = records.payload_of(record)
+    def _compress_record(self, record: bytes) -> bytes:
+        number, payload = records.encoded_payload(record)
         if number != PLAIN:
             return record
         number, packed = self.codec.encode(payload)

@@ -1,4 +1,4 @@
-"""The order of resourceVersions: decimal integers compare as such (KEP-5504), anything else only by equality."""
+"""The order of resourceVersions: decimal integers compare as numbers (KEP-5504), other strings only by equality."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ __all__ = ["at_least", "later", "older"]
 
 
 def older(left: str, right: str) -> bool:
-    """Whether `left` is certainly older than `right`; false where the two cannot be compared."""
-    # Equally many digits compare as text, and in a stream that is nearly always so.
+    """Return whether `left` is certainly older than `right`; false if they cannot be compared."""
+    # Numbers with equally many digits compare as text, which is nearly always the case within a stream.
     if len(left) == len(right) and left >= right:
         return False
     if left.isdecimal() and right.isdecimal():
@@ -16,12 +16,12 @@ def older(left: str, right: str) -> bool:
 
 
 def at_least(seen: str, wanted: str) -> bool:
-    """Whether whoever has seen `seen` has certainly seen `wanted` too."""
+    """Return whether a watch at version `seen` has certainly passed `wanted`."""
     if seen == wanted:
         return True
     return seen.isdecimal() and wanted.isdecimal() and int(seen) >= int(wanted)
 
 
 def later(known: str, new: str) -> str:
-    """`new`, unless it is empty or certainly older than `known`."""
+    """Return `new`, or `known` if `new` is empty or certainly older."""
     return known if not new or older(new, known) else new

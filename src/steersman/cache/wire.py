@@ -1,8 +1,8 @@
-"""Lines of watch streams and pages of lists, taken apart just as far as a cache needs.
+"""Parses lines of watch streams and pages of lists, as far as a cache needs.
 
-Of an event, its type and the few metadata fields that keys and indexes are made of are read; the object itself stays
-the bytes it came as, minus managedFields. Nothing here knows any kind's schema, and a value of an unexpected type never
-hides the object's name (`lenient_head`).
+The type of an event and the metadata fields for keys and indexes are decoded; the object stays in its original bytes
+without managedFields. The parsers know no schema. A metadata value of an unexpected type does not hide the object's
+name (`guess_metadata`).
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from typing import Any, Final, TypeAlias, cast, overload
 import msgspec
 from msgspec import UNSET, Raw
 
-from steersman.cache.lines import END, LONG, Line, MalformedStreamError
-from steersman.cache.shapes import Bookmark, Event, Head, Item, Meta, Page, RawEvent
+from steersman.cache.lines import LONG_LINE_BYTES, OBJECT_LINE_END, Line, MalformedStreamError
+from steersman.cache.wire_types import Bookmark, Event, Head, Item, Meta, Page, RawEvent
 from steersman.client.errors import ApiError, error_from_status
 from steersman.client.status import Status
 
 __all__ = [
     "Body",
     "Meta",
+    "ParsedEvent",
     "Spliced",
-    "Taken",
-    "error_of",
-    "event_of",
-    "head_of",
-    "initial_end",
-    "item_of",
-    "items_of",
+    "ends_initial_events",
+    "error_from_event",
+    "parse_event",
+    "parse_item",
+    "parse_object",
+    "parse_page",
     "type_prefix",
 ]
 
 INITIAL_END: Final = "k8s.io/initial-events-end"
 """The annotation of the bookmark that ends a WatchList's initial events (KEP-3157)."""
 
-_MANAGED: Final = b'"managedFields":'
+_MANAGED_FIELDS: Final = b'"managedFields":'
 
 
 _decode_event = msgspec.json.Decoder(Event).decode
@@ -53,23 +53,23 @@ _PREFIX: Final = {
     t[:1].encode(): (t, prefix := f'{{"type":"{t}","object":'.encode(), len(prefix))
     for t in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
 }
-"""By the first letter of the type, which is the tenth byte of a line: the type, and what the line starts with."""
-_UNKNOWN: Final = ("", b"\n", 0)  # which no line starts with
-_NOTHING: Final = b'"managedFields":0'
-"""What stands for managedFields while the metadata is read."""
-_ENDS_METADATA: Final = _NOTHING + b"}}"
-"""The same where they are its last member: all that is needed behind the start of an object."""
-_TRIES: Final = 16
-"""Ends of managedFields, and of metadata, that are tried before a line is read as a whole."""
-_FAR: Final = 8 * 1024
-"""Bytes of an item behind managedFields from which on looking whose they are is quicker than looking for others."""
+"""By the first letter of the type, the tenth byte of a line: the type, the start of the line, and its length."""
+_UNKNOWN: Final = ("", b"\n", 0)  # no line starts with this
+_PLACEHOLDER: Final = b'"managedFields":0'
+"""Replaces managedFields while the metadata is decoded."""
+_PLACEHOLDER_END: Final = _PLACEHOLDER + b"}}"
+"""The same where managedFields are the last member, with the end of the metadata and of the object."""
+_MAX_ATTEMPTS: Final = 16
+"""Candidates for the end of managedFields, and of the metadata, before a line is decoded as a whole."""
+_LONG_TAIL_BYTES: Final = 8 * 1024
+"""Bytes after managedFields above which decoding the bytes before them is faster than a search for others."""
 _COMMA: Final = ord(",")
 _BRACE: Final = ord("}")
 _AFTER: Final = (_COMMA, _BRACE)
 
 
 class Spliced:
-    """The bytes of a long object as pieces of its line: who writes them anywhere puts them together there."""
+    """The bytes of a long object in pieces, which the consumer joins with one copy."""
 
     __slots__ = ("pieces",)
 
@@ -85,50 +85,50 @@ class Spliced:
 
 Body: TypeAlias = bytes | Spliced
 """The JSON of an object."""
-Taken: TypeAlias = tuple[str, Meta, Body, bool]
-"""An event, taken apart: see `event_of`."""
+ParsedEvent: TypeAlias = tuple[str, Meta, Body, bool]
+"""Type, metadata, object, and whether the metadata was guessed; see `parse_event`."""
 
 
 @overload
-def event_of(line: Line) -> tuple[str, Meta, bytes, bool]: ...
+def parse_event(line: Line) -> tuple[str, Meta, bytes, bool]: ...
 
 
 @overload
-def event_of(line: Line, splice: bool) -> Taken: ...
+def parse_event(line: Line, splice: bool) -> ParsedEvent: ...
 
 
-def event_of(line: Line, splice: bool = False) -> Taken:
-    """Type, metadata, object bytes without managedFields, and whether the metadata had to be guessed at.
+def parse_event(line: Line, splice: bool = False) -> ParsedEvent:
+    """Parse a line into type, metadata, object bytes without managedFields, and whether the metadata was guessed.
 
-    A line as API servers write it is read as far as its metadata: to look at every character of what follows takes
-    longer than all the rest that is done with it. Whether that is JSON shows when somebody reads the object (W9);
-    where the line ends does not depend on it (W8).
+    A line in the form of the API server is decoded up to the end of its metadata, because decoding the rest takes
+    longer than all other processing. Invalid JSON after that shows when the object is read (W9); the end of the line
+    does not depend on it (W8).
 
     The line may end with its newline, as it mostly does, or without. With `splice`, what is left of a long object is a
     `Spliced`. Of an object whose JSON has two members `metadata`, which no API server writes, the first may be taken,
     and an array between them may be cut out in place of managedFields that equal it. Raises `MalformedStreamError` for
     what is no watch event at all.
     """
-    if not isinstance(line, bytes) or len(line) > LONG:
-        return _event_in_pieces(line, splice) or _event_as_a_whole(bytes(line))
-    # Slices, as methods of bytes take twice as long to find out what they are asked.
+    if not isinstance(line, bytes) or len(line) > LONG_LINE_BYTES:
+        return _parse_event_in_pieces(line, splice) or _parse_whole_event(bytes(line))
+    # Slices, because a method call of bytes takes twice as long.
     kind, prefix, begin = _PREFIX.get(line[9:10], _UNKNOWN)
-    start = line.find(_MANAGED)
-    if start < 0 or line[:begin] != prefix or line[-3:] != END:
-        return _event_as_a_whole(line)
+    start = line.find(_MANAGED_FIELDS)
+    if start < 0 or line[:begin] != prefix or line[-3:] != OBJECT_LINE_END:
+        return _parse_whole_event(line)
     end = line.find(b"}]", start) + 2
     try:
         _skip(line[start + 16 : end])
-        if line[end] == _BRACE:  # of built-in kinds they are the last of the metadata
+        if line[end] == _BRACE:  # in built-in kinds they are the last member of the metadata
             close = end + 1
-            meta = _decode_head(line[begin:start] + _ENDS_METADATA).metadata
+            meta = _decode_head(line[begin:start] + _PLACEHOLDER_END).metadata
         else:
             close = line.find(b"}", end) + 1
-            meta = _decode_head(b"%s%s%s}" % (line[begin:start], _NOTHING, line[end:close])).metadata
-    except msgspec.DecodeError:  # an end that is another's, or in a string
-        return _event_in_pieces(line, False) or _event_as_a_whole(line)
+            meta = _decode_head(b"%s%s%s}" % (line[begin:start], _PLACEHOLDER, line[end:close])).metadata
+    except msgspec.DecodeError:  # not the end of managedFields, or within a string
+        return _parse_event_in_pieces(line, False) or _parse_whole_event(line)
     if meta.managed_fields is UNSET or line[close] not in _AFTER:
-        return _event_as_a_whole(line)
+        return _parse_whole_event(line)
     if line[end] == _COMMA:
         end += 1
     elif line[start - 1] == _COMMA:
@@ -136,27 +136,27 @@ def event_of(line: Line, splice: bool = False) -> Taken:
     return kind, meta, line[begin:start] + line[end:-2], False
 
 
-def _event_in_pieces(line: Line, splice: bool) -> Taken | None:
-    """`event_of` for a line that is long, or harder to read; `None` where it is not as API servers write it."""
+def _parse_event_in_pieces(line: Line, splice: bool) -> ParsedEvent | None:
+    """Parse a long line, or one that the fast path cannot; `None` if it is not in the form of the API server."""
     text, at, rest = (line, 0, ()) if isinstance(line, bytes) else line.started()
-    start = text.find(_MANAGED, at)
+    start = text.find(_MANAGED_FIELDS, at)
     kind, prefix, begin = _PREFIX.get(text[at + 9 : at + 10], _UNKNOWN)
-    if start < 0 or not text.startswith(prefix, at) or not line.endswith(END):
+    if start < 0 or not text.startswith(prefix, at) or not line.endswith(OBJECT_LINE_END):
         return None
-    end = _end_of_array(text, start + len(_MANAGED))
+    end = _end_of_array(text, start + len(_MANAGED_FIELDS))
     if not end:
         return None
     begin += at
     before, close = text[begin:start], end
-    for _ in range(_TRIES):
+    for _ in range(_MAX_ATTEMPTS):
         close = text.find(b"}", close) + 1
         if not close:
             return None
         try:
-            meta = _decode_head(b"%s%s%s}" % (before, _NOTHING, text[end:close])).metadata
+            meta = _decode_head(b"%s%s%s}" % (before, _PLACEHOLDER, text[end:close])).metadata
         except msgspec.ValidationError:
             return None
-        except msgspec.DecodeError:  # one of an owner's, or in a string
+        except msgspec.DecodeError:  # the end of an owner reference, or within a string
             continue
         if meta.managed_fields is UNSET or text[close : close + 1] not in (b",", b"}"):
             return None
@@ -169,55 +169,59 @@ def _event_in_pieces(line: Line, splice: bool) -> Taken | None:
 
 
 def _end_of_array(text: bytes, begin: int) -> int:
-    """Where an array of objects ends that begins at `begin`; 0 for what is none, or has too many look-alikes."""
+    """Return the end of an array of objects that starts at `begin`; 0 if none is found."""
     end = begin
-    for _ in range(_TRIES):
+    for _ in range(_MAX_ATTEMPTS):
         end = text.find(b"}]", end) + 2
         if end < begin:
             return 0
         try:
             _skip(text[begin:end])
-        except msgspec.DecodeError:  # no beginning of an array is one, so that the first that is one is the whole
+        except msgspec.DecodeError:  # no proper prefix of an array is valid JSON
             continue
         return end
     return 0
 
 
-def _event_as_a_whole(line: bytes) -> tuple[str, Meta, bytes, bool]:
-    """`event_of` for any line."""
+def _parse_whole_event(line: bytes) -> tuple[str, Meta, bytes, bool]:
+    """Parse any line by decoding all of it."""
     try:
         event = _decode_event(line)
     except msgspec.DecodeError:
-        return _event_the_long_way(line)
+        return _parse_event_generic(line)
     kind, meta = event.type, event.object.metadata
     _, prefix, begin = _PREFIX.get(line[9:10], _UNKNOWN)
-    if meta.managed_fields is not UNSET or not line.startswith(prefix) or not line.endswith(END):
-        return _event_the_long_way(line)
+    if meta.managed_fields is not UNSET or not line.startswith(prefix) or not line.endswith(OBJECT_LINE_END):
+        return _parse_event_generic(line)
     return kind, meta, line[begin:-2], False
 
 
-def _event_the_long_way(line: bytes) -> tuple[str, Meta, bytes, bool]:
+def _parse_event_generic(line: bytes) -> tuple[str, Meta, bytes, bool]:
     try:
         event = _decode_raw_event(line)
     except msgspec.DecodeError as problem:
-        raise MalformedStreamError(f"a line of the watch stream is no event: {problem}") from None
-    meta, body, guessed = head_of(bytes(event.object))
+        raise MalformedStreamError(f"a line of the watch stream is not an event: {problem}") from None
+    meta, body, guessed = parse_object(bytes(event.object))
     return event.type, meta, body, guessed
 
 
-def head_of(body: bytes) -> tuple[Meta, bytes, bool]:
-    """Metadata, bytes without managedFields, and whether the metadata was guessed; raises `MalformedStreamError`."""
-    return item_of(body, b"")
+def parse_object(body: bytes) -> tuple[Meta, bytes, bool]:
+    """Return metadata, bytes without managedFields, and whether the metadata was guessed.
+
+    Raises:
+        MalformedStreamError: The bytes are not a JSON object with metadata.
+    """
+    return parse_item(body, b"")
 
 
-def item_of(body: bytes, named: bytes) -> tuple[Meta, bytes, bool]:
-    """As `head_of`, for an item of a list; where it lacks its kind it gets `named`, the start of an object."""
+def parse_item(body: bytes, named: bytes) -> tuple[Meta, bytes, bool]:
+    """Parse an item of a list as `parse_object` does; an item without a kind gets `named`, the start of an object."""
     try:
         head = _decode_item(body)
     except msgspec.ValidationError:
-        return lenient_head(body), _without_managed_fields(body), True
+        return guess_metadata(body), _without_managed_fields(body), True
     except msgspec.DecodeError as problem:
-        raise MalformedStreamError(f"an object is no JSON: {problem}") from None
+        raise MalformedStreamError(f"an object is not JSON: {problem}") from None
     if named and not head.kind:
         rest = body[body.index(b"{") + 1 :]
         body = b"%s%s%s" % (named, b"" if rest.lstrip().startswith(b"}") else b",", rest)
@@ -229,12 +233,12 @@ def item_of(body: bytes, named: bytes) -> tuple[Meta, bytes, bool]:
 
 
 def _cut(body: bytes, value: bytes) -> bytes:
-    """An object without its managedFields, which are `value`."""
-    start = body.find(_MANAGED)
+    """Return an object without its managedFields, which are `value`."""
+    start = body.find(_MANAGED_FIELDS)
     end = start + 16 + len(value)
     if start < 0 or not body.startswith(value, start + 16):
         return _without_managed_fields(body)
-    if not _is_metadatas(body[:start]) if len(body) - end > _FAR else body.find(_MANAGED, end) >= 0:
+    if not _is_metadatas(body[:start]) if len(body) - end > _LONG_TAIL_BYTES else body.find(_MANAGED_FIELDS, end) >= 0:
         return _without_managed_fields(body)
     start, end = _with_comma(body, start, end)
     view = memoryview(body)
@@ -242,16 +246,16 @@ def _cut(body: bytes, value: bytes) -> bytes:
 
 
 def _with_comma(text: bytes, start: int, end: int) -> tuple[int, int]:
-    """Where a member from `start` to `end` begins and ends with its comma; `event_of`, the hot path, has it inline."""
+    """Return the start and end of a member together with its comma; `parse_event` has the same inline."""
     if text[end] == _COMMA:
         return start, end + 1
     return (start - 1 if text[start - 1] == _COMMA else start), end
 
 
 def _is_metadatas(text: bytes) -> bool:
-    """Whether managedFields that follow `text`, the start of an object, are its metadata's."""
+    """Return whether managedFields after `text`, the start of an object, belong to its metadata."""
     try:
-        return _decode_head(text + _ENDS_METADATA).metadata.managed_fields is not UNSET
+        return _decode_head(text + _PLACEHOLDER_END).metadata.managed_fields is not UNSET
     except msgspec.DecodeError:
         return False
 
@@ -268,15 +272,16 @@ def _without_managed_fields(body: bytes) -> bytes:
     return msgspec.json.encode(members)
 
 
-def lenient_head(body: bytes) -> Meta:
-    """What can be known of an object whose metadata has the wrong types: its key lists and deletes all the same (W9).
+def guess_metadata(body: bytes) -> Meta:
+    """Return the metadata of an object whose metadata has wrong types, so that its key is still known (W9).
 
-    Raises `MalformedStreamError` when there is no name to be had.
+    Raises:
+        MalformedStreamError: The object has no metadata.
     """
     try:
         plain: Any = _decode_plain(body)
     except msgspec.DecodeError as problem:
-        raise MalformedStreamError(f"an object is no JSON: {problem}") from None
+        raise MalformedStreamError(f"an object is not JSON: {problem}") from None
     metadata: Any = cast("dict[str, Any]", plain).get("metadata") if isinstance(plain, dict) else None
     if not isinstance(metadata, dict):
         raise MalformedStreamError("an object has no metadata")
@@ -295,8 +300,8 @@ def lenient_head(body: bytes) -> Meta:
     )
 
 
-def initial_end(line: Line) -> bool:
-    """Whether a BOOKMARK line is the one that ends the initial events."""
+def ends_initial_events(line: Line) -> bool:
+    """Return whether a BOOKMARK line ends the initial events."""
     try:
         annotations = _decode_bookmark(bytes(line)).object.metadata.annotations
     except msgspec.DecodeError:
@@ -304,8 +309,8 @@ def initial_end(line: Line) -> bool:
     return annotations is not None and annotations.get(INITIAL_END) == "true"
 
 
-def error_of(body: bytes, request: str) -> ApiError:
-    """The error that an ERROR event carries; its object is a Status."""
+def error_from_event(body: bytes, request: str) -> ApiError:
+    """Return the error of an ERROR event, whose object is a Status."""
     try:
         status = _decode_status(body)
     except msgspec.DecodeError:
@@ -313,7 +318,7 @@ def error_of(body: bytes, request: str) -> ApiError:
     return error_from_status(status, request)
 
 
-def items_of(page: bytes) -> tuple[str, str, list[Raw]]:
+def parse_page(page: bytes) -> tuple[str, str, list[Raw]]:
     """resourceVersion, continue token (`""` on the last page) and items of a list's page.
 
     Raises `MalformedStreamError`.
@@ -321,11 +326,11 @@ def items_of(page: bytes) -> tuple[str, str, list[Raw]]:
     try:
         decoded = _decode_page(page)
     except msgspec.DecodeError as problem:
-        raise MalformedStreamError(f"the answer is no list: {problem}") from None
+        raise MalformedStreamError(f"the response is not a list: {problem}") from None
     return decoded.metadata.resource_version, decoded.metadata.continue_ or "", decoded.items or []
 
 
 @cache
 def type_prefix(api_version: str, kind: str) -> bytes:
-    """The start of an object with its kind and apiVersion, which the items of built-in kinds' lists lack."""
+    """Return the start of an object with kind and apiVersion, which list items of built-in kinds lack."""
     return b'{"kind":"%s","apiVersion":"%s"' % (kind.encode(), api_version.encode())

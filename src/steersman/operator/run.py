@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from steersman.cache import Cache, SyncTimeoutError, settle
+from steersman.cache import NO_MEMORY_POLICY, Cache, ProcessMemory, SyncTimeoutError
 from steersman.client import NO_RETRIES, Client, ClientError, Forbidden
 from steersman.client.config import Config, Impersonation
 from steersman.client.transport import Transport, transport_for
@@ -115,6 +115,7 @@ class Replica:
         self.elector: LeaderElector | None = None
         self._config = _as(config, settings)
         self._rng = rng or random.Random()  # noqa: S311 - jitter, no secrets
+        self._memory = ProcessMemory() if self.settings.gc_tuning else None
         self._now = now
         self._make_transport = transport
         self._registers_as = registers_as
@@ -153,7 +154,7 @@ class Replica:
     async def _live(self, stack: AsyncExitStack, stop: asyncio.Event, system: Client, tracing: Tracing | None) -> None:
         elector = self._make_elector(system)
         client = await stack.enter_async_context(self._make_client(elector, tracing))
-        cache = Cache(client, rng=self._rng, now=self._now, gc_tuning=self.settings.gc_tuning)
+        cache = Cache(client, rng=self._rng, now=self._now, memory=self._memory or NO_MEMORY_POLICY)
         recorder = EventRecorder(
             client,
             self.operator.name,
@@ -282,8 +283,8 @@ class Replica:
                 waited += 1.0
                 if waited % max(1.0, self.settings.sync_timeout) < 1.0:
                     log.warning("the caches are not in step yet", seconds=round(waited), reason=str(behind))
-        if self.settings.gc_tuning:
-            settle()
+        if self._memory is not None:
+            self._memory.caches_synced()
 
     async def _own_sync(self, cache: Cache, wired: Wired) -> None:
         """Wait for the kinds of one controller, for as long as it takes (C3); say now and then what is missing."""

@@ -97,7 +97,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     uvloop: bool = True
     """Use uvloop where it is installed."""
     gc_tuning: bool = True
-    """Freeze what is there at the start and what the first sync built, and raise the garbage collector's thresholds."""
+    """Adjust malloc and the garbage collector of this process to a large cache (`ProcessMemory`)."""
 
     @property
     def terms(self) -> Terms:

@@ -120,7 +120,7 @@ class Agent:
         self._closed = False
         self._dirty: asyncio.Queue[Held] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
-        self._cache = Cache(client, now=now, gc_tuning=False)
+        self._cache = Cache(client, now=now)
         self.runtime = runtime(self)
 
     def clock(self) -> float:

@@ -29,7 +29,7 @@ class Reading:
     def __init__(self, client: Client, on_change: Callable[[str, str, str], None]) -> None:
         self._raw = client.raw
         self._server = client.config.server
-        self._cache = Cache(client, gc_tuning=False)
+        self._cache = Cache(client)
         for kind, model in (("configmap", ConfigMap), ("secret", Secret)):
             self._cache.informer(model).add_handler(_teller(kind, on_change))
 

@@ -5,7 +5,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steersman.cache.fresh import Fresh, Plain
+from steersman.cache.uncompressed import UncompressedBytes, UncompressedRecords
 from steersman.models import Key
 
 A = Key("ns", "a")
@@ -16,27 +16,27 @@ def pack(record: bytes) -> bytes:
 
 
 def test_only_what_is_still_current_is_packed():
-    fresh, names = Fresh(pack), {}
+    fresh, names = UncompressedRecords(pack), {}
     first, second = b"plain 1", b"plain 2 which is longer"
     for record in (first, second):
         names["a"] = record
         fresh.add(A, names, record)
-    assert fresh.settle(10) == len(second) - len(b"packed")
+    assert fresh.compress(10) == len(second) - len(b"packed")
     assert names == {"a": b"packed"}
     assert not len(fresh)
 
 
 def test_what_is_gone_stays_gone():
-    fresh, names = Fresh(pack), {"a": b"plain"}
+    fresh, names = UncompressedRecords(pack), {"a": b"plain"}
     fresh.add(A, names, names["a"])
     del names["a"]
-    assert fresh.settle(10) == 0
+    assert fresh.compress(10) == 0
     assert names == {}
 
 
 def test_beyond_the_limit_the_oldest_are_packed_at_once():
     """A few more at a time than they would have to be."""
-    fresh, names = Fresh(pack, Plain(most=100, at_once=(64, 50))), {}
+    fresh, names = UncompressedRecords(pack, UncompressedBytes(limit=100, batch_records=64, batch_bytes=50)), {}
     saved = 0
     for i in range(20):
         record = names[f"n{i}"] = b"plain" + b"." * 20
@@ -49,8 +49,8 @@ def test_beyond_the_limit_the_oldest_are_packed_at_once():
 
 def test_the_stores_of_a_cache_share_the_limit():
     """Whichever grows packs its own; what the others hold is settled in its time."""
-    plain, names = Plain(most=100, at_once=(64, 50)), {}
-    quiet, busy = Fresh(pack, plain), Fresh(pack, plain)
+    plain, names = UncompressedBytes(limit=100, batch_records=64, batch_bytes=50), {}
+    quiet, busy = UncompressedRecords(pack, plain), UncompressedRecords(pack, plain)
     for name in ("a", "b"):
         names[name] = b"plain" + b"." * 35
         quiet.add(Key("ns", name), names, names[name])
@@ -67,7 +67,7 @@ def test_the_stores_of_a_cache_share_the_limit():
 
 def test_of_an_object_only_the_latest_record_is_held():
     """A record that is not current any more costs no memory while its successor waits."""
-    fresh, names = Fresh(pack), {}
+    fresh, names = UncompressedRecords(pack), {}
     first, second = (b"plain %d" % i for i in range(2))
     unheld = sys.getrefcount(first)
     for record in (first, second):
@@ -82,23 +82,23 @@ def test_of_an_object_only_the_latest_record_is_held():
 
 
 def test_what_has_changed_again_waits_anew():
-    fresh, names = Fresh(pack), {}
+    fresh, names = UncompressedRecords(pack), {}
     for name in "abc":
         names[name] = b"plain"
         fresh.add(Key("ns", name), names, names[name])
-    turn = fresh.until_now()
+    turn = fresh.current_batch()
     names["a"] = b"plain again"
     fresh.add(A, names, names["a"])
-    fresh.settle(10, turn=turn)
+    fresh.compress(10, batch=turn)
     assert names == {"a": b"plain again", "b": b"packed", "c": b"packed"}
 
 
 def test_a_slice_ends_with_the_bytes_that_it_may_take():
-    fresh, names = Fresh(pack), {}
+    fresh, names = UncompressedRecords(pack), {}
     for name in "abcde":
         names[name] = b"plain" + b"." * 95
         fresh.add(Key("ns", name), names, names[name])
-    fresh.settle(10, size=150)
+    fresh.compress(10, size=150)
     assert [names[name] for name in "ab"] == [b"packed"] * 2
     assert len(fresh) == 3
 
@@ -107,7 +107,7 @@ def test_a_slice_ends_with_the_bytes_that_it_may_take():
     st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["put", "drop", "settle"])), max_size=40), st.booleans()
 )
 def test_after_any_history_the_sizes_add_up(history, forgets):
-    fresh, names, size, serial = Fresh(pack), {}, 0, 0
+    fresh, names, size, serial = UncompressedRecords(pack), {}, 0, 0
     for name, action in history:
         if action == "put":
             serial += 1
@@ -120,5 +120,5 @@ def test_after_any_history_the_sizes_add_up(history, forgets):
             if forgets:
                 fresh.forget(Key("ns", name))
         else:
-            size -= fresh.settle(2)
+            size -= fresh.compress(2)
         assert size == sum(map(len, names.values()))

@@ -1,4 +1,4 @@
-"""`OwnWrite`: one write of ours that a cache is told of, and when what it watches has brought it."""
+"""`OwnWrite`: one write of this client, and the condition under which the watch has delivered it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["OwnWrite", "Watched"]
 
 
 class Watched(Protocol):
-    """What has been seen: an informer."""
+    """The part of an informer that tells what its watch has delivered."""
 
     @property
     def version(self) -> str: ...
@@ -22,21 +22,21 @@ class Watched(Protocol):
 
 
 class OwnWrite(msgspec.Struct, eq=False, gc=False):
-    """One write of ours that is not told from its version alone."""
+    """One write whose delivery does not follow from its version alone."""
 
     key: Key
     uid: str = ""
     version: str = ""
     after: str = ""
-    """An earlier version that must be seen first, lest its late event bring a deleted object back."""
+    """An earlier version that the watch must deliver first, or its late event would restore a deleted object."""
     deleted: bool = False
     order: int = 0
-    """Counts the writes that had to be waited for."""
-    seen_meanwhile: tuple[str, ...] = ()
-    """Those versions of the key that arrived since the request left."""
+    """The serial number among the tracked writes."""
+    versions_seen: tuple[str, ...] = ()
+    """The versions of the key that the watch has delivered since the request was sent."""
 
     def satisfied(self, watched: Watched) -> bool:
-        """Whether a cached read is certainly no older than this write."""
+        """Return whether a cached read certainly includes this write."""
         entry = watched.get(self.key)
         if self.deleted:
             return (entry is None or entry.uid != self.uid) and (not self.after or self.passed(watched, self.after))
@@ -45,10 +45,10 @@ class OwnWrite(msgspec.Struct, eq=False, gc=False):
         return self.passed(watched, self.version)
 
     def passed(self, watched: Watched, version: str) -> bool:
-        """Whether the watch has brought that version, or a later one."""
-        return version in self.seen_meanwhile or at_least(watched.version, version)
+        """Return whether the watch has delivered that version, or a later one."""
+        return version in self.versions_seen or at_least(watched.version, version)
 
     @property
     def awaited(self) -> str:
-        """The version from which on the watch may satisfy this write; empty when only an event of its key can."""
+        """The version at which the watch may satisfy this write; empty if only an event of its key can."""
         return self.after if self.deleted else self.version

@@ -1,7 +1,7 @@
-"""The reflector's shell: performs what the state machine decides, on real bytes and the event loop's clock.
+"""The reflector loop: performs the effects of the reflector's state machine with the event loop's clock and streams.
 
-One task per informer, one timer per stream, and nothing per event. It never raises for anything that a server or a
-handler does; it ends when it is cancelled.
+It uses one task per informer and one timer per stream, and none per event. Errors of the server or of handlers do not
+end it; it runs until it is cancelled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from steersman.cache.informer import Informer
 from steersman.cache.lines import MalformedStreamError
 from steersman.cache.listwatch import ListWatch
-from steersman.cache.reading import Reading, Watchdog
 from steersman.cache.reflector import (
     Begin,
     Clear,
@@ -42,6 +41,7 @@ from steersman.cache.reflector import (
     Stop,
     step,
 )
+from steersman.cache.stream_reader import StreamReader, Watchdog
 from steersman.client.errors import (
     ApiError,
     BadRequest,
@@ -59,50 +59,64 @@ from steersman.client.errors import (
 from steersman.client.transport import pour
 from steersman.telemetry.log import get_logger
 
-__all__ = ["Server", "Shell", "failure_of"]
+__all__ = ["ReflectorLoop", "ServerFeatures", "classify_failure"]
 
-WATCH_SECONDS: Final = (40.0, 48.0)
-"""How long a watch is asked for. The server sends a bookmark before it ends one, so that the position stays fresh
-however little happens; and because a living stream ends, a dead one is known by its silence within a minute (W7)."""
-INITIAL_SECONDS: Final = (300.0, 600.0)
-"""How long a stream that begins with the whole content is asked for."""
-SLACK: Final = 10.0
-PLAIN_FOR: Final = 5.0
-"""Seconds that new objects stay uncompressed at least: most that change are read, or change again, by then."""
-PACK_AT_ONCE: Final = 10
-"""Objects that are compressed in one go, in a tenth of a millisecond: an event that comes meanwhile waits for that.
-With fifty at a time those were one in a hundred of the events that come 500 a second, and the slowest."""
-PACK_BYTES: Final = 16 * 1024
-"""The same for large objects: one at a time."""
-PACK_EVERY: Final = 0.002
+WATCH_TIMEOUT_SECONDS: Final = (40.0, 48.0)
+"""The range of a watch's timeoutSeconds. The server sends a bookmark before it ends a watch, so the version stays
+recent without events. A stream that is silent for longer than this is dead (W7)."""
+INITIAL_WATCH_TIMEOUT_SECONDS: Final = (300.0, 600.0)
+"""The range of timeoutSeconds of a watch that starts with all objects."""
+SILENCE_MARGIN_SECONDS: Final = 10.0
+UNCOMPRESSED_SECONDS: Final = 5.0
+"""Seconds for which new records stay uncompressed: most objects that change are read, or change again, by then."""
+COMPRESS_MAX_OBJECTS: Final = 10
+"""Objects that are compressed in one pass, in about 0.1 ms. Events wait for the pass, so it must be short."""
+COMPRESS_MAX_BYTES: Final = 16 * 1024
+"""Bytes that are compressed in one pass, so that large objects are compressed one at a time."""
+COMPRESS_INTERVAL_SECONDS: Final = 0.002
+_SUMMARIES: Final = {
+    "initial_events_incomplete": "the initial events did not end",
+    "kind_not_found": "the server does not serve the kind now",
+    "kind_not_served": "the kind is not served yet",
+    "kind_removed": "the kind is not served any more",
+    "list_failed": "cannot list",
+    "resource_version_expired_again": "the resourceVersion of a new list has expired",
+    "response_malformed": "the response is malformed",
+    "stale_list_rejected": "a list older than the content was rejected",
+    "watch_ended_early": "the watch ended without an event",
+    "watch_failed": "the watch failed",
+    "watch_malformed": "the watch is malformed",
+    "watch_refused": "the server rejected the watch",
+}
+"""Texts of `Informer.problem` for the warnings of the reflector."""
 _log = get_logger("cache")
 
 
-class Server:
-    """What is known of one API server, shared by all its reflectors."""
+class ServerFeatures:
+    """The features of one API server, shared by all its reflectors."""
 
     __slots__ = ("watch_list",)
 
     def __init__(self) -> None:
         self.watch_list = True
-        """False once the server has refused a WatchList (W2)."""
+        """False after the server has rejected a WatchList (W2)."""
 
 
-class Shell:
+class ReflectorLoop:
     """Keeps one informer current from one `ListWatch`."""
 
-    def __init__(self, informer: Informer, source: ListWatch, *, server: Server, rng: random.Random) -> None:
+    def __init__(self, informer: Informer, source: ListWatch, *, server: ServerFeatures, rng: random.Random) -> None:
         self._informer = informer
         self._source = source
         self._server = server
-        self.state = self._at_first()
+        self.state = self._initial_state()
         self._rng = rng
-        self._settling: asyncio.TimerHandle | None = None
+        self._compression_timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
 
     async def run(self) -> None:
         """List and watch until cancelled."""
-        self.state = self._at_first()
+        self.state = self._initial_state()
         try:
             effect = await self._advance(Start())
             while True:
@@ -119,21 +133,21 @@ class Shell:
         finally:
             self.state, _ = step(self.state, Stop())
             self._informer.discard()
-            if self._settling is not None:
-                self._settling.cancel()
+            if self._compression_timer is not None:
+                self._compression_timer.cancel()
 
-    def _at_first(self) -> State:
-        # An informer that widens has a content already: a list must not be older than that.
+    def _initial_state(self) -> State:
+        # An informer that widens has content already, and a list must not be older.
         version = self._informer.version
         return State(watch_list=self._server.watch_list, version=version, synced=bool(version))
 
     async def _advance(self, event: Event) -> Effect:
-        """Step, perform all that is local, and return the piece of I/O that is left."""
+        """Advance the state machine, perform the local effects, and return the last effect, which does I/O."""
         informer = self._informer
         if isinstance(event, Failed):
             informer.metrics.failed(event.failure.value)
         if not self._server.watch_list and self.state.watch_list:
-            self.state = replace(self.state, watch_list=False)  # another reflector has learned it
+            self.state = replace(self.state, watch_list=False)  # another reflector has found out
         self.state, effects = step(self.state, event)
         informer.parked = self.state.phase is Phase.PARKED
         for effect in effects[:-1]:
@@ -158,7 +172,8 @@ class Shell:
     def _report(self, report: Report) -> None:
         informer = self._informer
         if report.level == "warning" or informer.problem:
-            informer.problem = f"{report.event}: {report.problem}" if report.problem else report.event
+            summary = _SUMMARIES.get(report.event, report.event)
+            informer.problem = f"{summary}: {report.problem}" if report.problem else summary
         if report.level == "info":
             informer.problem = ""
         say = {"debug": _log.debug, "info": _log.info, "warning": _log.warning}[report.level]
@@ -172,14 +187,14 @@ class Shell:
                 limit=effect.limit, continue_=effect.continue_, resource_version="", match=""
             )
             version, token = self._informer.stage_page(page)
-        except Exception as problem:  # noqa: BLE001 - whatever goes wrong, the answer is to try again later
+        except Exception as problem:  # noqa: BLE001 - every failure leads to a retry
             return self._failed(problem, time())
         return PageRead(version, token, time())
 
     async def _stream(self, effect: OpenStream) -> Effect:
-        """Read one stream until it ends or something else is to be done; returns that."""
-        seconds = self._rng.uniform(*(INITIAL_SECONDS if effect.initial else WATCH_SECONDS))
-        limit = WATCH_SECONDS[1] + SLACK
+        """Read one stream until it ends or another effect is due, which is returned."""
+        seconds = self._rng.uniform(*(INITIAL_WATCH_TIMEOUT_SECONDS if effect.initial else WATCH_TIMEOUT_SECONDS))
+        limit = WATCH_TIMEOUT_SECONDS[1] + SILENCE_MARGIN_SECONDS
         deadline = asyncio.timeout(None)
         watchdog = Watchdog(limit, deadline)
         time = asyncio.get_running_loop().time
@@ -189,14 +204,14 @@ class Shell:
             if left is not None:
                 return left
             event: Event = Ended(time())
-        except Exception as problem:  # noqa: BLE001 - whatever goes wrong, the answer is to try again later
+        except Exception as problem:  # noqa: BLE001 - every failure leads to a retry
             if isinstance(problem, TimeoutError) and deadline.expired():
                 event = Failed(Failure.SILENT, f"neither event nor bookmark for {limit:.0f} s", time())
             else:
                 event = self._failed(problem, time())
         finally:
             watchdog.stop()
-        # A failure in the middle of a run of lines must not lose the position that the lines before it reached.
+        # A failure between two lines must not lose the version that the lines before it have reached.
         if self.state.phase is Phase.WATCHING and (
             self.state.progressed or self._informer.version != self.state.version
         ):
@@ -208,7 +223,7 @@ class Shell:
             resource_version=effect.version, send_initial_events=effect.initial, timeout=seconds
         )
         async with stream as chunks:
-            reading = Reading(self._informer, watchdog, self._took_in, collects=effect.initial)
+            reading = StreamReader(self._informer, watchdog, self._record_received, collects=effect.initial)
             while await pour(chunks, reading.take):
                 while (fed := reading.fed) is not None:
                     left = await self._advance(InitialEnd(fed.version, self._loop.time()))
@@ -219,43 +234,47 @@ class Shell:
                 await reading.pause()
         return None
 
-    def _took_in(self) -> None:
-        """The informer has taken something in."""
-        if not self.state.progressed:  # how far is noted when the stream ends
+    def _record_received(self) -> None:
+        """Handle new lines of the informer."""
+        if not self.state.progressed:  # the version is recorded when the stream ends
             self._note_progress(self._loop.time())
-        if self._settling is None and len(fresh := self._informer.store.fresh):
-            self._settling = self._loop.call_later(PLAIN_FOR, self._settle, fresh.until_now())
+        if self._compression_timer is None and len(records := self._informer.store.uncompressed):
+            self._compression_timer = self._loop.call_later(
+                UNCOMPRESSED_SECONDS, self._compress, records.current_batch()
+            )
         if self._informer.problem:
             self._recovered()
 
-    def _settle(self, turn: int) -> None:
-        """Pack what has been there for long enough, a slice at a time."""
-        self._settling = None
+    def _compress(self, batch: int) -> None:
+        """Compress the records that are old enough, one pass at a time."""
+        self._compression_timer = None
         store = self._informer.store
-        if store.settle(PACK_AT_ONCE, PACK_BYTES, turn):
-            self._settling = self._loop.call_later(PACK_EVERY, self._settle, turn)
-        elif len(store.fresh):
-            self._settling = self._loop.call_later(PLAIN_FOR, self._settle, store.fresh.until_now())
+        if store.compress(COMPRESS_MAX_OBJECTS, COMPRESS_MAX_BYTES, batch):
+            self._compression_timer = self._loop.call_later(COMPRESS_INTERVAL_SECONDS, self._compress, batch)
+        elif len(store.uncompressed):
+            self._compression_timer = self._loop.call_later(
+                UNCOMPRESSED_SECONDS, self._compress, store.uncompressed.current_batch()
+            )
 
     def _note_progress(self, at: float) -> None:
-        """Let the state know what has been taken in; `at` is when that was."""
+        """Record in the state the informer's version, which it reached at the time `at`."""
         self.state, _ = step(self.state, Progressed(self._informer.version, at))
 
     def _recovered(self) -> None:
         if self.state.phase is Phase.WATCHING:
             self._informer.problem = ""
-            _log.info("the watch runs again", kind=self._informer.kind, scope=str(self._informer.scope))
+            _log.info("watch_recovered", kind=self._informer.kind, scope=str(self._informer.scope))
 
     def _failed(self, problem: Exception, at: float) -> Failed:
-        failure = failure_of(problem)
+        failure = classify_failure(problem)
         if failure is Failure.UNREACHABLE and not isinstance(problem, ClientError):
-            _log.exception("an informer's stream failed unexpectedly", kind=self._informer.kind)
+            _log.exception("watch_failed_unexpectedly", kind=self._informer.kind)
         wait = problem.retry_after if isinstance(problem, ApiError) else None
         return Failed(failure, str(problem) or type(problem).__name__, at, wait or 0.0)
 
 
-def failure_of(problem: Exception) -> Failure:
-    """What an exception means to the state machine."""
+def classify_failure(problem: Exception) -> Failure:
+    """Return the class of failure of an exception."""
     match problem:
         case MalformedStreamError():
             return Failure.MALFORMED

@@ -1,7 +1,7 @@
-"""Whether values of a type can be handed to many readers at once: whether they are immutable all the way down (C1).
+"""Tells whether decoded values of a type are deeply immutable, so that readers can share them (C1).
 
-Models freeze their own mappings and use tuples; a field of type `Any`, `dict` or `list` would let one reader change
-what another reads, so objects with such a field are decoded anew for each.
+Models freeze their mappings and use tuples. With a field of type `Any`, `dict` or `list`, one reader could change what
+another one reads, so the cache decodes such objects for each read.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, cast
 import msgspec
 from msgspec import inspect
 
-__all__ = ["shareable"]
+__all__ = ["is_immutable"]
 
 _MUTABLE = (inspect.AnyType, inspect.ListType, inspect.SetType, inspect.ByteArrayType, inspect.RawType)
 
 
 @cache
-def shareable(kind: Any) -> bool:
-    """True when no reader of a decoded value of `kind` could change it. Looked up once per type."""
+def is_immutable(kind: Any) -> bool:
+    """Return whether decoded values of `kind` are deeply immutable; computed once per type."""
     if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
         return False
     return _immutable(inspect.type_info(kind), set())

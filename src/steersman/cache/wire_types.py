@@ -1,7 +1,6 @@
-"""What `wire` reads of events, objects and pages: of each only what a cache needs.
+"""The parts of events, objects and pages that `wire` decodes.
 
-Apart from the code that reads them, because that is compiled, and a compiler for Python knows nothing of the options
-that msgspec's classes take.
+They are separate from `wire`, which is compiled: mypyc does not support the class options of msgspec.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ __all__ = ["Bookmark", "Event", "Head", "Item", "Meta", "Page", "RawEvent"]
 
 
 class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The metadata fields that a cache uses, and the span of those that it drops."""
+    """The metadata fields that a cache uses, and the raw managedFields that it drops."""
 
     name: str = ""
     namespace: str = ""
@@ -33,13 +32,13 @@ _NO_META: Final = Meta()
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """An object, read as far as its metadata."""
+    """An object of which only the metadata is decoded."""
 
     metadata: Meta = _NO_META
 
 
 class Item(Head, frozen=True, gc=False):
-    """An item of a list, which may lack its kind."""
+    """An item of a list; items of built-in kinds have no kind and apiVersion."""
 
     kind: str = ""
 
@@ -52,7 +51,7 @@ class Event(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 class RawEvent(msgspec.Struct):
-    """The same for who needs the object as it came."""
+    """One line of a watch stream with the object's bytes."""
 
     type: str
     object: Raw
@@ -79,6 +78,6 @@ class _BookmarkObject(msgspec.Struct):
 
 
 class Bookmark(msgspec.Struct):
-    """The line of a bookmark, as far as its annotations."""
+    """The annotations of a bookmark's line."""
 
     object: _BookmarkObject

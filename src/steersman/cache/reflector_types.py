@@ -1,4 +1,4 @@
-"""The reflector's vocabulary: its state, what can happen to it, and what it can ask for. Plain frozen values."""
+"""The types of the reflector's state machine: its state, its events and its effects, all frozen values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class Phase(Enum):
-    """Where a reflector is."""
+    """The phase of a reflector."""
 
     STARTING = "starting"
     STREAMING = "streaming the initial events"
@@ -47,7 +47,7 @@ class Phase(Enum):
 
 
 class Failure(Enum):
-    """Why an attempt failed, as far as it matters for what to do next."""
+    """The classes of failures between which the reflector distinguishes."""
 
     EXPIRED = "expired"
     """410 as a status, as an ERROR event, or on a continue token."""
@@ -60,11 +60,11 @@ class Failure(Enum):
     THROTTLED = "throttled"
     """429."""
     UNREACHABLE = "unreachable"
-    """No connection, a broken one, or a server error."""
+    """No connection, a lost connection, or a server error."""
     SILENT = "silent"
-    """Neither event nor bookmark for longer than a living server is silent."""
+    """Neither event nor bookmark for longer than the bookmark interval of a healthy server."""
     MALFORMED = "malformed"
-    """Bytes that are no JSON of the expected frame."""
+    """The bytes are not JSON of the expected structure."""
 
 
 class _Value(msgspec.Struct, frozen=True, gc=False):
@@ -72,46 +72,46 @@ class _Value(msgspec.Struct, frozen=True, gc=False):
 
 
 class State(_Value, frozen=True, gc=False, kw_only=True):
-    """All that a reflector knows."""
+    """The state of a reflector."""
 
     phase: Phase = Phase.STARTING
     then: Phase = Phase.STARTING
-    """What follows after a back-off."""
+    """The phase after the backoff."""
     version: str = ""
-    """The newest resourceVersion seen; never goes back but when a restored cluster is believed (W1, W3)."""
+    """The newest resourceVersion; it decreases only when the list of a restored cluster is accepted (W1, W3)."""
     continue_: str = ""
     synced: bool = False
-    """Whether a whole content has been committed once."""
+    """Whether a list has been committed."""
     watch_list: bool = True
     """Whether WatchList is tried (W2)."""
     failures: int = 0
     """Failures in a row."""
     opened: float = 0.0
-    """When the present stream was opened."""
+    """The time at which the current stream was opened."""
     progressed: bool = False
-    """Whether the present stream has said anything."""
+    """Whether the current stream has delivered any event or bookmark."""
     healthy_since: float | None = None
     expired: bool = False
-    """Whether there was a 410 since the last progress of a watch."""
+    """Whether there was a 410 since the last event or bookmark of a watch."""
     missing: int = 0
     """404s in a row."""
     stale: int = 0
-    """Lists refused in a row for being older than what was seen."""
+    """Lists rejected in a row because they were older than the content."""
     endless: int = 0
     """Initial streams in a row that ended before their closing bookmark."""
     malformed: bool = False
-    """Whether the bytes after `version` were malformed once already."""
+    """Whether the bytes after `version` were malformed once before."""
 
 
 # Events.
 
 
 class Start(_Value, frozen=True, gc=False):
-    """The reflector is to run."""
+    """The reflector shall run."""
 
 
 class PageRead(_Value, frozen=True, gc=False):
-    """A page of a list was staged; an empty `continue_` says it was the last."""
+    """A page of a list was staged; an empty `continue_` marks the last page."""
 
     version: str
     continue_: str
@@ -119,21 +119,21 @@ class PageRead(_Value, frozen=True, gc=False):
 
 
 class InitialEnd(_Value, frozen=True, gc=False):
-    """The bookmark that ends the initial events."""
+    """The bookmark arrived that ends the initial events."""
 
     version: str
     at: float
 
 
 class Progressed(_Value, frozen=True, gc=False):
-    """Events or bookmarks up to `version` were taken in; `""` while initial events come in."""
+    """Events or bookmarks up to `version` were processed; `""` during the initial events."""
 
     version: str
     at: float
 
 
 class Ended(_Value, frozen=True, gc=False):
-    """The stream ended in order."""
+    """The stream ended without an error."""
 
     at: float
 
@@ -148,44 +148,44 @@ class Failed(_Value, frozen=True, gc=False):
 
 
 class Slept(_Value, frozen=True, gc=False):
-    """The back-off is over."""
+    """The backoff is over."""
 
     at: float
 
 
 class Stop(_Value, frozen=True, gc=False):
-    """The reflector is to end."""
+    """The reflector shall end."""
 
 
 Event: TypeAlias = Start | PageRead | InitialEnd | Progressed | Ended | Failed | Slept | Stop
 
-# Effects. The last of a step's effects is the one piece of I/O whose outcome is the next event.
+# Effects. The last effect of a step is its only I/O, whose outcome is the next event.
 
 
 class Begin(_Value, frozen=True, gc=False):
-    """Start to collect a new content."""
+    """Start to stage a list."""
 
 
 class Commit(_Value, frozen=True, gc=False):
-    """Swap the collected content in, tell the handlers how it differs, and be synced."""
+    """Replace the content with the staged list, call the handlers with the changes, and mark it as synced."""
 
     version: str
 
 
 class Discard(_Value, frozen=True, gc=False):
-    """Forget the collected content."""
+    """Drop the staged list."""
 
 
 class Clear(_Value, frozen=True, gc=False):
-    """Empty the store, with deletes to the handlers: the kind is gone (W10)."""
+    """Empty the store and call the handlers with deletes, because the kind is gone (W10)."""
 
 
 class ForgetWatchList(_Value, frozen=True, gc=False):
-    """Remember that this server has no WatchList."""
+    """Remember that this server does not support WatchList."""
 
 
 class Report(_Value, frozen=True, gc=False):
-    """Say what happened."""
+    """Log an event; warnings also become the informer's `problem`."""
 
     level: Literal["debug", "info", "warning"]
     event: str
@@ -193,27 +193,27 @@ class Report(_Value, frozen=True, gc=False):
 
 
 class ReadPage(_Value, frozen=True, gc=False):
-    """Read one page of the most recent list, or the one that a token continues."""
+    """Read one page of the most recent list, or the page of a continue token."""
 
     limit: int
     continue_: str
 
 
 class OpenStream(_Value, frozen=True, gc=False):
-    """Watch from `version`; with `initial`, for the whole content first."""
+    """Watch from `version`; with `initial`, start with all objects."""
 
     version: str
     initial: bool = False
 
 
 class Sleep(_Value, frozen=True, gc=False):
-    """Wait `seconds`, made longer by up to half of it at random; then `Slept`."""
+    """Wait `seconds` plus a random jitter of up to half of it; then `Slept`."""
 
     seconds: float
 
 
 class Continue(_Value, frozen=True, gc=False):
-    """Go on reading the present stream."""
+    """Continue to read the current stream."""
 
 
 Effect: TypeAlias = (

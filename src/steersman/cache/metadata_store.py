@@ -1,8 +1,7 @@
-"""The store of a kind that is only looked at by its metadata, and how what it has gives way to whole objects.
+"""The store of a kind of which only metadata is read, and its replacement by a store of whole objects.
 
-The server sends such objects as PartialObjectMetadata; they are kept under their own kind, so that a metadata view
-shows the same whatever was asked of the server. Such an object is never decoded as its type: what is missing would
-read as empty.
+The server sends such objects as PartialObjectMetadata. They are stored under their own kind, so that a metadata view
+returns the same for both forms. They are never decoded as their type, because missing fields would read as empty.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from msgspec import Raw
 
 from steersman.cache.entry import Change, Entry, NotCachedError
 from steersman.cache.store import Store
-from steersman.cache.wire import Body, Meta, Taken, type_prefix
+from steersman.cache.wire import Body, Meta, ParsedEvent, type_prefix
 from steersman.models import KindLike, View, view_of
 
-__all__ = ["REMEDY", "MetadataStore"]
+__all__ = ["WHOLE_OBJECTS_HINT", "MetadataStore"]
 
 T = TypeVar("T")
 
-REMEDY: Final = (
+WHOLE_OBJECTS_HINT: Final = (
     "declare that whole objects are read (owns=, reads=, watches= with the class or dynamic(…), or Cache.informer)"
     " and await wait_synced, or read them through the client"
 )
-"""What to do about a read of whole objects where there are none."""
+"""The remedy in errors about reads of whole objects where only metadata is stored."""
 
 _PARTIAL: Final = type_prefix("meta.k8s.io/v1", "PartialObjectMetadata")
 _NAME: Final = b'"PartialObjectMetadata"'
@@ -35,45 +34,44 @@ _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class MetadataStore(Store):
-    """All objects of one kind and scope, of each its metadata.
+    """The metadata of all objects of one kind and scope.
 
-    A server that has no metadata form sends whole objects; these are kept as they are, and read by their metadata all
-    the same.
+    Whole objects from a server without the metadata form are stored unchanged, and only their metadata is read.
     """
 
     def read(self, entry: Entry, kind: KindLike[T], *, keep: bool = True) -> T:
-        """See `Store.read`; raises `NotCachedError` for every other view than that of the metadata."""
+        """Decode an entry as `Store.read` does; raises `NotCachedError` for any view but metadata."""
         view = kind if isinstance(kind, View) else view_of(kind)
         if view.form != "metadata":
-            raise NotCachedError(f"only the metadata of {view.info.kind} {entry.key} is here: {REMEDY}")
+            raise NotCachedError(f"only the metadata of {view.info.kind} {entry.key} is cached: {WHOLE_OBJECTS_HINT}")
         return super().read(entry, view, keep=keep)
 
     def apply(self, event: str, meta: Meta, body: bytes, guessed: bool = False) -> tuple[Change, ...]:
-        """See `Store.apply`."""
+        """Store a watch event as `Store.apply` does."""
         return super().apply(event, meta, self._named(body), guessed)
 
     def stage(self, event: str, meta: Meta, body: Body, guessed: bool = False) -> None:
-        """See `Store.stage`."""
+        """Stage an object as `Store.stage` does."""
         super().stage(event, meta, self._named(bytes(body)), guessed)
 
-    def stage_all(self, events: Sequence[Taken]) -> None:
-        """See `Store.stage_all`."""
+    def stage_all(self, events: Sequence[ParsedEvent]) -> None:
+        """Stage objects as `Store.stage_all` does."""
         for event in events:
             self.stage(*event)
 
-    def give_way(self, whole: Store) -> Iterator[Change]:
-        """How the content of `whole`, which takes this one's place, differs: deletes first, then adds and updates (W5).
+    def replace_with(self, whole: Store) -> Iterator[Change]:
+        """Return the changes from this content to that of `whole`: deletes first, then adds and updates (W5).
 
-        The same version of the same object is no difference, however much more of it there is now.
+        The same version of the same object is not a change, although `whole` has more of it.
         """
-        whole._gone = self._gone
+        whole._deleted_uids = self._deleted_uids
         return self._differences(whole)
 
     def _differences(self, whole: Store) -> Iterator[Change]:
         for old in self.entries():
             new = whole.get(old.key)
             if new is None or new.uid != old.uid:
-                self._bury(old)
+                self._forget_deleted(old)
                 yield Change("delete", old.key, old, None)
         for entry in whole.entries():
             before = self.get(entry.key)
@@ -83,7 +81,7 @@ class MetadataStore(Store):
                 yield Change("update", entry.key, before, entry)
 
     def _named(self, body: bytes) -> bytes:
-        """The object under its own kind."""
+        """Return the object's JSON with its own kind and apiVersion."""
         if body.startswith(_PARTIAL):
             info = self.view.info
             return type_prefix(info.api_version, info.kind) + body[len(_PARTIAL) :]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steersman.cache import pool as module
+from steersman.cache import dictionaries as module
 from steersman.cache.codecs import Codecs
-from steersman.cache.pool import Pool, shares
+from steersman.cache.dictionaries import DictionaryPool, shares
 from steersman.cache.store import Store
-from steersman.cache.wire import event_of
+from steersman.cache.wire import parse_event
 from steersman.models import dynamic, view_of
 
 WIDGET = dynamic("example.com/v1", "Widget")
@@ -37,8 +37,8 @@ def fill(store, kind, count, **more):
     """What a list does: collects beside, and commits."""
     store.begin()
     for n in range(count):
-        store.stage(*event_of(line(kind, f"{kind}-{n}", **more)))
-    store.tidy()
+        store.stage(*parse_event(line(kind, f"{kind}-{n}", **more)))
+    store.train()
 
 
 def ratio(store):
@@ -47,13 +47,14 @@ def ratio(store):
 
 def intact(store, kind, count, **more):
     return all(
-        store.get(("ns", f"{kind}-{n}")).raw() == event_of(line(kind, f"{kind}-{n}", **more))[2] for n in range(count)
+        store.get(("ns", f"{kind}-{n}")).raw() == parse_event(line(kind, f"{kind}-{n}", **more))[2]
+        for n in range(count)
     )
 
 
 def test_small_stores_share_one_dictionary():
     """C4: none of them is worth a dictionary, together they are."""
-    pool = Pool()
+    pool = DictionaryPool()
     kinds = {kind: Store(WIDGET, pool=pool) for kind in ("Red", "Green", "Blue")}
     for kind, store in kinds.items():
         fill(store, kind, 400)
@@ -74,7 +75,7 @@ def test_stores_alone_share_nothing():
 
 def test_few_objects_teach_when_all_stores_have_theirs():
     """C4: as long as one is still being filled, there may be a better sample to come."""
-    pool = Pool()
+    pool = DictionaryPool()
     one, other = Store(WIDGET, pool=pool), Store(WIDGET, pool=pool)
     other.begin()
     fill(one, "Red", 200, size=6000)
@@ -87,8 +88,8 @@ def test_few_objects_teach_when_all_stores_have_theirs():
 
 @pytest.mark.slow
 def test_what_was_trained_on_few_is_trained_anew_when_there_are_many(monkeypatch):
-    monkeypatch.setattr(module, "WINDOW", 1024 * 1024)
-    pool = Pool()
+    monkeypatch.setattr(module, "REVIEW_AFTER_BYTES", 1024 * 1024)
+    pool = DictionaryPool()
     one, other = Store(WIDGET, pool=pool), Store(WIDGET, pool=pool)
     fill(one, "Red", 200, size=6000)
     list(one.commit())
@@ -104,23 +105,23 @@ def test_what_was_trained_on_few_is_trained_anew_when_there_are_many(monkeypatch
 def test_a_kind_that_comes_later_teaches_once(monkeypatch):
     """C4: the dictionary that does not know it is replaced, and what never compresses well does not replace another."""
     monkeypatch.setattr("steersman.cache.codecs.WINDOW", 200_000)
-    monkeypatch.setattr(module, "WINDOW", 200_000)
-    pool = Pool()
+    monkeypatch.setattr(module, "REVIEW_AFTER_BYTES", 200_000)
+    pool = DictionaryPool()
     first, later, noise = (Store(WIDGET, pool=pool) for _ in range(3))
     fill(first, "Red", 1200)
     list(first.commit())
     for n in range(1000):
-        later.apply(*event_of(line("Blue", f"Blue-{n}")))
+        later.apply(*parse_event(line("Blue", f"Blue-{n}")))
         if n % 100 == 99:
-            later.settle(100)
-            later.tidy()
+            later.compress(100)
+            later.train()
     learnt = len(pool.codecs)
     assert 1 < learnt < 4
     for n in range(600):
-        noise.apply(*event_of(line("Noise", f"Noise-{n}", size=12_000)))
+        noise.apply(*parse_event(line("Noise", f"Noise-{n}", size=12_000)))
         if n % 20 == 19:
-            noise.settle(20)
-            noise.tidy()
+            noise.compress(20)
+            noise.train()
     assert len(pool.codecs) <= learnt + 1
     assert intact(later, "Blue", 1000)
 
@@ -129,15 +130,15 @@ def test_a_kind_that_comes_later_teaches_once(monkeypatch):
 @pytest.mark.parametrize("together", [True, False])
 def test_the_order_in_which_kinds_come_costs_little(together):
     """C4: a dictionary that knows only the first of them would make the others half as big again."""
-    pool = Pool()
+    pool = DictionaryPool()
     kinds = [f"Kind{n}" for n in range(5)]
     stores = [Store(view_of(dynamic("example.com/v1", kind)), pool=pool) for kind in kinds]
     for store in stores:
         store.begin()
     turns = [(kind, n) for kind in range(5) for n in range(2000)]
     for kind, n in sorted(turns, key=lambda turn: turn[::-1]) if together else turns:
-        stores[kind].stage(*event_of(line(kinds[kind], f"{kinds[kind]}-{n}")))
-        stores[kind].tidy()
+        stores[kind].stage(*parse_event(line(kinds[kind], f"{kinds[kind]}-{n}")))
+        stores[kind].train()
     for store in stores:
         list(store.commit())
     assert sum(store.size for store in stores) < 0.37 * sum(e.size for store in stores for e in store.entries())
@@ -149,22 +150,22 @@ def test_the_order_in_which_kinds_come_costs_little(together):
 def test_many_stores_of_few_objects_teach_together_and_not_again_and_again(monkeypatch):
     """C4: as informers of a thousand namespaces have them, and of many kinds of which only the first have come."""
     learnt = []
-    learn = Codecs.learn
-    monkeypatch.setattr(Codecs, "learn", lambda *given, **more: learnt.append(1) or learn(*given, **more))
-    pool = Pool()
+    train = Codecs.train
+    monkeypatch.setattr(Codecs, "train", lambda *given, **more: learnt.append(1) or train(*given, **more))
+    pool = DictionaryPool()
     spaces = [Store(view_of(dynamic("example.com/v1", "Red")), pool=pool) for _ in range(100)]
     kinds = [Store(view_of(dynamic("example.com/v1", f"Kind{n}")), pool=pool) for n in range(60)]
     for store in spaces + kinds:
         store.begin()
     for n in range(20):
         for at, store in enumerate(spaces):
-            store.stage(*event_of(line("Red", f"Red-{at}-{n}")))
-            store.tidy()
+            store.stage(*parse_event(line("Red", f"Red-{at}-{n}")))
+            store.train()
     assert all(store.codec is pool.common for store in spaces)
     for n in range(60):
         for at, store in enumerate(kinds):
-            store.stage(*event_of(line(f"Kind{at}", f"Kind{at}-{n}")))
-            store.tidy()
+            store.stage(*parse_event(line(f"Kind{at}", f"Kind{at}-{n}")))
+            store.train()
     assert len(learnt) <= 2
     for store in spaces + kinds:
         list(store.commit())
@@ -174,7 +175,7 @@ def test_many_stores_of_few_objects_teach_together_and_not_again_and_again(monke
 
 def test_few_objects_of_a_kind_that_comes_last_use_the_dictionary_of_the_others():
     """C4: they are not worth one, and not to stay plain for that."""
-    pool = Pool()
+    pool = DictionaryPool()
     first, last, more = (Store(view_of(dynamic("example.com/v1", kind)), pool=pool) for kind in ("Red", "Blue", "Blue"))
     fill(first, "Red", 1500)
     list(first.commit())
@@ -200,40 +201,40 @@ def test_stores_are_not_counted_for_every_batch():
         def sample(self, most):
             return []
 
-    pool, neighbour = Pool(), Counted()
-    store, seat = Store(WIDGET, pool=pool), pool.join(neighbour)
+    pool, neighbour = DictionaryPool(), Counted()
+    store, membership = Store(WIDGET, pool=pool), pool.join(neighbour)
     store.begin()
     for n in range(400):
-        store.stage(*event_of(line("Red", f"Red-{n}", size=8000)))
-        store.tidy()
-    assert seat.member is neighbour
+        store.stage(*parse_event(line("Red", f"Red-{n}", size=8000)))
+        store.train()
+    assert membership.member is neighbour
     assert 10 < neighbour.asked < 30
 
 
 def test_a_store_that_is_dropped_is_forgotten():
-    pool = Pool()
+    pool = DictionaryPool()
     store = Store(WIDGET, pool=pool)
     fill(store, "Red", 10)
     del store
     gc.collect()
-    assert len(pool._seats) == 0
+    assert len(pool._memberships) == 0
 
 
 @pytest.mark.parametrize("different", [True, False])
 def test_a_big_store_gets_a_dictionary_of_its_own_where_that_pays(different):
     """C4: a dictionary that is made for a store's kind is not made twice."""
-    pool = Pool()
+    pool = DictionaryPool()
     first, second = Store(WIDGET, pool=pool), Store(WIDGET, pool=pool)
-    first._own_from = second._own_from = 200_000
+    first._own_dictionary_from_bytes = second._own_dictionary_from_bytes = 200_000
     fill(first, "Red", 1200)
     list(first.commit())
     kind = "Blue" if different else "Red"
     fill(second, kind, 1000)
     list(second.commit())
-    assert (second._own is not None) is different
+    assert (second._own_dictionary is not None) is different
     before = second.size
-    second.apply(*event_of(line(kind, "last")))
-    second.settle(len(second.fresh))
+    second.apply(*parse_event(line(kind, "last")))
+    second.compress(len(second.uncompressed))
     assert (second.size - before) < 0.5 * second.get(("ns", "last")).size
     assert intact(second, kind, 1000)
 
@@ -243,12 +244,12 @@ def test_what_is_discarded_is_not_packed_any_more():
     store = Store(WIDGET)
     fill(store, "Red", 3, size=20_000)
     list(store.commit())
-    store.settle(10)
+    store.compress(10)
     before = store.size
     fill(store, "Blue", 3, size=20_000)
     store.discard()
-    assert not len(store.fresh)
-    assert store.settle(10) == 0
+    assert not len(store.uncompressed)
+    assert store.compress(10) == 0
     assert store.size == before
 
 
@@ -270,7 +271,7 @@ class Model:
 
     def put(self, name, version, size):
         uid = self.uids.setdefault(name, f"uid-{version}")
-        event = event_of(line("Widget", name, version, size=size, uid=uid))
+        event = parse_event(line("Widget", name, version, size=size, uid=uid))
         if self.staged is None:
             self.store.apply(*event)
             self.current[name] = version
@@ -290,17 +291,17 @@ class Model:
             case "discard":
                 self.store.discard()
                 self.staged = None
-            case "settle":
-                self.store.settle(5, 20_000)
+            case "compress":
+                self.store.compress(5, 20_000)
             case _:
-                self.store.tidy()
+                self.store.train()
 
     def check(self):
         assert {e.key.name: int(e.resource_version) for e in self.store.entries()} == self.current
         assert self.store.size == sum(len(entry.record) for entry in self.store.entries())
 
 
-_STEPS = st.sampled_from(["put"] * 6 + ["begin", "commit", "discard", "settle", "tidy"])
+_STEPS = st.sampled_from(["put"] * 6 + ["begin", "commit", "discard", "compress", "train"])
 
 
 @settings(deadline=None)
@@ -308,10 +309,15 @@ _STEPS = st.sampled_from(["put"] * 6 + ["begin", "commit", "discard", "settle", 
 def test_whatever_happens_every_object_reads_back_and_the_bytes_add_up(steps):
     """C4: with dictionaries that come at any moment, before, during and after a list."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"ENOUGH": 20, "FEW": 17, "WORTH": 2000, "WINDOW": 4000}.items():
+        for name, value in {
+            "MIN_OBJECTS_TO_TRAIN": 20,
+            "MIN_OBJECTS_OF_KIND": 17,
+            "MIN_PLAIN_BYTES": 2000,
+            "REVIEW_AFTER_BYTES": 4000,
+        }.items():
             patch.setattr(module, name, value)
-        patch.setattr("steersman.cache.store.OWN", 3000)
-        pool = Pool()
+        patch.setattr("steersman.cache.store.OWN_DICTIONARY_MIN_BYTES", 3000)
+        pool = DictionaryPool()
         models = [Model(pool), Model(pool)]
         for version, (which, step, number, size) in enumerate(steps):
             model = models[which]
