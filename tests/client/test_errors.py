@@ -21,6 +21,17 @@ def body(code: int, reason: str = "", message: str = "said", **details: object) 
 
 
 @pytest.mark.parametrize(
+    ("code", "refusal"),
+    [
+        *((code, True) for code in (400, 402, 403, 405, 406, 413, 415, 418, 422)),
+        *((code, False) for code in (401, 404, 408, 409, 410, 429, 500, 503, 504)),
+    ],
+)
+def test_a_refusal_is_what_the_api_server_would_deny_again(code, refusal):
+    assert api_error(code, body(code), request="POST /x").is_refusal is refusal
+
+
+@pytest.mark.parametrize(
     ("code", "reason", "kind"),
     [
         (400, "BadRequest", errors.BadRequest),

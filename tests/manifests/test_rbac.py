@@ -159,6 +159,15 @@ def test_cluster_scoped_kinds_keep_a_cluster_role_of_their_own() -> None:
     assert [rule["resources"] for rule in wide["rules"]] == [["nodes"], ["clusterroles"]]
 
 
+def test_events_about_cluster_scoped_objects_are_allowed_where_they_are_written() -> None:
+    """An operator of some namespaces writes Events about objects without a namespace in `default`."""
+    events = [{"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}]
+    found = rbac(operator_of(owns=[ClusterRole]), namespaces=("a",))
+    assert [o["rules"] for o in found if o["kind"] == "Role" and o["metadata"]["namespace"] == "default"] == [events]
+    for other in (rbac(operator_of(owns=[ClusterRole])), rbac(operator_of(reads=[Node]), namespaces=("a",))):
+        assert not [o for o in other if o["metadata"].get("namespace") == "default"]
+
+
 def test_secure_metrics_need_reviews() -> None:
     names = kinds(rbac(operator_of(), secure_metrics=True))
     assert "ClusterRole /demo-metrics-auth" in names

@@ -90,7 +90,7 @@ class ConfigMonitorStatus(Model):
     """The last restart."""
     conditions: Conditions = ()
     """`Ready`: changes will be acted upon. `PodsSelected`: the selector matches Pods. `Restarting`: Pods are still to
-    be restarted; the message says what hinders."""
+    be restarted; the message says what hinders, or quotes the API server's refusal."""
 
 
 class ConfigMonitor(

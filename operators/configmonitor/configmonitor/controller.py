@@ -74,7 +74,10 @@ async def reconcile(monitor: ConfigMonitor, ctx: Context) -> Result:
         done = status.restart.total - len(outcome.pending)
         status = replace(status, restarted_pods=done, restart=replace(status.restart, pending=outcome.pending))
         if outcome.pending:
-            ctx.event("RestartHindered", outcome.hindrance, type="Warning", action="Restart")
+            reason = "RestartRefused" if outcome.refused else "RestartHindered"
+            ctx.event(reason, outcome.hindrance, type="Warning", action="Restart")
+            event = "restart_refused" if outcome.refused else "restart_hindered"
+            ctx.log.warning(event, source=str(source), pending=len(outcome.pending), error=outcome.hindrance)
     selected = await _selects_pods(ctx, monitor)
     conditions = (_ready(source, held), _selected(monitor, selected), _restarting(status, outcome))
     after = outcome.retry_after if outcome.pending else None if selected else LOOK_AGAIN
@@ -100,7 +103,7 @@ async def _begin(ctx: Context, monitor: ConfigMonitor, seen: Seen) -> Result:
     metrics.CHANGES.labels(source.kind.__name__).inc()
     what = f"{restart.total} Pods are to be restarted" if restart.total else "no Pod is to be restarted by this monitor"
     ctx.event("ConfigChanged", f"{source} has changed: {what}", action="Restart")
-    ctx.log.info("watched data has changed", source=str(source), pods=restart.total)
+    ctx.log.info("config_changed", source=str(source), pods=restart.total)
     status = replace(
         monitor.status,
         observed_hash=seen.hash,
@@ -169,7 +172,7 @@ def _restarting(status: ConfigMonitorStatus, outcome: Outcome) -> Condition:
         return _condition("Restarting", False, "NoChange", "the data has not changed since it is watched")
     if outcome.pending:
         message = f"{len(outcome.pending)} of {restart.total} Pods are still to be restarted: {outcome.hindrance}"
-        return _condition("Restarting", True, "Hindered", message)
+        return _condition("Restarting", True, "Refused" if outcome.refused else "Hindered", message)
     if not restart.total:
         return _restarting_now(0)
     return _condition("Restarting", False, "Done", f"{restart.total} Pods were restarted for the last change")

@@ -45,12 +45,16 @@ class Outcome(NamedTuple):
     hindrance: str = ""
     """Why the first of them is pending."""
     retry_after: float = LATER
+    refused: bool = False
+    """Whether the API server denied a request (a role, a policy, a webhook), and not a budget alone."""
 
 
 class _Refused(NamedTuple):
     pod: Pod
     why: str
     retry_after: float = LATER
+    denied: bool = False
+    """Whether the API server would deny the same request again."""
 
 
 async def carry_out(ctx: Context, monitor: ConfigMonitor, restart: Restart) -> Outcome:
@@ -77,8 +81,10 @@ async def carry_out(ctx: Context, monitor: ConfigMonitor, restart: Restart) -> O
         return Outcome()
     left = {one.pod.metadata.uid for one in refused}
     pending = tuple(pod for pod in restart.pending if pod.uid in left)
-    first = min(refused, key=lambda one: one.pod.metadata.name)
-    return Outcome(pending, f"Pod {first.pod.metadata.name}: {first.why}", max(one.retry_after for one in refused))
+    # What is denied comes first: it needs a change of somebody, and a budget only needs time.
+    first = min(refused, key=lambda one: (not one.denied, one.pod.metadata.name))
+    why = f"Pod {first.pod.metadata.name}: {first.why}"
+    return Outcome(pending, why, max(one.retry_after for one in refused), first.denied)
 
 
 async def _end(ctx: Context, monitor: ConfigMonitor, pod: Pod) -> _Refused | None:
@@ -116,15 +122,22 @@ async def _ask(ctx: Context, monitor: ConfigMonitor, pod: Pod) -> _Refused | Non
         # Its name has passed to another Pod, or a budget changed meanwhile; the next list of Pods tells which.
         return _Refused(pod, problem.status.message, 0.5)
     except ApiError as problem:
-        metrics.REFUSED.inc()
-        return _Refused(pod, problem.status.message or problem.reason, max(problem.retry_after or 0.0, LATER))
+        return _refusal(problem, pod, str(problem))
     _gone[pod.metadata.uid or ""] = None
     if len(_gone) > REMEMBERED:
         del _gone[next(iter(_gone))]
     metrics.RESTARTED.labels("delete" if force else "evict").inc()
     how = "deleted" if force else "evicted"
+    ctx.log.info(
+        f"pod_{how}", pod=name, pod_uid=pod.metadata.uid, reason="config_changed", source=monitor.status.source
+    )
     ctx.event("ConfigChanged", f"{monitor.status.source} has changed: {how}", action="Restart", about=pod)
     return None
+
+
+def _refusal(problem: ApiError, pod: Pod, why: str) -> _Refused:
+    metrics.REFUSED.inc()
+    return _Refused(pod, why, max(problem.retry_after or 0.0, LATER), problem.is_refusal)
 
 
 async def _roll_out(
@@ -147,9 +160,7 @@ async def _roll_out(
         except NotFound:
             rolled = False
         except ApiError as problem:
-            metrics.REFUSED.inc()
-            after = max(problem.retry_after or 0.0, LATER)
-            refused += [_Refused(pod, f"{kind} {name}: {problem.status.message}", after) for pod in members]
+            refused += [_refusal(problem, pod, f"{kind} {name}: {problem}") for pod in members]
             continue
         if not rolled:
             alone += members
@@ -171,6 +182,13 @@ async def _roll(ctx: Context, monitor: ConfigMonitor, restart: Restart, kind: ty
     }
     await ctx.patch(found, MergePatch(body))
     metrics.RESTARTED.labels("rollout").inc()
+    ctx.log.info(
+        "rollout_started",
+        owner_kind=kind.__name__,
+        owner=name,
+        reason="config_changed",
+        source=monitor.status.source,
+    )
     ctx.event("ConfigChanged", f"{monitor.status.source} has changed: rolled out anew", action="Restart", about=found)
     return True
 

@@ -1,5 +1,7 @@
 """How Pods are restarted: budgets, force, roll-outs, and what goes wrong on the way."""
 
+import itertools
+
 import pytest
 
 from steersman.testing import eventually
@@ -56,6 +58,131 @@ def test_a_budget_that_forbids_is_told_and_waited_for(world, running, web):
     running.wait_idle()
     assert len(world.evictions(running.user)) == 2
     assert world.status("web")["restartedPods"] == 2
+
+
+def forbidding(namespace, operation, **match):
+    """A policy that denies requests of this namespace."""
+    rule = {"apiVersions": ["*"], "operations": [operation], **match}
+    return [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": f"frozen-{namespace}"},
+            "spec": {
+                "matchConstraints": {"resourceRules": [rule]},
+                "validations": [{"expression": "false", "message": "changes are frozen until Monday"}],
+            },
+        },
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": f"frozen-{namespace}"},
+            "spec": {
+                "policyName": f"frozen-{namespace}",
+                "validationActions": ["Deny"],
+                "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}},
+            },
+        },
+    ]
+
+
+@pytest.fixture
+def forbid(world):
+    """Has the API server deny requests until `end` is called, or the test ends."""
+
+    class Forbid:
+        made = ()
+
+        def __call__(self, probe, operation, **match):
+            self.made = forbidding(world.cluster.namespace, operation, **match)
+            world.apply(*self.made)
+            eventually(probe, what="the policy is in force")
+
+        def end(self):
+            for each in self.made:
+                world.cluster.delete(each["kind"].lower(), each["metadata"]["name"])
+            self.made = ()
+
+    found = Forbid()
+    yield found
+    found.end()
+
+
+def is_denied(call):
+    try:
+        call()
+    except Exception as problem:
+        return "frozen until Monday" in str(problem)
+    return False
+
+
+def test_an_eviction_that_a_policy_denies_is_reported_and_tried_again(world, running, web, forbid):
+    def evict():
+        pod = world.cluster.list("pods", labels="app=web")[0]["metadata"]["name"]
+        path = f"/api/v1/namespaces/{world.cluster.namespace}/pods/{pod}/eviction?dryRun=All"
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+        world.cluster.call("POST", path, body)
+
+    world.apply(monitor("web"))
+    world.watching("web")
+    forbid(lambda: is_denied(evict), "CREATE", apiGroups=[""], resources=["pods/eviction"])
+    world.change("settings", colour="red")
+    eventually(lambda: world.condition("web", "Restarting").get("reason") == "Refused", what="the status tells")
+    message = world.condition("web", "Restarting")["message"]
+    assert "2 of 2 Pods" in message
+    assert "frozen until Monday" in message
+    assert "frozen until Monday" in eventually(lambda: world.events("RestartRefused"), what="an Event")[0]["note"]
+    assert [line for line in running.log if line["event"] == "restart_refused" and "frozen" in line["error"]]
+    forbid.end()
+    world.replaced(web)
+
+
+def test_a_roll_out_that_a_policy_denies_is_reported_and_tried_again(world, running, web, forbid):
+    numbers = itertools.count()
+
+    def annotate():
+        world.cluster.patch("deployment", "web", {"metadata": {"annotations": {"probe": str(next(numbers))}}})
+
+    world.apply(monitor("web", strategy="rollout"))
+    world.watching("web")
+    forbid(lambda: is_denied(annotate), "UPDATE", apiGroups=["apps"], resources=["deployments"])
+    world.change("settings", colour="red")
+    eventually(lambda: world.condition("web", "Restarting").get("reason") == "Refused", what="the status tells")
+    assert "Deployment web" in world.condition("web", "Restarting")["message"]
+    assert "frozen until Monday" in world.condition("web", "Restarting")["message"]
+    assert eventually(lambda: world.events("RestartRefused"), what="an Event")
+    forbid.end()
+    world.replaced(web)
+
+
+def test_each_restart_is_one_line_of_the_log_that_says_why(world, running, web):
+    world.apply(monitor("web"))
+    world.watching("web")
+    world.change("settings", colour="red")
+    world.replaced(web)
+    running.wait_idle()
+    told = [line for line in running.log if line["event"] == "pod_evicted"]
+    assert sorted(line["pod_uid"] for line in told) == sorted(web)
+    assert {(line["reason"], line["source"], line["level"]) for line in told} == {
+        ("config_changed", "ConfigMap/settings", "info")
+    }
+    assert all(line["pod"].startswith("web-") for line in told)
+
+
+def test_a_forced_restart_and_a_roll_out_have_log_lines_of_their_own(world, running, web):
+    world.apply(monitor("web", force=True))
+    world.watching("web")
+    world.change("settings", colour="red")
+    second = world.replaced(web)
+    running.wait_idle()
+    assert sorted(line["pod_uid"] for line in running.log if line["event"] == "pod_deleted") == sorted(web)
+    world.apply(monitor("web", strategy="rollout"))
+    running.wait_idle()
+    world.change("settings", colour="green")
+    world.replaced(second)
+    running.wait_idle()
+    (told,) = [line for line in running.log if line["event"] == "rollout_started"]
+    assert (told["owner_kind"], told["owner"], told["reason"]) == ("Deployment", "web", "config_changed")
 
 
 def test_a_budget_of_one_restarts_pods_one_after_the_other(world, running, web):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from steersman.testing import eventually
+from steersman.testing.faults import Fault, Match
 
 SAMPLE = Path(__file__).parent.parent / "config" / "samples" / "apps_v1_helloapp.yaml"
 QUOTA = """
@@ -32,4 +33,17 @@ def test_a_deployment_that_a_quota_refuses_is_reported_in_the_status_and_as_an_e
         lambda: "DeploymentRefused" in [event["reason"] for event in cluster.list("events.events.k8s.io")],
         what="an Event that says why",
     )
+    assert [r.error for r in running.reconciles if r.error] == []
+
+
+def test_a_deployment_that_a_webhook_denies_is_reported_however_it_words_its_refusal(cluster, operator, faults):
+    """A webhook that gives no code denies with 400, and one may give any other."""
+    denied = 'admission webhook "images.example.com" denied the request: images come from our registry'
+    faults.add(Fault("answer", Match(verb="create patch", resource="deployments"), 400, "", denied))
+    running = operator("helloapp:operator")
+    cluster.apply(SAMPLE)
+
+    cluster.wait("helloapps.apps.anupam.com", "helloapp-sample", lambda app: reason_of(app) == ["DeploymentRefused"])
+    (condition,) = cluster.get("helloapps.apps.anupam.com", "helloapp-sample")["status"]["conditions"]
+    assert denied in condition["message"]
     assert [r.error for r in running.reconciles if r.error] == []

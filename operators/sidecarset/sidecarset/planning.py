@@ -16,7 +16,7 @@ from steersman import Condition, IntOrString, JsonPatch, replace
 from steersman.k8s import Pod
 from steersman.models import scaled_value
 
-__all__ = ["Plan", "State", "patch_for", "plan", "status_of"]
+__all__ = ["Plan", "State", "patch_for", "plan", "refused_status", "status_of"]
 
 
 class State(Enum):
@@ -182,6 +182,13 @@ def status_of(sidecars: SidecarSet, seen: Sequence[Seen]) -> SidecarSetStatus:
         waiting_pods=counts[State.RECREATE],
         conditions=(_updated(sidecars.spec.update_strategy, len(seen), counts),),
     )
+
+
+def refused_status(status: SidecarSetStatus, denied: Sequence[str]) -> SidecarSetStatus:
+    """The status when the API server denies writes; `denied` has its words for each of them."""
+    message = f"the API server denies the update of {len(denied)} Pods: {denied[0]}"
+    condition = Condition(type="Updated", status="False", reason="UpdateRefused", message=message)
+    return replace(status, conditions=(condition,))
 
 
 def _updated(strategy: UpdateStrategy, total: int, counts: dict[State, int]) -> Condition:

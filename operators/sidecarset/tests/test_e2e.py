@@ -6,6 +6,7 @@ import yaml
 from steersman.client import ApiError
 from steersman.testing import eventually
 from steersman.testing.controlplane_http import CallError
+from steersman.testing.faults import Fault, Match
 
 from .world import ANNOTATION, PROJECT, SETS, container, images, names, pod, recorded, sidecarset
 
@@ -254,3 +255,91 @@ def test_the_columns_are_those_of_the_design(world):
     columns = crd["spec"]["versions"][0]["additionalPrinterColumns"]
     assert [c["name"].upper() for c in columns] == ["MATCHED", "UPDATED", "READY", "AGE"]
     assert crd["spec"]["scope"] == "Cluster"
+
+
+def frozen(namespace):
+    """A policy that denies updates of the Pods of one namespace."""
+    name = f"frozen-{namespace}"
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}
+                ]
+            },
+            "validations": [{"expression": "false", "message": "Pods are frozen until Monday"}],
+        },
+    }
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {
+            "policyName": name,
+            "validationActions": ["Deny"],
+            "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}},
+        },
+    }
+    return policy, binding
+
+
+def test_an_update_that_a_policy_denies_is_reported_and_tried_again(world, running, monkeypatch):
+    """A policy denies with 422, as a Pod that has changed since does; the one is reported, the other is not."""
+    monkeypatch.setattr("sidecarset.controller.REFUSED_RETRY_SECONDS", 0.3)
+    world.make(sidecarset("denied", container("s", "busybox:1.35")))
+    world.create(pod("p0"), pod("p1"))
+    world.counts("denied", 2, 2, 2)
+    policy, binding = frozen(world.cluster.namespace)
+    world.cluster.apply(policy, binding)
+
+    def is_frozen():
+        try:
+            world.cluster.patch("pod", "p0", {"metadata": {"annotations": {"probe": "x"}}})
+        except Exception as problem:
+            return "frozen until Monday" in str(problem)
+        return False
+
+    eventually(is_frozen, within=120, what="the policy is in force")
+    world.change("denied", containers=[container("s", "busybox:1.36")])
+    status = world.settled("denied", lambda s: s["conditions"][0]["reason"] == "UpdateRefused")
+    assert status["conditions"][0]["status"] == "False"
+    assert "frozen until Monday" in status["conditions"][0]["message"]
+    assert (status["matchedPods"], status["updatedPods"]) == (2, 0)
+    events = eventually(
+        lambda: [e for e in world.cluster.list("events.events.k8s.io", "default") if e["reason"] == "UpdateRefused"],
+        within=60,
+        what="an Event",
+    )
+    assert "frozen until Monday" in events[0]["note"]
+    assert [r.error for r in running.reconciles if r.error] == []
+    for each in (binding, policy):
+        world.cluster.delete(each["kind"].lower(), each["metadata"]["name"])
+    world.counts("denied", 2, 2, 2)
+
+
+def test_an_update_that_a_role_forbids_is_reported(world, running, faults):
+    world.make(sidecarset("denied", container("s", "busybox:1.35")))
+    world.create(pod("p0"))
+    world.counts("denied", 1, 1, 1)
+    faults.add(Fault("answer", Match(verb="patch", resource="pods", user=running.user), 403, "Forbidden", "no role"))
+    world.change("denied", containers=[container("s", "busybox:1.36")])
+    status = world.settled("denied", lambda s: s["conditions"][0]["reason"] == "UpdateRefused")
+    assert "no role" in status["conditions"][0]["message"]
+    assert [r.error for r in running.reconciles if r.error] == []
+
+
+def test_each_injection_and_each_update_is_one_line_of_the_log_that_says_why(world, running):
+    world.make(sidecarset("told", container("s", "busybox:1.35")))
+    world.create(pod("p0"))
+    world.counts("told", 1, 1, 1)
+    world.cluster.call("POST", f"/api/v1/namespaces/{world.cluster.namespace}/pods?dryRun=All", pod("dry"))
+    world.change("told", containers=[container("s", "busybox:1.36")])
+    world.counts("told", 1, 1, 1)
+    injected = [line for line in running.log if line["event"] == "sidecars_injected"]
+    assert [(line["pod"], line["containers"], line["level"]) for line in injected] == [("p0", ["s"], "info")]
+    (updated,) = [line for line in running.log if line["event"] == "pod_updated"]
+    assert (updated["pod"], updated["reason"]) == (f"{world.cluster.namespace}/p0", "images_changed")
+    assert (updated["sidecarset"], updated["generation"], updated["images"]) == ("told", 2, {"s": "busybox:1.36"})

@@ -143,8 +143,21 @@ class ApiError(ClientError):
             return self._retry_after
         return float(self.status.details.retry_after_seconds) or None
 
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the API server has judged the request and denied it, and would deny it again.
+
+        True for quotas, roles, validation, and for admission webhooks and policies, which deny with any 4xx code: 400
+        where a webhook gives none. False for the codes that ask for a new attempt or tell about the state of the object
+        (401, 404, 408, 409, 410, 429), and for failures of the server (5xx).
+        """
+        return 400 <= self.code < 500 and self.code not in _NO_REFUSALS
+
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.status, self.request, self._retry_after)
+
+
+_NO_REFUSALS: Final = frozenset((401, 404, 408, 409, 410, 429))
 
 
 class BadRequest(ApiError):

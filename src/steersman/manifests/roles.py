@@ -12,6 +12,7 @@ from typing import Any, Final
 from steersman.k8s.rbac_v1 import PolicyRule
 from steersman.manifests.kinds import classes_of
 from steersman.manifests.rbac import (
+    EVENT_RULES,
     LEASE_RULES,
     METRICS_RULES,
     certificate_rules,
@@ -26,6 +27,8 @@ __all__ = ["rbac", "user_roles"]
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _LABELS: Final = "app.kubernetes.io"
+_CLUSTER_EVENTS_NAMESPACE: Final = "default"
+"""The namespace of Events about cluster-scoped objects."""
 _USERS: Final = {
     "admin": (("*",), "every verb"),
     "editor": (("create", "delete", "get", "list", "patch", "update", "watch"), "all but handing out permissions"),
@@ -60,6 +63,8 @@ def rbac(
             out += _granted(operator, operator.name, inside, account, where)
         if outside:
             out += _granted(operator, operator.name, outside, account, None)
+        if _has_cluster_scoped_objects(operator):
+            out += _granted(operator, f"{operator.name}-events", EVENT_RULES, account, _CLUSTER_EVENTS_NAMESPACE)
     else:
         out += _granted(operator, operator.name, rules, account, None)
     out += _granted(operator, f"{operator.name}-leader-election", LEASE_RULES, account, home)
@@ -108,6 +113,12 @@ def _user_rules(info: ResourceInfo, verbs: tuple[str, ...]) -> list[PolicyRule]:
         scaling = ("get", "patch", "update") if len(verbs) != 3 else ("get",)
         rules.append(PolicyRule(api_groups=(info.group,), resources=(f"{info.plural}/scale",), verbs=scaling))
     return merged(rules)
+
+
+def _has_cluster_scoped_objects(operator: Operator) -> bool:
+    """Whether the operator reconciles or owns cluster-scoped objects, which its Events are about."""
+    views = [view for controller in operator.controllers for view in (controller.kind, *controller.owns)]
+    return any(not view.info.namespaced for view in views)
 
 
 def _cluster_scoped(operator: Operator, namespace_selector: bool) -> set[tuple[str, str]]:
