@@ -346,7 +346,7 @@ async def test_an_object_that_does_not_decode_is_reported_and_stops_nobody(world
     async with world.running(operator):
         await world.client.create(thing(world, "good"))
         await world.eventually(lambda: "good" in seen, "the good one")
-        (event,) = await world.eventually(lambda: events(world, "UndecodableError"), "the Event")
+        (event,) = await world.eventually(lambda: events(world, "Undecodable"), "the Event")
         assert "$.spec.size" in event.note
         mended = {"spec": {"size": 3}}
         await world.client.patch(dynamic(f"{GROUP}/v1", "Thing"), "bad", MergePatch(mended), world.namespace)
@@ -365,7 +365,7 @@ async def test_a_crd_without_status_is_one_clear_error_and_no_loop(world):
 
     async with world.running(operator):
         await world.client.create(thing(world, kind=Bare))
-        (event,) = await world.eventually(lambda: events(world, "NoStatusSubresourceError"), "the Event")
+        (event,) = await world.eventually(lambda: events(world, "NoStatusSubresource"), "the Event")
         assert "subresources: {status: {}}" in event.note
     assert len(calls) == 1
 

@@ -62,7 +62,7 @@ class NoStatusSubresourceError(TerminalError):
         super().__init__(
             f"the CustomResourceDefinition {crd} has no status sub-resource, so the status of {kind} cannot be "
             "written: add `subresources: {status: {}}` to its version, for example with `steersman manifests`",
-            reason="NoStatusSubresourceError",
+            reason="NoStatusSubresource",
         )
 
 

@@ -214,7 +214,7 @@ class Reconciler:
             return
         self._runtime.event(
             subject,
-            "UndecodableError",
+            "Undecodable",
             f"this {self._view.info.kind} cannot be read and is left alone until it changes: {problem}",
             type="Warning",
             action="Decode",
