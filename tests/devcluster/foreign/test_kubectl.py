@@ -88,3 +88,21 @@ def test_a_forwarded_port_is_reached(cluster, namespace, kubectl):
             forward.terminate()
             forward.wait(10)
     kubectl("delete", "pod", "web", "--now")
+
+
+def test_a_pod_is_debugged_by_a_container_that_is_added_to_it(kubectl):
+    kubectl("create", "-f", "-", stdin=SHELL)
+    kubectl("wait", "--for=condition=Ready", "pod/shell", "--timeout=20s")
+    kubectl(
+        *("debug", "shell", "--image=busybox", "-c", "debugger", "--profile=general", "--attach=false"),
+        *("--env=COLOUR=green", "--", "sh", "-c", "echo $COLOUR; sleep 3600"),
+    )
+    running = "jsonpath={.status.ephemeralContainerStatuses[0].state.running}"
+    kubectl("wait", f"--for={running}", "pod/shell", "--timeout=20s")
+    assert kubectl("exec", "shell", "-c", "debugger", "--", "sh", "-c", "echo $COLOUR") == "green\n"
+    assert kubectl("logs", "shell", "-c", "debugger") == "green\n"
+    attached = kubectl(
+        "debug", "shell", "--image=busybox", "-i", "-q", "--", "head", "-1", stdin="through the debugger\n"
+    )
+    assert attached == "through the debugger\n"
+    kubectl("delete", "pod", "shell", "--now")

@@ -276,6 +276,30 @@ async def test_what_the_images_file_names_below_the_temporary_directory_is_seen(
     await place.ran("other", {"command": ["test", "!", "-e", str(place.directory / "data")]})
 
 
+@pytest.mark.parametrize("mode", MODES, indirect=True)
+async def test_an_ephemeral_container_runs_beside_the_others_and_can_be_entered(place: Place) -> None:
+    volume = {"volumeMounts": [{"name": "v", "mountPath": "/shared"}]}
+    script = "echo here > $STEERSMAN_ROOT/shared/file; exec sleep 1000"
+    await place.pod("p", {"command": ["sh", "-c", script], **volume}, volumes=[{"name": "v", "emptyDir": {}}])
+    await place.until("p", lambda s: s.get("phase") == "Running")
+    made = await place.send("GET", "/api/v1/namespaces/default/pods/p")
+    made["spec"]["ephemeralContainers"] = [
+        {"name": "debug", "image": HOST, "command": ["sh", "-c", "echo debugging; exec sleep 1000"], **volume}
+    ]
+    await place.send("PUT", "/api/v1/namespaces/default/pods/p/ephemeralcontainers", made)
+    status = await place.until(
+        "p", lambda s: "running" in s.get("ephemeralContainerStatuses", [{}])[0].get("state", {})
+    )
+    assert status["ephemeralContainerStatuses"][0]["ready"] is False
+    kubelet = place.node.kubelets["node-1"]
+    command = ["sh", "-c", "cat $STEERSMAN_ROOT/shared/file"]
+    session = await kubelet.exec("default", "p", "debug", command, stdin=False, tty=False)
+    assert b"".join([data async for _, data in session]) == b"here\n"
+    await session.close()
+    lines = [chunk async for chunk in kubelet.logs("default", "p", "debug", LogOptions())]
+    assert b"".join(lines) == b"debugging\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", SANDBOXED)
 def test_a_node_that_runs_from_below_the_temporary_directory_shows_containers_its_interpreter(

@@ -44,3 +44,27 @@ async def test_a_thousand_pods_become_ready_with_a_handful_of_tasks() -> None:
         assert len(statuses) == PODS
         assert all(_ready(s) for s in statuses)
         assert len({s["podIP"] for s in statuses}) == PODS
+
+
+@virtual_time
+async def test_a_simulated_pod_runs_the_ephemeral_container_that_is_added_to_it() -> None:
+    loop = asyncio.get_running_loop()
+    path = "/api/v1/namespaces/default/pods/p"
+    async with (
+        DevCluster.start(Options(listen=False, controllers=False), now=loop.time) as cluster,
+        cluster.client() as client,
+    ):
+        account = json.dumps({"metadata": {"name": "default"}}).encode()
+        await client.raw.request("POST", "/api/v1/namespaces/default/serviceaccounts", body=account)
+        spec: Any = {"nodeName": "node-1", "containers": [{"name": "c", "image": "i"}]}
+        body = json.dumps({"metadata": {"name": "p"}, "spec": spec}).encode()
+        await client.raw.request("POST", "/api/v1/namespaces/default/pods", body=body)
+        await asyncio.sleep(1)
+        made = json.loads((await client.raw.request("GET", path)).body)
+        made["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "busybox"}]
+        await client.raw.request("PUT", f"{path}/ephemeralcontainers", body=json.dumps(made).encode())
+        await asyncio.sleep(1)
+        (status,) = await _phases(client)
+        assert _ready(status)
+        (ephemeral,) = status["ephemeralContainerStatuses"]
+        assert (ephemeral["name"], ephemeral["image"], list(ephemeral["state"])) == ("debug", "busybox", ["running"])

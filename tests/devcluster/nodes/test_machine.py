@@ -198,6 +198,119 @@ def test_a_failed_init_container_fails_a_pod_that_never_restarts() -> None:
     assert node.status["phase"] == "Failed"
 
 
+def test_an_init_container_that_never_restarts_fails_its_pod_whatever_the_pods_policy() -> None:
+    init = {"name": "i", "image": "i", "restartPolicy": "Never"}
+    node = Node(pod(initContainers=[init], restartPolicy="Always")).ready().run("i").exits(1, "i")
+    assert node.life.finished == "Failed"
+
+
+def test_an_init_container_that_always_restarts_on_failure_is_started_again_in_a_pod_that_never_restarts() -> None:
+    init = {"name": "i", "image": "i", "restartPolicy": "OnFailure"}
+    node = Node(pod(initContainers=[init], restartPolicy="Never")).ready().run("i").exits(1, "i")
+    assert (node.life.finished, node.attempt("i")) == ("", 2)
+    node.run("i").exits(0, "i").run("c").exits(0, "c")
+    assert node.life.finished == "Succeeded"
+
+
+@pytest.mark.parametrize(
+    ("operator", "code", "finished"),
+    [("In", 42, ""), ("In", 1, "Failed"), ("NotIn", 1, ""), ("NotIn", 42, "Failed")],
+)
+@pytest.mark.parametrize("field", ["containers", "initContainers"])
+def test_a_rule_about_exit_codes_goes_before_the_restart_policy(
+    field: str, operator: str, code: int, finished: str
+) -> None:
+    rule = {"action": "Restart", "exitCodes": {"operator": operator, "values": [42, 43]}}
+    container = {"name": "x", "image": "i", "restartPolicy": "Never", "restartPolicyRules": [rule]}
+    spec: dict[str, Any] = {"initContainers": [container]} if field == "initContainers" else {}
+    made = pod(**spec) if spec else pod(container)
+    assert Node(made).ready().run("x").exits(code, "x").life.finished == finished
+
+
+def states(node: Node, kind: str) -> list[tuple[str, str]]:
+    """State and reason of each container of a kind."""
+    every = [next(iter(s["state"].items())) for s in status_of(node.life, "h", node.now)[f"{kind}Statuses"]]
+    return [(state, fields.get("reason", "")) for state, fields in every]
+
+
+def test_what_never_started_still_waits_when_a_failed_init_container_has_ended_the_pod() -> None:
+    inits = [{"name": name, "image": "i"} for name in ("one", "two", "three")]
+    node = Node(pod(initContainers=inits, restartPolicy="Never")).ready().run("one").exits(0, "one")
+    node.run("two").exits(1, "two")
+    assert node.life.finished == "Failed"
+    assert states(node, "initContainer") == [
+        ("terminated", "Completed"),
+        ("terminated", "Error"),
+        ("waiting", "PodInitializing"),
+    ]
+    assert states(node, "container") == [("waiting", "PodInitializing")]
+    conditions = {c["type"]: c["status"] for c in status_of(node.life, "h", node.now)["conditions"]}
+    assert conditions["Initialized"] == "False"
+
+
+def test_sidecars_run_and_restart_in_a_pod_that_never_restarts_until_its_containers_have_ended() -> None:
+    side = {"name": "side", "image": "i", "restartPolicy": "Always"}
+    node = Node(pod(initContainers=[side, {"name": "i", "image": "i"}], restartPolicy="Never")).ready()
+    node.run("side").exits(1, "side")
+    assert node.attempt("side") == 2
+    node.run("side").run("i").exits(1, "i")
+    assert [stop.container for stop in node.done(Stop)] == ["side"]
+    assert node.exits(143, "side").life.finished == "Failed"
+
+
+def test_a_container_that_backs_off_when_its_pod_ends_shows_how_it_ended() -> None:
+    node = Node(pod()).ready().run().exits(3).run().exits(3)
+    assert states(node, "container") == [("waiting", "CrashLoopBackOff")]
+    node.take(End(Ending("Evicted", "out of memory", grace=0.0)))
+    assert states(node, "container") == [("terminated", "Error")]
+
+
+def debugged(node: Node, *names: str) -> Node:
+    """Add ephemeral containers, as their subresource does."""
+    spec = {**node.life.pod["spec"], "ephemeralContainers": [{"name": name, "image": "i"} for name in names]}
+    return node.take(Sync({**node.life.pod, "spec": spec}))
+
+
+def test_an_ephemeral_container_is_started_once_and_counts_for_nothing() -> None:
+    node = Node(pod()).ready().run()
+    node.done(Start)
+    assert debugged(node, "debug").done(Start) == [Start("debug", 1)]
+    node.run("debug")
+    status = status_of(node.life, "h", node.now)
+    assert "initContainerStatuses" not in status
+    (ephemeral,) = status["ephemeralContainerStatuses"]
+    assert "running" in ephemeral["state"]
+    assert (ephemeral["ready"], "started" in ephemeral) == (False, False)
+    assert {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "True"
+    node.exits(1, "debug").after(600)
+    assert node.done(Start) == []
+    assert debugged(node, "debug", "again").done(Start) == [Start("again", 1)]
+    assert states(node, "ephemeralContainer") == [("terminated", "Error"), ("waiting", "ContainerCreating")]
+
+
+def test_an_ephemeral_container_runs_beside_an_init_container_that_does_not_end() -> None:
+    node = Node(pod(initContainers=[{"name": "i", "image": "i"}])).ready().run("i")
+    node.done(Start)
+    assert debugged(node, "debug").done(Start) == [Start("debug", 1)]
+
+
+def test_an_ephemeral_container_is_stopped_with_its_pod() -> None:
+    node = debugged(Node(pod(restartPolicy="Never")).ready().run(), "debug").run("debug")
+    node.exits(0)
+    assert [stop.container for stop in node.done(Stop)] == ["debug"]
+    assert node.exits(137, "debug").life.finished == "Succeeded"
+
+
+@pytest.mark.parametrize("adopt", [True, False])
+def test_a_node_that_starts_again_remembers_ephemeral_containers(adopt: bool) -> None:
+    node = debugged(Node(pod()).ready().run(), "ended", "runs").run("ended").run("runs").exits(2, "ended")
+    made = {**node.life.pod, "status": status_of(node.life, "h", node.now)}
+    again = Node(made, adopt=adopt).take(Tick()).take(Prepared("10.0.0.2"))
+    assert [start.container for start in again.done(Start) if start.container != "c"] == []
+    runs = ("running", "") if adopt else ("terminated", "ContainerStatusUnknown")
+    assert states(again, "ephemeralContainer") == [("terminated", "Error"), runs]
+
+
 def test_deletion_stops_within_the_grace_period_then_removes_once() -> None:
     node = Node(pod()).ready().run()
     node.take(Sync(pod(deleting=30)))

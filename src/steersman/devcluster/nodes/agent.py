@@ -34,6 +34,7 @@ _STRATEGIC = "application/strategic-merge-patch+json"
 _WRITERS: Final = 8
 _RETRY: Final = 0.5
 _SYNC_TIMEOUT: Final = 30.0
+_FIELDS: Final = {Role.MAIN: "containers", Role.EPHEMERAL: "ephemeralContainers"}
 
 _log = get_logger("nodes")
 
@@ -247,8 +248,7 @@ class Agent:
     def _report(self, held: Held, report: Report) -> None:
         path = ""
         if report.container is not None:
-            field = "containers" if report.container.role is Role.MAIN else "initContainers"
-            path = f"spec.{field}{{{report.container.name}}}"
+            path = f"spec.{_FIELDS.get(report.container.role, 'initContainers')}{{{report.container.name}}}"
         self.report(held, report.type, report.reason, report.message, path)
 
     def report(self, held: Held, type: str, reason: str, message: str, field_path: str = "") -> None:

@@ -40,7 +40,7 @@ def container_for_logs(held: Held, name: str, *, previous: bool) -> Container:
             raise bad_request(
                 f'container "{found.name}" in pod "{held.name}" is waiting to start: trying and failing to pull image'
             )
-        if not found.reason and any(c.role is not Role.MAIN for c in held.life.containers):
+        if not found.reason and held.life.has_inits:
             reason = "PodInitializing"
         raise bad_request(f'container "{found.name}" in pod "{held.name}" is waiting to start: {reason}')
     return found

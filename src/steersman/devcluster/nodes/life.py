@@ -49,6 +49,8 @@ class Role(Enum):
     INIT = "init"
     SIDECAR = "sidecar"
     MAIN = "main"
+    EPHEMERAL = "ephemeral"
+    """Added to a running Pod for debugging; started once, and no part of the Pod's readiness or phase."""
 
 
 class Stage(Enum):
@@ -186,6 +188,11 @@ class Life:
         return next((c for c in self.containers if c.name == name), None)
 
     @property
+    def has_inits(self) -> bool:
+        """Whether the Pod has init containers, sidecars among them."""
+        return bool(self.spec.get("initContainers"))
+
+    @property
     def initialized(self) -> bool:
         """Whether a main container ever ran: then init containers do not run again."""
         return any(c.role is Role.MAIN and (c.attempt or c.exit) for c in self.containers)
@@ -197,7 +204,8 @@ def containers_of(spec: Object) -> tuple[Container, ...]:
         Container(c, Role.SIDECAR if c.get("restartPolicy") == "Always" else Role.INIT)
         for c in spec.get("initContainers") or ()
     )
-    return (*inits, *(Container(c, Role.MAIN) for c in spec.get("containers") or ()))
+    mains = (Container(c, Role.MAIN) for c in spec.get("containers") or ())
+    return (*inits, *mains, *(Container(c, Role.EPHEMERAL) for c in spec.get("ephemeralContainers") or ()))
 
 
 # Events: what happened.

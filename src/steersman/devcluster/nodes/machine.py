@@ -39,7 +39,7 @@ from steersman.devcluster.nodes.life import (
     Wake,
     containers_of,
 )
-from steersman.devcluster.objects import Object, dig, name_of, namespace_of
+from steersman.devcluster.objects import Object, name_of, namespace_of
 
 __all__ = ["FIRST_BACKOFF", "LONGEST_BACKOFF", "begin", "step"]
 
@@ -62,9 +62,8 @@ def begin(pod: Object, now: float, *, adopt: bool) -> Life:
     status: Object = pod.get("status") or {}
     if status.get("phase") in ("Succeeded", "Failed"):
         life = replace(life, finished=status["phase"])
-    known = {
-        s["name"]: s for s in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
-    }
+    fields = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+    known = {s["name"]: s for field in fields for s in status.get(field) or ()}
     if not known:
         return life
     from steersman.devcluster.nodes.status import remembered, seconds_of
@@ -164,16 +163,17 @@ class _Turn:
 
     def _sync(self, pod: Object) -> None:
         self.set(pod=pod)
-        specs = {
-            c["name"]: c for c in (*(dig(pod, "spec", "initContainers") or ()), *(dig(pod, "spec", "containers") or ()))
-        }
+        every = containers_of(pod.get("spec") or {})
+        names = {container.name for container in self.containers}
+        self.containers += [c for c in every if c.role is Role.EPHEMERAL and c.name not in names]
+        specs = {container.name: container.spec for container in every}
         for index, container in enumerate(self.containers):
             spec = specs.get(container.name)
             if spec is None or spec is container.spec:
                 continue
             changed = spec.get("image") != container.spec.get("image")
             self.change(index, spec=spec)
-            if not changed or container.role is Role.INIT:
+            if not changed or container.role in (Role.INIT, Role.EPHEMERAL):
                 continue
             if container.stage is Stage.RUNNING and not self.life.finished:
                 self._stop(index, f"Container {container.name} definition changed, will be restarted", self.life.grace)
@@ -278,6 +278,9 @@ class _Turn:
         if life.ground is not Asked.DONE:
             self._prepare()
             return
+        for index, container in enumerate(self.containers):
+            if container.role is Role.EPHEMERAL:
+                self._keep_running(index)
         if self._run_inits():
             self._run_mains()
 
@@ -314,7 +317,7 @@ class _Turn:
             elif container.role is Role.INIT and not initialized:
                 if container.exit is not None and container.stage is Stage.EXITED and container.exit.code == 0:
                     continue
-                if container.stage is Stage.EXITED and self.life.policy == "Never":
+                if container.stage is Stage.EXITED and not self._comes_back(container):
                     self._wind_down("Failed")
                     return False
                 self._keep_running(index)
@@ -331,15 +334,17 @@ class _Turn:
             self._wind_down("Failed" if failed else "Succeeded")
 
     def _comes_back(self, container: Container) -> bool:
+        if container.role is Role.EPHEMERAL:
+            return False
         if container.role is Role.SIDECAR or "definition changed" in container.kill:
+            return True
+        code = container.exit.code if container.exit is not None else 0
+        if _has_rule(container.spec, code):
             return True
         policy = container.spec.get("restartPolicy") or self.life.policy
         if policy == "Never":
             return False
-        failed = container.exit is not None and container.exit.code != 0
-        if policy == "OnFailure" or container.role is Role.INIT:
-            return failed
-        return True
+        return code != 0 if policy == "OnFailure" or container.role is Role.INIT else True
 
     def _keep_running(self, index: int) -> None:
         """Start a container that should run and does not, as soon as its back-off allows."""
@@ -442,6 +447,15 @@ class _Turn:
         if not self.life.removed:
             self.set(removed=True)
             self.effects.append(Remove())
+
+
+def _has_rule(spec: Object, code: int) -> bool:
+    """Whether one of a container's `restartPolicyRules` restarts it after this exit code."""
+    for rule in spec.get("restartPolicyRules") or ():
+        codes: Object = rule.get("exitCodes") or {}
+        if (code in (codes.get("values") or ())) == (codes.get("operator") == "In"):
+            return True
+    return False
 
 
 def _duration(seconds: float) -> str:

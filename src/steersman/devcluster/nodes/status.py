@@ -43,10 +43,15 @@ def status_of(life: Life, host_ip: str, now: float) -> Object:
     if life.ending is not None:
         status["reason"] = life.ending.reason
         status["message"] = life.ending.message
-    inits = [_container_status(life, c) for c in life.containers if c.role is not Role.MAIN]
-    if inits:
-        status["initContainerStatuses"] = inits
-    status["containerStatuses"] = [_container_status(life, c) for c in life.containers if c.role is Role.MAIN]
+    roles = {
+        "initContainerStatuses": (Role.INIT, Role.SIDECAR),
+        "containerStatuses": (Role.MAIN,),
+        "ephemeralContainerStatuses": (Role.EPHEMERAL,),
+    }
+    for field, wanted in roles.items():
+        found = [_container_status(life, c) for c in life.containers if c.role in wanted]
+        if found or field == "containerStatuses":
+            status[field] = found
     status["conditions"] = _conditions(life, phase, now)
     return status
 
@@ -76,13 +81,15 @@ def _container_status(life: Life, container: Container) -> Object:
     found = container.id or (container.exit.container_id if container.exit is not None else "")
     if found:
         status["containerID"] = found
+    if container.role is Role.EPHEMERAL:
+        del status["started"]
     return status
 
 
 def _ready(container: Container) -> bool:
     if container.role is Role.INIT:
         return container.stage is Stage.EXITED and container.exit is not None and container.exit.code == 0
-    return container.ready
+    return container.ready and container.role is not Role.EPHEMERAL
 
 
 def _state(life: Life, container: Container) -> Object:
@@ -91,9 +98,9 @@ def _state(life: Life, container: Container) -> Object:
         return {"running": {"startedAt": time_of(container.started_at)}}
     if stage is Stage.EXITED and container.exit is not None:
         return {"terminated": _terminated(container.exit)}
-    if container.exit is not None and not container.reason:
+    if container.exit is not None and (not container.reason or life.finished):
         return {"terminated": _terminated(container.exit)}
-    if life.finished:
+    if life.finished and _should_have_run(life, container):
         unknown = "The container could not be located when the pod was terminated"
         return {
             "terminated": {
@@ -104,13 +111,38 @@ def _state(life: Life, container: Container) -> Object:
                 "finishedAt": None,
             }
         }
-    if container.reason:
+    if container.reason and not life.finished:
         waiting: Object = {"reason": container.reason}
         if container.message:
             waiting["message"] = container.message
         return {"waiting": waiting}
-    initializing = any(c.role is not Role.MAIN for c in life.containers)
-    return {"waiting": {"reason": "PodInitializing" if initializing else "ContainerCreating"}}
+    return {"waiting": {"reason": "PodInitializing" if life.has_inits else "ContainerCreating"}}
+
+
+def _should_have_run(life: Life, container: Container) -> bool:
+    """Whether a container that did not run had its turn before its Pod ended; else it goes on waiting.
+
+    The rules are those of the kubelet's status manager.
+    """
+    if container.role is Role.EPHEMERAL:
+        return False
+    inits = [c for c in life.containers if c.role in (Role.INIT, Role.SIDECAR)]
+    if container.role is Role.MAIN:
+        return life.initialized or not inits or _has_passed(inits[-1])
+    return (not any(_ran(c) for c in inits) and container is inits[0]) or any(
+        map(_ran, inits[inits.index(container) :])
+    )
+
+
+def _ran(container: Container) -> bool:
+    return container.exit is not None or container.last is not None or bool(container.started_at)
+
+
+def _has_passed(init: Container) -> bool:
+    """Whether the main containers may start after this init container."""
+    if init.role is Role.SIDECAR:
+        return init.started
+    return any(end is not None and end.code == 0 for end in (init.exit, init.last))
 
 
 def _terminated(exit: Exit) -> Object:
@@ -165,7 +197,7 @@ def _containers_ready(life: Life, phase: str) -> tuple[bool, str, str]:
         return False, "PodCompleted", ""
     if phase == "Failed":
         return False, "PodFailed", ""
-    unready = [c for c in life.containers if c.role is not Role.INIT and not c.ready]
+    unready = [c for c in life.containers if c.role in (Role.MAIN, Role.SIDECAR) and not c.ready]
     if unready:
         return False, "ContainersNotReady", f"containers with unready status: {_names(unready)}"
     return True, "", ""
