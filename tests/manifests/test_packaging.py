@@ -39,6 +39,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"metrics": False, "network_policies": True},
         ["metrics.enabled=false", "networkPolicies.enabled=true"],
     ),
+    "CRDs that the operator installs": ({"install_crds": True}, ["crds.installedByOperator=true"]),
     "some namespaces": ({"namespaces": ("a", "b")}, ["watchNamespaces[0]=a", "watchNamespaces[1]=b"]),
     "image and replicas": (
         {"image": "r.example.com:5000/x/y:2", "replicas": 3},

@@ -40,6 +40,7 @@ def deploy(
     metrics: packages.Metrics = True,
     monitoring: packages.Monitoring = False,
     network_policies: packages.NetworkPolicies = False,
+    install_crds: packages.InstallCrds = False,
     dry_run: d.DryRun = "none",
     diff: d.Diff = False,
     force: d.Force = False,
@@ -65,6 +66,7 @@ def deploy(
         metrics=metrics,
         monitoring=monitoring,
         network_policies=network_policies,
+        install_crds=install_crds,
     )
     try:
         documents = everything(package, check=judge())

@@ -29,6 +29,7 @@ def _words(problem: BaseException) -> tuple[str, int]:
     from steersman.devcluster.detached import StateError
     from steersman.extras import MissingExtraError
     from steersman.models.declaring import ModelDeclarationError
+    from steersman.operator.crds import CrdInstallError
     from steersman.operator.declarations import DeclarationError
     from steersman.operator.leader import LeadershipLostError
     from steersman.operator.run import StartupHookError
@@ -42,7 +43,7 @@ def _words(problem: BaseException) -> tuple[str, int]:
             return str(problem), problem.code
         case LeadershipLostError():
             return f"this replica no longer leads: {problem}", FAILED
-        case KubeconfigError() | HostError() | StateError() | MissingExtraError():
+        case CrdInstallError() | KubeconfigError() | HostError() | StateError() | MissingExtraError():
             return str(problem), FAILED
         case ClientError() | DeclarationError() | ModelDeclarationError() | BindError() | StartupHookError():
             return str(problem), FAILED

@@ -42,6 +42,7 @@ def manifests(
     metrics: packages.Metrics = True,
     monitoring: packages.Monitoring = False,
     network_policies: packages.NetworkPolicies = False,
+    install_crds: packages.InstallCrds = False,
     max_description: Annotated[
         int | None, typer.Option("--max-description", min=0, help="Cut descriptions to so many characters.")
     ] = None,
@@ -65,6 +66,7 @@ def manifests(
         metrics=metrics,
         monitoring=monitoring,
         network_policies=network_policies,
+        install_crds=install_crds,
         max_description=max_description,
     )
     try:

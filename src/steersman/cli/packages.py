@@ -20,6 +20,7 @@ __all__ = [
     "Certificates",
     "Format",
     "Image",
+    "InstallCrds",
     "Metrics",
     "Monitoring",
     "Namespace",
@@ -50,6 +51,13 @@ Monitoring = Annotated[
     bool, typer.Option("--monitoring", help="Install the ServiceMonitor and the alerts (Prometheus operator).")
 ]
 NetworkPolicies = Annotated[bool, typer.Option("--network-policies", help="Install the NetworkPolicies.")]
+InstallCrds = Annotated[
+    bool,
+    typer.Option(
+        "--install-crds/--no-install-crds",
+        help="Let the operator install its CRDs when it starts, and grant it that; the package then has none.",
+    ),
+]
 Format = Annotated[Literal["text", "json"], typer.Option("--output", help="How to print what was done.")]
 
 

@@ -6,17 +6,18 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
+from typing import Any
 
-from steersman.cli.loading import load_operator
+from steersman.cli.loading import LoadError, load_operator
 from steersman.client.config import Config, load_config
 from steersman.operator.operator import Operator
 from steersman.operator.run import run_operator
 from steersman.operator.settings import Settings
 from steersman.telemetry.log import configure
 
-__all__ = ["config_for", "run_replica"]
+__all__ = ["config_for", "definitions_for", "run_replica"]
 
 
 def config_for(settings: Settings) -> Config:
@@ -37,11 +38,37 @@ def run_replica(target: str, settings: Settings, prepare: Callable[[Operator], N
     if prepare is not None:
         prepare(operator)
     config = config_for(settings)
+    definitions = definitions_for(operator, config, settings) if settings.install_crds else ()
     with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
-        return runner.run(_until_signal(operator, config, settings))
+        return runner.run(_until_signal(operator, config, settings, definitions))
 
 
-async def _until_signal(operator: Operator, config: Config, settings: Settings) -> int:
+def definitions_for(operator: Operator, config: Config, settings: Settings) -> Sequence[Mapping[str, Any]]:
+    """The CustomResourceDefinitions that this run installs. Raises `LoadError`.
+
+    In a cluster, kinds that are converted name the operator's Service; a local run sets their conversion by itself.
+    """
+    from steersman.manifests import ManifestError, Package  # most runs do without
+    from steersman.manifests.parts import parts_of
+    from steersman.manifests.shapes import resolved
+
+    made_by: Any = "cert-manager" if settings.webhook_cert_dir else "self-managed"
+    try:
+        package = Package(operator, target=operator.name, namespace=config.namespace, certificates=made_by)
+        found = [resolved(crd) for crd in parts_of(package).crds]
+    except ManifestError as wrong:
+        raise LoadError("\nerror: ".join(wrong.problems), 1) from None
+    if not found:
+        raise LoadError("--install-crds: the operator has no kinds of its own, so there is nothing to install", 1)
+    if settings.webhook_mode == "local":
+        for crd in found:
+            crd["spec"].pop("conversion", None)
+    return found
+
+
+async def _until_signal(
+    operator: Operator, config: Config, settings: Settings, definitions: Sequence[Mapping[str, Any]]
+) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     asked = 0
@@ -59,7 +86,7 @@ async def _until_signal(operator: Operator, config: Config, settings: Settings) 
     # Plain handlers, not the loop's: they run even while something blocks the loop.
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        await run_operator(operator, config, settings, stop=stop)
+        await run_operator(operator, config, settings, stop=stop, definitions=definitions)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -51,6 +51,14 @@ def run(
             "--dry-run", help="Let the API server check every write, and keep none.", rich_help_panel=_CLUSTER
         ),
     ] = None,
+    install_crds: Annotated[
+        bool | None,
+        typer.Option(
+            "--install-crds",
+            help="Install the operator's CustomResourceDefinitions first, and wait until they are served.",
+            rich_help_panel=_CLUSTER,
+        ),
+    ] = None,
     namespace: Annotated[
         list[str] | None,
         typer.Option("--namespace", "-n", help="Namespace to work in; may be repeated.", rich_help_panel=_SCOPE),
@@ -207,6 +215,7 @@ def run(
         "impersonate_user": as_,
         "impersonate_groups": tuple(as_group) if as_group else None,
         "dry_run": dry_run,
+        "install_crds": install_crds,
         "namespaces": tuple(namespace) if namespace else None,
         "namespace_selector": namespace_selector,
         "workers": workers,

@@ -74,6 +74,7 @@ def _container(package: Package) -> dict[str, Any]:
     ports: list[Any] = [{"name": "probes", "containerPort": PROBE_PORT, "protocol": "TCP"}]
     ports.append(_metrics(package, [{"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"}]))
     mounts: list[Any] = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 - of the container, which is read-only
+    args.append(When(".Values.crds.installedByOperator", package.install_crds, ["--install-crds"]))
     if package.serves_webhooks:
         args.append(f"--webhook-bind-address=:{WEBHOOK_PORT}")
         args.append(_cert_manager(package, [f"--webhook-cert-dir={CERTIFICATES}"]))

@@ -61,7 +61,7 @@ def chart_files(package: Package, *, check: Check | None = None) -> dict[str, st
     for crd in parts.crds:
         spec = crd["spec"]
         files[f"templates/crds/{spec['group']}_{spec['names']['plural']}.yaml"] = HEADER + _if(
-            ".Values.crds.enabled", templated(_kept(crd))
+            "and .Values.crds.enabled (not .Values.crds.installedByOperator)", templated(_kept(crd))
         )
     files["templates/rbac.yaml"] = HEADER + _rbac(package)
     if parts.user_roles:
@@ -199,15 +199,19 @@ def _narrowed(configuration: dict[str, Any]) -> Tree:
 def _rbac(package: Package) -> str:
     """Roles for all namespaces, or one for each; what belongs to metrics only with them."""
 
-    def of(namespaces: tuple[str, ...], metrics: bool, own_certificates: bool = False) -> list[dict[str, Any]]:
+    def of(
+        namespaces: tuple[str, ...], metrics: bool, own_certificates: bool = False, install_crds: bool = False
+    ) -> list[dict[str, Any]]:
         # Through the parts, so that whatever else they grant is in the chart, too.
         certificates = "self-managed" if own_certificates else "cert-manager"
         asked = replace(package, namespace=HOME, namespaces=namespaces, metrics=metrics, certificates=certificates)
+        asked = replace(asked, install_crds=install_crds)
         return [one for one in parts_of(asked).rbac if one["kind"] != "Namespace"]
 
     wide, narrow = of((), False), of((_WATCHED,), False)
     metrics = [one for one in of((), True) if one not in wide]
     certificates = [one for one in of((), False, True) if one not in wide]
+    definitions = [one for one in of((), False, install_crds=True) if one not in wide]
     always = [one for one in wide if one in narrow]
     everywhere = [one for one in wide if one not in narrow]
     watched = [one for one in narrow if one not in wide and one["metadata"].get("namespace") == _WATCHED]
@@ -220,6 +224,8 @@ def _rbac(package: Package) -> str:
     text += "{{- else }}\n" + templated(everywhere) + "{{- end }}\n"
     if certificates:
         text += _if("not .Values.certManager.enabled", "---\n" + templated(certificates))
+    if definitions:
+        text += _if(".Values.crds.installedByOperator", "---\n" + templated(definitions))
     return text + _if(".Values.metrics.enabled", "---\n" + templated(metrics))
 
 

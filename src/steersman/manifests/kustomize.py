@@ -27,6 +27,8 @@ def kustomize_files(package: Package, *, check: Check | None = None) -> dict[str
     parts = parts_of(package, check=check)
     files: dict[str, str] = {}
     folders = [folder for folder in (_crd(parts, files), _rbac(parts, files)) if folder]
+    if package.install_crds:
+        folders = [folder for folder in folders if folder != "crd"]  # the operator installs what stands there
     files["manager/manager.yaml"] = _text(_without_monitoring(package, parts))
     tag = package.reference.removeprefix(package.repository)
     image = {"name": package.repository, "newName": package.repository}

@@ -58,6 +58,8 @@ class Package:
     """Add a ServiceMonitor and alerts to what is installed; their files are written in any case."""
     network_policies: bool = False
     """Add NetworkPolicies to what is installed; their files are written in any case."""
+    install_crds: bool = False
+    """Let the operator install its CRDs when it starts, and grant it that; the package then installs none."""
     resources: dict[str, Any] = field(default_factory=_resources)
     max_description: int | None = None
     description: str = ""

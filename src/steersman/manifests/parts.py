@@ -76,6 +76,7 @@ def parts_of(package: Package, *, check: Check | None = None) -> Parts:
                 namespaces=package.namespaces,
                 secure_metrics=package.metrics,
                 webhook_certificates=package.serves_webhooks and package.certificates == "self-managed",
+                install_crds=package.install_crds,
             )
         ),
         user_roles=tuple(user_roles(operator)) if made else (),
@@ -90,7 +91,8 @@ def parts_of(package: Package, *, check: Check | None = None) -> Parts:
 def everything(package: Package, *, check: Check | None = None) -> list[dict[str, Any]]:
     """What is installed, with all values in place, in an order in which each finds what it needs."""
     parts = parts_of(package, check=check)
-    found: list[Tree] = [*parts.crds, *parts.rbac, *parts.user_roles, *parts.manager, *parts.webhook]
+    crds = () if package.install_crds else parts.crds  # two owners of one CRD would conflict at each upgrade
+    found: list[Tree] = [*crds, *parts.rbac, *parts.user_roles, *parts.manager, *parts.webhook]
     if package.cert_manager or (package.monitoring and parts.certmanager):
         found += parts.certmanager
     if package.network_policies:

@@ -23,7 +23,16 @@ from steersman.k8s.rbac_v1 import PolicyRule
 from steersman.models import ResourceInfo, View, view_of
 from steersman.operator.operator import Operator
 
-__all__ = ["EVENT_RULES", "LEASE_RULES", "METRICS_RULES", "certificate_rules", "injection_rules", "merged", "rules_for"]
+__all__ = [
+    "EVENT_RULES",
+    "LEASE_RULES",
+    "METRICS_RULES",
+    "certificate_rules",
+    "definition_rules",
+    "injection_rules",
+    "merged",
+    "rules_for",
+]
 
 _READ: Final = ("get", "list", "watch")
 _WRITE: Final = ("create", "delete", "patch")
@@ -71,6 +80,15 @@ def injection_rules(
         ("apiextensions.k8s.io", "customresourcedefinitions", tuple(crds)),
     )
     return merged(_rule(group, plural, ("get", "patch"), names) for group, plural, names in wanted if names)
+
+
+def definition_rules(crds: Iterable[str]) -> list[PolicyRule]:
+    """What installing CRDs needs: to read and patch just these, and to create, which cannot be limited to names."""
+    names = tuple(crds)
+    if not names:
+        return []
+    group, plural = "apiextensions.k8s.io", "customresourcedefinitions"
+    return merged([_rule(group, plural, ("create",)), _rule(group, plural, ("get", "patch"), names)])
 
 
 def rules_for(operator: Operator, *, namespace_selector: bool = False) -> list[PolicyRule]:

@@ -16,6 +16,7 @@ from steersman.manifests.rbac import (
     LEASE_RULES,
     METRICS_RULES,
     certificate_rules,
+    definition_rules,
     injection_rules,
     merged,
     rules_for,
@@ -44,11 +45,13 @@ def rbac(
     namespace_selector: bool = False,
     secure_metrics: bool = False,
     webhook_certificates: bool = False,
+    install_crds: bool = False,
 ) -> list[dict[str, Any]]:
     """Namespace, ServiceAccount, roles and bindings of an operator, in the order of their dependencies.
 
     `namespace` is where it runs, `<name>-system` by default; `namespaces` are those it works in, all when empty.
-    `webhook_certificates` is for replicas that make the webhooks' certificates themselves.
+    `webhook_certificates` is for replicas that make the webhooks' certificates themselves, `install_crds` for
+    operators that install their CRDs.
     """
     home = namespace or f"{operator.name}-system"
     rules = rules_for(operator, namespace_selector=namespace_selector)
@@ -72,6 +75,9 @@ def rbac(
         name = f"{operator.name}-webhook-certificates"
         out += _granted(operator, name, certificate_rules(f"{operator.name}-webhook-cert"), account, home)
         out += _granted(operator, name, _injection(operator), account, None)
+    installs = definition_rules(sorted({cls.__resource__.crd_name for cls in classes_of(operator)}))
+    if install_crds and installs:
+        out += _granted(operator, f"{operator.name}-crds", installs, account, None)
     if secure_metrics:
         out += _granted(operator, f"{operator.name}-metrics-auth", METRICS_RULES, account, None)
         reader = PolicyRule(non_resource_urls=("/metrics",), verbs=("get",))

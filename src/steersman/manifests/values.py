@@ -24,7 +24,8 @@ _MEANING: Final = {
     "certManager": "Let cert-manager make the certificates; without it the operator makes its webhooks' itself.",
     "networkPolicies": "Close all ports but those of metrics (for namespaces labelled metrics: enabled) and webhooks.",
     "podDisruptionBudget": "Evict one replica at a time.",
-    "crds": "Install the CRDs with the chart, and keep them (and so all their objects) when it is uninstalled.",
+    "crds": "Install the CRDs with the chart, and keep them (and so all their objects) when it is uninstalled. "
+    "With installedByOperator the operator installs them when it starts, and is granted that; the chart then has none.",
     "userRoles": "Roles for the users of the operator's kinds, aggregated into admin, edit and view.",
     "extraArgs": "More arguments of `steersman run`.",
     "env": "More environment variables of the container: [{name: …, value: …}].",
@@ -47,7 +48,7 @@ def _values(package: Package) -> dict[str, Any]:
         "certManager": {"enabled": package.certificates == "cert-manager"},
         "networkPolicies": {"enabled": package.network_policies},
         "podDisruptionBudget": {"enabled": True},
-        "crds": {"enabled": True, "keep": True},
+        "crds": {"enabled": True, "keep": True, "installedByOperator": package.install_crds},
         "userRoles": {"enabled": True},
         "extraArgs": [],
         "env": [],
@@ -91,7 +92,7 @@ def schema_text(package: Package) -> str:
         **dict.fromkeys(
             ("metrics", "monitoring", "certManager", "networkPolicies", "podDisruptionBudget", "userRoles"), switch
         ),
-        "crds": _object({"enabled": {"type": "boolean"}, "keep": {"type": "boolean"}}),
+        "crds": _object({key: {"type": "boolean"} for key in ("enabled", "keep", "installedByOperator")}),
         "extraArgs": texts,
         "env": {"type": "array", "items": {"type": "object", "required": ["name"]}},
         "nodeSelector": {"type": "object", "additionalProperties": text},

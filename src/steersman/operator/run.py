@@ -1,16 +1,16 @@
 """The run loop: brings a replica of an operator up in order, keeps it running, and takes it down in order.
 
-Up: probes, metrics, client, caches, lease, start-up hooks, controllers and timers. Down (R4): intake, running
-reconciles with a grace period in which their API calls still go through, shutdown hooks, caches, and the lease last
-of all (L3). Probes and metrics are served on every replica, leader or not (L4). An API server that cannot be
-reached, or that refuses, is waited for: no crash loop.
+Up: probes, metrics, client, CustomResourceDefinitions (if the settings install them), caches, lease, start-up hooks,
+controllers and timers. Down (R4): intake, running reconciles with a grace period in which their API calls still go
+through, shutdown hooks, caches, and the lease last of all (L3). Probes and metrics are served on every replica, leader
+or not (L4). An API server that cannot be reached, or that refuses, is waited for: no crash loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -26,6 +26,7 @@ from steersman.controller.events import EventRecorder
 from steersman.controller.live import CachedState
 from steersman.controller.timers import Periodic
 from steersman.operator.context import SyncContext
+from steersman.operator.crds import install_crds
 from steersman.operator.declarations import Handler, TimerDeclaration
 from steersman.operator.health import Health, loop_moves
 from steersman.operator.leader import LeaderElector, monotonic
@@ -35,7 +36,7 @@ from steersman.operator.podlock import PodLock, new_identity
 from steersman.operator.reach import Reach
 from steersman.operator.runtime import Runtime
 from steersman.operator.serving import serve_metrics, serve_probes
-from steersman.operator.settings import Settings
+from steersman.operator.settings import Settings, SettingsError
 from steersman.operator.tracing import Tracing, require_tracing, start_tracing
 from steersman.operator.transports import DryRunTransport, GatedTransport, TracedTransport
 from steersman.operator.webhooks import Webhooks
@@ -64,8 +65,12 @@ async def run_operator(
     stop: asyncio.Event | None = None,
     rng: random.Random | None = None,
     now: Now = utc_now,
+    definitions: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Run one replica of `operator` until `stop` is set; returns after a clean shutdown.
+
+    `definitions` are the CustomResourceDefinitions that the setting `install_crds` installs, as
+    `steersman.manifests.crds` makes them.
 
     Raises `LeadershipLostError` when another replica took over (L2), `DeclarationError` and `SettingsError` for what
     can never work, `MissingExtraError` for tracing without OpenTelemetry, `BindError` for an address that is taken, and
@@ -76,7 +81,9 @@ async def run_operator(
     settings.check()
     if settings.tracing:
         require_tracing()
-    replica = Replica(operator, config, settings, rng=rng, now=now)
+    if settings.install_crds and not definitions:
+        raise SettingsError("install-crds: there is no definition to install; pass `definitions=crds(operator)`")
+    replica = Replica(operator, config, settings, rng=rng, now=now, definitions=definitions)
     await replica.run(stop or asyncio.Event())
 
 
@@ -94,6 +101,7 @@ class Replica:
         transport: Callable[[Config], Transport] = transport_for,
         registers_as: Config | None = None,
         webhook_server: type[WebhookServer] = WebhookServer,
+        definitions: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         """Prepare a replica; `run` starts it.
 
@@ -106,6 +114,7 @@ class Replica:
             transport: Makes the transport of each client.
             registers_as: The user that registers webhooks outside of the cluster; `config` by default.
             webhook_server: The class of the server that the API server calls.
+            definitions: The CustomResourceDefinitions to install where the settings ask for it.
         """
         self.operator = operator
         self.settings = settings
@@ -120,6 +129,7 @@ class Replica:
         self._make_transport = transport
         self._registers_as = registers_as
         self._webhook_server = webhook_server
+        self._definitions = definitions
         self._unready = "starting"
         self._tasks: list[asyncio.Task[Any]] = []
         self._timers: list[Periodic] = []
@@ -219,6 +229,8 @@ class Replica:
         webhooks: Webhooks,
     ) -> None:
         await self._reach_server(system)
+        if self.settings.install_crds:
+            await self._install_crds()
         if webhooks.wanted:
             self.health.ready["webhooks"] = webhooks.unready
         await webhooks.start()
@@ -270,6 +282,14 @@ class Replica:
             log.info("connected", server=self._config.server, version=version, context=self._config.context)
             self._unready = "the caches are not in step yet"
             return
+
+    async def _install_crds(self) -> None:
+        """Install the definitions, on every replica: caches list their kinds before there is a leader."""
+        self._unready = "the CustomResourceDefinitions are not installed yet"
+        manager = f"{self.operator.field_manager}-crds"
+        async with Client(self._config, transport=self._make_transport(self._config), rng=self._rng) as client:
+            await install_crds(client, self._definitions, manager=manager, dry_run=self.settings.dry_run)
+        self._unready = "the caches are not in step yet"
 
     async def _sync(self, cache: Cache) -> None:
         """Start the caches and wait for them, except for kinds that cannot be had: others must not wait for those."""

@@ -41,6 +41,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     namespace_selector: str | None = None
     """A label selector; the operator works in the namespaces that match it at any time."""
 
+    install_crds: bool = False
+    """Install the operator's CustomResourceDefinitions before anything else starts; `steersman run` makes them."""
     workers: int | None = None
     """Workers per controller, over what each controller declares."""
     dry_run: bool = False

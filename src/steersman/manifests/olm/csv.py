@@ -66,6 +66,7 @@ def service_version(package: Package, listing: Listing, given: Iterable[Mapping[
     """The ClusterServiceVersion; `given` are examples that somebody wrote, used before made ones."""
     # In its own namespace, so that roles are apart for what is namespaced and what is not.
     there = replace(package, namespaces=(package.home,), certificates="self-managed", monitoring=False)
+    there = replace(there, install_crds=False)  # OLM installs them from the bundle
     parts = parts_of(there)
     # OLM gives certificates to webhooks; what an operator that makes its own may do is left out.
     parts = replace(parts, rbac=parts_of(replace(there, certificates="cert-manager")).rbac)
