@@ -300,6 +300,29 @@ async def test_an_ephemeral_container_runs_beside_the_others_and_can_be_entered(
     assert b"".join(lines) == b"debugging\n"
 
 
+@pytest.mark.parametrize("mode", MODES, indirect=True)
+async def test_a_crash_shows_the_end_of_its_log_where_the_container_asks_for_it(place: Place) -> None:
+    script = "echo starting; echo 'KeyError: DATABASE' >&2; exit 3"
+    command = {"command": ["sh", "-c", script], "terminationMessagePolicy": "FallbackToLogsOnError"}
+    await place.pod("crash", command, restartPolicy="Always")
+    status = await place.until("crash", lambda s: "CrashLoopBackOff" in str(s))
+    (container,) = status["containerStatuses"]
+    ended = container["lastState"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (3, "Error")
+    assert sorted(ended["message"].splitlines()) == ["KeyError: DATABASE", "starting"]
+    await place.pod("plain", {"command": ["sh", "-c", script]})
+    status = await place.until("plain", lambda s: s.get("phase") == "Failed")
+    assert "message" not in status["containerStatuses"][0]["state"]["terminated"]
+
+
+@pytest.mark.parametrize("mode", ["plain"], indirect=True)
+async def test_a_termination_message_is_the_end_of_its_file(place: Place) -> None:
+    script = "head -c 10000000 /dev/zero | tr '\\0' a > $STEERSMAN_ROOT/dev/termination-log; exit 1"
+    await place.pod("p", {"command": ["sh", "-c", script]})
+    status = await place.until("p", lambda s: s.get("phase") == "Failed")
+    assert status["containerStatuses"][0]["state"]["terminated"]["message"] == "a" * 4096
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", SANDBOXED)
 def test_a_node_that_runs_from_below_the_temporary_directory_shows_containers_its_interpreter(

@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from steersman.client import Client
 from steersman.devcluster.cluster import DevCluster, Options
+from steersman.devcluster.nodes.behaviour import PREFIX
 from steersman.testing.loop import virtual_time
 
 PODS = 1000
@@ -46,19 +49,40 @@ async def test_a_thousand_pods_become_ready_with_a_handful_of_tasks() -> None:
         assert len({s["podIP"] for s in statuses}) == PODS
 
 
-@virtual_time
-async def test_a_simulated_pod_runs_the_ephemeral_container_that_is_added_to_it() -> None:
+@asynccontextmanager
+async def cluster_of_one() -> AsyncIterator[Client]:
+    """A cluster with a simulated node, without controllers; on virtual time."""
     loop = asyncio.get_running_loop()
-    path = "/api/v1/namespaces/default/pods/p"
-    async with (
-        DevCluster.start(Options(listen=False, controllers=False), now=loop.time) as cluster,
-        cluster.client() as client,
-    ):
+    options = Options(listen=False, controllers=False)
+    async with DevCluster.start(options, now=loop.time) as cluster, cluster.client() as client:
         account = json.dumps({"metadata": {"name": "default"}}).encode()
         await client.raw.request("POST", "/api/v1/namespaces/default/serviceaccounts", body=account)
-        spec: Any = {"nodeName": "node-1", "containers": [{"name": "c", "image": "i"}]}
-        body = json.dumps({"metadata": {"name": "p"}, "spec": spec}).encode()
-        await client.raw.request("POST", "/api/v1/namespaces/default/pods", body=body)
+        yield client
+
+
+async def create(client: Client, name: str, container: Any, annotations: Any = None, **spec: Any) -> None:
+    fields = {"nodeName": "node-1", **spec, "containers": [{"name": "c", "image": "i", **container}]}
+    body = {"metadata": {"name": name, "annotations": annotations or {}}, "spec": fields}
+    await client.raw.request("POST", "/api/v1/namespaces/default/pods", body=json.dumps(body).encode())
+
+
+@virtual_time
+async def test_a_simulated_crash_shows_the_end_of_its_log_where_the_container_asks_for_it() -> None:
+    annotations = {PREFIX + "crash-loop": "true", PREFIX + "logs": "starting\nKeyError: DATABASE"}
+    async with cluster_of_one() as client:
+        await create(client, "p", {"terminationMessagePolicy": "FallbackToLogsOnError"}, annotations)
+        await asyncio.sleep(5)
+        (status,) = await _phases(client)
+        (container,) = status["containerStatuses"]
+        assert container["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+        assert container["lastState"]["terminated"]["message"] == "starting\nKeyError: DATABASE\n"
+
+
+@virtual_time
+async def test_a_simulated_pod_runs_the_ephemeral_container_that_is_added_to_it() -> None:
+    path = "/api/v1/namespaces/default/pods/p"
+    async with cluster_of_one() as client:
+        await create(client, "p", {})
         await asyncio.sleep(1)
         made = json.loads((await client.raw.request("GET", path)).body)
         made["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "busybox"}]

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from steersman.devcluster.kubelet import STDERR, STDOUT, LogOptions
 
-__all__ = ["LogLine", "selected", "shown", "wanted"]
+__all__ = ["MESSAGE_LOG_BYTES", "MESSAGE_LOG_LINES", "LogLine", "selected", "shown", "wanted"]
+
+MESSAGE_LOG_LINES: Final = 80
+MESSAGE_LOG_BYTES: Final = 2048
+"""How much of the end of a log a termination message shows (`FallbackToLogsOnError`), as with kubelets."""
 
 
 class LogLine(NamedTuple):

@@ -30,7 +30,7 @@ from steersman.devcluster.nodes.life import (
     Started,
     Stop,
 )
-from steersman.devcluster.nodes.logs import LogLine, selected
+from steersman.devcluster.nodes.logs import MESSAGE_LOG_BYTES, MESSAGE_LOG_LINES, LogLine, selected
 from steersman.devcluster.objects import annotations_of, dig
 from steersman.models import Quantity
 
@@ -129,7 +129,7 @@ class SimulatedRuntime:
 
     def _will_exit(self, held: Held, name: str, attempt: int, behaviour: Behaviour, after: float = 0.0) -> None:
         if behaviour.exit_after is not None:
-            event = Exited(name, attempt, behaviour.exit_code, message=behaviour.message)
+            event = Exited(name, attempt, behaviour.exit_code, message=_message(held, name, behaviour))
             self._agent.post_after(after + behaviour.exit_after, held.uid, event)
 
     def _will_be_ready(self, held: Held, name: str, attempt: int, behaviour: Behaviour, after: float = 0.0) -> None:
@@ -144,6 +144,17 @@ class SimulatedRuntime:
         self._addresses += 1
         number = self._addresses % 0xFFFF
         return f"10.{244 + self._addresses // 0xFFFF % 11}.{number >> 8}.{number & 255}"
+
+
+def _message(held: Held, name: str, behaviour: Behaviour) -> str:
+    """A container's termination message: that of `fail`, else the end of its log where the spec asks for it."""
+    container = held.life.container(name)
+    policy = container.spec.get("terminationMessagePolicy") if container is not None else ""
+    if behaviour.message or not behaviour.exit_code or policy != "FallbackToLogsOnError":
+        return behaviour.message
+    lines = behaviour.logs.splitlines()[-MESSAGE_LOG_LINES:]
+    text = "".join(f"{line}\n" for line in lines).encode()[-MESSAGE_LOG_BYTES:]
+    return text.decode(errors="ignore")
 
 
 class SimulatedKubelet:

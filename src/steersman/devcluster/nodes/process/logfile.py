@@ -6,6 +6,7 @@ The format is that of the container runtime interface: `<RFC 3339> stdout F <lin
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -14,9 +15,11 @@ from typing import BinaryIO, Final
 from steersman.devcluster.kubelet import STDERR, STDOUT
 from steersman.devcluster.nodes.logs import LogLine, stamp
 
-__all__ = ["LogFile", "read_log"]
+__all__ = ["LogFile", "last_text", "line_of", "read_log"]
 
 _LONGEST: Final = 16 * 1024
+_MAX_HEAD_BYTES: Final = 64
+"""What a record has before its text: time, stream and tag."""
 _NAMES: Final = {STDOUT: b"stdout", STDERR: b"stderr"}
 _STREAMS: Final = {b"stdout": STDOUT, b"stderr": STDERR}
 
@@ -87,6 +90,32 @@ def read_log(path: Path, *, files: int = 5) -> Iterator[LogLine]:
             continue
         with each.open("rb") as file:
             for record in file:
-                at, stream, tag, text = record.rstrip(b"\n").split(b" ", 3)
-                when = datetime.fromisoformat(at.decode()[:26] + "+00:00").timestamp()
-                yield LogLine(when, _STREAMS[stream], text + (b"\n" if tag == b"F" else b""))
+                yield line_of(record)
+
+
+def line_of(record: bytes) -> LogLine:
+    """A record as it was written."""
+    at, stream, tag, text = record.rstrip(b"\n").split(b" ", 3)
+    when = datetime.fromisoformat(at.decode()[:26] + "+00:00").timestamp()
+    return LogLine(when, _STREAMS[stream], text + (b"\n" if tag == b"F" else b""))
+
+
+def last_text(path: Path, *, lines: int, size: int) -> bytes:
+    """The last `size` bytes of the last `lines` lines of a log; its older files are read where that needs it."""
+    records: list[bytes] = []
+    for each in (path, Path(f"{path}.1")):
+        if len(records) < lines:
+            records = [*_last_records(each, lines - len(records), size), *records]
+    return b"".join(line_of(record).text for record in records)[-size:]
+
+
+def _last_records(path: Path, lines: int, size: int) -> list[bytes]:
+    try:
+        with path.open("rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            start = max(0, end - size - 2 * _LONGEST - lines * _MAX_HEAD_BYTES)
+            file.seek(start)
+            records = file.read(end - start).split(b"\n")[:-1]
+    except OSError:
+        return []
+    return records[1 if start else 0 :][-lines:]

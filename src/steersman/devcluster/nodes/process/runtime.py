@@ -31,6 +31,7 @@ from steersman.devcluster.nodes.life import (
     Started,
     Stop,
 )
+from steersman.devcluster.nodes.logs import MESSAGE_LOG_BYTES, MESSAGE_LOG_LINES
 from steersman.devcluster.nodes.process import guard, probing
 from steersman.devcluster.nodes.process.command import DEFAULT_PATH, Sandbox
 from steersman.devcluster.nodes.process.environment import (
@@ -43,7 +44,7 @@ from steersman.devcluster.nodes.process.environment import (
 )
 from steersman.devcluster.nodes.process.ground import Ground, MountError
 from steersman.devcluster.nodes.process.images import Image, ImageError, Images
-from steersman.devcluster.nodes.process.logfile import LogFile, read_log
+from steersman.devcluster.nodes.process.logfile import LogFile, last_text
 from steersman.devcluster.nodes.process.probes import act
 from steersman.devcluster.nodes.process.reading import Reading
 from steersman.devcluster.nodes.process.roots import copy_root, interpreter_paths, lay_out, make_directory, named_paths
@@ -60,7 +61,8 @@ _LEAST_GRACE: Final = 2.0
 """Seconds that a container gets after its preStop, however long that took."""
 _PATIENCE: Final = 3000
 """How often a sandbox is looked at, every 10 ms, until it stands."""
-_MESSAGE: Final = 4096
+_MAX_MESSAGE_BYTES: Final = 4096
+"""How much of the end of a termination message file is shown."""
 _ADDRESSES: Final = count(1)
 """Numbers of Pods' addresses: of all clusters of this process, whose Pods share the machine's loopback network."""
 _log = get_logger("nodes")
@@ -435,11 +437,13 @@ class ProcessRuntime:
 
     def _message(self, run: Run, code: int) -> str:
         try:
-            text = run.message_file.read_bytes()[-_MESSAGE:]
+            with run.message_file.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _MAX_MESSAGE_BYTES))
+                text = file.read(_MAX_MESSAGE_BYTES)
         except OSError:
             text = b""
         if not text and code and run.container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
-            text = b"".join(line.text for line in list(read_log(run.log.path))[-80:])[-2048:]
+            text = last_text(run.log.path, lines=MESSAGE_LOG_LINES, size=MESSAGE_LOG_BYTES)
         return text.decode(errors="replace")
 
     def _stop(self, held: Held, name: str, attempt: int, grace: float) -> None:
