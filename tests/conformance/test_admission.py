@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import re
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Sequence
@@ -25,9 +26,17 @@ class Hooks:
     def __init__(self) -> None:
         self.authority = Authority.create("hooks")
         self.requests: list[dict[str, Any]] = []
+        self.calls: list[str] = []
         self.port = 0
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.calls.append(f"{request.method} {request.path_qs} {request.content_type}")
+        redirect = re.fullmatch(r"/redirect-(\d+)-(.+)", request.path)
+        if redirect is not None:
+            target = redirect[2].replace("+", "/") if ":+" in redirect[2] else "/" + redirect[2].replace("+", "/")
+            return web.Response(status=int(redirect[1]), headers={"Location": target} if redirect[2] != "0" else {})
+        if request.method != "POST":
+            return web.Response(status=405, text="only POST")
         review = await request.json()
         asked = review["request"]
         path = request.path.strip("/")
@@ -80,7 +89,7 @@ async def hooks() -> AsyncIterator[Hooks]:
         file.flush()
         context.load_cert_chain(file.name)
     app = web.Application()
-    app.router.add_post("/{path:.*}", made.handle)
+    app.router.add_route("*", "/{path:.*}", made.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
@@ -133,6 +142,7 @@ class Registered:
                     await server.ask("POST", f"/api/v1/namespaces/{self.both.namespace}/secrets?dryRun=All", secret)
                     await asyncio.sleep(0.01)
             self.hooks.requests.clear()
+        self.hooks.calls.clear()
 
     async def close(self) -> None:
         for path in self._paths:
@@ -188,6 +198,55 @@ async def test_validating_answers_have_the_same_effect(both: Both, registered: R
 async def test_mutating_answers_have_the_same_effect(both: Both, registered: Registered, path: str):
     await registered.register("mutating", registered.hook(path))
     await both.same("POST", MAPS, {"metadata": {"name": "c"}})
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/deny-message", "//deny-message", "/deny-message/", "/a/../deny-message", "/%64eny-message", "/a%2Fb", "", "/"],
+)
+async def test_the_path_of_an_address_is_cleaned(both: Both, registered: Registered, path: str):
+    hook = registered.hook("x")
+    hook["clientConfig"]["url"] = f"https://127.0.0.1:{registered.hooks.port}{path}"
+    await registered.register("validating", hook)
+    await called_alike(both, registered)
+
+
+@pytest.mark.parametrize("path", ["/deny-message", "/deny-message/", "/"])
+async def test_the_path_of_a_service_is_cleaned(both: Both, registered: Registered, path: str):
+    service = {"name": "nope", "namespace": "default", "path": path}
+    await registered.register("validating", registered.hook("x", clientConfig={"service": service}))
+    await called_alike(both, registered)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(f"redirect-{code}-deny-message" for code in (301, 302, 303, 307, 308, 300, 304)),
+        "redirect-307-0",
+        "redirect-307-redirect-307-deny-message",
+        "redirect-307-redirect-308-redirect-307-redirect-302-deny-message",
+        "redirect-307-+127.0.0.1:1+x",
+        "redirect-307-+[+x",
+        "redirect-302-+127.0.0.1:1+x",
+        "redirect-307-ftp:++localhost+x",
+        "redirect-307-" * 12 + "deny-message",
+    ],
+)
+async def test_redirects_are_followed_alike(both: Both, registered: Registered, path: str):
+    await registered.register("validating", registered.hook("x", clientConfig=registered.hook(path)["clientConfig"]))
+    await called_alike(both, registered)
+
+
+async def called_alike(both: Both, registered: Registered) -> None:
+    """Demand that both servers call webhooks in the same way for a write, and answer it alike."""
+    calls: list[Answer] = []
+    answers: list[Answer] = []
+    for server in both.servers:
+        answers.append(await server.ask("POST", MAPS.format(ns=both.namespace), {"metadata": {"name": "c"}}))
+        calls.append(Answer(200, list(registered.hooks.calls)))
+        registered.hooks.calls.clear()
+    compare("calls of the webhook", *calls)
+    compare("the answer", *answers)
 
 
 @pytest.mark.parametrize("path", ["broken", "empty", "slow"])

@@ -1,8 +1,8 @@
 """Calls webhooks over HTTPS: where one is, whom to trust, and what it answered, or in which words it failed.
 
-A `url` is called as it is. A `service` is looked up in a table that the cluster's owner gives, then among the
-EndpointSlices and Endpoints of the Service; its certificate must be good for `<name>.<namespace>.svc`. Failures read
-as those of the API server's Go client do.
+A `url` is called with a clean path, and redirects are followed, as Go's HTTP client does. A `service` is looked up in
+a table that the cluster's owner gives, then among the EndpointSlices and Endpoints of the Service; its certificate must
+be good for `<name>.<namespace>.svc`. Failures read as those of the API server's Go client do.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ import ipaddress
 import json
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
+from steersman.devcluster.admission.redirects import Call, RedirectError, cleaned, redirected
 from steersman.devcluster.auth.reading import part, parts, strings
 from steersman.devcluster.objects import Object, labels_of
 from steersman.devcluster.strategy import Reader
@@ -48,6 +50,17 @@ class CallError(Exception):
 
 InProcessWebhook: TypeAlias = Callable[[str, str, Mapping[str, str], bytes], Awaitable[tuple[int, bytes]]]
 """A webhook server in this process: takes path, query, headers and body, and returns the status code and the body."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """Where the webhooks of one configuration are, and how they prove it."""
+
+    context: ssl.SSLContext
+    name: str | None = None
+    """The name in the certificate, where it is not that of the URL."""
+    address: str = ""
+    """Host and port of the process that serves it, where they are not those of the URL."""
 
 
 class WebhookCaller:
@@ -82,53 +95,64 @@ class WebhookCaller:
         if service:
             host = f"{service.get('name')}.{service.get('namespace')}.svc"
             shown_port = service.get("port") or 443
-            path = "/" + (service.get("path") or "/").lstrip("/")
-            shown = f"https://{host}:{shown_port}{path}"
+            shown = cleaned(f"https://{host}:{shown_port}/{service.get('path') or ''}")
             address, port = self._resolve(service, shown, timeout)
-            url = f"https://{_bracketed(address)}:{port}{path}"
-            return await self._post(url, _shown(shown, timeout), context, host, body, timeout)
-        url = config.get("url") or ""
-        return await self._post(url, _shown(url, timeout), context, None, body, timeout)
+            return await self._post(shown, _Server(context, host, f"{_bracketed(address)}:{port}"), body, timeout)
+        return await self._post(cleaned(config.get("url") or ""), _Server(context), body, timeout)
 
-    async def _post(
-        self, url: str, shown: str, context: ssl.SSLContext, host: str | None, body: Object, timeout: float
-    ) -> Any:
-        sent = f"{url}{'&' if '?' in url else '?'}timeout={_seconds(timeout)}s"
-        headers = {**_HEADERS}
-        if host is not None:
-            headers["Host"] = host
+    async def _post(self, url: str, server: _Server, body: Object, timeout: float) -> Any:
+        """POST, and follow redirects; all of it within the timeout."""
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-        split = urlsplit(sent)
-        if (handler := self.in_process.get((split.hostname or "", split.port or 443))) is not None:
-            try:
-                async with asyncio.timeout(timeout):
-                    return _decoded(*await handler(split.path, split.query, headers, data))
-            except TimeoutError:
-                raise CallError(f"Post {json.dumps(shown)}: context deadline exceeded") from None
-        import aiohttp  # slow to load, and few clusters call a webhook
-
+        call = Call("POST", _shown(url, timeout), data)
+        host, followed = urlsplit(call.url).netloc, 0
         try:
-            async with (
-                asyncio.timeout(timeout),
-                self._sessions().post(
-                    sent,
-                    # As a stream: aiohttp warns that long bytes would block the loop.
-                    data=io.BytesIO(data),
-                    headers=headers,
-                    ssl=context,
-                    server_hostname=host or urlsplit(url).hostname,
-                    allow_redirects=False,
-                ) as answer,
-            ):
-                content = await answer.content.read(_LARGEST_ANSWER)
-                return _decoded(answer.status, content)
+            async with asyncio.timeout(timeout):
+                while True:
+                    at = server.address if server.address and urlsplit(call.url).netloc == host else ""
+                    status, location, content = await self._exchange(call, server, at)
+                    following = redirected(call, status, location, followed)
+                    if following is None:
+                        return _decoded(status, content)
+                    call, followed = following, followed + 1
         except TimeoutError:
-            raise CallError(f"Post {json.dumps(shown)}: context deadline exceeded") from None
+            raise CallError(f"Post {json.dumps(call.url)}: context deadline exceeded") from None
+        except RedirectError as problem:
+            raise CallError(f"Post {json.dumps(problem.url)}: {problem}") from None
+
+    async def _exchange(self, call: Call, server: _Server, at: str) -> tuple[int, str, bytes]:
+        """Send one request, to the address `at` where there is one; the status, the Location and the content."""
+        split = urlsplit(call.url)
+        headers = {**_HEADERS} if call.data is not None else {"User-Agent": _HEADERS["User-Agent"]}
+        if server.name is not None:
+            headers["Host"] = server.name
+        if at:
+            split = split._replace(netloc=at)
+        if (handler := self.in_process.get((split.hostname or "", split.port or 443))) is not None:
+            return await _handled(handler, split, headers, call)
+        import aiohttp  # slow to load, and few clusters call a webhook
+        from yarl import URL
+
+        url, name = urlunsplit(split), server.name or split.hostname or ""
+        try:
+            async with self._sessions().request(
+                call.method,
+                URL(url, encoded=True),
+                # As a stream: aiohttp warns that long bytes would block the loop.
+                data=io.BytesIO(call.data) if call.data is not None else None,
+                headers=headers,
+                ssl=server.context,
+                server_hostname=name,
+                allow_redirects=False,
+            ) as answer:
+                content = await answer.content.read(_LARGEST_ANSWER)
+                return answer.status, answer.headers.get("Location") or "", content
+        except TimeoutError:
+            raise
         except aiohttp.ClientConnectorCertificateError as error:
-            text = await _certificate_text(error.certificate_error, url, host or urlsplit(url).hostname or "")
-            raise CallError(f"Post {json.dumps(shown)}: {text}") from None
+            text = await _certificate_text(error.certificate_error, url, name)
+            raise CallError(f"Post {json.dumps(call.url)}: {text}") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise CallError(f"Post {json.dumps(shown)}: {_go(error, url)}") from None
+            raise CallError(f"Post {json.dumps(call.url)}: {_go(error, url)}") from None
 
     def _sessions(self) -> aiohttp.ClientSession:
         import aiohttp
@@ -200,6 +224,13 @@ def _ready_in_endpoints(endpoints: Object, port_name: str) -> tuple[str, int] | 
             if port:
                 return str(address.get("ip")), port
     return None
+
+
+async def _handled(
+    handler: InProcessWebhook, split: SplitResult, headers: Mapping[str, str], call: Call
+) -> tuple[int, str, bytes]:
+    status, content = await handler(split.path, split.query, headers, call.data or b"")
+    return status, "", content
 
 
 def _decoded(status: int, content: bytes) -> Any:
