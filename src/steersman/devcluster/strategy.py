@@ -88,6 +88,10 @@ class Strategy:
     def default(self, obj: Object) -> None:
         """Fill in what the API server's defaulting fills in."""
 
+    def early_warnings(self, obj: Object) -> Iterable[str]:
+        """Texts for `Warning` headers about a new object that `prepare_create` is going to change."""
+        return ()
+
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
         """Drop what a client may not set, allocate what the server sets."""
         if self.has_status and not ctx.subresource:

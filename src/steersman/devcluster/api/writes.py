@@ -123,6 +123,7 @@ class Writer:
         taken = metas.generate_name(metadata, context.random, lambda name: self._has(resource, change.namespace, name))
         if resource.group == _RBAC:
             self._check_escalation(change, obj, None)
+        change.warn(strategy.early_warnings(obj))
         strategy.prepare_create(obj, context)
         self._refuse(change, obj, self._create_problems(change, obj))
         change.warn(strategy.warnings(obj, None, context))

@@ -18,6 +18,7 @@ from steersman.devcluster.kinds.pods_faults import (
 from steersman.devcluster.kinds.pods_qos import qos_class
 from steersman.devcluster.kinds.podspec_defaults import default_pod, drop_disabled
 from steersman.devcluster.kinds.podwarnings import seccomp_warnings, spec_warnings
+from steersman.devcluster.kinds.profiles import apparmor_warnings, set_apparmor_fields
 from steersman.devcluster.kinds.workload_base import name_warnings
 from steersman.devcluster.kinds.workload_cells import POD_COLUMNS, pod_row
 from steersman.devcluster.objects import Object, Path, dig, meta
@@ -62,6 +63,9 @@ class Pod(Plain):
     def default(self, obj: Object) -> None:
         default_pod(obj)
 
+    def early_warnings(self, obj: Object) -> Iterable[str]:
+        return apparmor_warnings(obj)
+
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
         spec: Object = obj.setdefault("spec", {})
         drop_disabled(spec)
@@ -71,6 +75,7 @@ class Pod(Plain):
         obj["status"] = status
         meta(obj)["generation"] = 1
         _select_by_own_labels(spec, meta(obj).get("labels") or {})
+        set_apparmor_fields(obj)
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
         door = ctx.subresource

@@ -14,6 +14,7 @@ from steersman.devcluster.kinds.pods_qos import qos_class
 from steersman.devcluster.kinds.podspec import annotation_faults, spec_faults
 from steersman.devcluster.kinds.podspec_diff import spec_diff
 from steersman.devcluster.kinds.podspec_scheduling import toleration_faults
+from steersman.devcluster.kinds.profiles import profile_change_faults, profile_conflicts
 from steersman.devcluster.objects import Object, Path, dig, meta
 
 __all__ = ["create_faults", "ephemeral_change_faults", "pod_faults", "resize_faults", "status_faults", "update_faults"]
@@ -38,7 +39,7 @@ def create_faults(pod: Object) -> list[FieldError]:
     if spec.get("nodeName") and spec.get("schedulingGates"):
         text = "cannot be set until all schedulingGates have been cleared"
         found.append(field_forbidden(_SPEC / "nodeName", text))
-    return found
+    return found + profile_conflicts(meta(pod).get("annotations") or {}, spec, _SPEC)
 
 
 def pod_faults(pod: Object) -> list[FieldError]:
@@ -76,7 +77,7 @@ def _changed(pod: Object, old: Object) -> list[FieldError]:
 def _annotation_changes(pod: Object, old: Object) -> list[FieldError]:
     new: dict[str, str] = meta(pod).get("annotations") or {}
     before: dict[str, str] = meta(old).get("annotations") or {}
-    found: list[FieldError] = []
+    found = profile_change_faults(new, before, _ANNOTATIONS)
     if _MIRROR in before and new.get(_MIRROR) != before[_MIRROR]:
         found.append(field_forbidden(_ANNOTATIONS.key(_MIRROR), "may not remove or update mirror pod annotation"))
     if _MIRROR in new and _MIRROR not in before:

@@ -19,6 +19,7 @@ from steersman.devcluster.kinds.containers import (
     seccomp_faults,
 )
 from steersman.devcluster.kinds.podspec_scheduling import affinity_faults, spread_faults, toleration_faults
+from steersman.devcluster.kinds.profiles import profile_conflicts, profile_faults
 from steersman.devcluster.kinds.volumes import volume_faults
 from steersman.devcluster.objects import Object, Path, dig
 
@@ -42,6 +43,8 @@ def template_faults(template: Object, path: Path) -> list[FieldError]:
         found += check.annotation_map(path / "annotations", annotations)
         found += annotation_faults(annotations, spec, path / "annotations")
     spec_faults(found, spec, path / "spec", "", is_pod=False)
+    if annotations:
+        found += profile_conflicts(annotations, spec, path / "spec")
     if spec.get("ephemeralContainers"):
         text = "ephemeral containers not allowed in pod template"
         found.append(field_forbidden(path / "spec" / "ephemeralContainers", text))
@@ -56,7 +59,7 @@ def annotation_faults(annotations: Mapping[str, str], spec: Object, path: Path) 
         found.append(field_invalid(path.key(_MIRROR), annotations[_MIRROR], text))
     if (cost := annotations.get(_COST)) is not None and not _is_cost(cost):
         found.append(field_invalid(path.key(_COST), cost, "must be a 32bit integer"))
-    return found
+    return found + profile_faults(annotations, spec, path)
 
 
 def _is_cost(text: str) -> bool:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from steersman.devcluster.kinds import parts
+from steersman.devcluster.kinds.profiles import APPARMOR, APPARMOR_DEPRECATED, profile_of
 from steersman.devcluster.objects import Object, Path, annotations_of
 from steersman.models import Quantity
 
@@ -41,7 +42,21 @@ def template_warnings(path: Path, template: Object | None) -> Sequence[str]:
     if not template:
         return ()
     spec = parts.part(template, "spec")
-    return [*seccomp_warnings(path / "metadata", template, spec), *spec_warnings(path / "spec", spec)]
+    metadata = path / "metadata"
+    profiles = [*seccomp_warnings(metadata, template, spec), *_apparmor_warnings(metadata, template, spec)]
+    return [*profiles, *spec_warnings(path / "spec", spec)]
+
+
+def _apparmor_warnings(path: Path, template: Object, spec: Object) -> Iterator[str]:
+    """Of AppArmor annotations of a template without a field that says the same; `path` is the metadata's."""
+    annotations = annotations_of(template)
+    of_pod = parts.part(spec, "securityContext").get("appArmorProfile")
+    for field in _CONTAINERS:
+        for container in parts.items(spec, field):
+            key = f"{APPARMOR}{container.get('name')}"
+            own = parts.part(container, "securityContext").get("appArmorProfile")
+            if key in annotations and own is None and (of_pod is None or of_pod != profile_of(annotations[key])):
+                yield f"{(path / 'annotations').key(key)}: {APPARMOR_DEPRECATED}"
 
 
 def seccomp_warnings(path: Path, obj: Object, spec: Object) -> Iterator[str]:
