@@ -25,7 +25,7 @@ class RedirectError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request of a call: what is sent, and to where."""
+    """One HTTP request: method, URL and body."""
 
     method: str
     url: str

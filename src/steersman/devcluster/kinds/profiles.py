@@ -63,7 +63,7 @@ def apparmor_warnings(pod: Object) -> Iterator[str]:
 
 
 def _copied(pod: Object) -> Iterator[tuple[Object, Object | None]]:
-    """The containers whose profile only an annotation says, with what it says where that is valid."""
+    """The containers with a profile in an annotation and none in a field, each with that profile if it is valid."""
     annotations, spec = annotations_of(pod), parts.part(pod, "spec")
     if _is_windows(spec) or not any(key.startswith(APPARMOR) for key in annotations):
         return
