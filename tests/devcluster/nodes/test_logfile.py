@@ -28,9 +28,9 @@ def test_the_end_of_a_log_is_bounded_in_bytes(tmp_path: Path) -> None:
 
 
 def test_the_end_of_a_log_that_was_just_rotated_includes_the_older_file(tmp_path: Path) -> None:
-    path = log(tmp_path, *(b"line %d\n" % number for number in range(11)), size=300)
+    path = log(tmp_path, *(b"line %d\n" % number for number in range(13)), size=300)
     assert path.stat().st_size < 100
-    assert last_text(path, lines=6, size=2048) == b"".join(b"line %d\n" % number for number in range(5, 11))
+    assert last_text(path, lines=6, size=2048) == b"".join(b"line %d\n" % number for number in range(7, 13))
 
 
 def test_the_end_of_a_long_log_is_read_without_the_rest(tmp_path: Path, monkeypatch) -> None:
