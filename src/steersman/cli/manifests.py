@@ -91,9 +91,13 @@ def _outputs(
     from steersman.manifests.helm import CHART_FOLDERS, chart_files
     from steersman.manifests.install import install_file
     from steersman.manifests.monitoring import dashboard as dashboard_of
-    from steersman.manifests.tree import CONFIG_FOLDERS, package_files
+    from steersman.manifests.tree import CONFIG_FOLDERS, package_files, samples
 
-    found = [Output(config, package_files(package, check=judge()), CONFIG_FOLDERS)]
+    try:
+        files = {**package_files(package, check=judge()), **samples(package, config)}
+    except OSError as problem:
+        raise LoadError(f"{problem.filename or config}: {problem.strerror}", 1) from None
+    found = [Output(config, files, CONFIG_FOLDERS)]
     if install is not None:
         found.append(Output(install.parent, {install.name: install_file(package)}))
     if helm is not None:

@@ -16,7 +16,7 @@ from steersman.manifests.parts import Parts, parts_of
 from steersman.manifests.shapes import Tree, resolved
 from steersman.manifests.yaml import to_yaml
 
-__all__ = ["kustomize_files"]
+__all__ = ["kustomization", "kustomize_files"]
 
 _API: Final = "kustomize.config.k8s.io/v1beta1"
 _COMPONENT: Final = "kustomize.config.k8s.io/v1alpha1"
@@ -33,22 +33,22 @@ def kustomize_files(package: Package, *, check: Check | None = None) -> dict[str
     tag = package.reference.removeprefix(package.repository)
     image = {"name": package.repository, "newName": package.repository}
     image |= {"digest": tag.partition("@")[2]} if "@" in tag else {"newTag": tag[1:]}
-    files["manager/kustomization.yaml"] = _kustomization(["manager.yaml"], images=[image])
+    files["manager/kustomization.yaml"] = kustomization(["manager.yaml"], images=[image])
     folders.append("manager")
     if parts.webhook:
         files["webhook/manifests.yaml"] = _text(parts.webhook)
-        files["webhook/kustomization.yaml"] = _kustomization(["manifests.yaml"])
+        files["webhook/kustomization.yaml"] = kustomization(["manifests.yaml"])
         folders.append("webhook")
     if parts.certmanager:
         files["certmanager/certificates.yaml"] = _text(parts.certmanager)
-        files["certmanager/kustomization.yaml"] = _kustomization(["certificates.yaml"])
+        files["certmanager/kustomization.yaml"] = kustomization(["certificates.yaml"])
         if package.cert_manager or package.monitoring:
             folders.append("certmanager")
     files |= _components(package, parts)
     wanted = ["network-policy"] if package.network_policies else []
     wanted += ["prometheus"] if package.monitoring and parts.monitoring else []
     more: dict[str, Any] = {"components": [f"../{name}" for name in wanted]} if wanted else {}
-    files["default/kustomization.yaml"] = _kustomization([f"../{name}" for name in folders], **more)
+    files["default/kustomization.yaml"] = kustomization([f"../{name}" for name in folders], **more)
     return dict(sorted(files.items()))
 
 
@@ -60,7 +60,7 @@ def _crd(parts: Parts, files: dict[str, str]) -> str:
         crd = resolved(tree)
         names.append(f"{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml")
         files[f"crd/{names[-1]}"] = to_yaml(crd)
-    files["crd/kustomization.yaml"] = _kustomization(sorted(names))
+    files["crd/kustomization.yaml"] = kustomization(sorted(names))
     return "crd"
 
 
@@ -70,7 +70,7 @@ def _rbac(parts: Parts, files: dict[str, str]) -> str:
     if parts.user_roles:
         names.append("user_roles.yaml")
         files["rbac/user_roles.yaml"] = to_yaml(parts.user_roles)
-    files["rbac/kustomization.yaml"] = _kustomization(names)
+    files["rbac/kustomization.yaml"] = kustomization(names)
     return "rbac"
 
 
@@ -84,11 +84,11 @@ def _without_monitoring(package: Package, parts: Parts) -> Iterable[Tree]:
 def _components(package: Package, parts: Parts) -> dict[str, str]:
     files: dict[str, str] = {
         "network-policy/policies.yaml": _text(parts.network),
-        "network-policy/kustomization.yaml": _kustomization(["policies.yaml"], component=True),
+        "network-policy/kustomization.yaml": kustomization(["policies.yaml"], component=True),
     }
     if parts.monitoring:
         files["prometheus/monitoring.yaml"] = _text(parts.monitoring)
-        files["prometheus/kustomization.yaml"] = _kustomization(
+        files["prometheus/kustomization.yaml"] = kustomization(
             ["monitoring.yaml"],
             component=True,
             patches=[{"patch": to_yaml_list(metrics_patch(package)), "target": {"kind": "Deployment"}}],
@@ -107,7 +107,8 @@ def _text(trees: Iterable[Tree]) -> str:
     return to_yaml([resolved(tree) for tree in trees])
 
 
-def _kustomization(resources: list[str], *, component: bool = False, **more: Any) -> str:
+def kustomization(resources: list[str], *, component: bool = False, **more: Any) -> str:
+    """The text of a kustomization, or of a component."""
     document: Mapping[str, Any] = {
         "apiVersion": _COMPONENT if component else _API,
         "kind": "Component" if component else "Kustomization",

@@ -16,15 +16,28 @@ from typing import Any, Final
 
 from steersman.manifests.crd import Check, Conversion, definitions
 from steersman.manifests.kinds import classes_of
-from steersman.manifests.kustomize import kustomize_files
+from steersman.manifests.kustomize import kustomization, kustomize_files
 from steersman.manifests.packaging import Package
 from steersman.manifests.roles import rbac, user_roles
+from steersman.manifests.sample_files import SAMPLES, is_unedited, sample_files
 from steersman.manifests.yaml import to_yaml
 from steersman.operator.operator import Operator
 
-__all__ = ["CONFIG_FOLDERS", "HEADER", "Changes", "compare", "config_files", "crds", "package_files", "write"]
+__all__ = [
+    "CONFIG_FOLDERS",
+    "HEADER",
+    "Changes",
+    "compare",
+    "config_files",
+    "crds",
+    "package_files",
+    "samples",
+    "write",
+]
 
 HEADER: Final = "# Made by `steersman manifests`. Change the operator, not this file.\n"
+_MAX_BYTES: Final = 4 << 20
+"""How much of a file is read to learn who made it."""
 CONFIG_FOLDERS: Final = (
     "crd",
     "rbac",
@@ -34,6 +47,7 @@ CONFIG_FOLDERS: Final = (
     "network-policy",
     "prometheus",
     "default",
+    SAMPLES,
 )
 _OURS_ALONE: Final = ("crd", "rbac")
 """Folders whose files are never somebody's own, but for kustomizations: what they say follows from the operator."""
@@ -87,6 +101,15 @@ def package_files(package: Package, *, check: Check | None = None) -> dict[str, 
     return {path: HEADER + text for path, text in kustomize_files(package, check=check).items()}
 
 
+def samples(package: Package, config: Path) -> dict[str, str]:
+    """The samples and their kustomization, by their paths below `config`. Raises `OSError` for unreadable files."""
+    made, names = sample_files(crds(package.operator), config / SAMPLES)
+    files = {f"{SAMPLES}/{name}": text for name, text in made.items()}
+    if names:
+        files[f"{SAMPLES}/kustomization.yaml"] = HEADER + kustomization(names)
+    return files
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
     """What writing would do to a directory; paths are below it."""
@@ -131,7 +154,8 @@ def _may_be_owned(path: str, text: str) -> bool:
 
 def _is_ours(file: Path) -> bool:
     with file.open("rb") as stream:
-        return stream.read(len(HEADER.encode())) == HEADER.encode()
+        text = stream.read(_MAX_BYTES).decode(errors="replace")
+    return text.startswith(HEADER) or is_unedited(text)
 
 
 def write(files: Mapping[str, str], directory: Path, folders: Sequence[str] = CONFIG_FOLDERS) -> Changes:
