@@ -174,7 +174,7 @@ async def tell(cluster: Cluster, console: Console) -> bool:
     """Install, run, and go through the story; returns whether everything followed."""
     log = cluster.directory / "operator.log"
     async with Client(cluster.config) as client:
-        await apply(client, HERE / "config/crd/apps.kruise.io_sidecarsets.yaml")
+        await apply(client, HERE / "config/crd/bases/apps.kruise.io_sidecarsets.yaml")
         with operator(cluster.kubeconfig, log) as process:
             started = time.monotonic()
             while "the operator runs" not in log.read_text():

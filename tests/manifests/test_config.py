@@ -53,7 +53,7 @@ def test_files_are_written_once_and_a_second_run_changes_nothing(command: Comman
     code, out, _ = command("cfgapp:operator", "--output", "json")
     assert code == 0
     assert json.loads(out)["new"] == [
-        "config/crd/cfg.example.com_cfgthings.yaml",
+        "config/crd/bases/cfg.example.com_cfgthings.yaml",
         "config/crd/kustomization.yaml",
         "config/default/kustomization.yaml",
         "config/manager/kustomization.yaml",
@@ -65,10 +65,12 @@ def test_files_are_written_once_and_a_second_run_changes_nothing(command: Comman
         "config/rbac/kustomization.yaml",
         "config/rbac/role.yaml",
         "config/rbac/user_roles.yaml",
+        "config/samples/cfg_v1_cfgthing.yaml",
+        "config/samples/kustomization.yaml",
     ]
     before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in (tmp_path / "config").rglob("*.yaml")}
 
-    assert command("cfgapp:operator")[:2] == (0, "12 files in config are up to date\n")
+    assert command("cfgapp:operator")[:2] == (0, "14 files in config are up to date\n")
     assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in (tmp_path / "config").rglob("*.yaml")} == before
 
 
@@ -78,7 +80,7 @@ def test_check_fails_when_files_differ_and_writes_nothing(command: Command, tmp_
     command("cfgapp:operator")
     assert command("cfgapp:operator", "--check")[0] == 0
 
-    crd = tmp_path / "config/crd/cfg.example.com_cfgthings.yaml"
+    crd = tmp_path / "config/crd/bases/cfg.example.com_cfgthings.yaml"
     crd.write_text(crd.read_text().replace("How many.", "How few."))
     code, out, _ = command("cfgapp:operator", "--check")
     assert code == 1
@@ -91,11 +93,47 @@ def test_files_that_are_not_made_any_more_are_removed_and_others_are_left_alone(
 ) -> None:
     command("cfgapp:operator")
     crd = tmp_path / "config/crd"
-    (crd / "old.yaml").write_text((crd / "cfg.example.com_cfgthings.yaml").read_text())
+    text = (crd / "bases/cfg.example.com_cfgthings.yaml").read_text()
+    (crd / "old.yaml").write_text(text)
+    (crd / "bases/old.yaml").write_text(text)
     (crd / "kustomization.yaml").write_text("resources: []\n")
 
-    assert "old.yaml: removed" in command("cfgapp:operator")[1]
-    assert sorted(p.name for p in crd.iterdir()) == ["cfg.example.com_cfgthings.yaml", "kustomization.yaml"]
+    out = command("cfgapp:operator")[1]
+    assert "config/crd/old.yaml: removed" in out
+    assert "config/crd/bases/old.yaml: removed" in out
+    assert sorted(p.name for p in crd.iterdir()) == ["bases", "kustomization.yaml"]
+    assert [p.name for p in (crd / "bases").iterdir()] == ["cfg.example.com_cfgthings.yaml"]
+
+
+def test_split_writes_one_object_to_a_file_and_the_same_objects_as_without(command: Command, tmp_path: Path) -> None:
+    def objects(folder: Path) -> dict[str, list[Any]]:
+        files = sorted(p for p in folder.rglob("*.yaml") if p.name != "kustomization.yaml")
+        return {str(p.relative_to(folder)): list(yaml.safe_load_all(p.read_text())) for p in files}
+
+    scope = ("--watch-namespace", "red", "--watch-namespace", "blue")
+    command("cfgapp:operator", *scope)
+    together = objects(tmp_path / "config")
+    assert "config/rbac/role.yaml: removed" in command("cfgapp:operator", "--split", *scope)[1]
+    apart = objects(tmp_path / "config")
+
+    assert {len(documents) for documents in apart.values()} == {1}
+    assert {"rbac/role_cfg.yaml", "rbac/service_account_cfg.yaml"} <= set(apart)
+
+    def keys(files: dict[str, list[Any]]) -> list[str]:
+        return sorted(json.dumps(document, sort_keys=True) for documents in files.values() for document in documents)
+
+    assert keys(apart) == keys(together)
+    listed = yaml.safe_load((tmp_path / "config/rbac/kustomization.yaml").read_text())["resources"]
+    assert sorted(listed) == sorted(p.removeprefix("rbac/") for p in apart if p.startswith("rbac/"))
+    assert command("cfgapp:operator", "--split", "--check", *scope)[0] == 0
+    assert command("cfgapp:operator", "--check", *scope)[0] == 1
+
+
+def test_kubectl_can_apply_the_folder_of_definitions(command: Command, tmp_path: Path) -> None:
+    """`kubectl apply -f config/crd/bases`, as published tutorials have it: no kustomization is in the way."""
+    command("cfgapp:operator")
+    kinds = {yaml.safe_load(p.read_text())["kind"] for p in (tmp_path / "config/crd/bases").iterdir()}
+    assert kinds == {"CustomResourceDefinition"}
 
 
 def test_a_directory_that_is_a_file_is_an_error_and_no_traceback(command: Command, tmp_path: Path) -> None:
@@ -134,7 +172,7 @@ def test_helloapp_s_manifests_are_what_was_written_by_hand(monkeypatch: pytest.M
     golden = Path(__file__).parent / "golden"
     files = package_files(Package(operator, "helloapp:operator"))
 
-    crd = yaml.safe_load(files["crd/apps.anupam.com_helloapps.yaml"])
+    crd = yaml.safe_load(files["crd/bases/apps.anupam.com_helloapps.yaml"])
     assert _plain(crd) == _plain(yaml.safe_load((golden / "helloapps.yaml").read_text()))
     for path, text in files.items():
         assert (HELLOAPP / "config" / path).read_text() == text, f"{path} is out of date: run steersman manifests"

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
-CRD = PROJECT / "config" / "crd" / "apps.anupam.com_helloapps.yaml"
+CRD = PROJECT / "config" / "crd" / "bases" / "apps.anupam.com_helloapps.yaml"
 RBAC = PROJECT / "config" / "rbac" / "role.yaml"
 SAMPLE = PROJECT / "config" / "samples" / "apps_v1_helloapp.yaml"
 

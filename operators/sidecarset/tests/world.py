@@ -11,7 +11,7 @@ from typing import Any
 from steersman.testing import eventually
 
 PROJECT = Path(__file__).resolve().parent.parent
-CRD = PROJECT / "config" / "crd" / "apps.kruise.io_sidecarsets.yaml"
+CRD = PROJECT / "config" / "crd" / "bases" / "apps.kruise.io_sidecarsets.yaml"
 ANNOTATION = "kruise.io/sidecarset-generation"
 SETS = "/apis/apps.kruise.io/v1alpha1/sidecarsets"
 

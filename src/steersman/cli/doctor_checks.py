@@ -159,7 +159,7 @@ async def check_crds(
             live = await get(client, f"{CRDS}/{name}")
         except NotFound:
             yield Finding(
-                "fail", "crds", f"{name} is not installed", "steersman install, or kubectl apply -f config/crd"
+                "fail", "crds", f"{name} is not installed", "steersman install, or kubectl apply -f config/crd/bases"
             )
             continue
         except Forbidden:

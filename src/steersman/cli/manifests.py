@@ -43,6 +43,7 @@ def manifests(
     monitoring: packages.Monitoring = False,
     network_policies: packages.NetworkPolicies = False,
     install_crds: packages.InstallCrds = False,
+    split: Annotated[bool, typer.Option("--split", help="Write every object to a file of its own.")] = False,
     max_description: Annotated[
         int | None, typer.Option("--max-description", min=0, help="Cut descriptions to so many characters.")
     ] = None,
@@ -70,7 +71,7 @@ def manifests(
         max_description=max_description,
     )
     try:
-        outputs = _outputs(package, output, install, helm, dashboard)
+        outputs = _outputs(package, output, install, helm, dashboard, split=split)
     except ManifestError as wrong:
         raise LoadError("\nerror: ".join(wrong.problems), 1) from None
     finish(outputs, check=check, format=format)
@@ -86,7 +87,7 @@ class Output:
 
 
 def _outputs(
-    package: Package, config: Path, install: Path | None, helm: Path | None, dashboard: Path | None
+    package: Package, config: Path, install: Path | None, helm: Path | None, dashboard: Path | None, *, split: bool
 ) -> list[Output]:
     from steersman.manifests.helm import CHART_FOLDERS, chart_files
     from steersman.manifests.install import install_file
@@ -94,7 +95,7 @@ def _outputs(
     from steersman.manifests.tree import CONFIG_FOLDERS, package_files, samples
 
     try:
-        files = {**package_files(package, check=judge()), **samples(package, config)}
+        files = {**package_files(package, check=judge(), split=split), **samples(package, config)}
     except OSError as problem:
         raise LoadError(f"{problem.filename or config}: {problem.strerror}", 1) from None
     found = [Output(config, files, CONFIG_FOLDERS)]

@@ -38,9 +38,7 @@ def add_facts(node: Node, cls: type, *, in_status: bool) -> None:
         return
     facts = FACTS.get(f"{module}:{cls.__name__}", {})
     if module != "meta":
-        # Beside Kubernetes' own, what the class cannot be decoded without (`spec` of a JobTemplateSpec).
-        wanted = {*facts.get("required", ()), *node.required}
-        node.required = [name for name in node.properties if name in wanted]
+        node.required = [name for name in facts.get("required", ()) if name in node.properties]
     for place, name in facts.get("formats", {}).items():
         _with(node, place, {"format": name})
     for name, kind in facts.get("lists", {}).items():

@@ -6,6 +6,7 @@ are final: no prefix is added by kustomize, since the operator's own code knows 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -16,40 +17,58 @@ from steersman.manifests.parts import Parts, parts_of
 from steersman.manifests.shapes import Tree, resolved
 from steersman.manifests.yaml import to_yaml
 
-__all__ = ["kustomization", "kustomize_files"]
+__all__ = ["crd_file", "kustomization", "kustomize_files"]
 
 _API: Final = "kustomize.config.k8s.io/v1beta1"
 _COMPONENT: Final = "kustomize.config.k8s.io/v1alpha1"
+_WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def kustomize_files(package: Package, *, check: Check | None = None) -> dict[str, str]:
-    """The text of every file by its path below `config/`. Raises `ManifestError`."""
+def kustomize_files(package: Package, *, check: Check | None = None, split: bool = False) -> dict[str, str]:
+    """The text of every file by its path below `config/`; with `split`, one file per object. Raises `ManifestError`."""
     parts = parts_of(package, check=check)
     files: dict[str, str] = {}
-    folders = [folder for folder in (_crd(parts, files), _rbac(parts, files)) if folder]
+    folders = [folder for folder in (_crd(parts, files), _rbac(parts, files, split)) if folder]
     if package.install_crds:
         folders = [folder for folder in folders if folder != "crd"]  # the operator installs what stands there
-    files["manager/manager.yaml"] = _text(_without_monitoring(package, parts))
+    manager = _place(files, "manager", "manager.yaml", _without_monitoring(package, parts), split)
     tag = package.reference.removeprefix(package.repository)
     image = {"name": package.repository, "newName": package.repository}
     image |= {"digest": tag.partition("@")[2]} if "@" in tag else {"newTag": tag[1:]}
-    files["manager/kustomization.yaml"] = kustomization(["manager.yaml"], images=[image])
+    files["manager/kustomization.yaml"] = kustomization(manager, images=[image])
     folders.append("manager")
     if parts.webhook:
-        files["webhook/manifests.yaml"] = _text(parts.webhook)
-        files["webhook/kustomization.yaml"] = kustomization(["manifests.yaml"])
+        names = _place(files, "webhook", "manifests.yaml", parts.webhook, split)
+        files["webhook/kustomization.yaml"] = kustomization(names)
         folders.append("webhook")
     if parts.certmanager:
-        files["certmanager/certificates.yaml"] = _text(parts.certmanager)
-        files["certmanager/kustomization.yaml"] = kustomization(["certificates.yaml"])
+        names = _place(files, "certmanager", "certificates.yaml", parts.certmanager, split)
+        files["certmanager/kustomization.yaml"] = kustomization(names)
         if package.cert_manager or package.monitoring:
             folders.append("certmanager")
-    files |= _components(package, parts)
+    files |= _components(package, parts, split)
     wanted = ["network-policy"] if package.network_policies else []
     wanted += ["prometheus"] if package.monitoring and parts.monitoring else []
     more: dict[str, Any] = {"components": [f"../{name}" for name in wanted]} if wanted else {}
     files["default/kustomization.yaml"] = kustomization([f"../{name}" for name in folders], **more)
     return dict(sorted(files.items()))
+
+
+def _place(files: dict[str, str], folder: str, name: str, trees: Iterable[Tree], split: bool) -> list[str]:
+    """Add documents to a folder, in one file or in one for each; returns the files' names."""
+    documents = [resolved(tree) for tree in trees]
+    if not split or len(documents) < 2:
+        files[f"{folder}/{name}"] = to_yaml(documents)
+        return [name]
+    names: list[str] = []
+    for document in documents:
+        # Names of RBAC objects may hold colons, which not every file system takes.
+        words = [_WORD_START.sub("_", document["kind"]).lower(), str(document["metadata"]["name"]).replace(":", "_")]
+        if "_".join(words) + ".yaml" in names:
+            words.insert(1, str(document["metadata"]["namespace"]))
+        names.append("_".join(words) + ".yaml")
+        files[f"{folder}/{names[-1]}"] = to_yaml(document)
+    return names
 
 
 def _crd(parts: Parts, files: dict[str, str]) -> str:
@@ -58,18 +77,21 @@ def _crd(parts: Parts, files: dict[str, str]) -> str:
     names: list[str] = []
     for tree in parts.crds:
         crd = resolved(tree)
-        names.append(f"{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml")
+        names.append(crd_file(crd))
         files[f"crd/{names[-1]}"] = to_yaml(crd)
     files["crd/kustomization.yaml"] = kustomization(sorted(names))
     return "crd"
 
 
-def _rbac(parts: Parts, files: dict[str, str]) -> str:
-    names = ["role.yaml"]
-    files["rbac/role.yaml"] = to_yaml(parts.rbac)
+def crd_file(crd: Mapping[str, Any]) -> str:
+    """The path of a CRD's file below `config/crd`: a folder without a kustomization, for `kubectl apply -f`."""
+    return f"bases/{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml"
+
+
+def _rbac(parts: Parts, files: dict[str, str], split: bool) -> str:
+    names = _place(files, "rbac", "role.yaml", parts.rbac, split)
     if parts.user_roles:
-        names.append("user_roles.yaml")
-        files["rbac/user_roles.yaml"] = to_yaml(parts.user_roles)
+        names += _place(files, "rbac", "user_roles.yaml", parts.user_roles, split)
     files["rbac/kustomization.yaml"] = kustomization(names)
     return "rbac"
 
@@ -81,15 +103,13 @@ def _without_monitoring(package: Package, parts: Parts) -> Iterable[Tree]:
     return parts_of(replace(package, monitoring=False)).manager if package.monitoring else parts.manager
 
 
-def _components(package: Package, parts: Parts) -> dict[str, str]:
-    files: dict[str, str] = {
-        "network-policy/policies.yaml": _text(parts.network),
-        "network-policy/kustomization.yaml": kustomization(["policies.yaml"], component=True),
-    }
+def _components(package: Package, parts: Parts, split: bool) -> dict[str, str]:
+    files: dict[str, str] = {}
+    policies = _place(files, "network-policy", "policies.yaml", parts.network, split)
+    files["network-policy/kustomization.yaml"] = kustomization(policies, component=True)
     if parts.monitoring:
-        files["prometheus/monitoring.yaml"] = _text(parts.monitoring)
         files["prometheus/kustomization.yaml"] = kustomization(
-            ["monitoring.yaml"],
+            _place(files, "prometheus", "monitoring.yaml", parts.monitoring, split),
             component=True,
             patches=[{"patch": to_yaml_list(metrics_patch(package)), "target": {"kind": "Deployment"}}],
         )
@@ -101,10 +121,6 @@ def to_yaml_list(operations: list[dict[str, Any]]) -> str:
     import yaml
 
     return yaml.safe_dump(operations, sort_keys=True, default_flow_style=False)
-
-
-def _text(trees: Iterable[Tree]) -> str:
-    return to_yaml([resolved(tree) for tree in trees])
 
 
 def kustomization(resources: list[str], *, component: bool = False, **more: Any) -> str:

@@ -105,7 +105,11 @@ def _value(schema: Mapping[str, Any], number: int = 0) -> Any:
 def _object(schema: Mapping[str, Any], number: int) -> dict[str, Any]:
     properties = cast("dict[str, dict[str, Any]]", schema.get("properties") or {})
     required = cast("list[str]", schema.get("required") or [])
+    if set(properties) == {"metadata", "spec"}:
+        required = ["spec"]  # the template of a Pod or a Job
     found = {name: _value(value, number) for name, value in properties.items() if name in required}
+    if found.get("containers") == [] and "containers" in required:
+        found["containers"] = [{"image": "nginx", "name": "example"}]
     for rule in schema.get("x-kubernetes-validations") or ():
         for name in _demanded(str(rule["rule"]), found):
             if name in properties:

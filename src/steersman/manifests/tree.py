@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from steersman.manifests.crd import Check, Conversion, definitions
 from steersman.manifests.kinds import classes_of
-from steersman.manifests.kustomize import kustomization, kustomize_files
+from steersman.manifests.kustomize import crd_file, kustomization, kustomize_files
 from steersman.manifests.packaging import Package
 from steersman.manifests.roles import rbac, user_roles
 from steersman.manifests.sample_files import SAMPLES, is_unedited, sample_files
@@ -40,6 +40,7 @@ _MAX_BYTES: Final = 4 << 20
 """How much of a file is read to learn who made it."""
 CONFIG_FOLDERS: Final = (
     "crd",
+    "crd/bases",
     "rbac",
     "manager",
     "webhook",
@@ -49,7 +50,7 @@ CONFIG_FOLDERS: Final = (
     "default",
     SAMPLES,
 )
-_OURS_ALONE: Final = ("crd", "rbac")
+_OURS_ALONE: Final = ("crd", "crd/bases", "rbac")
 """Folders whose files are never somebody's own, but for kustomizations: what they say follows from the operator."""
 
 
@@ -87,7 +88,7 @@ def config_files(
         conversions=_conversions(operator, namespace),
         check=check,
     )
-    files = {f"crd/{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml": to_yaml(crd) for crd in made}
+    files = {f"crd/{crd_file(crd)}": to_yaml(crd) for crd in made}
     files["rbac/role.yaml"] = to_yaml(
         rbac(operator, namespace=namespace, namespaces=namespaces, secure_metrics=secure_metrics)
     )
@@ -96,9 +97,12 @@ def config_files(
     return {path: HEADER + text for path, text in sorted(files.items())}
 
 
-def package_files(package: Package, *, check: Check | None = None) -> dict[str, str]:
-    """All files below `config/`: those of `config_files`, and what runs the operator. Raises `ManifestError`."""
-    return {path: HEADER + text for path, text in kustomize_files(package, check=check).items()}
+def package_files(package: Package, *, check: Check | None = None, split: bool = False) -> dict[str, str]:
+    """All files below `config/`: those of `config_files`, and what runs the operator. Raises `ManifestError`.
+
+    With `split`, every object has a file of its own.
+    """
+    return {path: HEADER + text for path, text in kustomize_files(package, check=check, split=split).items()}
 
 
 def samples(package: Package, config: Path) -> dict[str, str]:
