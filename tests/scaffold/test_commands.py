@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
 
 from steersman.cli.scaffolding import kubebuilder_flags
 from steersman.scaffold import bring_in_line, render
@@ -55,6 +56,7 @@ def test_the_road_yields_a_project_that_passes_its_own_lint_types_and_tests(stee
         ["ruff", "check", "."],
         ["ruff", "format", "--check", "."],
         ["pyright", "--pythonpath", sys.executable],
+        ["mypy", "--strict", "--cache-dir", str(tmp_path / "mypy"), "hello_app"],
         ["pytest", "-q", "-p", "no:cacheprovider", "--ignore=tests/e2e"],
     ):
         if tool[0] == "pyright" and find_spec("pyright") is None:
@@ -65,9 +67,43 @@ def test_the_road_yields_a_project_that_passes_its_own_lint_types_and_tests(stee
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+REQUIRED = """    schedule: str
+    \"\"\"When it runs.\"\"\"
+    replicas: Annotated[int, Ge(1)]
+    \"\"\"How many there are.\"\"\"
+"""
+
+
+@pytest.mark.slow
+def test_scaffolded_tests_and_samples_pass_for_specs_with_required_fields(steersman, tmp_path):
+    """As the CronJob tutorial goes on: two versions, webhooks, and a spec that cannot be empty."""
+    root = tmp_path / "hello-app"
+    steersman("init --domain tutorial.example.com --package cron_operator")
+    steersman("create api --group batch --version v1 --kind CronJob")
+    steersman("create api --group batch --version v2 --kind CronJob")
+    steersman("create webhook --group batch --version v1 --kind CronJob --defaulting --programmatic-validation")
+    steersman("create webhook --group batch --version v1 --kind CronJob --conversion --spoke v2")
+    for types in root.rglob("cronjob_types.py"):
+        text = types.read_text()
+        example = text[text.index("    foo: ") : text.index("class CronJobStatus")]
+        text = text.replace(example, REQUIRED + "\n\n")
+        text = text.replace("from steersman import", "from typing import Annotated\n\nfrom steersman import", 1)
+        types.write_text(text.replace("import Conditions", "import Ge, Conditions"))
+    steersman("manifests cron_operator:operator")
+
+    names = {yaml.safe_load(file.read_text())["metadata"]["name"] for file in (root / "config/samples").glob("batch*")}
+    assert names == {"cronjob-sample", "cronjob-v2-sample"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "needs a real kube-apiserver" in done.stdout
+
+
 @pytest.mark.slow
 def test_delete_takes_the_manifests_along(steersman, tmp_path):
-    crd = tmp_path / "hello-app" / "config" / "crd" / "apps.anupam.com_helloapps.yaml"
+    crd = tmp_path / "hello-app" / "config" / "crd" / "bases" / "apps.anupam.com_helloapps.yaml"
     steersman("init --domain anupam.com")
     told = steersman("create api --group apps --version v1 --kind HelloApp --output json")
     assert str(crd.relative_to(tmp_path / "hello-app")) in json.loads(told)["created"]

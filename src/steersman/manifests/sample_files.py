@@ -46,6 +46,8 @@ def sample_files(crds: Iterable[Mapping[str, Any]], directory: Path) -> tuple[di
         kind = spec["names"]["kind"]
         for version in spec["versions"]:
             name = sample_file(spec["group"], version["name"], kind)
+            if name in made:  # another group's, which begins with the same word
+                name = f"{spec['group']}_{version['name']}_{kind.lower()}.yaml"
             if version["served"] and (f"{spec['group']}/{version['name']}", kind) not in taken and name not in written:
                 made[name] = _signed(to_yaml(sample(crd, version["name"])))
     return made, sorted([*made, *(name for name, keys in written.items() if keys)])

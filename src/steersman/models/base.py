@@ -163,7 +163,7 @@ def _discreet_reprs(hidden: frozenset[str]) -> dict[str, Any]:
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
-class ModelMeta(type(msgspec.Struct)):
+class ModelMeta(msgspec.StructMeta):
     """msgspec's metaclass plus our wire rule; lets options such as `kw_only` be inherited."""
 
     def __new__(
@@ -206,6 +206,7 @@ class ModelMeta(type(msgspec.Struct)):
         return cls
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
 class Model(
     msgspec.Struct,
     metaclass=ModelMeta,

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from steersman.extras import require
+from steersman.manifests.sample_files import sample_file
 from steersman.models.resource import guess_plural
 from steersman.scaffold.errors import ScaffoldError
-from steersman.scaffold.names import module_name
 from steersman.scaffold.project import Project, Resource, dump
 from steersman.scaffold.wishes import controller_module, declared
 from steersman.version import __version__
@@ -134,7 +134,7 @@ def _resource(resource: Resource) -> dict[str, Any]:
         "types_name": types_name,
         "types_dir": types_parent.replace(".", "/"),
         "stem": resource.stem,
-        "sample": f"{module_name(resource.group) + '_' if resource.group else ''}{resource.version}_{kind.lower()}",
+        "sample": sample_file(resource.qualified_group, resource.version, kind).removesuffix(".yaml"),
         "sample_name": f"{kind.lower()}-sample",
         "defaulting_module": f"{resource.stem}_{resource.version}_defaulting",
         "validation_module": f"{resource.stem}_{resource.version}_validation",
@@ -166,6 +166,7 @@ def _conversion(hub: Resource, spoke: Resource) -> dict[str, Any]:
         "spoke": spoke.version,
         "spoke_parent": parent,
         "spoke_name": name,
+        "spoke_sample": sample_file(spoke.qualified_group, spoke.version, spoke.kind).removesuffix(".yaml"),
         "conversion_module": _conversion_module(hub, spoke.version),
     }
 
