@@ -98,6 +98,21 @@ def test_command_lines_are_those_of_each_tool(tool: Tool) -> None:
         assert made[1] == [tool, "manifest", "push", "--all", "r/x:1", "docker://r/x:1"]
 
 
+def test_an_image_that_was_built_is_pushed_alone(command: Command, tmp_path: Path) -> None:
+    """As `make docker-build docker-push IMG=...` asks for it."""
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    pushed = command("build", "--tool", "docker", "--image", "r/x:1", "--push-only", "--dry-run")
+    assert pushed[:2] == (0, "docker push r/x:1\n")
+    several = ("--platform", "linux/amd64", "--platform", "linux/arm64")
+    assert command("build", "--tool", "podman", *several, "--image", "r/x:1", "--push-only", "--dry-run")[:2] == (
+        0,
+        "podman manifest push --all r/x:1 docker://r/x:1\n",
+    )
+    code, _, err = command("build", "--tool", "docker", *several, "--push-only", "--dry-run")
+    assert code == 2
+    assert "use --push" in err
+
+
 def test_build_shows_its_command_line_and_fails_with_its_tool(command: Command, tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text("FROM scratch\n")
     line = "podman build --file Dockerfile --tag widgets:1.2.3 .\n"

@@ -101,6 +101,21 @@ def test_scaffolded_tests_and_samples_pass_for_specs_with_required_fields(steers
     assert "needs a real kube-apiserver" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("docker-build docker-push IMG=r/x:1", ["build --image r/x:1", "build --image r/x:1 --push-only"]),
+        ("generate", ["manifests demo_operator:operator"]),
+        ("build-installer IMG=r/x:1", ["manifests demo_operator:operator --image r/x:1 --install dist/install.yaml"]),
+        ("install run", ["install demo_operator:operator", "run demo_operator:operator"]),
+    ],
+)
+def test_make_has_the_targets_of_the_published_tutorials(tmp_path, words, told):
+    root = made(tmp_path / "hello-app")
+    done = subprocess.run(["make", "-n", *words.split()], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"python3 -m steersman {line}" for line in told]
+
+
 @pytest.mark.slow
 def test_delete_takes_the_manifests_along(steersman, tmp_path):
     crd = tmp_path / "hello-app" / "config" / "crd" / "bases" / "apps.anupam.com_helloapps.yaml"

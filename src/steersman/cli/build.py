@@ -36,6 +36,9 @@ def build(
     ] = None,
     build_arg: Annotated[list[str] | None, typer.Option(help="NAME=VALUE; may be repeated.")] = None,
     push: Annotated[bool, typer.Option("--push", help="Push the image when it is built.")] = False,
+    push_only: Annotated[
+        bool, typer.Option("--push-only", help="Push the image that an earlier run has built.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the command lines.")] = False,
     format: packages.Format = "text",
 ) -> None:
@@ -51,8 +54,12 @@ def build(
         directory,
         platforms=tuple(platform or ()),
         arguments=tuple(build_arg or ()),
-        push=push,
+        push=push or push_only,
     )
+    if push_only:
+        if len(lines) < 2:
+            raise LoadError(f"{chosen} builds and pushes images of several platforms at once: use --push")
+        lines = lines[1:]
     if format == "json":
         typer.echo(json.dumps({"tool": chosen, "image": image or _image_of(directory), "commands": lines}))
     for line in lines:
