@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 from dataclasses import replace
 
 import pytest
+import yaml
 
 from steersman.scaffold import (
     ScaffoldError,
@@ -17,6 +19,7 @@ from steersman.scaffold import (
 )
 from steersman.scaffold.base import BASE
 from steersman.scaffold.change import change, recover
+from steersman.scaffold.render import TEMPLATES
 
 from .projects import EMPTY, PRIVATE, api, broken, committed, git, lint, made, newer_templates, tree, webhook
 
@@ -154,6 +157,25 @@ class TestUpdate:
         assert readme.startswith("# The demo\n")
         assert "## How to develop" in readme
         assert outcome.changed == outcome.merged == ("README.md",)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("edited", [False, True])
+    def test_samples_of_older_templates_are_made_of_the_types_unless_they_were_edited(self, tmp_path, edited):
+        old = tmp_path / "templates"
+        shutil.copytree(TEMPLATES, old)
+        folder = old / "api" / "config" / "samples"
+        folder.mkdir(parents=True)
+        text = "apiVersion: {{ api_version }}\nkind: {{ kind }}\nmetadata:\n  name: old\n"
+        (folder / "{{ sample }}.yaml.jinja").write_text(text)
+        root = made(tmp_path / "project", api(EMPTY), templates=old)
+        sample = root / "config" / "samples" / "apps_v1_example.yaml"
+        assert sample.exists()
+        if edited:
+            sample.write_text(sample.read_text() + "spec: {foo: mine}\n")
+        update(committed(root))
+        found = yaml.safe_load(sample.read_text())
+        assert found["metadata"]["name"] == ("old" if edited else "example-sample")
+        assert found["spec"] == ({"foo": "mine"} if edited else {})
 
     def test_a_second_update_does_nothing(self, tmp_path):
         root = committed(made(tmp_path / "p", api(EMPTY)))

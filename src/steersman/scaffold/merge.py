@@ -16,10 +16,12 @@ from typing import Final
 
 from steersman.scaffold.errors import ScaffoldError
 
-__all__ = ["OWNED", "Plan", "merge_text", "plan"]
+__all__ = ["OWNED", "SAMPLES", "Plan", "merge_text", "plan"]
 
 OWNED: Final = frozenset({"requirements.lock"})
 """Written when a project is made, and its owner's from then on."""
+SAMPLES: Final = "config/samples/"
+"""Files that `steersman manifests` makes, and that older templates held: those that were edited stay."""
 
 
 @dataclass(slots=True)
@@ -56,10 +58,7 @@ def plan(
         if now == mine or (path in OWNED and before is not None and mine is not None):
             continue
         if now is None:
-            if mine == before or force:
-                made.remove.append(path)
-            else:
-                made.conflicts[path] = "was changed since it was generated, and would be deleted"
+            _remove(made, path, edited=mine != before, force=force)
         elif mine == before or path in rewrite or path == "PROJECT":
             made.write[path] = now
         elif mine is None:
@@ -72,6 +71,13 @@ def plan(
         elif before != now:
             _merge(made, path, (before, mine, now), force=force, markers=markers)
     return made
+
+
+def _remove(made: Plan, path: str, *, edited: bool, force: bool) -> None:
+    if not edited or (force and not path.startswith(SAMPLES)):
+        made.remove.append(path)
+    elif not path.startswith(SAMPLES):
+        made.conflicts[path] = "was changed since it was generated, and would be deleted"
 
 
 def _merge(made: Plan, path: str, sides: tuple[str, str, str], *, force: bool, markers: bool) -> None:

@@ -143,7 +143,7 @@ def _carry_out(root: Path, project: Project, done: Plan, new: dict[str, str], *,
     if manifests and not done.conflicts:
         made, gone, note = _manifests(root, project, write, remove)
         write.update(made)
-        remove += gone
+        remove = [path for path in (*remove, *gone) if path not in write]
         notes += [note] if note else []
     record = dump_base(new)
     if _read(root, BASE) != record:
