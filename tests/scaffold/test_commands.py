@@ -201,6 +201,7 @@ def test_helloapp_is_what_the_road_yields_plus_its_logic():
         "config/samples/apps_v1_helloapp.yaml",
         "helloapp/api/v1/helloapp_types.py",
         "helloapp/controllers/helloapp_controller.py",
+        "tests/test_helloapp_controller.py",
         "pyproject.toml",
     }
     project = parse((HELLOAPP / "PROJECT").read_text())

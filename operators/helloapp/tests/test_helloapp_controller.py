@@ -7,8 +7,8 @@ SAMPLE = Path(__file__).parent.parent / "config" / "samples" / "apps_v1_helloapp
 
 def test_the_sample_becomes_ready(cluster, operator):
     running = operator("helloapp:operator")
-    cluster.apply(SAMPLE)
-    cluster.wait("helloapps.apps.anupam.com", "helloapp-sample", "Ready")
+    (sample,) = cluster.apply(SAMPLE)
+    cluster.wait("helloapps.apps.anupam.com", sample["metadata"]["name"], "Ready")
     running.wait_idle()
     assert [r.error for r in running.reconciles if r.error] == []
 

@@ -11,5 +11,5 @@ SAMPLE = PROJECT / "config" / "samples" / "apps_v1_helloapp.yaml"
 def test_the_sample_becomes_ready(cluster, tmp_path):
     cluster.apply(PROJECT / "config" / "crd")
     with running(cluster.kubeconfig, tmp_path / "operator.log", "--namespace", cluster.namespace):
-        cluster.apply(SAMPLE)
-        cluster.wait("helloapps.apps.anupam.com", "helloapp-sample", "Ready")
+        (sample,) = cluster.apply(SAMPLE)
+        cluster.wait("helloapps.apps.anupam.com", sample["metadata"]["name"], "Ready")
