@@ -14,6 +14,7 @@ import pytest
 
 from steersman.cli.app import run
 from steersman.cli.build import Tool, commands
+from steersman.cli.loading import LoadError
 
 APP = (Path(__file__).parents[1] / "manifests/shipped_app.py").read_text()
 PROJECT = (
@@ -83,19 +84,86 @@ def test_nobody_publishes_a_bundle_without_a_name(command: Command) -> None:
 @pytest.mark.parametrize("tool", ["docker", "podman", "buildah"])
 def test_command_lines_are_those_of_each_tool(tool: Tool) -> None:
     where = (Path("Dockerfile"), Path())
-    assert commands(tool, "r/x:1", *where, push=True) == [
-        [tool, "build", "--file", "Dockerfile", "--tag", "r/x:1", "."],
-        [tool, "push", "r/x:1"],
+    cached = ["--layers"] if tool == "buildah" else []  # the others keep layers by themselves
+    assert commands(tool, "r.io/x:1", *where, push=True) == [
+        [tool, "build", *cached, "--file", "Dockerfile", "--tag", "r.io/x:1", "."],
+        [tool, "push", "r.io/x:1"],
     ]
     both = ("linux/amd64", "linux/arm64")
-    made = commands(tool, "r/x:1", *where, platforms=both, arguments=("A=b",), push=True)
+    made = commands(tool, "r.io/x:1", *where, platforms=both, arguments=("A=b",), push=True)
     if tool == "docker":
-        words = ["docker", "buildx", "build", "--file", "Dockerfile", "--tag", "r/x:1"]
+        words = ["docker", "buildx", "build", "--file", "Dockerfile", "--tag", "r.io/x:1"]
         words += ["--platform", "linux/amd64,linux/arm64", "--build-arg", "A=b", "--push", "."]
         assert made == [words]
     else:
         assert "--manifest" in made[0]
-        assert made[1] == [tool, "manifest", "push", "--all", "r/x:1", "docker://r/x:1"]
+        assert made[1] == [tool, "manifest", "push", "--all", "r.io/x:1", "docker://r.io/x:1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "resolved"),
+    [
+        ("widgets:1.2.3", "docker.io/library/widgets:1.2.3"),
+        ("widgets", "docker.io/library/widgets:latest"),
+        ("team/widgets:1", "docker.io/team/widgets:1"),
+        ("localhost/widgets:1", "localhost/widgets:1"),
+        ("localhost:5000/widgets", "localhost:5000/widgets:latest"),
+        ("r.example.com/team/widgets:1", "r.example.com/team/widgets:1"),
+        ("docker.io/widgets:1", "docker.io/library/widgets:1"),
+        ("index.docker.io/widgets:1", "docker.io/library/widgets:1"),
+    ],
+)
+def test_an_image_has_the_name_by_which_containerd_resolves_that_of_the_deployment(name: str, resolved: str) -> None:
+    """podman and buildah would store `widgets:1` as `localhost/widgets:1`, which no kubelet looks for."""
+    for tool in ("podman", "buildah"):
+        (line,) = commands(tool, name, Path("Dockerfile"), Path())
+        assert line[line.index("--tag") + 1] == resolved
+
+
+def test_a_digest_is_no_name_to_build_under() -> None:
+    with pytest.raises(LoadError, match="a digest follows from the content"):
+        commands("buildah", "r.io/x@sha256:" + "a" * 64, Path("Dockerfile"), Path())
+
+
+def tools(directory: Path, **exits: int) -> str:
+    """A `PATH` with programs of these names that say they are usable (0) or not."""
+    directory.mkdir()
+    for name, code in exits.items():
+        program = directory / name
+        program.write_text(f"#!/bin/sh\necho {name} cannot connect to its daemon >&2\nexit {code}\n")
+        program.chmod(0o755)
+    return str(directory)
+
+
+@pytest.mark.parametrize(
+    ("exits", "chosen"),
+    [
+        ({"docker": 0, "podman": 0, "buildah": 0}, "docker"),
+        ({"docker": 1, "podman": 0, "buildah": 0}, "podman"),
+        ({"docker": 1, "podman": 125, "buildah": 0}, "buildah"),
+        ({"buildah": 0}, "buildah"),
+    ],
+)
+def test_the_tool_that_can_build_is_chosen(
+    exits: dict[str, int], chosen: str, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A docker client without a daemon is installed on many machines, and builds nothing."""
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    monkeypatch.setenv("PATH", tools(tmp_path / "bin", **exits))
+    assert json.loads(command("build", "--dry-run", "--output", "json")[1])["tool"] == chosen
+
+
+def test_tools_that_cannot_build_are_reported_with_their_reasons(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    monkeypatch.setenv("PATH", tools(tmp_path / "bin", docker=1))
+    code, _, err = command("build", "--dry-run")
+    assert code == 1
+    said = " ".join(err.split())
+    assert "docker: docker cannot connect to its daemon" in said
+    assert "podman: not installed" in said
+    assert "buildah: not installed" in said
 
 
 def test_an_image_that_was_built_is_pushed_alone(command: Command, tmp_path: Path) -> None:
@@ -115,10 +183,10 @@ def test_an_image_that_was_built_is_pushed_alone(command: Command, tmp_path: Pat
 
 def test_build_shows_its_command_line_and_fails_with_its_tool(command: Command, tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text("FROM scratch\n")
-    line = "podman build --file Dockerfile --tag widgets:1.2.3 .\n"
+    line = "podman build --file Dockerfile --tag docker.io/library/widgets:1.2.3 .\n"
     assert command("build", "--tool", "podman", "--dry-run")[:2] == (0, line)
     told = json.loads(command("build", "--tool", "buildah", "--dry-run", "--output", "json")[1])
-    assert told["image"] == "widgets:1.2.3"
+    assert told["image"] == "docker.io/library/widgets:1.2.3"
 
 
 def test_build_runs_the_tool_and_hands_on_its_failure(
@@ -131,7 +199,9 @@ def test_build_runs_the_tool_and_hands_on_its_failure(
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}:/usr/bin:/bin")
     assert command("build", "--tool", "buildah")[0] == 0
-    assert (tmp_path / "said").read_text() == "build --file Dockerfile --tag widgets:1.2.3 .\n"
+    assert (
+        tmp_path / "said"
+    ).read_text() == "build --layers --file Dockerfile --tag docker.io/library/widgets:1.2.3 .\n"
     code, _, err = command("build", "--tool", "buildah", "--push")
     assert code == 1
     assert "buildah failed with exit code 1" in err

@@ -1,6 +1,6 @@
-"""`steersman build`: the operator's image, by whichever of docker, podman and buildah there is.
+"""`steersman build`: builds the operator's image with docker, podman or buildah.
 
-The command line is shown before it runs, so that it can be copied to where it must work without us.
+The command line is shown before it runs, so that it can be copied to a machine without Steersman.
 """
 
 from __future__ import annotations
@@ -22,13 +22,22 @@ __all__ = ["build", "commands"]
 
 Tool = Literal["docker", "podman", "buildah"]
 _TOOLS: Final[tuple[Tool, ...]] = ("docker", "podman", "buildah")
+_USABLE: Final[dict[Tool, tuple[str, ...]]] = {
+    "docker": ("docker", "version", "--format", "{{.Server.Version}}"),
+    "podman": ("podman", "info", "--format", "{{.Host.Os}}"),
+    "buildah": ("buildah", "version"),
+}
+"""Commands that succeed where a tool can build: docker, and podman outside of Linux, need a daemon that answers."""
+_PROBE_TIMEOUT_SECONDS: Final = 10.0
+_HUB: Final = "docker.io"
 
 
 def build(
     directory: Annotated[Path, typer.Argument(help="The project, with a Dockerfile.")] = Path(),
     image: packages.Image = None,
     tool: Annotated[
-        Literal["auto", "docker", "podman", "buildah"], typer.Option(help="auto: the first that is installed.")
+        Literal["auto", "docker", "podman", "buildah"],
+        typer.Option(help="auto: the first that is installed and can build."),
     ] = "auto",
     file: Annotated[Path | None, typer.Option("--file", "-f", help="The Dockerfile.")] = None,
     platform: Annotated[
@@ -47,9 +56,10 @@ def build(
     if not dockerfile.is_file():
         raise LoadError(f"{dockerfile}: there is no such file; `steersman init` writes one")
     chosen = _chosen(tool)
+    name = qualified(image or _image_of(directory))
     lines = commands(
         chosen,
-        image or _image_of(directory),
+        name,
         dockerfile,
         directory,
         platforms=tuple(platform or ()),
@@ -61,7 +71,7 @@ def build(
             raise LoadError(f"{chosen} builds and pushes images of several platforms at once: use --push")
         lines = lines[1:]
     if format == "json":
-        typer.echo(json.dumps({"tool": chosen, "image": image or _image_of(directory), "commands": lines}))
+        typer.echo(json.dumps({"tool": chosen, "image": name, "commands": lines}))
     for line in lines:
         if format == "text":
             typer.echo(shlex.join(line))
@@ -79,11 +89,27 @@ def commands(
     arguments: tuple[str, ...] = (),
     push: bool = False,
 ) -> list[list[str]]:
-    """The command lines. Raises `LoadError` for what the tool cannot do."""
+    """Return the command lines.
+
+    Args:
+        tool: The program.
+        image: The name to build under; containerd resolves that of the Deployment to the same image.
+        dockerfile: The Dockerfile.
+        directory: The build context.
+        platforms: One or several, as in `linux/arm64`.
+        arguments: Build arguments, as `NAME=VALUE`.
+        push: Whether the image is pushed.
+
+    Raises:
+        LoadError: The tool cannot do that, or the image is named by a digest.
+    """
+    image = qualified(image)
     several = len(platforms) > 1
     if several and tool == "docker" and not push:
         raise LoadError("docker keeps images of several platforms in registries only: add --push, or use podman")
     words: list[str] = [tool, "buildx", "build"] if several and tool == "docker" else [tool, "build"]
+    if tool == "buildah":
+        words.append("--layers")  # the others keep layers for the next build by themselves
     words += ["--file", str(dockerfile)]
     words += ["--manifest" if several and tool != "docker" else "--tag", image]
     if platforms:
@@ -100,13 +126,56 @@ def commands(
     return lines
 
 
+def qualified(image: str) -> str:
+    """Return the image's name with registry and tag, as containerd resolves the name in a Pod.
+
+    podman and buildah store a name without a registry under `localhost/`, where no kubelet finds it.
+
+    Source: the reference grammar of the distribution project ("familiar names").
+
+    Raises:
+        LoadError: The name has a digest.
+    """
+    if "@" in image:
+        raise LoadError(f"--image {image}: an image is built under a tag; a digest follows from the content")
+    first, slash, rest = image.partition("/")
+    if not slash or not ("." in first or ":" in first or first == "localhost"):
+        first, rest = _HUB, image
+    if first in (_HUB, f"index.{_HUB}"):
+        first, rest = _HUB, rest if "/" in rest else f"library/{rest}"
+    return f"{first}/{rest}" if ":" in rest else f"{first}/{rest}:latest"
+
+
 def _chosen(tool: Literal["auto"] | Tool) -> Tool:
+    """The tool that was asked for, or the first that can build. Raises `LoadError` with each tool's reason."""
     if tool != "auto":
         return tool
-    found: Tool | None = next((name for name in _TOOLS if shutil.which(name)), None)
-    if found is None:
-        raise LoadError("none of docker, podman and buildah is installed", 1)
-    return found
+    reasons: list[str] = []
+    for name in _TOOLS:
+        reason = _unusable(name)
+        if not reason:
+            return name
+        reasons.append(f"{name}: {reason}")
+    raise LoadError(f"no tool can build an image; start or install one of them ({'; '.join(reasons)})", 1)
+
+
+def _unusable(tool: Tool) -> str:
+    """Why a tool cannot build; empty where it can."""
+    if shutil.which(tool) is None:
+        return "not installed"
+    words = _USABLE[tool]
+    try:
+        done = subprocess.run(  # noqa: S603 - a fixed command
+            words, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"`{shlex.join(words)}` has not answered within {_PROBE_TIMEOUT_SECONDS:g} s"
+    except OSError as problem:
+        return problem.strerror or str(problem)
+    if done.returncode == 0:
+        return ""
+    said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return said[-1] if said else f"`{shlex.join(words)}` failed with exit code {done.returncode}"
 
 
 def _image_of(directory: Path) -> str:
