@@ -20,12 +20,12 @@ DOCKERFILE = Path(__file__).parents[2] / "operators" / "helloapp" / "Dockerfile"
 BASE = "localhost/python-without-bytecode:1"
 MODULES = "asyncio ssl json logging http.server email.message concurrent.futures importlib.metadata tomllib zipfile"
 UNCOMPILED = f"""
-import importlib, importlib.util, pathlib, sys
+import importlib, importlib.util, pathlib, sys, sysconfig
 for name in {MODULES.split()}:
     importlib.import_module(name)
-stdlib = importlib.util.find_spec("os").origin.rpartition("/")[0]
-files = [m.__file__ for m in list(sys.modules.values()) if str(getattr(m, "__file__", "")).startswith(stdlib)]
-sources = [file for file in files if file.endswith(".py")]
+stdlib = sysconfig.get_path("stdlib")
+files = [str(getattr(module, "__file__", "")) for module in list(sys.modules.values())]
+sources = [file for file in files if file.startswith(stdlib) and file.endswith(".py")]
 print(len(sources), [s for s in sources if not pathlib.Path(importlib.util.cache_from_source(s)).exists()])
 """
 Buildah = Callable[..., str]
