@@ -241,12 +241,19 @@ async def test_a_command_that_cannot_be_run_says_why(place: Place, command: list
 
 
 @pytest.mark.parametrize("mode", MODES, indirect=True)
-async def test_a_value_that_no_process_can_be_given_is_refused_by_name(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("container", "said"),
+    [
+        ({"command": ["true"], "envFrom": [{"secretRef": {"name": "key"}}]}, "environment variable K"),
+        ({"command": ["true", "a\0b"]}, "an argument of the command"),
+        ({"command": ["true"], "workingDir": "/a\0b"}, "the working directory"),
+    ],
+)
+async def test_a_value_that_no_process_can_be_given_is_named(place: Place, container: Any, said: str) -> None:
     await place.create("secrets", "key", data={"K": "YQBi"})  # "a", NUL, "b"
-    container = {"command": ["true"], "envFrom": [{"secretRef": {"name": "key"}}]}
     await place.pod("p", container)
     status = await place.until("p", lambda s: s.get("phase") == "Failed")
-    assert "environment variable K" in status["containerStatuses"][0]["state"]["terminated"]["message"]
+    assert f"{said} contains a NUL byte" in status["containerStatuses"][0]["state"]["terminated"]["message"]
 
 
 @pytest.mark.parametrize("mode", SANDBOXED, indirect=True)

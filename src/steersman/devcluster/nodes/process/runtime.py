@@ -273,7 +273,9 @@ class ProcessRuntime:
         except OSError as problem:
             refuse("RunContainerError", f"failed to create containerd task: {problem.strerror or problem}")
             return
-        except ClientError as problem:
+        except Exception as problem:  # noqa: BLE001 - the Pod shows what nobody thought of, and is tried again
+            if not isinstance(problem, ClientError):
+                _log.exception("a container could not be created", pod=held.name, container=name)
             refuse("CreateContainerError", problem)
             return
         spec = container.spec
@@ -309,12 +311,12 @@ class ProcessRuntime:
         base = self._base_environment(ground, image, spec)
         env = {**base, **environment_of(spec, ground.facts, references, services, image), guard.MARK: self.mark}
         command = command_of(spec, image, env)
-        _check_values(command, env)
+        directory = spec.get("workingDir") or image.working_dir or "/"
+        _check_values(command, env, directory)
         home = ground.directory / "containers" / spec["name"]
         (home / "tmp").mkdir(parents=True, exist_ok=True)
         message_file = home / "termination-log"
         message_file.write_bytes(b"")
-        directory = spec.get("workingDir") or image.working_dir or "/"
         mounts = ground.mounts(spec, env)
         if self.mode == "plain":
             sandbox = None
@@ -485,7 +487,7 @@ class ProcessRuntime:
     ) -> Process:
         """Start a command in a running container; raises `LaunchError` where it has just ended."""
         env = {**run.env, "TERM": "xterm"} if tty else run.env
-        _check_values(command, env)
+        _check_values(command, env, run.directory)
         enter = None if self.mode == "plain" else await self._inside(run)
         process = await spawn(
             command, env, run.directory, enter=enter, on_output=on_output, on_exit=_nothing, stdin=stdin, tty=tty
@@ -544,12 +546,14 @@ def _complain(task: asyncio.Task[None]) -> None:
         _log.error("a task of a node failed", task=task.get_name(), problem=repr(problem))
 
 
-def _check_values(command: Sequence[str], env: Mapping[str, str]) -> None:
+def _check_values(command: Sequence[str], env: Mapping[str, str], directory: str) -> None:
     """Raise `LaunchError` for what no process can be given."""
     if not command:
         raise LaunchError("no command specified: give the container a command, or its image one")
     if any("\0" in word for word in command):
         raise LaunchError("an argument of the command contains a NUL byte")
+    if "\0" in directory:
+        raise LaunchError("the working directory contains a NUL byte")
     for name, value in env.items():
         if "\0" in value or "\0" in name:
             raise LaunchError(f"environment variable {name} contains a NUL byte")
