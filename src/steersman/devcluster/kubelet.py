@@ -7,11 +7,11 @@ A real API server speaks HTTP to kubelets. Here a node runs in the same process 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["STDERR", "STDOUT", "Connection", "ExecSession", "Kubelet", "KubeletDirectory", "LogOptions"]
+__all__ = ["STDERR", "STDOUT", "Connection", "ExecSession", "Kubelet", "KubeletDirectory", "LogOptions", "Usage"]
 
 STDOUT = 1
 STDERR = 2
@@ -34,6 +34,19 @@ class LogOptions:
     limit_bytes: int | None = None
     stream: str = "All"
     """`All`, `Stdout` or `Stderr`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The resources that a running container uses."""
+
+    started_at: float
+    """Seconds since the epoch."""
+    cpu_seconds: float
+    """Processor time since the start, in core-seconds."""
+    memory_bytes: int
+    cpu_cores: float | None = None
+    """The present rate, in cores, where it is known."""
 
 
 class ExecSession(Protocol):
@@ -86,6 +99,10 @@ class Kubelet(Protocol):
 
     async def connect(self, namespace: str, pod: str, port: int) -> Connection:
         """A connection to a port of the Pod."""
+        ...
+
+    def usage(self, namespace: str, pod: str) -> Mapping[str, Usage]:
+        """What each running container of a Pod uses; nothing for a Pod that is not on this node."""
         ...
 
 

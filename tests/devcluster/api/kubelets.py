@@ -1,11 +1,11 @@
 """A kubelet whose containers are scripts of the test: what comes in is remembered, what goes out is told."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from steersman.devcluster.errors import APIError
-from steersman.devcluster.kubelet import STDERR, STDOUT, Connection, LogOptions
+from steersman.devcluster.kubelet import STDERR, STDOUT, Connection, LogOptions, Usage
 
 
 class Session:
@@ -60,6 +60,7 @@ class ScriptedKubelet:
     asked: list[LogOptions] = field(default_factory=list)
     more: asyncio.Event = field(default_factory=asyncio.Event)
     following: int = 0
+    used: dict[str, Usage] = field(default_factory=dict)
 
     async def logs(self, namespace: str, pod: str, container: str, options: LogOptions) -> AsyncIterator[bytes]:
         self.asked.append(options)
@@ -89,3 +90,6 @@ class ScriptedKubelet:
         if port == 1:
             raise APIError(500, "InternalError", "connection refused")
         return await asyncio.open_connection("127.0.0.1", self.port)
+
+    def usage(self, namespace: str, pod: str) -> Mapping[str, Usage]:
+        return self.used if pod == "web" else {}

@@ -1,5 +1,6 @@
 """kubectl with Pods that are processes: logs, exec, cp, attach and port-forward."""
 
+import json
 import re
 import subprocess
 import urllib.request
@@ -43,6 +44,17 @@ def kubectl(cluster, namespace):
         return cluster.kubectl("-n", namespace, *arguments, input=stdin)
 
     return call
+
+
+def test_a_node_tells_what_its_pods_use(kubectl, namespace):
+    kubectl("create", "-f", "-", stdin=SHELL)
+    kubectl("wait", "--for=condition=Ready", "pod/shell", "--timeout=20s")
+    (node,) = kubectl("get", "nodes", "-o", "name").split()
+    summary = json.loads(kubectl("get", "--raw", f"/api/v1/nodes/{node.removeprefix('node/')}/proxy/stats/summary"))
+    (pod,) = (pod for pod in summary["pods"] if pod["podRef"]["namespace"] == namespace)
+    used = {container["name"]: container["memory"]["workingSetBytes"] for container in pod["containers"]}
+    assert set(used) == {"c", "d"}
+    assert all(0 < bytes_ < 1 << 30 for bytes_ in used.values())
 
 
 def test_logs_and_commands(kubectl):

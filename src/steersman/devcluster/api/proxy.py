@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from steersman.devcluster.api import nodeproxy
 from steersman.devcluster.api.messages import Response
 from steersman.devcluster.api.podoptions import items_of, pod_of
 from steersman.devcluster.api.proxying import repeat
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["to_node", "to_pod", "to_service"]
 
+KUBELET_PORT: Final = "10250"
 _SCHEMES: Final = ("", "http", "https")
 
 
@@ -65,11 +67,13 @@ async def to_service(call: Call) -> Response:
 
 
 async def to_node(call: Call) -> Response:
-    """`nodes/name/proxy/path`: kubelets here have no HTTP API. Raises `APIError`."""
-    _, name, _ = _parts(call.name, "node")
+    """`nodes/[scheme:]name[:port]/proxy/path`, served by the node's kubelet. Raises `APIError`."""
+    _, name, port = _parts(call.name, "node")
     if call.reader.get("", "nodes", "", name) is None:
         raise not_found("", "nodes", name)
-    raise _unreachable("the nodes of an embedded cluster serve no HTTP")
+    if port not in ("", KUBELET_PORT):
+        raise _unreachable(f"node {name} has only the port {KUBELET_PORT} of its kubelet")
+    return await nodeproxy.serve(call, name)
 
 
 def _parts(name: str, kind: str) -> tuple[str, str, str]:

@@ -7,11 +7,11 @@ by the agent's heap on the loop's clock, so it runs on virtual time too. No proc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
 from steersman.devcluster.errors import APIError
-from steersman.devcluster.kubelet import STDOUT, Connection, LogOptions
+from steersman.devcluster.kubelet import STDOUT, Connection, LogOptions, Usage
 from steersman.devcluster.nodes.agent import Agent, Held
 from steersman.devcluster.nodes.behaviour import PREFIX, Behaviour, Defaults, behaviour_of
 from steersman.devcluster.nodes.finding import container_for_logs, pod_on, running_container
@@ -162,6 +162,7 @@ class SimulatedKubelet:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
+        self._amounts: dict[tuple[str, str], dict[str, str]] = {}
 
     async def logs(self, namespace: str, pod: str, container: str, options: LogOptions) -> AsyncIterator[bytes]:
         """What `simulate.steersman.dev/logs` says, every line stamped with the start of the container."""
@@ -194,6 +195,45 @@ class SimulatedKubelet:
         """Nothing listens in a simulated Pod."""
         pod_on(self._agent, namespace, pod)
         raise APIError(500, "InternalError", f"a simulated Pod has no port {port}: use nodes of kind process")
+
+    def set_amounts(self, namespace: str, pod: str, amounts: Mapping[str, str]) -> None:
+        """Set what each container of a Pod uses of `cpu` and `memory`, as quantities."""
+        self._amounts[namespace, pod] = dict(amounts)
+
+    def amounts(self, held: Held) -> dict[str, dict[str, str]]:
+        """The `cpu` and `memory` of a Pod's running containers: as set, else as annotated, else as requested."""
+        annotations = annotations_of(held.life.pod)
+        set_here = self._amounts.get((held.namespace, held.name), {})
+        found: dict[str, dict[str, str]] = {}
+        for container in held.life.containers:
+            if container.stage is not Stage.RUNNING:
+                continue
+            requests: dict[str, str] = dig(container.spec, "resources", "requests", default={})
+            used = {resource: str(requests.get(resource, "0")) for resource in ("cpu", "memory")}
+            for resource in used:
+                for key in (PREFIX + resource, f"{PREFIX}{resource}.{container.name}"):
+                    used[resource] = annotations.get(key, used[resource])
+            found[container.name] = {**used, **set_here}
+        return found
+
+    def usage(self, namespace: str, pod: str) -> dict[str, Usage]:
+        """As `amounts`, used at this rate since the start of the container."""
+        held = self._agent.find(namespace, pod)
+        found: dict[str, Usage] = {}
+        for name, amounts in (self.amounts(held) if held is not None else {}).items():
+            container = held.life.container(name) if held is not None else None
+            started = (container.started_at if container is not None else None) or self._agent.clock()
+            cores, memory = (_amount(amounts[resource]) for resource in ("cpu", "memory"))
+            found[name] = Usage(started, cores * max(0.0, self._agent.clock() - started), int(memory), cores)
+        return found
+
+
+def _amount(text: str) -> float:
+    """A quantity as a number; 0 for an annotation that is not a quantity."""
+    try:
+        return Quantity(text).milli() / 1000
+    except ValueError:
+        return 0.0
 
 
 class CannedSession:
@@ -244,7 +284,6 @@ class SimulatedNode:
         self.kubelet = kubelet
         self._agent = agent
         self._runtime = runtime
-        self._usage: dict[tuple[str, str], dict[str, str]] = {}
 
     def fail_pod(
         self, namespace: str, name: str, *, container: str = "", exit_code: int = 1, message: str = "", reason: str = ""
@@ -300,24 +339,12 @@ class SimulatedNode:
 
     def set_usage(self, namespace: str, name: str, **usage: str | int | float) -> None:
         """What a Pod is seen to use: `cpu="250m"`, `memory="64Mi"`; for each of its containers."""
-        self._usage[namespace, name] = {resource: str(Quantity(str(value))) for resource, value in usage.items()}
+        amounts = {resource: str(Quantity(str(value))) for resource, value in usage.items()}
+        self.kubelet.set_amounts(namespace, name, amounts)
 
     def usage(self, namespace: str, name: str) -> dict[str, dict[str, str]]:
         """What a running Pod's containers use: as set, else as annotated (`cpu`, `memory`), else as requested."""
-        held = self._held(namespace, name)
-        annotations = annotations_of(held.life.pod)
-        set_here = self._usage.get((namespace, name), {})
-        found: dict[str, dict[str, str]] = {}
-        for container in held.life.containers:
-            if container.stage is not Stage.RUNNING:
-                continue
-            requests: dict[str, str] = dig(container.spec, "resources", "requests", default={})
-            used = {resource: str(requests.get(resource, "0")) for resource in ("cpu", "memory")}
-            for resource in used:
-                for key in (PREFIX + resource, f"{PREFIX}{resource}.{container.name}"):
-                    used[resource] = annotations.get(key, used[resource])
-            found[container.name] = {**used, **set_here}
-        return found
+        return self.kubelet.amounts(self._held(namespace, name))
 
     def _held(self, namespace: str, name: str) -> Held:
         held = self._agent.find(namespace, name)

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from steersman.devcluster.errors import APIError
-from steersman.devcluster.kubelet import Connection, LogOptions
+from steersman.devcluster.kubelet import Connection, LogOptions, Usage
 from steersman.devcluster.nodes.agent import Agent
 from steersman.devcluster.nodes.finding import container_for_logs, not_running, pod_on, running_container
 from steersman.devcluster.nodes.logs import LogLine, selected, shown, wanted
 from steersman.devcluster.nodes.process.logfile import read_log
-from steersman.devcluster.nodes.process.running import Session
+from steersman.devcluster.nodes.process.running import Session, consumed
 from steersman.devcluster.nodes.process.runtime import ProcessRuntime, Run
 from steersman.devcluster.nodes.process.view import LaunchError
 
@@ -115,3 +115,14 @@ class ProcessKubelet:
             except OSError as error:
                 problem = error
         raise APIError(500, "InternalError", f"failed to connect to port {port} of pod {pod}: {problem}")
+
+    def usage(self, namespace: str, pod: str) -> dict[str, Usage]:
+        """The processor time and resident memory of the containers' processes."""
+        held = self._agent.find(namespace, pod)
+        ground = self._runtime.grounds.get(held.uid) if held is not None else None
+        found: dict[str, Usage] = {}
+        for name, run in (ground.runs if ground is not None else {}).items():
+            container = held.life.container(name) if held is not None else None
+            if container is not None and container.started_at and not run.process.ended:
+                found[name] = Usage(container.started_at, *consumed(run.process.pid))
+        return found

@@ -44,6 +44,21 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for child in text.split()]
 
 
+def consumed(pid: int) -> tuple[float, int]:
+    """The processor time in seconds and the resident memory in bytes of a process and of all below it."""
+    ticks = pages = 0
+    waiting = [pid]
+    while waiting:
+        process = waiting.pop()
+        with suppress(OSError, ValueError, IndexError):
+            # The name, in parentheses, may hold anything; the numbers follow it.
+            fields = Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()
+            ticks += sum(int(field) for field in fields[11:15])
+            pages += int(fields[21])
+        waiting += children_of(process)
+    return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
+
+
 def resize(fd: int, columns: int, rows: int) -> None:
     """Set the size of a terminal."""
     with suppress(OSError):
