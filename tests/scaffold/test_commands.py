@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from steersman.cli.scaffolding import kubebuilder_flags
+from steersman.cli.tutorial_flags import translate
 from steersman.scaffold import bring_in_line, render
 from steersman.scaffold.base import read_base
 from steersman.scaffold.project import parse
@@ -190,8 +190,61 @@ def test_a_directory_that_may_not_be_written_is_named(steersman, tmp_path):
 
 def test_flags_are_read_as_published_tutorials_write_them():
     words = ["create", "api", "--resource=false", "--controller=true", "--force=false", "--plural=true", "--kind=X"]
-    assert kubebuilder_flags(words) == ["create", "api", "--no-resource", "--controller", "--plural=true", "--kind=X"]
-    assert kubebuilder_flags(["run", "--force=false"]) == ["run", "--force=false"]
+    assert translate(words) == (["create", "api", "--no-resource", "--controller", "--plural=true", "--kind=X"], [])
+    assert translate(["run", "--force=false"]) == (["run", "--force=false"], [])
+    assert translate([]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("words", "translated", "notes"),
+    [
+        (
+            "init --domain tutorial.kubebuilder.io --repo tutorial.kubebuilder.io/project --license apache2 --owner Us",
+            "init --domain tutorial.kubebuilder.io --license Apache-2.0 --owner Us",
+            ["--repo is left out: a Python project has no Go module path"],
+        ),
+        (
+            "init --plugins=go/v4 --project-version 3 --domain example.com --skip-go-version-check",
+            "init --domain example.com",
+            [
+                "--plugins is left out: there is one layout of projects",
+                "--project-version is left out: there is one layout of projects",
+                "--skip-go-version-check is left out: no Go is needed",
+            ],
+        ),
+        (
+            "create api --group batch --version v1 --kind CronJob --make=false",
+            "create api --group batch --version v1 --kind CronJob",
+            ["--make is left out: `make manifests` runs with each change of the project"],
+        ),
+        (
+            "create webhook --group g --version v1 --kind K --type=mutating,validating --operations=create,update",
+            "create webhook --group g --version v1 --kind K --defaulting --programmatic-validation",
+            ["--type mutating is read as --defaulting", "--type validating is read as --programmatic-validation"],
+        ),
+        (
+            "create webhook --group g --version v1 --kind K --type validating --operations delete",
+            "create webhook --group g --version v1 --kind K --programmatic-validation",
+            [
+                "--type validating is read as --programmatic-validation",
+                '--operations is left out: write on=("delete",) into the decorator of the webhook\'s function',
+            ],
+        ),
+    ],
+)
+def test_flags_of_published_tutorials_are_translated_or_left_out_with_a_note(words, translated, notes):
+    assert translate(words.split()) == (translated.split(), notes)
+
+
+@pytest.mark.slow
+def test_the_words_of_the_cronjob_tutorial_make_a_project(steersman, tmp_path):
+    told = steersman("init --domain tutorial.kubebuilder.io --repo tutorial.kubebuilder.io/project")
+    assert "note: --repo is left out" in told
+    steersman("create api --group batch --version v1 --kind CronJob --resource --controller --make=false")
+    steersman("create webhook --group batch --version v1 --kind CronJob --type validating")
+    assert (tmp_path / "hello-app/hello_app/webhooks/cronjob_v1_validation.py").exists()
+    told = steersman("create webhook --group batch --version v1 --kind CronJob --type admission", code=2)
+    assert "--type 'admission': expected mutating, validating or conversion" in told
 
 
 def test_helloapp_is_what_the_road_yields_plus_its_logic():

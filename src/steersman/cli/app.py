@@ -33,7 +33,7 @@ from steersman.cli.migrate_storage import migrate_storage as migrate_storage_com
 from steersman.cli.models import models as models_command
 from steersman.cli.rbac import rbac as rbac_command
 from steersman.cli.run import run as run_command
-from steersman.cli.scaffolding import kubebuilder_flags
+from steersman.cli.tutorial_flags import translate
 from steersman.cli.update import update as update_command
 
 __all__ = ["app", "run"]
@@ -121,13 +121,15 @@ def _mount_assets() -> None:
 def run(arguments: list[str] | None = None) -> None:
     """Parse and run; raises `SystemExit`."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    words = kubebuilder_flags(words)
     debug = "--debug" in words
     if debug and words[0] != "run":
         words.remove("--debug")  # an option of the whole program; `run` lists it among its own
     if words[:1] == ["cluster"] or "--help" in words or "-h" in words:
         _mount_assets()  # the testing room is not loaded by an operator in production
     try:
+        words, notes = translate(words)
+        for note in notes:
+            typer.echo(f"note: {note}", err=True)
         app(args=words, prog_name="steersman")
     except (typer.Exit, SystemExit):
         raise

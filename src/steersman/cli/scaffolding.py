@@ -15,9 +15,6 @@ from steersman.cli.loading import LoadError
 if TYPE_CHECKING:
     from steersman.scaffold import External, Outcome
 
-_PAIRS = {"controller", "multigroup", "namespaced", "resource"}
-_FLAGS = {"conversion", "defaulting", "force", "programmatic-validation"}
-
 __all__ = [
     "Directory",
     "Domain",
@@ -29,7 +26,6 @@ __all__ = [
     "Version",
     "carry_out",
     "external",
-    "kubebuilder_flags",
     "telling",
 ]
 
@@ -47,23 +43,6 @@ def external(path: str, domain: str) -> External:
     from steersman.scaffold import External
 
     return External(path, domain)
-
-
-def kubebuilder_flags(words: list[str]) -> list[str]:
-    """`--resource=false` and the like, as published tutorials write them, in the way our options are read."""
-    if words[:1] not in (["init"], ["create"], ["edit"], ["delete"]):
-        return words
-    return [one for word in words for one in _flag(word)]
-
-
-def _flag(word: str) -> list[str]:
-    option, _, value = word.partition("=")
-    name = option.removeprefix("--")
-    if value not in ("true", "false") or not option.startswith("--") or name not in _PAIRS | _FLAGS:
-        return [word]
-    if value == "true":
-        return [option]
-    return [f"--no-{name}"] if name in _PAIRS else []
 
 
 @contextmanager
