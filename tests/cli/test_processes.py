@@ -195,7 +195,7 @@ class TestOnARealServer:
         process = start(*options)
         eventually(lambda: process.says("the operator runs"), "it runs")
         cluster.put("in-c", block="yes")
-        eventually(lambda: process.says("the event loop is blocked"), "the stall is reported")
+        eventually(lambda: process.says("event_loop_blocked"), "the stall is reported")
         process.send(signal.SIGINT)
         time.sleep(0.2)
         process.send(signal.SIGINT)

@@ -98,7 +98,7 @@ async def test_a_kind_of_which_only_metadata_is_cached_is_applied_each_time():
     assert [await a.apply(deployment(), owner=OWNER) for _ in range(2)] == [api.read(Deployment, "web")] * 2
     assert (a.sent, a.skipped) == (2, 0)
     with pytest.raises(FieldConflictError, match="is controlled by App 'web'"):
-        await a.apply(deployment(), owner=App(metadata=ObjectMeta(name="rival", namespace="prod", uid="owner-2")))
+        await a.apply(deployment(), owner=App(metadata=ObjectMeta(name="other", namespace="prod", uid="owner-2")))
     assert len(api.requests) == 2
 
 
@@ -265,9 +265,9 @@ async def test_a_child_of_another_controller_is_left_alone():
     api = Api()
     a = applier(api)
     await a.apply(deployment(), owner=OWNER)
-    rival = replace(OWNER, metadata=ObjectMeta(name="rival", namespace="prod", uid="owner-2"))
+    other_controller = replace(OWNER, metadata=ObjectMeta(name="other", namespace="prod", uid="owner-2"))
     with pytest.raises(FieldConflictError, match="controlled by App 'web'"):
-        await a.apply(deployment(), owner=rival)
+        await a.apply(deployment(), owner=other_controller)
     assert len(api.requests) == 1
 
 

@@ -10,7 +10,7 @@ from steersman.client.errors import ConnectError, Forbidden, NotFound
 from steersman.client.status import Status
 from steersman.controller import CURRENT_REQUEST, EventRecorder, Request
 from steersman.controller.events import cut
-from steersman.controller.spam import SpamFilter
+from steersman.controller.spam_filter import SpamFilter
 from steersman.k8s import Node
 from steersman.models import Key, ObjectMeta
 from steersman.telemetry.metrics import REGISTRY

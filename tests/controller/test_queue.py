@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
+from steersman.controller.backoff import Backoff
 from steersman.controller.queue import LOW_PRIORITY, Debounce, QueueClosedError, WorkQueue
-from steersman.controller.rate import Backoff
 from steersman.testing import virtual_time
 
 PLAIN = Backoff(jitter=0.0)
@@ -212,20 +212,20 @@ async def _failing(q: WorkQueue[str], times: int) -> float:
 async def test_only_one_event_per_window_shortens_a_backoff():
     """Q5: events during a backoff shorten it once per window, and do not count as failures."""
     q = queue()
-    window = await _failing(q, 12)
-    assert window == pytest.approx(10.24)
+    window_end = await _failing(q, 12)
+    assert window_end == pytest.approx(10.24)
     started = now()
     await asyncio.sleep(1)
     q.add("a", reason="event")
-    early = await q.get()
-    assert early.attempt == 13
+    retried_early = await q.get()
+    assert retried_early.attempt == 13
     assert now() - started == pytest.approx(1)
     q.fail("a")  # the early attempt does not count: the window goes on
     for _ in range(50):
         await asyncio.sleep(0.1)
         q.add("a", reason="event")
     job = await q.get()
-    assert now() - started == pytest.approx(window)
+    assert now() - started == pytest.approx(window_end)
     assert job.attempt == 13
     assert q.fail("a") == pytest.approx(20.48)
 

@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from steersman.controller.job import FRESH, LOW_PRIORITY, Debounce
+from steersman.controller.backoff import Backoff
+from steersman.controller.queue_items import DEFAULT_PRIORITY, LOW_PRIORITY, Debounce
 from steersman.controller.queue_state import QueueState
-from steersman.controller.rate import Backoff
 
 KEYS = st.sampled_from("abcdef")
 BACKOFF = Backoff(base=0.005, cap=1000.0, jitter=0.2)
@@ -22,10 +22,10 @@ class Expected:
         self.running = False
         self.owed_by = inf  # a run must start no later than this, given a free worker
         self.failures = 0
-        self.window = 0.0
-        self.early = 0  # runs within the present window
+        self.window_end = 0.0
+        self.retried_early = 0  # runs within the present window
         self.promise = inf
-        self.later = inf
+        self.add_at = inf
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -47,24 +47,24 @@ class QueueMachine(RuleBasedStateMachine):
         expected = self.keys[key]
         expected.owed_by = min(expected.owed_by, self.now + delay + self.slack())
 
-    @rule(key=KEYS, priority=st.sampled_from([FRESH, LOW_PRIORITY]))
+    @rule(key=KEYS, priority=st.sampled_from([DEFAULT_PRIORITY, LOW_PRIORITY]))
     def event(self, key: str, priority: int) -> None:
         expected = self.keys[key]
         self.queue.add(key, self.now, priority, "event")
         if expected.running:
             expected.owed_by = -inf  # owed as soon as the run has ended
-        elif self.now < expected.window:
-            self.owe(key, expected.window - self.now)
+        elif self.now < expected.window_end:
+            self.owe(key, expected.window_end - self.now)
         else:
             self.owe(key)
 
     @rule(key=KEYS, delay=st.floats(0.01, 50))
     def event_later(self, key: str, delay: float) -> None:
-        self.queue.add_after(key, self.now, delay, FRESH, "later")
+        self.queue.add_after(key, self.now, delay, DEFAULT_PRIORITY, "add_at")
         expected = self.keys[key]
-        expected.later = min(expected.later, self.now + delay)
+        expected.add_at = min(expected.add_at, self.now + delay)
         if not expected.running:
-            self.owe(key, max(delay, expected.window - self.now))
+            self.owe(key, max(delay, expected.window_end - self.now))
 
     @rule(seconds=st.floats(0, 30))
     def time_passes(self, seconds: float) -> None:
@@ -78,36 +78,36 @@ class QueueMachine(RuleBasedStateMachine):
     def timers_fire(self) -> None:
         """What fell due is owed now, and may be promised anew."""
         for key, expected in self.keys.items():
-            for timer in ("promise", "later"):
+            for timer in ("promise", "add_at"):
                 if getattr(expected, timer) <= self.now:
                     setattr(expected, timer, inf)
                     if expected.running:
                         expected.owed_by = -inf
                     else:
-                        self.owe(key, max(0.0, expected.window - self.now))
+                        self.owe(key, max(0.0, expected.window_end - self.now))
 
     @rule()
     def take(self) -> None:
         job = self.queue.take(self.now)
         if job is None:
-            late = [k for k, e in self.keys.items() if not e.running and -inf < e.owed_by < self.now - 1e-6]
-            assert not late, f"owed but not ready: {late}"
+            schedule = [k for k, e in self.keys.items() if not e.running and -inf < e.owed_by < self.now - 1e-6]
+            assert not schedule, f"owed but not ready: {schedule}"
             return
         expected = self.keys[job.key]
         assert not expected.running, "Q1: two workers have one key"
         assert job.attempt == expected.failures + 1
-        if self.now < expected.window - 1e-9:
-            expected.early += 1
-            assert expected.early <= 1, "Q5: a backoff window was shortened twice"
+        if self.now < expected.window_end - 1e-9:
+            expected.retried_early += 1
+            assert expected.retried_early <= 1, "Q5: a backoff window was shortened twice"
         expected.running = True
         expected.owed_by = inf
 
     def owe_timers(self, expected: Expected, key: str) -> None:
         """What timers owe, once the key is free again; while it runs, they make it run once more."""
         if not expected.running:
-            for due in (expected.promise, expected.later):
+            for due in (expected.promise, expected.add_at):
                 if due < inf:
-                    self.owe(key, max(due, expected.window) - self.now)
+                    self.owe(key, max(due, expected.window_end) - self.now)
 
     def running(self) -> list[str]:
         return [key for key, expected in self.keys.items() if expected.running]
@@ -118,7 +118,7 @@ class QueueMachine(RuleBasedStateMachine):
         dirty = expected.owed_by == -inf
         expected.owed_by = inf
         if dirty:
-            self.owe(key, max(0.0, expected.window - self.now))
+            self.owe(key, max(0.0, expected.window_end - self.now))
         self.owe_timers(expected, key)
 
     @precondition(lambda self: self.running())
@@ -127,7 +127,7 @@ class QueueMachine(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(self.running()))
         expected = self.keys[key]
         self.queue.done(key, self.now, requeue)
-        expected.failures, expected.window, expected.early = 0, 0.0, 0
+        expected.failures, expected.window_end, expected.retried_early = 0, 0.0, 0
         expected.promise = inf if requeue is None else self.now + requeue
         self.after(key, expected)
 
@@ -137,16 +137,16 @@ class QueueMachine(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(self.running()))
         expected = self.keys[key]
         _, wait = self.queue.fail(key, self.now)
-        if self.now < expected.window and expected.early:
-            assert abs(self.now + wait - expected.window) < 1e-9, "the early attempt moved the window"
+        if self.now < expected.window_end and expected.retried_early:
+            assert abs(self.now + wait - expected.window_end) < 1e-9, "the early attempt moved the window"
         else:
             expected.failures += 1
-            expected.early = 0
+            expected.retried_early = 0
             full = BACKOFF.full(expected.failures)
             assert 0.8 * full - 1e-9 <= wait <= full + 1e-9, "Q5: backoff out of bounds"
-            expected.window = self.now + wait
+            expected.window_end = self.now + wait
         self.after(key, expected)
-        self.owe(key, expected.window - self.now)
+        self.owe(key, expected.window_end - self.now)
 
     @precondition(lambda self: self.running())
     @rule(data=st.data())
@@ -154,7 +154,7 @@ class QueueMachine(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(self.running()))
         expected = self.keys[key]
         self.queue.give_up(key, self.now)
-        expected.failures, expected.window, expected.early = 0, 0.0, 0
+        expected.failures, expected.window_end, expected.retried_early = 0, 0.0, 0
         self.after(key, expected)
 
     @invariant()
@@ -187,7 +187,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.queue.advance(self.now)
             self.timers_fire()
         assert all(e.owed_by == inf for e in self.keys.values()), "work was lost"
-        assert all(e.later == inf for e in self.keys.values()), "a delayed add was lost"
+        assert all(e.add_at == inf for e in self.keys.values()), "a delayed add was lost"
         assert not any(key in self.queue for key in "abcdef"), "keys were not forgotten"
 
 
@@ -204,7 +204,11 @@ TestDebouncedQueueMachine.settings = settings(COMMON, max_examples=75)
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("abcdefghij"), st.sampled_from([FRESH, LOW_PRIORITY, 5])), max_size=60))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcdefghij"), st.sampled_from([DEFAULT_PRIORITY, LOW_PRIORITY, 5])), max_size=60
+    )
+)
 def test_any_sequence_of_adds_is_served_by_priority_and_in_order(adds: list[tuple[str, int]]) -> None:
     """Q4: first in, first out within a priority, whatever the order of adds."""
     queue: QueueState[str] = QueueState(Random(1))

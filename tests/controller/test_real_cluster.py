@@ -76,7 +76,7 @@ def crd(kind: str, plural: str, *, status: bool) -> str:
 
 @pytest.fixture(scope="module")
 def kinds(control_plane):
-    """The CustomResourceDefinitions of `kinds.py`; that of Plain has no status sub-resource."""
+    """The CustomResourceDefinitions of `kinds.py`; that of Plain has no status subresource."""
     for text in (crd("App", "apps", status=True), crd("Plain", "plains", status=False)):
         control_plane.kubectl("apply", "-f", "-", input=text)
     names = ["crd/apps.tests.steersman.dev", "crd/plains.tests.steersman.dev"]

@@ -41,13 +41,13 @@ async def test_conditions_keep_their_transition_time_while_their_status_stays():
     """A2: conditions keep their transition time."""
     api = Api()
     app = await patch_status(api, stored(api), AppStatus(conditions=ready_when(False, message="1 of 2")), now=noon)
-    later = NOON + timedelta(hours=1)
-    app = await patch_status(api, app, AppStatus(conditions=ready_when(False, message="1 of 3")), now=lambda: later)
+    add_at = NOON + timedelta(hours=1)
+    app = await patch_status(api, app, AppStatus(conditions=ready_when(False, message="1 of 3")), now=lambda: add_at)
     (condition,) = app.status.conditions
     assert (condition.last_transition_time, condition.message, condition.observed_generation) == (NOON, "1 of 3", 3)
-    app = await patch_status(api, app, AppStatus(conditions=ready_when(True)), now=lambda: later)
-    assert app.status.conditions[0].last_transition_time == later
-    same = await patch_status(api, app, AppStatus(conditions=ready_when(True)), now=lambda: later + timedelta(days=1))
+    app = await patch_status(api, app, AppStatus(conditions=ready_when(True)), now=lambda: add_at)
+    assert app.status.conditions[0].last_transition_time == add_at
+    same = await patch_status(api, app, AppStatus(conditions=ready_when(True)), now=lambda: add_at + timedelta(days=1))
     assert same is app
     assert len(api.requests) == 3
 
@@ -89,7 +89,7 @@ async def test_a_namesake_is_not_written_to():
 async def test_a_kind_without_status_subresource_is_a_terminal_error_that_says_what_to_do():
     """A2: a CRD without status is a clear message, not a crash loop."""
     api = Api(status_subresource=False)
-    with pytest.raises(NoStatusSubresourceError, match=r"apps\.tests\.steersman\.dev has no status sub-res") as caught:
+    with pytest.raises(NoStatusSubresourceError, match=r"apps\.tests\.steersman\.dev has no status subres") as caught:
         await patch_status(api, stored(api), AppStatus(ready=2), now=noon)
     assert isinstance(caught.value, TerminalError)
 

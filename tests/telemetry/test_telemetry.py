@@ -66,7 +66,7 @@ def test_an_exception_is_one_json_line_with_its_traceback():
     try:
         raise RuntimeError("broken")
     except RuntimeError:
-        log.get_logger("tests").exception("reconcile failed")
+        log.get_logger("tests").exception("reconcile_failed")
     (line,) = lines(out)
     assert "RuntimeError: broken" in line["exception"]
 

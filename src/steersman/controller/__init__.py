@@ -1,9 +1,12 @@
-"""Controllers: work queue, predicates, sources, the worker loop, and the writes of a reconcile.
+"""Controllers: work queue, predicates, sources, workers, and the writes of a reconcile.
 
-Data flows one way: cache -> predicate -> work queue -> reconcile -> writer. This room knows nothing of operators.
+Data flows in one direction: cache -> predicate -> work queue -> reconcile -> writer. This package does not depend on
+`Operator`.
 """
 
 from steersman.controller.apply import Applier, FieldConflictError
+from steersman.controller.backoff import Backoff
+from steersman.controller.cached_state import CachedState
 from steersman.controller.controller import Controller
 from steersman.controller.events import EventRecorder
 from steersman.controller.finalizers import (
@@ -14,8 +17,6 @@ from steersman.controller.finalizers import (
     remove_finalizer,
     run_finalizers,
 )
-from steersman.controller.live import CachedState
-from steersman.controller.loop import CURRENT_REQUEST
 from steersman.controller.mappers import (
     Mapper,
     to_annotation,
@@ -31,6 +32,7 @@ from steersman.controller.ownership import (
     is_owned_by,
     owner_reference,
 )
+from steersman.controller.periodic import Periodic
 from steersman.controller.predicates import (
     Predicate,
     PredicateLike,
@@ -45,17 +47,16 @@ from steersman.controller.predicates import (
     updated,
     where,
 )
-from steersman.controller.queue import FRESH, LOW_PRIORITY, Debounce, Job, QueueClosedError, WorkQueue
-from steersman.controller.rate import Backoff
+from steersman.controller.queue import DEFAULT_PRIORITY, LOW_PRIORITY, Debounce, Job, QueueClosedError, WorkQueue
 from steersman.controller.request import Request, RequeueError, Result, TerminalError
 from steersman.controller.sources import Source
 from steersman.controller.status import NoStatusSubresourceError, patch_status
-from steersman.controller.timers import Periodic
 from steersman.controller.watchdog import LoopWatchdog
+from steersman.controller.worker import CURRENT_REQUEST
 
 __all__ = [
     "CURRENT_REQUEST",
-    "FRESH",
+    "DEFAULT_PRIORITY",
     "LOW_PRIORITY",
     "Applier",
     "Backoff",

@@ -1,9 +1,9 @@
-"""`Applier`: makes the cluster agree with what a reconcile wants, and sends nothing when it already does (A1).
+"""`Applier`: applies the desired objects of a reconcile, and sends nothing if nothing would change (A1).
 
-Each call is the full intent, applied by the server under one stable field manager (KEP-555). Whether there is anything
-to send is decided against the cache: the same intent as last time, and a live object that still holds it. The first
-apply of a process is always sent, because only the server knows which fields an earlier version of the operator left
-behind; it changes nothing if nothing differs. Never a PUT, never a read before the write.
+Each call has the full intent, which the server applies under one stable field manager (KEP-555). The applier skips the
+request if the intent equals the last one and the cached object still contains it. The first apply of a process is
+always sent, because only the server knows which fields an earlier version of the operator has set. There are no PUTs
+and no reads before writes.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ __all__ = ["Applier", "ApplyClient", "FieldConflictError", "LiveState"]
 
 R = TypeVar("R", bound=Resource)
 
-_REMEMBERED: Final = 200_000
-"""Children whose last intent is remembered; what is forgotten is applied once more, which changes nothing."""
+_MAX_REMEMBERED: Final = 200_000
+"""Objects of which the last intent is remembered; others are applied again, which changes nothing."""
 
 
 class ApplyClient(Protocol):
-    """What an applier needs of the client."""
+    """The part of a client that an applier uses."""
 
     async def apply(
         self, obj: Any, *, kind: KindLike[Any] | None = None, field_manager: str | None = None, force: bool = False
@@ -53,15 +53,15 @@ class ApplyClient(Protocol):
 
 
 class LiveState(Protocol):
-    """What an applier needs of the cache."""
+    """The part of a cache that an applier uses."""
 
     async def entry(self, kind: View[Any], key: Key) -> Entry | None:
-        """The cached object, no older than our own writes; None if it is not there, or the kind is not cached."""
+        """Return the cached object, which includes this client's writes; `None` if it is not cached."""
         ...
 
 
 class FieldConflictError(ClientError):
-    """An apply without force met fields that another manager owns. It will not go away by itself."""
+    """An apply without force has fields that another manager owns; a retry does not help."""
 
 
 class _Applied(msgspec.Struct, gc=False):
@@ -69,16 +69,16 @@ class _Applied(msgspec.Struct, gc=False):
     uid: str
     resource_version: str
     generation: int
-    agreed: Differences | None
-    """Differences that were left when the server had applied the intent: its own way to write what we asked for."""
+    accepted: Differences | None
+    """Differences that remain after the apply, where the server stores a value in another form."""
 
 
 class Applier:
-    """Applies objects on behalf of one field manager, which must stay the same across releases of an operator."""
+    """Applies objects for one field manager, whose name must not change between releases of an operator."""
 
     def __init__(self, client: ApplyClient, live: LiveState | None, field_manager: str) -> None:
         if not field_manager or len(field_manager) > 128:
-            raise ValueError(f"field manager {field_manager!r}: needs 1 to 128 characters")
+            raise ValueError(f"field manager {field_manager!r}: use 1 to 128 characters")
         self._client = client
         self._live = live
         self._manager = field_manager
@@ -109,15 +109,21 @@ class Applier:
         force: bool = True,
         kind: KindLike[Any] | None = None,
     ) -> Any:
-        """Make the cluster's object hold everything that `obj` says, and return it as it is now.
+        """Apply `obj` and return the resulting object; sends nothing if the cache shows that nothing would change.
 
-        `obj` is the full intent: fields set by an earlier apply and left out now are removed. `owner` becomes its
-        controller (or an ordinary owner with `controller=False`). With `force` (the default) fields of `obj` are taken
-        from whoever holds them; without it another manager's field raises `FieldConflictError`. Status is never
-        applied.
+        Args:
+            obj: The full intent, without status. Fields of an earlier apply that it lacks are removed.
+            owner: Becomes an owner of the object, in the same namespace or cluster-scoped.
+            controller: Whether `owner` becomes the controller.
+            force: Take over fields that other managers own.
+            kind: The kind, if it does not follow from `obj`.
 
-        Sends nothing when the cache has the whole object and shows that nothing would change. Raises `OwnershipError`,
-        `RequeueError` while a predecessor's child of the same name still exists, and the client's errors.
+        Raises:
+            FieldConflictError: Without `force`, another manager owns a field; or the object has another controller.
+            OwnershipError: `owner` cannot own the object.
+            RequeueError: The object still belongs to a deleted owner of the same name.
+            ApiError: The API server rejects the request.
+            TransportError: The request fails.
         """
         view, namespace, name = _address(obj, kind)
         reference = None
@@ -133,17 +139,17 @@ class Applier:
             _check_controller(entry, reference, view, key)
         left: Differences | None = None
         memory = self._applied.get((view.info.gvk, key))
-        # Metadata alone cannot be returned as the object.
+        # An entry with metadata only cannot be returned as the object.
         if memory is not None and entry is not None and entry.whole and _same_intent(memory, entry, fingerprint):
             if memory.resource_version != entry.resource_version:
-                left = _left(_wire(obj, reference, view, key), entry, memory)
+                left = _remaining_differences(_wire(obj, reference, view, key), entry, memory)
             if not left:
                 memory.resource_version = entry.resource_version
                 self.skipped += 1
                 return entry.object(view)
         answer = await self._send(_wire(obj, reference, view, key), view, key, fingerprint, force)
         if left and entry is not None and answer.metadata.resource_version == entry.resource_version:
-            self._applied[view.info.gvk, key].agreed = left  # the server says that this is what we want
+            self._applied[view.info.gvk, key].accepted = left  # the server has changed nothing
         return answer
 
     async def _send(self, intent: dict[str, Any], view: View[Any], key: Key, fingerprint: bytes, force: bool) -> Any:
@@ -160,17 +166,17 @@ class Applier:
                 "force=True to take them over"
             ) from problem
         metadata: ObjectMeta = answer.metadata
-        # With a generation, "the spec is as we left it" is one number; without, the answer must be compared.
-        agreed = None if metadata.generation else differences(intent, to_dict(answer)) or None
+        # The generation tells whether the spec has changed; a kind without generations needs a comparison.
+        accepted = None if metadata.generation else differences(intent, to_dict(answer)) or None
         self._applied[view.info.gvk, key] = _Applied(
-            fingerprint, metadata.uid, metadata.resource_version, metadata.generation, agreed
+            fingerprint, metadata.uid, metadata.resource_version, metadata.generation, accepted
         )
-        if len(self._applied) > _REMEMBERED:
+        if len(self._applied) > _MAX_REMEMBERED:
             self._applied.popitem(last=False)
         return answer
 
     def forget(self, kind: KindLike[Any], key: Key) -> None:
-        """Drop what is remembered of a child, for example because it was deleted."""
+        """Forget the last intent of an object, for example because it was deleted."""
         self._applied.pop((info_of(kind).gvk, key), None)
 
 
@@ -208,14 +214,17 @@ def _wire(obj: Any, reference: OwnerReference | None, view: View[Any], key: Key)
 
 
 def _check_controller(entry: Entry, reference: OwnerReference, view: View[Any], key: Key) -> None:
-    """A child of another owner is not ours to change (A4)."""
-    rival = next((o for o in entry.owners if o.controller and o.uid != reference.uid), None)
-    if rival is None or not reference.controller:
+    """Raise an error if another owner controls the object (A4)."""
+    current = next((o for o in entry.owners if o.controller and o.uid != reference.uid), None)
+    if current is None or not reference.controller:
         return
-    if rival.name == reference.name and rival.kind == reference.kind:
-        raise RequeueError(f"{view.info.kind} {key} still belongs to the previous {rival.kind} {rival.name}", after=1.0)
+    if current.name == reference.name and current.kind == reference.kind:
+        raise RequeueError(
+            f"{view.info.kind} {key} still belongs to the previous {current.kind} {current.name}",
+            after=1.0,
+        )
     raise FieldConflictError(
-        f"{view.info.kind} {key} is controlled by {rival.kind} {rival.name!r} (uid {rival.uid}), not by "
+        f"{view.info.kind} {key} is controlled by {current.kind} {current.name!r} (uid {current.uid}), not by "
         f"{reference.kind} {reference.name!r}: choose another name, or delete it"
     )
 
@@ -224,13 +233,13 @@ def _same_intent(memory: _Applied, entry: Entry, fingerprint: bytes) -> bool:
     return memory.uid == entry.uid and memory.fingerprint == fingerprint
 
 
-def _left(intent: dict[str, Any], entry: Entry, memory: _Applied) -> Differences:
-    """What of the live object is neither as intended nor as agreed."""
+def _remaining_differences(intent: dict[str, Any], entry: Entry, memory: _Applied) -> Differences:
+    """Return the differences of the live object from the intent, without the accepted ones."""
     if memory.generation and memory.generation == entry.generation:
         metadata: dict[str, Any] = {"metadata": to_dict(entry.metadata())}
         return differences({"metadata": intent["metadata"]}, metadata)
     found = differences(intent, msgspec.json.decode(entry.raw()))
-    agreed = memory.agreed or {}
-    if all(path in agreed and agreed[path] == value for path, value in found.items()):
+    accepted = memory.accepted or {}
+    if all(path in accepted and accepted[path] == value for path, value in found.items()):
         return {}
     return found

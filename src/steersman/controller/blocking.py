@@ -1,8 +1,8 @@
-"""Reconciles that are plain functions: they run in a bounded pool of threads (R6).
+"""Runs synchronous functions in a bounded pool of threads (R6), and lets them call the event loop.
 
-A thread cannot be interrupted. A reconcile that overstays its timeout is reported, and its key stays with it until
-the thread ends, since another run beside it would break Q1. What it asks of the loop has an end even where the loop
-has ended first.
+A thread cannot be interrupted. A reconcile that exceeds its timeout is logged, and its key stays assigned until the
+thread ends, because a second run in parallel would violate Q1. Calls into the event loop end even if the loop has
+ended.
 """
 
 from __future__ import annotations
@@ -19,30 +19,36 @@ __all__ = ["LoopEndedError", "is_async", "run_blocking", "run_in_loop"]
 
 T = TypeVar("T")
 
-_LOOK: Final = 0.5
-"""Seconds between two looks at whether the loop that is to answer is still there."""
+_POLL_SECONDS: Final = 0.5
+"""Seconds between two checks whether the event loop still exists."""
 
 
 class LoopEndedError(RuntimeError):
-    """The loop ended before it did what a thread asked of it: nobody waits for the answer any more."""
+    """The event loop ended before it completed the call of a thread."""
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling `function` gives an awaitable; an object with an async `__call__` counts."""
+    """Return whether `function` is a coroutine function or an object with an async `__call__`."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 def run_blocking(pool: ThreadPoolExecutor, function: Callable[..., T], *args: Any) -> asyncio.Future[T]:
-    """Start `function(*args)` in a thread, with this task's context variables; the future is not to be cancelled."""
+    """Start `function(*args)` in a thread with this task's context variables; do not cancel the future."""
     context = contextvars.copy_context()
     return asyncio.get_running_loop().run_in_executor(pool, lambda: context.run(function, *args))
 
 
 def run_in_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], within: float | None = None) -> T:
-    """Have `loop` run `work`, and wait for its result, from another thread; for `within` seconds at most.
+    """Run `work` in `loop` from another thread, and return its result.
 
-    Raises what `work` raises, `TimeoutError` when the time is over, and `LoopEndedError` when the loop is closed: work
-    that is given to a loop between its last turn and its closing is never begun, and waiting for it would never end.
+    Args:
+        loop: The event loop.
+        work: The coroutine.
+        within: The timeout in seconds; `None` waits without limit.
+
+    Raises:
+        TimeoutError: The timeout has passed.
+        LoopEndedError: The loop is closed. A coroutine that arrives after its last iteration would never run.
     """
     try:
         future = asyncio.run_coroutine_threadsafe(work, loop)
@@ -50,8 +56,8 @@ def run_in_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], w
         work.close()
         raise LoopEndedError(str(problem)) from None
     left = float("inf") if within is None else within
-    while not wait_for([future], min(_LOOK, left)).done:
-        left -= _LOOK
+    while not wait_for([future], min(_POLL_SECONDS, left)).done:
+        left -= _POLL_SECONDS
         if loop.is_closed():
             if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
                 work.close()

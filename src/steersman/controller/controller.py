@@ -1,7 +1,7 @@
-"""`Controller`: sources feed a work queue, workers reconcile its keys; one kind of object, one reconcile.
+"""`Controller`: sources add keys to a work queue, and workers reconcile them.
 
-It owns its queue and its workers and nothing else. Caches, leadership and the client belong to whoever runs it, and
-outlive it: on shutdown the controller stops first, while API calls still go through (R4).
+A controller owns its queue and its workers. Caches, leadership and the client belong to the caller and outlive it: on
+shutdown the controller stops first, while API requests still work (R4).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from itertools import count
 from random import Random
 from typing import Any, cast
 
+from steersman.controller.backoff import DEFAULT_BACKOFF, Backoff
 from steersman.controller.blocking import is_async, run_blocking
-from steersman.controller.echoes import Echoes
-from steersman.controller.loop import OnError, Reconcile, Turn, Worker
 from steersman.controller.metrics import ControllerStats, collector
 from steersman.controller.queue import Debounce, WorkQueue
-from steersman.controller.rate import DEFAULT_BACKOFF, Backoff
 from steersman.controller.request import Request, Result
 from steersman.controller.sources import Source, SourceHandler
+from steersman.controller.status_echoes import StatusEchoes
+from steersman.controller.worker import LastStarted, OnError, Reconcile, Worker
 from steersman.models import Key
 from steersman.telemetry.log import get_logger
 
@@ -30,11 +30,22 @@ _log = get_logger("controller")
 
 
 class Controller:
-    """Reconciles keys with `workers` workers. The status that a reconcile returns does not wake it again.
+    """Reconciles the keys of one kind. The event of a status that a reconcile returned does not start another one.
 
-    `reconcile` is `async def (Request) -> Result | None`, or a plain `def`, which runs in a pool of as many threads as
-    there are workers. `timeout` (seconds) cuts a run off; a plain function cannot be cut off, so it is reported and
-    waited for. `rng` drives jitter and ids. Raises `ValueError` for options that make no sense.
+    Args:
+        name: The name in metrics and logs.
+        reconcile: An async function of a `Request`, or a synchronous one, which runs in a thread.
+        kind: The kind in logs.
+        sources: The sources of keys.
+        workers: The number of concurrent reconciles.
+        timeout: Seconds after which a reconcile is cancelled; a synchronous one is logged and awaited.
+        backoff: The delays after failures.
+        debounce: Collects the events of a key before it is reconciled.
+        rng: The source of jitter and reconcile ids.
+        on_error: Called for each error of a reconcile.
+
+    Raises:
+        ValueError: `workers` or `timeout` is out of range.
     """
 
     def __init__(
@@ -60,8 +71,8 @@ class Controller:
         rng = rng or Random()  # noqa: S311 - jitter and ids, no secrets
         self.queue: WorkQueue[Key] = WorkQueue(name, rng=rng, backoff=backoff, debounce=debounce)
         self.stats = ControllerStats(workers)
-        self.echoes = Echoes()
-        self._turn = Turn()
+        self.echoes = StatusEchoes()
+        self._last_started = LastStarted()
         self._rng = rng
         self._timeout = timeout
         self._on_error = on_error
@@ -77,20 +88,20 @@ class Controller:
             self.watch(source)
 
     def watch(self, source: Source) -> None:
-        """Feed the queue from `source` too, at any time: what its informer holds already is told as initial."""
+        """Add a source, at any time; the current objects of its informer arrive as initial events."""
         handler = SourceHandler(source, self.queue, self.stats, self._rng, self.name, self.echoes)
         self._handlers.append(handler)
-        source.informer.add_handler(handler.hear)
+        source.informer.add_handler(handler.handle)
 
     def unwatch(self, source: Source) -> None:
-        """Stop feeding from `source`, for example because its namespace is gone."""
+        """Remove a source, for example because its namespace is deleted."""
         for handler in [h for h in self._handlers if h.source is source]:
             self._handlers.remove(handler)
-            source.informer.remove_handler(handler.hear)
+            source.informer.remove_handler(handler.handle)
             handler.close()
 
     async def run(self, synced: Callable[[], Awaitable[object]] | None = None) -> None:
-        """Work until `stop`, or until cancelled. Workers start only when `synced()` has returned (C3)."""
+        """Run the workers until `stop` or cancellation; they start after `synced()` has returned (C3)."""
         collector.register(self)
         try:
             if synced is not None:
@@ -101,7 +112,7 @@ class Controller:
                     worker = self._worker(new_id)
                     task = group.create_task(worker.run(), name=f"{self.name}-{n}")
                     self._running[task] = worker
-                    task.add_done_callback(self._left)
+                    task.add_done_callback(self._worker_ended)
         finally:
             self.queue.shut_down()
             for handler in self._handlers:
@@ -111,9 +122,9 @@ class Controller:
             collector.unregister(self)
 
     async def stop(self, grace: float = 30.0) -> None:
-        """Stop the intake, let running reconciles finish for `grace` seconds, then cancel them (R4).
+        """Stop accepting keys, let running reconciles finish for `grace` seconds, then cancel them (R4).
 
-        Returns when every worker has ended. A plain function in a thread cannot be ended; it is left behind.
+        Returns when every worker has ended. A synchronous function in a thread cannot be cancelled and runs on.
         """
         self.queue.shut_down()
         for handler in self._handlers:
@@ -121,22 +132,22 @@ class Controller:
         tasks = list(self._running)
         if not tasks:
             return
-        _, late = await asyncio.wait(tasks, timeout=grace)
-        for task in late:
+        _, schedule = await asyncio.wait(tasks, timeout=grace)
+        for task in schedule:
             request = self._running[task].request
             _log.warning(
-                "reconcile did not finish within the grace period and is cancelled",
+                "reconcile_cancelled_at_shutdown",
                 controller=self.name,
                 grace=grace,
                 key=str(request.key) if request is not None else "",
             )
             task.cancel()
-        if late:
-            await asyncio.wait(late)
+        if schedule:
+            await asyncio.wait(schedule)
 
     @property
     def busy(self) -> tuple[Request, ...]:
-        """What the workers are doing now."""
+        """The requests that the workers reconcile now."""
         return tuple(w.request for w in self._running.values() if w.request is not None)
 
     def _worker(self, new_id: Callable[[], str]) -> Worker:
@@ -148,12 +159,12 @@ class Controller:
             self.stats,
             new_id,
             self.echoes,
-            self._turn,
+            self._last_started,
             timeout=self._timeout,
             on_error=self._on_error,
         )
 
-    def _left(self, task: asyncio.Task[None]) -> None:
+    def _worker_ended(self, task: asyncio.Task[None]) -> None:
         self._running.pop(task, None)
 
     async def _in_thread(self, request: Request) -> Result | None:
@@ -171,13 +182,14 @@ class Controller:
             deadline.fired = False
         self.stats.timeouts += 1
         _log.warning(
-            "a plain function cannot be cut off: waiting for it, make it async or give it timeouts of its own",
+            "reconcile_timeout_ignored",
             timeout=self._timeout,
+            hint="a synchronous function cannot be cancelled: make it async, or set timeouts in it",
         )
         return await asyncio.shield(work)
 
 
 def _ids(rng: Random) -> Callable[[], str]:
-    """Ids like `5f3a9c0e71d2-1a`: random per process, counted within it; cheaper than a UUID and as unique."""
+    """Return a function that returns ids such as `5f3a9c0e71d2-1a`: a random prefix and a serial number."""
     numbered = f"{rng.getrandbits(48):012x}-%x"
     return map(numbered.__mod__, count(1)).__next__

@@ -1,7 +1,7 @@
-"""The timeout of a worker's reconciles: one timer that is moved, not one per reconcile.
+"""The timeout of a worker's reconciles, with one timer for all of them.
 
-Starting and ending a reconcile costs two assignments; the timer looks only when it rings whether there is still
-something to cut off. It tells a timeout from a cancellation that came from elsewhere (R3).
+The start and end of a reconcile cost two assignments. When the timer fires, it checks whether a reconcile has exceeded
+its timeout. `fired` distinguishes a timeout from other cancellations (R3).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["Deadline"]
 
 
 class Deadline:
-    """Cancels `task` when a reconcile of it takes longer than `seconds`; `fired` says that this is what happened."""
+    """Cancels `task` if a reconcile takes longer than `seconds`, and then sets `fired`."""
 
     __slots__ = ("_at", "_loop", "_seconds", "_task", "_timer", "fired")
 
@@ -26,18 +26,18 @@ class Deadline:
         self.fired = False
 
     def start(self, now: float) -> None:
-        """A reconcile begins."""
+        """Start the timeout of a reconcile, at the loop's time `now`."""
         self.fired = False
         self._at = now + self._seconds
         if self._timer is None:
             self._timer = self._loop.call_at(self._at, self._ring, self._at)
 
     def end(self) -> None:
-        """It ended, in whatever way."""
+        """End the timeout, because the reconcile has ended."""
         self._at = inf
 
     def close(self) -> None:
-        """The worker ended."""
+        """Cancel the timer, because the worker has ended."""
         self._at = inf
         if self._timer is not None:
             self._timer.cancel()

@@ -1,8 +1,8 @@
-"""`EventRecorder`: tells people what happened to an object, as `kubectl describe` shows it (events.k8s.io/v1).
+"""`EventRecorder`: writes Events of objects (events.k8s.io/v1), which `kubectl describe` shows.
 
-Recording is synchronous, cheap and never fails: events go through a bounded buffer to one task that writes them. The
-same event again within six minutes becomes a series instead of a new object, and an object that causes too many gets
-no more of them for a while. Events are for people; nothing may depend on one arriving.
+Recording is synchronous and never fails: Events go through a bounded buffer to one task that writes them. An equal
+Event within six minutes extends a series, and Events of one object are rate-limited. Events are for people; no code may
+depend on their arrival.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from random import Random
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from steersman.client.errors import ApiError, ClientError, NotFound
-from steersman.controller.loop import CURRENT_REQUEST
-from steersman.controller.spam import SpamFilter
+from steersman.controller.spam_filter import SpamFilter
+from steersman.controller.worker import CURRENT_REQUEST
 from steersman.models import ObjectMeta, info_of
 from steersman.models.patches import MergePatch
 from steersman.models.times import MicroTime
@@ -27,13 +27,13 @@ __all__ = ["EventClient", "EventRecorder", "EventType"]
 
 EventType: TypeAlias = Literal["Normal", "Warning"]
 
-_MAX_NOTE: Final = 1024
-_MAX_WORD: Final = 128
-_SERIES_IDLE: Final = 360.0
-"""A series ends after this many quiet seconds, as in client-go."""
-_SERIES_FLUSH: Final = 30.0
+_MAX_NOTE_BYTES: Final = 1024
+_MAX_NAME_CHARACTERS: Final = 128
+_SERIES_IDLE_SECONDS: Final = 360.0
+"""A series ends after this many seconds without an Event, as in client-go."""
+_SERIES_FLUSH_SECONDS: Final = 30.0
 """A series is written at most this often."""
-_SERIES_KEPT: Final = 4096
+_MAX_SERIES: Final = 4096
 RECONCILE_ID: Final = "steersman.dev/reconcile-id"
 
 _log = get_logger("events")
@@ -42,7 +42,7 @@ _dropped = counter("steersman_events_dropped", "Events that were not written, by
 
 
 class EventClient(Protocol):
-    """What a recorder needs of the client."""
+    """The part of a client that a recorder uses."""
 
     async def create(self, obj: Any, *, want: Any = "object", timeout: float = 30.0) -> Any: ...
     async def patch(
@@ -85,14 +85,20 @@ class _Series:
         self.count = 1
         self.last = now
         self.seen = seen
-        self.flushed = now - _SERIES_FLUSH  # the first repetition is written at once
+        self.flushed = now - _SERIES_FLUSH_SECONDS  # the first repetition is written at once
 
 
 class EventRecorder:
-    """Records events as `component` (a qualified name) of `instance` (this replica).
+    """Records Events; run `run()` as a task.
 
-    `allowed` is asked before every write; while it says no (this replica does not lead) events are dropped. `buffer`
-    is how many may wait; more are dropped and counted. Run `run()` as a task.
+    Args:
+        client: Writes the Events.
+        component: The reportingController, a qualified name.
+        instance: The reportingInstance, this replica.
+        allowed: Called before each write; Events are dropped while it returns false.
+        buffer: The most Events that wait; others are dropped and counted.
+        now: Returns the wall clock time.
+        rng: The source of the names of Events.
     """
 
     def __init__(
@@ -107,8 +113,8 @@ class EventRecorder:
         rng: Random | None = None,
     ) -> None:
         self._client = client
-        self._component = cut(component, _MAX_WORD)
-        self._instance = cut(instance, _MAX_WORD)
+        self._component = cut(component, _MAX_NAME_CHARACTERS)
+        self._instance = cut(instance, _MAX_NAME_CHARACTERS)
         self._allowed = allowed
         self._limit = buffer
         self._now = now
@@ -119,7 +125,7 @@ class EventRecorder:
         self._idle.set()
         self._series: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
         self._dirty: dict[str, _Series] = {}
-        """Series, by name, with repetitions that are not written yet."""
+        """Series, by name, with Events that are not written yet."""
         self._spam = SpamFilter()
 
     def event(
@@ -132,9 +138,15 @@ class EventRecorder:
         action: str = "Reconcile",
         related: Any = None,
     ) -> None:
-        """Record that something happened to `obj`. Never blocks and never raises for what the cluster thinks of it.
+        """Record an Event; never blocks, and errors of the API server are only logged.
 
-        `reason` and `action` are CamelCase words (at most 128 characters), `note` a sentence (cut at 1024 bytes).
+        Args:
+            obj: The object that the Event regards.
+            reason: A CamelCase word of at most 128 characters.
+            note: A sentence, shortened to 1024 bytes.
+            type: Normal or Warning.
+            action: A CamelCase word of at most 128 characters.
+            related: A second object, or `None`.
         """
         if len(self._waiting) >= self._limit:
             _dropped.labels("buffer_full").inc()
@@ -145,9 +157,9 @@ class EventRecorder:
                 _reference(obj),
                 _reference(related) if related is not None else None,
                 type,
-                cut(reason, _MAX_WORD),
-                cut(action, _MAX_WORD),
-                cut(note, _MAX_NOTE),
+                cut(reason, _MAX_NAME_CHARACTERS),
+                cut(action, _MAX_NAME_CHARACTERS),
+                cut(note, _MAX_NOTE_BYTES),
                 request.reconcile_id if request is not None else "",
             )
         )
@@ -155,7 +167,7 @@ class EventRecorder:
         self._wake.set()
 
     async def run(self) -> None:
-        """Write what is recorded until cancelled."""
+        """Write the recorded Events until cancelled."""
         while True:
             try:
                 async with asyncio.timeout(self._next_flush()):
@@ -170,7 +182,7 @@ class EventRecorder:
                 self._idle.set()
 
     async def drain(self, timeout: float = 5.0) -> bool:
-        """Wait until everything recorded so far is written, for at most `timeout` seconds; says whether it was."""
+        """Wait up to `timeout` seconds until all recorded Events are written; return whether they are."""
         try:
             async with asyncio.timeout(timeout):
                 await self._idle.wait()
@@ -185,13 +197,13 @@ class EventRecorder:
         now = asyncio.get_running_loop().time()
         key = (*what.regarding[:5], what.related and what.related[:5], what.type, what.reason, what.action, what.note)
         series = self._series.get(key)
-        if series is not None and now - series.last < _SERIES_IDLE:
+        if series is not None and now - series.last < _SERIES_IDLE_SECONDS:
             series.count += 1
             series.last = now
             series.seen = MicroTime.of(self._now())
             self._dirty[series.name] = series
             self._series.move_to_end(key)
-            if now - series.flushed >= _SERIES_FLUSH:
+            if now - series.flushed >= _SERIES_FLUSH_SECONDS:
                 await self._write_series(series, now)
             return
         if not self._spam.allows(what.regarding.uid or what.regarding[:4], now):
@@ -223,7 +235,7 @@ class EventRecorder:
         )
         if await self._send("create", self._client.create(obj, want="metadata", timeout=10.0)):
             self._series[key] = _Series(name, namespace, now, seen)
-            if len(self._series) > _SERIES_KEPT:
+            if len(self._series) > _MAX_SERIES:
                 _, oldest = self._series.popitem(last=False)
                 self._dirty.pop(oldest.name, None)
 
@@ -239,23 +251,23 @@ class EventRecorder:
         )
 
     async def _flush(self) -> None:
-        """Write series that are due and forget those that ended; client-go does both on its heartbeat."""
+        """Write the series that are due and remove those that have ended, as client-go does."""
         now = asyncio.get_running_loop().time()
         for series in list(self._dirty.values()):
-            if now - series.flushed >= _SERIES_FLUSH and self._allowed():
+            if now - series.flushed >= _SERIES_FLUSH_SECONDS and self._allowed():
                 await self._write_series(series, now)
-        while self._series:  # the one that was quiet for longest comes first
+        while self._series:  # the series with the oldest last Event is first
             key, series = next(iter(self._series.items()))
-            if now - series.last < _SERIES_IDLE:
+            if now - series.last < _SERIES_IDLE_SECONDS:
                 break
             del self._series[key]
             self._dirty.pop(series.name, None)
 
     def _next_flush(self) -> float | None:
-        """Seconds until a series must be written; None when nothing is due ever."""
+        """Return the seconds until a series must be written; `None` if there is none."""
         if not self._dirty:
             return None
-        due = min(series.flushed for series in self._dirty.values()) + _SERIES_FLUSH
+        due = min(series.flushed for series in self._dirty.values()) + _SERIES_FLUSH_SECONDS
         return max(0.01, due - asyncio.get_running_loop().time())
 
     async def _send(self, verb: str, request: Any) -> bool:
@@ -266,18 +278,18 @@ class EventRecorder:
             return False
         except ApiError as problem:
             _dropped.labels("refused").inc()
-            _log.warning("an event was refused", error=str(problem))
+            _log.warning("event_rejected", error=str(problem))
             return False
         except ClientError as problem:
             _dropped.labels("unreachable").inc()
-            _log.warning("an event could not be written", error=str(problem))
+            _log.warning("event_write_failed", error=str(problem))
             return False
         _written.labels(verb).inc()
         return True
 
 
 def cut(text: str, limit: int) -> str:
-    """`text` in at most `limit` bytes of UTF-8, with an ellipsis where it was cut."""
+    """Return `text` shortened to at most `limit` bytes of UTF-8, with an ellipsis if it was longer."""
     data = text.encode()
     if len(data) <= limit:
         return text

@@ -1,9 +1,9 @@
-"""Finalizers: cleaning up what the garbage collector cannot, in fixed order, in as many passes as it takes (A5).
+"""Finalizers: cleanup that the garbage collector cannot do, in a fixed order and in as many reconciles as it needs
+(A5).
 
-A finalizer is written before the first side effect and in a pass of its own, so that whatever a later pass creates is
-already covered. It is removed by a JSON patch that tests what it removes. The only state is the object's own list of
-finalizers: a crash between any two steps repeats at most the cleanup that was under way, which therefore must be
-idempotent.
+A finalizer is written in a reconcile of its own before the first side effect, so it covers everything that later
+reconciles create. It is removed by a JSON patch that tests the removed value. The object's list of finalizers is the
+only state. A crash repeats at most the current cleanup, which must be idempotent.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _LIST = pointer("metadata", "finalizers")
 
 
 class Finalizer(msgspec.Struct, Generic[T], frozen=True):
-    """A name such as `apps.example.com/bucket`, and what to clean up before the object may go.
+    """A finalizer's name, such as `apps.example.com/bucket`, and its cleanup.
 
-    `cleanup` returns None when everything is gone, or `Result(requeue_after=…)` (or raises `RequeueError`) when it must
-    look again. It may run any number of times.
+    `cleanup` returns `None` when it is complete. It returns `Result(requeue_after=…)` or raises `RequeueError` to be
+    called again. It may run any number of times.
     """
 
     name: str
@@ -44,20 +44,20 @@ class Finalizer(msgspec.Struct, Generic[T], frozen=True):
 
 
 class FinalizerState(enum.Enum):
-    """What a pass over the finalizers came to."""
+    """The outcome of `run_finalizers`."""
 
     READY = "ready"
-    """All are in place and the object lives: reconcile it."""
+    """All finalizers are set and the object is not being deleted: reconcile it."""
     ADDED = "added"
-    """They were written in this pass: end it, the next one reconciles."""
+    """Finalizers were added: end this reconcile, another one follows."""
     PENDING = "pending"
-    """The object is being deleted and cleanup goes on: end the pass, look again."""
+    """The object is being deleted and the cleanup is not complete: end this reconcile and run again."""
     DONE = "done"
-    """The object is being deleted and none of ours is left: nothing more to do."""
+    """The object is being deleted and all cleanups are complete: nothing to do."""
 
 
 class FinalizerOutcome(msgspec.Struct, frozen=True):
-    """The state, and in how many seconds to look again."""
+    """The state, and the seconds until the next run."""
 
     state: FinalizerState
     requeue_after: float | None = None
@@ -66,10 +66,10 @@ class FinalizerOutcome(msgspec.Struct, frozen=True):
 async def run_finalizers(
     client: PatchClient, obj: Any, finalizers: Sequence[Finalizer[Any]], *, field_manager: str | None = None
 ) -> FinalizerOutcome:
-    """Do what the object's finalizers need now; call it first in every reconcile of a kind that has any.
+    """Add missing finalizers, or run the cleanups of an object that is being deleted.
 
-    Cleanups run in the order of `finalizers`, each only when those before it are done. Raises what a cleanup raises;
-    nothing is removed then.
+    Call this first in each reconcile of a kind with finalizers. Cleanups run in the order of `finalizers`, each after
+    the previous ones are complete. An exception of a cleanup is raised, and its finalizer stays.
     """
     metadata = obj.metadata
     present: tuple[str, ...] = metadata.finalizers
@@ -93,10 +93,10 @@ async def run_finalizers(
 async def add_finalizers(
     client: PatchClient, obj: Resource, names: Sequence[str], *, field_manager: str | None = None
 ) -> None:
-    """Write finalizers to an object as it was read, in one request.
+    """Add finalizers to an object in one request; an object that is being deleted stays unchanged.
 
-    The patch tests uid and resourceVersion, so an object that has changed since, or is being deleted by now, is not
-    touched: that raises `RequeueError`. Does nothing to an object that is known to be going, or gone.
+    Raises:
+        RequeueError: The object has changed since it was read; the patch tests uid and resourceVersion.
     """
     metadata = obj.metadata
     if metadata.deletion_timestamp is not None or not names:
@@ -115,10 +115,17 @@ async def remove_finalizer(
     present: Sequence[str] | None = None,
     field_manager: str | None = None,
 ) -> tuple[str, ...]:
-    """Remove a finalizer and return those that are left; does nothing when it is not there.
+    """Remove a finalizer if it is set, and return the remaining ones.
 
-    `present` is the list of the object as it is now, if it is not the one `obj` was read with. The patch tests that
-    the uid and the entry are those that were read: otherwise `RequeueError`.
+    Args:
+        client: Sends the patch.
+        obj: The object as it was read.
+        name: The finalizer.
+        present: The current finalizers, if they differ from those of `obj`.
+        field_manager: The field manager of the patch.
+
+    Raises:
+        RequeueError: The object has changed since it was read; the patch tests the uid and the removed value.
     """
     finalizers = tuple(obj.metadata.finalizers if present is None else present)
     if name not in finalizers:
@@ -142,9 +149,9 @@ async def _patch(client: PatchClient, obj: Any, patch: JsonPatch, field_manager:
             field_manager=field_manager,
         )
     except NotFound:
-        return  # gone: there is nothing to hold any more
+        return  # the object is deleted
     except (Invalid, Conflict) as problem:
-        # A failed test of a JSON patch is a 422 without causes; a real complaint names fields.
+        # A failed test of a JSON patch is a 422 without causes; validation errors name fields.
         if isinstance(problem, Conflict) or _is_failed_test(problem):
             raise RequeueError(f"{info.kind} {metadata.name} has changed since it was read") from problem
         raise

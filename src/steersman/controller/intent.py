@@ -1,8 +1,8 @@
-"""What a controller wants of an object, and in what the live object differs from that. Pure functions on wire data.
+"""The intent of an apply, and its differences from the live object; pure functions on wire data.
 
-An intent is the object without what only the server writes. The live object may hold more than the intent (defaults,
-other managers' fields) but not less. Where the server stores a value in another form than it was sent
-(`1000m` as `1`), the difference that remains after an apply is remembered by the caller as an agreed one.
+An intent is the object without the fields that only the server writes. The live object may have more fields (defaults,
+fields of other managers). Where the server stores a value in another form (`1000m` as `1`), the difference remains
+after an apply, and the caller remembers it as accepted.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from steersman.models import OwnerReference
 __all__ = ["Differences", "differences", "intent_of"]
 
 Differences: TypeAlias = Mapping[tuple[str | int, ...], Any]
-"""The live value at each path that is not as intended; `None` where it is absent."""
+"""The live value at each path that differs from the intent; `None` for absent values."""
 
-_SERVERS: Final = frozenset(
+_SERVER_FIELDS: Final = frozenset(
     {
         "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
         "deletionGracePeriodSeconds", "managedFields", "selfLink",
@@ -29,17 +29,20 @@ _SERVERS: Final = frozenset(
 _ATOMIC: Final = frozenset(
     {"labelSelector", "matchLabels", "namespaceSelector", "nodeSelector", "podSelector", "selector"}
 )
-"""Maps that belong to one manager as a whole (`x-kubernetes-map-type: atomic`): an extra key is a difference."""
+"""Atomic maps (`x-kubernetes-map-type: atomic`), in which an additional key is a difference."""
 
 
 def intent_of(wire: dict[str, Any], owner: OwnerReference | None) -> dict[str, Any]:
-    """The applicable part of an object in wire form, with `owner` among its owners.
+    """Return the part of an object in wire form that can be applied, with `owner` among its owners.
 
-    `wire` is consumed. Raises `OwnershipError` when the object already names another controller.
+    The function changes `wire`.
+
+    Raises:
+        OwnershipError: The object has another controller.
     """
     wire.pop("status", None)
     metadata = cast("dict[str, Any]", wire.get("metadata") or {})
-    wire["metadata"] = {name: value for name, value in metadata.items() if name not in _SERVERS}
+    wire["metadata"] = {name: value for name, value in metadata.items() if name not in _SERVER_FIELDS}
     if owner is not None:
         _add_owner(wire["metadata"], owner)
     return wire
@@ -48,17 +51,17 @@ def intent_of(wire: dict[str, Any], owner: OwnerReference | None) -> dict[str, A
 def _add_owner(metadata: dict[str, Any], owner: OwnerReference) -> None:
     present = cast("Sequence[Mapping[str, Any]]", metadata.get("ownerReferences") or ())
     others = [o for o in present if o.get("uid") != owner.uid]
-    rival = next((o for o in others if o.get("controller")), None)
-    if owner.controller and rival is not None:
+    existing = next((o for o in others if o.get("controller")), None)
+    if owner.controller and existing is not None:
         raise OwnershipError(
-            f"{metadata.get('name')!r} names {rival.get('kind')} {rival.get('name')!r} as its controller, and an "
+            f"{metadata.get('name')!r} names {existing.get('kind')} {existing.get('name')!r} as its controller, and an "
             f"object has only one: leave that reference out, or pass controller=False for {owner.name!r}"
         )
     metadata["ownerReferences"] = [*others, wire_reference(owner)]
 
 
 def differences(intent: Mapping[str, Any], live: Mapping[str, Any]) -> dict[tuple[str | int, ...], Any]:
-    """Where `live` is not what `intent` says; empty when it is. Extra keys of live maps are no difference."""
+    """Return the differences of `live` from `intent`; additional keys of maps are not differences."""
     found: dict[tuple[str | int, ...], Any] = {}
     _compare(intent, live, (), found)
     return found
@@ -100,7 +103,7 @@ def _compare_lists(wanted: Sequence[Any], live: Any, path: Path, found: dict[Pat
 
 
 def _compare_owners(wanted: Sequence[Any], live: Sequence[Any], path: Path, found: dict[Path, Any]) -> None:
-    """Owner references are a map by uid, and others may add theirs."""
+    """Compare owner references by uid; other managers may add theirs."""
     by_uid = {str(o.get("uid")): o for o in cast("Sequence[Mapping[str, Any]]", live)}
     for owner in cast("Sequence[Mapping[str, Any]]", wanted):
         _compare(owner, by_uid.get(str(owner.get("uid"))), (*path, str(owner.get("uid"))), found)

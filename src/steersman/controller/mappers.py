@@ -1,7 +1,7 @@
-"""Which objects to reconcile when another one changes: from an entry to keys.
+"""Mappers: return the keys to reconcile when an object changes.
 
-A mapper runs in the pass that handles the watch event, so it is synchronous and may read the cache but do no I/O.
-It is asked for the old and the new state of every change; what both name is reconciled once.
+A mapper runs in the call that processes the watch event. It is synchronous and may read the cache but do no I/O. It is
+called with the old and the new state of each change; a key that both return is reconciled once.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = [
 ]
 
 Mapper: TypeAlias = Callable[[Entry], Iterable[Key]]
-"""From one state of an object to the keys it concerns."""
+"""Returns the keys to reconcile for one state of an object."""
 
 
 class MapTo:
-    """A mapper as a value that can be told from a user's function of the typed object."""
+    """A mapper of this module, which receives entries; a user's function receives the typed object."""
 
     __slots__ = ("_name", "_run")
 
@@ -45,17 +45,17 @@ class MapTo:
 
 
 MapperLike: TypeAlias = MapTo | Callable[..., "Iterable[Key] | Key | None"]
-"""A mapper of this module, or a function of the typed object that returns a key, keys or nothing."""
+"""A mapper of this module, or a function of the typed object that returns a key, keys or `None`."""
 
 to_self = MapTo("to_self", lambda entry: (entry.key,))
-"""The object itself."""
+"""Maps to the object itself."""
 
 
 def to_owner(kind: Any, *, controller: bool = False) -> MapTo:
-    """Owners of `kind`, by API group and kind so that another version of the owner's API still matches (A4).
+    """Map to the owners of `kind`, compared by API group and kind, so that all versions match (A4).
 
-    The uid is not part of a key: the reconcile reads the owner and checks it. Owners are in the object's namespace,
-    or cluster-scoped.
+    Owners are in the namespace of the object or cluster-scoped. A key has no uid; the reconcile reads the owner and
+    checks it.
     """
     info = info_of(kind)
     group, name, namespaced = info.group, info.kind, info.namespaced
@@ -70,7 +70,7 @@ def to_owner(kind: Any, *, controller: bool = False) -> MapTo:
 
 
 def to_controller(kind: Any) -> MapTo:
-    """The controlling owner of `kind`, of which an object has at most one."""
+    """Map to the controlling owner if it is of `kind`."""
     return to_owner(kind, controller=True)
 
 
@@ -90,17 +90,21 @@ def _key(value: str, namespace: str) -> Key:
 
 
 def to_label(label: str, *, namespace: str | None = None) -> MapTo:
-    """The object that a label names, in the same namespace or in `namespace` (`""` for cluster-scoped)."""
+    """Map to the object that a label names, in the same namespace or in `namespace` (`""` if cluster-scoped)."""
     return _named_by("label", label, namespace)
 
 
 def to_annotation(annotation: str, *, namespace: str | None = None) -> MapTo:
-    """The object that an annotation names, as `name` or `namespace/name`."""
+    """Map to the object that an annotation names, as `name` or `namespace/name`."""
     return _named_by("annotation", annotation, namespace)
 
 
 def mapper(to: MapperLike, view: View[Any] | None) -> Mapper:
-    """Make a `Mapper` of anything that may stand for one; functions see the object through `view`."""
+    """Return a `Mapper` for a mapper or a function, which receives objects in `view`.
+
+    Raises:
+        TypeError: `to` is neither, or a function without a view.
+    """
     if isinstance(to, MapTo):
         return to
     if not callable(to):

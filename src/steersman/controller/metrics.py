@@ -1,7 +1,7 @@
-"""Metrics of queues and reconciles under controller-runtime's names, so that its dashboards and alerts work.
+"""Metrics of queues and reconciles, with controller-runtime's names, so that its dashboards and alerts work.
 
-The hot path adds to plain integers; a collector turns them into metric families when somebody scrapes. What is
-measured belongs to the controller that registered it and leaves with it.
+The hot path increments integers; a collector converts them to metric families at each scrape. The metrics of a
+controller end with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ControllerStats", "Measured", "RuntimeCollector", "collector"]
 
 
 class ControllerStats:
-    """What one controller counts."""
+    """The counters of one controller."""
 
     __slots__ = (
         "active", "conflicts", "error", "handler_errors", "panics", "requeue", "requeue_after", "success", "terminal",
@@ -37,7 +37,7 @@ class ControllerStats:
 
 
 class Measured(Protocol):
-    """What the collector reads of a controller."""
+    """The part of a controller that the collector reads."""
 
     @property
     def name(self) -> str: ...
@@ -48,7 +48,7 @@ class Measured(Protocol):
 
 
 class RuntimeCollector(Collector):
-    """Renders every registered controller; later controllers of one name replace earlier ones."""
+    """Collects the metrics of all registered controllers; a later one replaces an earlier one of the same name."""
 
     def __init__(self) -> None:
         self._controllers: dict[str, Measured] = {}
@@ -64,7 +64,7 @@ class RuntimeCollector(Collector):
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        # A scrape may come from another thread: take the list in one step.
+        # Scrapes run in another thread, so the list is copied in one step.
         controllers = list(self._controllers.values())
         yield from _reconcile_families(controllers)
         yield from _queue_families(controllers)
@@ -81,17 +81,21 @@ def _reconcile_families(controllers: list[Measured]) -> Iterable[Metric]:
     for c in controllers:
         for result in ("success", "error", "requeue", "requeue_after"):
             total.add_metric([c.name, result], getattr(c.stats, result))
-        # A key is with its worker for as long as its reconcile takes: one observation serves both metrics.
+        # A worker has a key exactly while it reconciles it, so one observation serves both metrics.
         work = c.queue.state.work_seconds
         seconds.add_metric([c.name], work.buckets(RECONCILE_BUCKETS), work.total)
     yield total
     yield seconds
     counters = (
         ("controller_runtime_reconcile_errors", "Reconciles that failed.", "error"),
-        ("controller_runtime_terminal_reconcile_errors", "Reconciles that failed for good.", "terminal"),
-        ("controller_runtime_reconcile_panics", "Reconciles that raised what only a bug raises.", "panics"),
-        ("controller_runtime_reconcile_timeouts", "Reconciles that ran into their timeout.", "timeouts"),
-        ("steersman_reconcile_conflicts", "Reconciles retried quietly after a 409 Conflict.", "conflicts"),
+        ("controller_runtime_terminal_reconcile_errors", "Reconciles that failed with a terminal error.", "terminal"),
+        (
+            "controller_runtime_reconcile_panics",
+            "Reconciles that raised a programming error.",
+            "panics",
+        ),
+        ("controller_runtime_reconcile_timeouts", "Reconciles that exceeded their timeout.", "timeouts"),
+        ("steersman_reconcile_conflicts", "Reconciles retried after a 409 Conflict.", "conflicts"),
     )
     for name, doc, field in counters:
         family = CounterMetricFamily(name, doc, labels=label)
@@ -122,13 +126,15 @@ def _queue_families(controllers: list[Measured]) -> Iterable[Metric]:
     names = ["name", "controller"]
     depth = GaugeMetricFamily("workqueue_depth", "Keys that wait for a worker.", labels=[*names, "priority"])
     adds = CounterMetricFamily("workqueue_adds", "Keys that became ready.", labels=names)
-    waits = HistogramMetricFamily("workqueue_queue_duration_seconds", "Wait before a worker.", labels=names)
+    waits = HistogramMetricFamily("workqueue_queue_duration_seconds", "Time from ready to a worker.", labels=names)
     works = HistogramMetricFamily("workqueue_work_duration_seconds", "Time with a worker.", labels=names)
     retries = CounterMetricFamily("workqueue_retries", "Retries after a failure.", labels=names)
     unfinished = GaugeMetricFamily(
         "workqueue_unfinished_work_seconds", "Seconds of work in progress, summed.", labels=names
     )
-    longest = GaugeMetricFamily("workqueue_longest_running_processor_seconds", "Age of the longest run.", labels=names)
+    longest = GaugeMetricFamily(
+        "workqueue_longest_running_processor_seconds", "Age of the longest reconcile.", labels=names
+    )
     for c in controllers:
         queue, state, labels = c.queue, c.queue.state, [c.name, c.name]
         for priority, count in state.depths().items():

@@ -1,7 +1,7 @@
-"""Owner references: who made an object, and who may change it (A4).
+"""Owner references (A4): pure functions that create and compare them.
 
-An owner is in the same namespace as its dependents, or cluster-scoped; an object has at most one controller; and an
-owner is a uid, not a name: a namesake that was made later owns nothing of its predecessor's. Values only, no I/O.
+An owner is in the namespace of its dependents or cluster-scoped. An object has at most one controller. The uid
+identifies an owner: a later object of the same name does not own the dependents of the earlier one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ __all__ = ["OwnershipError", "controller_of", "is_controlled_by", "is_owned_by",
 
 
 class OwnershipError(ValueError):
-    """An owner reference that Kubernetes would act upon wrongly: the message says which and why."""
+    """An owner reference is invalid and would make the garbage collector delete the wrong objects."""
 
 
 def owner_reference(owner: Any, *, controller: bool = True, block_owner_deletion: bool = True) -> OwnerReference:
-    """The reference that makes `owner` the owner of a dependent, by default its controller.
+    """Return an owner reference to `owner`, by default as controller.
 
-    `owner` must have been read from the cluster, since the uid is what counts; raises `OwnershipError` otherwise.
+    Raises:
+        OwnershipError: `owner` has no uid, because it was not read from the cluster.
     """
     if hasattr(owner, "__resource__"):
         info = info_of(owner)
@@ -31,7 +32,7 @@ def owner_reference(owner: Any, *, controller: bool = True, block_owner_deletion
     metadata = owner.metadata
     if not metadata.uid:
         raise OwnershipError(
-            f"{kind} {metadata.name!r} has no metadata.uid, so it can own nothing yet: pass the object as it was read"
+            f"{kind} {metadata.name!r} has no metadata.uid, so it cannot be an owner: pass the object as it was read"
         )
     return OwnerReference(
         api_version=api_version,
@@ -44,7 +45,7 @@ def owner_reference(owner: Any, *, controller: bool = True, block_owner_deletion
 
 
 def check_scope(owner: Any, child_kind: str, child_namespace: str, child_name: str) -> None:
-    """Raise `OwnershipError` when garbage collection would not find, or would wrongly miss, this owner."""
+    """Raise `OwnershipError` if the garbage collector would not find the owner of a child."""
     namespace = owner.metadata.namespace
     if namespace and namespace != child_namespace:
         where = f"namespace {child_namespace!r}" if child_namespace else "no namespace (it is cluster-scoped)"
@@ -56,23 +57,23 @@ def check_scope(owner: Any, child_kind: str, child_namespace: str, child_name: s
 
 
 def controller_of(obj: HasMetadata) -> OwnerReference | None:
-    """The owner that controls the object."""
+    """Return the controlling owner of the object, or `None`."""
     return next((o for o in obj.metadata.owner_references if o.controller), None)
 
 
 def is_controlled_by(obj: HasMetadata, owner: HasMetadata) -> bool:
-    """Whether `owner`, this very one by uid, controls the object."""
+    """Return whether `owner`, by uid, controls the object."""
     controller = controller_of(obj)
     return controller is not None and controller.uid == owner.metadata.uid
 
 
 def is_owned_by(obj: HasMetadata, owner: HasMetadata) -> bool:
-    """Whether `owner`, this very one by uid, is among the owners of the object."""
+    """Return whether `owner`, by uid, is among the owners of the object."""
     return any(o.uid == owner.metadata.uid for o in obj.metadata.owner_references)
 
 
 def wire_reference(reference: OwnerReference) -> Mapping[str, Any]:
-    """The reference with wire names."""
+    """Return the reference in wire form."""
     wire: dict[str, Any] = {
         "apiVersion": reference.api_version,
         "kind": reference.kind,

@@ -1,10 +1,10 @@
-"""Which changes lead to a reconcile: values that compose with `&`, `|` and `~`.
+"""Predicates: decide which changes lead to a reconcile; they compose with `&`, `|` and `~`.
 
-There are two sorts. A *change predicate* (`generation_changed`, `created`) compares before and after. A *state
-predicate* (`namespace("prod")`, `labelled("app=web")`, `where(fn)`) judges one state of an object; a change passes it
-when the new **or** the old state does, so that an object which leaves the set is seen once more. Composition of
-state predicates is again about states: `~paused` passes both the pause and the release of an object.
-Predicates read nothing but the change; they save work and must never decide correctness.
+A *change predicate* (`generation_changed`, `created`) compares the old and the new state. A *state predicate*
+(`namespace("prod")`, `labelled("app=web")`, `where(fn)`) tests one state; a change passes if the new **or** the old
+state does, so an object that leaves the set is reconciled once more. A composition of state predicates is a state
+predicate: `~paused` passes when an object is paused and when it is resumed. Predicates save work; correctness must not
+depend on them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ AnyView: TypeAlias = View[Any] | None
 
 
 class Predicate:
-    """A predicate on changes. Compose with `&`, `|`, `~`; plain callables on typed objects join in as `where(fn)`."""
+    """A predicate on changes; composes with `&`, `|`, `~` and with functions of the typed object."""
 
     __slots__ = ("_build", "_name", "_of_state")
 
@@ -50,7 +50,7 @@ class Predicate:
         self._of_state = of_state
 
     def compile(self, view: AnyView = None) -> OnChange:
-        """A plain function for the hot path; `view` is how `where(fn)` sees objects of this source."""
+        """Return the predicate as a function; functions of `where` receive objects in `view`."""
         return _on_either(self._build(view)) if self._of_state else self._build(view)
 
     def __call__(self, change: Change) -> bool:
@@ -87,7 +87,7 @@ class Predicate:
 
 
 PredicateLike: TypeAlias = Predicate | Callable[[Any], bool]
-"""A predicate, or a plain function of the typed object."""
+"""A predicate, or a function of the typed object."""
 
 
 def _predicate(value: PredicateLike) -> Predicate:
@@ -153,25 +153,26 @@ def _another_generation(change: Change) -> bool:
 
 
 generation_changed = _change("generation_changed", _another_generation)
-"""The spec changed (adds, deletes and the start of a deletion pass too). Kinds without a generation, such as
-ConfigMap, never pass an update: use `resource_version_changed` there."""
+"""Passes changes of the spec, adds, deletes, and the start of a deletion. Kinds without a generation, such as
+ConfigMap, never pass an update: use `resource_version_changed` for them."""
 
 labels_changed = _differs("labels_changed", lambda entry: entry.metadata().labels)
 annotations_changed = _differs("annotations_changed", lambda entry: entry.metadata().annotations)
 resource_version_changed = _differs("resource_version_changed", attrgetter("resource_version"))
-"""Anything changed: keeps resyncs and replays out."""
+"""Passes every change of the object; filters resyncs out."""
 
 
 def namespace(*names: str) -> Predicate:
-    """Objects in one of these namespaces."""
+    """Pass objects in one of these namespaces."""
     wanted = frozenset(names)
     return _state(f"namespace({', '.join(map(repr, names))})", lambda entry: entry.key.namespace in wanted)
 
 
 def labelled(selector: str | Selector) -> Predicate:
-    """Objects whose labels match; raises `ValueError` for a selector that does not parse.
+    """Pass objects whose labels match; an object that stops matching passes once more.
 
-    An object that stops matching passes once more (controller-runtime misses that).
+    Raises:
+        ValueError: The selector is invalid.
     """
     from steersman.models.selectors import parse_labels  # few operators select by label; the parser loads on demand
 
@@ -180,7 +181,7 @@ def labelled(selector: str | Selector) -> Predicate:
 
 
 def where(test: Callable[[Any], bool]) -> Predicate:
-    """Objects for which a plain function says so; it sees the object through the source's view, decoded lazily."""
+    """Pass objects for which a function returns true; it receives the object in the view of the source."""
     name = getattr(test, "__name__", repr(test))
 
     def build(view: AnyView) -> OnState:

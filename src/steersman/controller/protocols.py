@@ -1,6 +1,6 @@
-"""What this room needs of the cache: an entry, a change, an informer. The real ones satisfy these by shape.
+"""Protocols of the cache's entries, changes and informers, as far as this package uses them.
 
-Kept this small so that predicates, mappers and sources are tested with values instead of clusters.
+They let tests of predicates, mappers and sources use plain values instead of a cluster.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Entry(Protocol):
 
 
 class Change(Protocol):
-    """What happened to one object: `old` is None for an add, `new` for a delete."""
+    """One change of one object: `old` is `None` for an add, `new` for a delete."""
 
     @property
     def type(self) -> Literal["add", "update", "delete"]: ...
@@ -54,7 +54,7 @@ class Change(Protocol):
 
 
 class Informer(Protocol):
-    """Where changes come from; handlers are called synchronously, in order."""
+    """The source of changes; handlers are called synchronously, in order."""
 
     def add_handler(self, handler: Callable[[Change], None], /) -> object: ...
     def remove_handler(self, handler: Callable[[Change], None], /) -> object: ...

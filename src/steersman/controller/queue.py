@@ -1,7 +1,7 @@
-"""`WorkQueue`: which key a worker takes next, and when; the heart of every controller.
+"""`WorkQueue`: the keys that wait for workers, in the event loop.
 
-A thin asyncio shell around `QueueState`: it brings the loop's clock, wakes one waiting worker per ready key, and
-keeps a single timer for everything that is delayed. Workers pull; there is never a task per key.
+It adds the loop's clock, waiters and one timer to `QueueState`, which has the rules. One waiting worker is woken per
+ready key. Workers pull keys; there is no task per key.
 """
 
 from __future__ import annotations
@@ -12,28 +12,29 @@ from math import inf
 from random import Random
 from typing import Generic, TypeVar
 
-from steersman.controller.job import FRESH, LOW_PRIORITY, Debounce, Job
+from steersman.controller.backoff import DEFAULT_BACKOFF, Backoff
+from steersman.controller.queue_items import DEFAULT_PRIORITY, LOW_PRIORITY, Debounce, Job
 from steersman.controller.queue_state import QueueState
-from steersman.controller.rate import DEFAULT_BACKOFF, Backoff
 
-__all__ = ["FRESH", "LOW_PRIORITY", "Debounce", "Job", "QueueClosedError", "WorkQueue"]
+__all__ = ["DEFAULT_PRIORITY", "LOW_PRIORITY", "Debounce", "Job", "QueueClosedError", "WorkQueue"]
 
 K = TypeVar("K", bound=Hashable)
 
 
 class QueueClosedError(Exception):
-    """The queue was shut down: there is nothing more to take."""
+    """The queue is shut down."""
 
 
 class WorkQueue(Generic[K]):
-    """Keys that wait for a worker.
+    """The keys that wait for workers.
 
-    Guarantees: a key is with at most one worker (Q1); events for a waiting key collapse (Q2); higher priority first,
-    with a share for what waits long (Q3); first in, first out within a priority (Q4); failures back off, 5 ms to
-    1000 s (Q5); a promised requeue neither delays newer events nor is lost to them (Q6); debounce on request (Q7).
+    At most one worker has a key (Q1). Events of a waiting key collapse (Q2). Higher priorities go first, and a share of
+    the workers goes to keys that have waited long (Q3). Within a priority, keys are first in, first out (Q4). Failures
+    back off, by default from 5 ms to 1000 s (Q5). A scheduled requeue does not delay later events and is not lost to
+    them (Q6). Debounce is optional (Q7).
 
-    A worker calls `get`, then exactly one of `done`, `fail`, `give_up` and `put_back`. All methods belong to the
-    thread of the event loop in which the queue is first used. Times are seconds.
+    A worker calls `get`, then exactly one of `done`, `fail`, `give_up` and `put_back`. All methods must be called in
+    the thread of the event loop. Times are in seconds.
     """
 
     def __init__(
@@ -61,27 +62,31 @@ class WorkQueue(Generic[K]):
 
     # -- intake
 
-    def add(self, key: K, priority: int = FRESH, reason: str = "") -> None:
-        """Something happened to `key`. Never blocks; after `shut_down` it does nothing."""
+    def add(self, key: K, priority: int = DEFAULT_PRIORITY, reason: str = "") -> None:
+        """Add an event of `key`; does nothing after `shut_down`."""
         if not self._closed:
             state = self.state
             ready = state.add(key, self._now(), priority, reason)
             if self._waiters or state.timers:
                 self._wake(ready)
 
-    def add_after(self, key: K, delay: float, *, priority: int = FRESH, reason: str = "") -> None:
-        """`add` in `delay` seconds. Of several delayed adds of a key the earliest counts."""
+    def add_after(self, key: K, delay: float, *, priority: int = DEFAULT_PRIORITY, reason: str = "") -> None:
+        """Add an event of `key` in `delay` seconds; of several delayed adds, the earliest counts."""
         if not self._closed:
             self._wake(self.state.add_after(key, self._now(), delay, priority, reason))
 
     # -- workers
 
     def take(self) -> Job[K] | None:
-        """A key that is ready, if there is one; never after `shut_down`."""
+        """Take a ready key, or return `None`; always `None` after `shut_down`."""
         return None if self._closed else self.state.take(self._now())
 
     async def get(self) -> Job[K]:
-        """Wait for a key and take it; raises `QueueClosedError` after `shut_down`."""
+        """Wait for a ready key and take it.
+
+        Raises:
+            QueueClosedError: The queue is shut down.
+        """
         while (job := self.take()) is None:
             if self._closed:
                 raise QueueClosedError(self.name)
@@ -92,37 +97,37 @@ class WorkQueue(Generic[K]):
                 await waiter
             except asyncio.CancelledError:
                 if waiter.done() and not waiter.cancelled():
-                    self._wake(1)  # the call came to us, but we leave: pass it on
+                    self._wake(1)  # this waiter was woken and is cancelled: wake another one
                 else:
                     self._waiters.remove(waiter)
                 raise
         return job
 
     def done(self, key: K, requeue_after: float | None = None) -> None:
-        """The reconcile succeeded; run again in `requeue_after` seconds if given."""
+        """Report a success; the key runs again in `requeue_after` seconds if given."""
         state = self.state
         ready = state.done(key, self._now(), requeue_after)
         if ready or state.timers:
             self._wake(ready)
 
     def fail(self, key: K) -> float:
-        """The reconcile failed: retry with backoff. Returns the wait in seconds."""
+        """Report a failure; the key is retried with backoff. Return the delay in seconds."""
         ready, wait = self.state.fail(key, self._now())
         self._wake(ready)
         return wait
 
     def give_up(self, key: K) -> None:
-        """The reconcile failed for good: no retry until something new happens to the key."""
+        """Report a terminal failure; the key is not retried until its next event."""
         self._wake(self.state.give_up(key, self._now()))
 
     def put_back(self, key: K, reasons: tuple[str, ...] = ()) -> None:
-        """The worker must leave: another may take the key at once."""
+        """Return a key that the worker could not finish; it is ready again immediately."""
         self._wake(self.state.put_back(key, self._now(), reasons))
 
     # -- end
 
     def shut_down(self) -> None:
-        """Stop the intake and send every waiting worker home; running workers still report. Idempotent."""
+        """Stop accepting keys and end all waits; running workers still report. May be called twice."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -140,15 +145,15 @@ class WorkQueue(Generic[K]):
         return len(self.state)
 
     def now(self) -> float:
-        """The clock this queue runs on, for metrics."""
+        """Return the time of the queue's clock, for metrics."""
         return self._now() if self._loop is not None else 0.0
 
-    # -- shell
+    # -- waiters and timer
 
     def _wake(self, ready: int) -> None:
         waiters = self._waiters
         while ready and waiters:
-            waiter = waiters.pop()  # who waited least: what a worker needs is still in the processor's caches
+            waiter = waiters.pop()  # the last waiter: its memory is still in the processor's caches
             if not waiter.done():
                 waiter.set_result(None)
                 ready -= 1
@@ -165,7 +170,7 @@ class WorkQueue(Generic[K]):
             self._timer = self._loop.call_at(self._armed, self._ring, self._armed)
 
     def _ring(self, due: float) -> None:
-        # A loop may call up to its clock's resolution early; the queue must not see a time before the one it asked for.
+        # A loop may call up to its clock's resolution early; the queue must not see a time before its deadline.
         self._timer = None
         self._armed = inf
         ready = self.state.advance(max(due, self._now()))

@@ -1,7 +1,7 @@
-"""The rules of the work queue as plain data: state and `now` in, decisions out.
+"""The rules of the work queue as a pure data structure; `queue.WorkQueue` connects it to the event loop.
 
-No clock, no loop, no I/O: every method is told the time. One record per key that is waiting, running, failing or
-promised a later run; a key in none of these is forgotten. The asyncio shell is `queue.WorkQueue`.
+There is no clock and no I/O: every method receives the time. There is one item per key that waits, runs, has failed or
+is scheduled for later; other keys are not remembered.
 """
 
 from __future__ import annotations
@@ -14,8 +14,18 @@ from math import inf
 from random import Random
 from typing import Final, Generic, TypeVar
 
-from steersman.controller.job import DIRTY, FRESH, IDLE, RUNNING, WAITING, Debounce, Item, Job, Later
-from steersman.controller.rate import DEFAULT_BACKOFF, Backoff
+from steersman.controller.backoff import DEFAULT_BACKOFF, Backoff
+from steersman.controller.queue_items import (
+    DEFAULT_PRIORITY,
+    DIRTY,
+    IDLE,
+    RUNNING,
+    WAITING,
+    Debounce,
+    Item,
+    Job,
+    Schedule,
+)
 from steersman.telemetry.histogram import Histogram
 
 __all__ = ["DURATION_BUCKETS", "RECONCILE_BUCKETS", "QueueState"]
@@ -23,9 +33,9 @@ __all__ = ["DURATION_BUCKETS", "RECONCILE_BUCKETS", "QueueState"]
 K = TypeVar("K", bound=Hashable)
 
 MAX_REASONS: Final = 8
-"""Reasons kept per key; what comes after is dropped, the run happens all the same."""
-AGED_SHARE: Final = 8
-"""One of so many gets goes to a key of lower priority that has waited longer than the ageing time."""
+"""The most reasons per key; later ones are dropped."""
+AGED_INTERVAL: Final = 8
+"""One of this many takes goes to a key of lower priority that has waited longer than the ageing time."""
 
 # workqueue metrics of controller-runtime: prometheus.ExponentialBuckets(10e-9, 10, 12)
 DURATION_BUCKETS: Final = tuple(1e-8 * 10**n for n in range(12))
@@ -51,10 +61,9 @@ class _Level(Generic[K]):
 
 
 class QueueState(Generic[K]):
-    """All keys and what is to happen with them. Methods return how many keys became ready, unless said otherwise.
+    """All keys and their times. Methods return the number of keys that became ready, unless stated otherwise.
 
-    `ageing` is how long (seconds) a key of low priority waits before it gets its share of the workers although
-    fresher keys are waiting too.
+    `ageing` is the time in seconds after which a key of low priority gets a share of the workers.
     """
 
     def __init__(
@@ -72,9 +81,9 @@ class QueueState(Generic[K]):
         self._items: dict[K, Item[K]] = {}
         self._levels: list[_Level[K]] = []
         self._by_priority: dict[int, _Level[K]] = {}
-        self._turn = 0
+        self._takes = 0
         self.timers: list[tuple[float, int, Item[K]]] = []
-        """A heap of what is due when; entries that something overtook are left to be skipped."""
+        """A heap of items by time; outdated entries are skipped."""
         self._pushes = 0
         self.retries = 0
         self.queue_seconds = Histogram(DURATION_BUCKETS)
@@ -82,8 +91,8 @@ class QueueState(Generic[K]):
 
     # -- intake
 
-    def add(self, key: K, now: float, priority: int = FRESH, reason: str = "") -> int:
-        """An event for `key`."""
+    def add(self, key: K, now: float, priority: int = DEFAULT_PRIORITY, reason: str = "") -> int:
+        """Add an event of `key`."""
         item = self._items.get(key)
         if item is not None:
             return self._add_known(item, now, priority, reason)
@@ -96,17 +105,17 @@ class QueueState(Generic[K]):
         level.adds += 1
         return 1
 
-    def add_after(self, key: K, now: float, delay: float, priority: int = FRESH, reason: str = "") -> int:
-        """An event for `key`, `delay` seconds from now; of several, the earliest counts."""
+    def add_after(self, key: K, now: float, delay: float, priority: int = DEFAULT_PRIORITY, reason: str = "") -> int:
+        """Add an event of `key` in `delay` seconds; of several, the earliest counts."""
         if delay <= 0:
             return self.add(key, now, priority, reason)
         item = self._items.get(key)
         if item is None:
             item = self._items[key] = Item(key, priority, (), now)
         _merge(item, reason)
-        late = _late(item)
-        late.later = min(late.later, now + delay)
-        self._schedule(item, late)
+        schedule = _schedule_of(item)
+        schedule.add_at = min(schedule.add_at, now + delay)
+        self._schedule(item, schedule)
         return 0
 
     def _add_known(self, item: Item[K], now: float, priority: int, reason: str) -> int:
@@ -127,55 +136,55 @@ class QueueState(Generic[K]):
         return 0 if phase is DIRTY else self._arrive(item, now)
 
     def _arrive(self, item: Item[K], now: float, *, settle: bool = True) -> int:
-        """Something happened to a key that neither waits nor runs."""
-        late = item.late
-        if late is not None and late.retry_at < inf:
-            if late.early:  # Q5: one event per window may cut the backoff short, the rest wait with it
+        """Handle an event of a key that neither waits nor runs."""
+        schedule = item.schedule
+        if schedule is not None and schedule.retry_at < inf:
+            if schedule.retried_early:  # Q5: only one event per window shortens the backoff
                 return 0
-            late.early = True
+            schedule.retried_early = True
             return self._ready(item, now)
         if settle and self._debounce is not None:
             return self._settle(item, now, self._debounce)
         return self._ready(item, now)
 
     def _settle(self, item: Item[K], now: float, debounce: Debounce) -> int:
-        late = _late(item)
-        if late.settle_by == inf:
-            late.settle_by = now + debounce.max_wait
-        late.settle_at = min(now + debounce.quiet, late.settle_by)
+        schedule = _schedule_of(item)
+        if schedule.debounce_by == inf:
+            schedule.debounce_by = now + debounce.max_wait
+        schedule.debounce_at = min(now + debounce.quiet, schedule.debounce_by)
         item.phase = IDLE
-        self._schedule(item, late)
+        self._schedule(item, schedule)
         return 0
 
     # -- workers
 
     def take(self, now: float) -> Job[K] | None:
-        """The next key for a worker, which now owns it until it reports; None when nothing is ready."""
+        """Assign the next ready key to a worker, until it reports; `None` if none is ready."""
         for level in self._levels:
             if level.items:
                 break
         else:
             return None
         if level is not self._levels[-1]:
-            self._turn += 1
-            if self._turn % AGED_SHARE == 0:
-                level = self._aged(level, now)
+            self._takes += 1
+            if self._takes % AGED_INTERVAL == 0:
+                level = self._aged_level(level, now)
         key, item = level.items.popitem(last=False)
         item.phase = RUNNING
         self.queue_seconds.observe(now - item.since)
         item.since = now
         reasons, item.reasons = item.reasons, ()
-        late = item.late
-        if late is None:
+        schedule = item.schedule
+        if schedule is None:
             return Job(key, reasons, 1, item.priority)
-        late.retry_at = late.settle_at = late.settle_by = inf
-        if late.promised <= now:
-            late.promised = inf
-        if late.later <= now:
-            late.later = inf
-        return Job(key, reasons, late.failures + 1, item.priority)
+        schedule.retry_at = schedule.debounce_at = schedule.debounce_by = inf
+        if schedule.requeue_at <= now:
+            schedule.requeue_at = inf
+        if schedule.add_at <= now:
+            schedule.add_at = inf
+        return Job(key, reasons, schedule.failures + 1, item.priority)
 
-    def _aged(self, first: _Level[K], now: float) -> _Level[K]:
+    def _aged_level(self, first: _Level[K], now: float) -> _Level[K]:
         oldest, since = first, now - self._ageing
         for level in self._levels:
             if level.rank > first.rank and level.items:
@@ -185,45 +194,45 @@ class QueueState(Generic[K]):
         return oldest
 
     def done(self, key: K, now: float, requeue_after: float | None = None) -> int:
-        """Success: failures are forgotten, and a promise is replaced by `requeue_after`, or taken back."""
+        """Report a success: reset the failures, and replace a scheduled requeue by `requeue_after`."""
         item = self._running(key, now)
-        late = item.late
-        if late is None and requeue_after is None:
+        schedule = item.schedule
+        if schedule is None and requeue_after is None:
             if item.phase is RUNNING:
                 del self._items[key]
                 return 0
-            return self._rest(item, now)
-        late = _late(item)
-        _forget(late)
-        late.promised = inf if requeue_after is None else now + max(0.0, requeue_after)
-        return self._rest(item, now)
+            return self._release(item, now)
+        schedule = _schedule_of(item)
+        _forget(schedule)
+        schedule.requeue_at = inf if requeue_after is None else now + max(0.0, requeue_after)
+        return self._release(item, now)
 
     def fail(self, key: K, now: float) -> tuple[int, float]:
-        """Failure: the key backs off. Returns how many keys became ready, and the wait in seconds.
+        """Report a failure; return the number of keys that became ready, and the delay in seconds.
 
-        An attempt that an event brought forward within a backoff window does not count: the window goes on.
+        An attempt that an event started within a backoff window does not count, and the window continues.
         """
         item = self._running(key, now)
         self.retries += 1
-        late = _late(item)
-        if late.early and now < late.window:
-            late.retry_at = late.window
+        schedule = _schedule_of(item)
+        if schedule.retried_early and now < schedule.window_end:
+            schedule.retry_at = schedule.window_end
         else:
-            late.failures += 1
-            late.early = False
-            late.retry_at = late.window = now + self._backoff.delay(late.failures, self._rng)
-        wait = late.retry_at - now
-        return self._rest(item, now), wait
+            schedule.failures += 1
+            schedule.retried_early = False
+            schedule.retry_at = schedule.window_end = now + self._backoff.delay(schedule.failures, self._rng)
+        wait = schedule.retry_at - now
+        return self._release(item, now), wait
 
     def give_up(self, key: K, now: float) -> int:
-        """A terminal error: failures are forgotten and nothing is retried until something new happens."""
+        """Report a terminal error: reset the failures; there is no retry until the next event."""
         item = self._running(key, now)
-        if item.late is not None:
-            _forget(item.late)
-        return self._rest(item, now)
+        if item.schedule is not None:
+            _forget(item.schedule)
+        return self._release(item, now)
 
     def put_back(self, key: K, now: float, reasons: tuple[str, ...] = ()) -> int:
-        """The worker could not finish, for no fault of the key: ready again at once."""
+        """Make a key ready again that its worker could not finish."""
         item = self._running(key, now)
         for reason in reasons:
             _merge(item, reason)
@@ -236,53 +245,53 @@ class QueueState(Generic[K]):
         self.work_seconds.observe(now - item.since)
         return item
 
-    def _rest(self, item: Item[K], now: float) -> int:
-        """The run of a key is over: ready again, waiting for a timer, or forgotten."""
+    def _release(self, item: Item[K], now: float) -> int:
+        """End the run of a key, which then is ready, waits for a time, or is dropped."""
         was_dirty = item.phase is DIRTY
         item.phase = IDLE
-        late = item.late
+        schedule = item.schedule
         ready = 0
         if was_dirty:
             item.since = now
             ready = self._arrive(item, now)
-        late = item.late
-        if late is not None and late.next_due() < inf:
-            self._schedule(item, late)
+        schedule = item.schedule
+        if schedule is not None and schedule.next_due() < inf:
+            self._schedule(item, schedule)
         elif item.phase is IDLE:
             del self._items[item.key]
-        elif late is not None and not late.failures and late.due == inf:
-            item.late = None
+        elif schedule is not None and not schedule.failures and schedule.due == inf:
+            item.schedule = None
         return ready
 
     # -- timers
 
     def next_due(self) -> float:
-        """When `advance` has something to do next; infinity when never."""
+        """Return the time at which `advance` has something to do; infinity if never."""
         return self.timers[0][0] if self.timers else inf
 
     def advance(self, now: float) -> int:
-        """Time has passed: retries, promises, delayed adds and settled keys that are due become ready."""
+        """Make keys ready whose retry, requeue, delayed add or debounce is due."""
         ready = 0
         heap = self.timers
         while heap and heap[0][0] <= now:
             due, _, item = heapq.heappop(heap)
-            late = item.late
-            if late is None or late.due != due or self._items.get(item.key) is not item:
+            schedule = item.schedule
+            if schedule is None or schedule.due != due or self._items.get(item.key) is not item:
                 continue
-            late.due = inf
-            ready += self._fire(item, late, now)
-            if late.next_due() < inf:
-                self._schedule(item, late)
+            schedule.due = inf
+            ready += self._fire(item, schedule, now)
+            if schedule.next_due() < inf:
+                self._schedule(item, schedule)
         return ready
 
-    def _fire(self, item: Item[K], late: Later, now: float) -> int:
-        retry, settled = late.retry_at <= now, late.settle_at <= now
+    def _fire(self, item: Item[K], schedule: Schedule, now: float) -> int:
+        retry, settled = schedule.retry_at <= now, schedule.debounce_at <= now
         event = False
-        if late.promised <= now:
-            late.promised, event = inf, True
+        if schedule.requeue_at <= now:
+            schedule.requeue_at, event = inf, True
             _merge(item, "requeue-after")
-        if late.later <= now:
-            late.later, event = inf, True
+        if schedule.add_at <= now:
+            schedule.add_at, event = inf, True
         if item.phase is RUNNING:
             item.phase = DIRTY
             return 0
@@ -294,25 +303,25 @@ class QueueState(Generic[K]):
             return self._ready(item, now)
         return self._arrive(item, now, settle=False) if event else 0
 
-    def _schedule(self, item: Item[K], late: Later) -> None:
-        due = late.next_due()
-        if due < late.due:
-            late.due = due
+    def _schedule(self, item: Item[K], schedule: Schedule) -> None:
+        due = schedule.next_due()
+        if due < schedule.due:
+            schedule.due = due
             self._pushes += 1
             heapq.heappush(self.timers, (due, self._pushes, item))
             if len(self.timers) > 64 + 2 * len(self._items):
                 self._compact()
 
     def _compact(self) -> None:
-        self.timers = [e for e in self.timers if self._items.get(e[2].key) is e[2] and _late(e[2]).due == e[0]]
+        self.timers = [e for e in self.timers if self._items.get(e[2].key) is e[2] and _schedule_of(e[2]).due == e[0]]
         heapq.heapify(self.timers)
 
     # -- levels
 
     def _ready(self, item: Item[K], now: float) -> int:
-        late = item.late
-        if late is not None:
-            late.retry_at = late.settle_at = late.settle_by = inf
+        schedule = item.schedule
+        if schedule is not None:
+            schedule.retry_at = schedule.debounce_at = schedule.debounce_by = inf
         item.phase = WAITING
         item.since = now
         self._enqueue(item, item.priority)
@@ -329,7 +338,7 @@ class QueueState(Generic[K]):
         insort(self._levels, level)
         return level
 
-    # -- what metrics and tests read
+    # -- for metrics and tests
 
     def __len__(self) -> int:
         return sum(len(level.items) for level in self._levels)
@@ -338,42 +347,42 @@ class QueueState(Generic[K]):
         return key in self._items
 
     def depths(self) -> dict[int, int]:
-        """Waiting keys by priority."""
+        """Return the number of waiting keys by priority."""
         return {-level.rank: len(level.items) for level in self._levels}
 
     def adds(self) -> dict[int, int]:
-        """Keys that became ready, ever, by priority."""
+        """Return the number of keys that have become ready, by priority."""
         return {-level.rank: level.adds for level in self._levels}
 
     def running(self) -> Iterator[tuple[K, float]]:
-        """The keys that workers have, and since when."""
+        """Iterate over the keys that workers have, and the times since."""
         for item in self._items.values():
             if item.phase >= RUNNING:
                 yield item.key, item.since
 
     def failures(self, key: K) -> int:
-        """How often `key` failed in a row."""
+        """Return the number of failures of `key` in a row."""
         item = self._items.get(key)
-        return item.late.failures if item is not None and item.late is not None else 0
+        return item.schedule.failures if item is not None and item.schedule is not None else 0
 
 
-def _late(item: Item[K]) -> Later:
-    late = item.late
-    if late is None:
-        late = item.late = Later()
-    return late
+def _schedule_of(item: Item[K]) -> Schedule:
+    schedule = item.schedule
+    if schedule is None:
+        schedule = item.schedule = Schedule()
+    return schedule
 
 
-def _forget(late: Later) -> None:
-    late.failures = 0
-    late.retry_at = inf
-    late.window = 0.0
-    late.early = False
+def _forget(schedule: Schedule) -> None:
+    schedule.failures = 0
+    schedule.retry_at = inf
+    schedule.window_end = 0.0
+    schedule.retried_early = False
 
 
 def _has_no_event(item: Item[K]) -> bool:
-    late = item.late
-    return late is not None and item.phase is IDLE and late.settle_at == inf and late.retry_at == inf
+    schedule = item.schedule
+    return schedule is not None and item.phase is IDLE and schedule.debounce_at == inf and schedule.retry_at == inf
 
 
 def _merge(item: Item[K], reason: str) -> None:

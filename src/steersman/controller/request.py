@@ -1,7 +1,4 @@
-"""What a reconcile is given and what it may answer: `Request`, `Result`, `RequeueError`, `TerminalError`.
-
-Plain values and two exceptions; the worker loop gives them their meaning.
-"""
+"""The argument and the outcomes of a reconcile: `Request`, `Result`, `RequeueError`, `TerminalError`."""
 
 from __future__ import annotations
 
@@ -16,11 +13,10 @@ __all__ = ["Request", "RequeueError", "Result", "StatusWritten", "TerminalError"
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """One run of a reconcile: which object, why, and which attempt in a row it is (from 1).
+    """One run of a reconcile: the key, the reasons of the trigger, and the attempt number (from 1).
 
-    `reasons` names what led here ("Deployment updated", "requeue-after", "retry"); it is for people and logs. A
-    reconcile decides by what it reads, never by a reason. `reconcile_id` is unique in the cluster for all practical
-    purposes and joins log lines, Events and traces.
+    `reasons` ("Deployment updated", "requeue-after", "retry") are for logs; a reconcile must not depend on them.
+    `reconcile_id` is practically unique in the cluster and connects log lines, Events and traces.
     """
 
     key: Key
@@ -30,17 +26,17 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A successful reconcile: look again in `requeue_after` seconds; `status` is written if it is given."""
+    """The result of a successful reconcile: run again in `requeue_after` seconds; write `status` if it is given."""
 
     requeue_after: float | None = None
     status: Any = None
 
 
 class StatusWritten(Result, frozen=True, kw_only=True):
-    """A result whose `status` has been written by whoever wraps the reconcile.
+    """A result whose `status` has been written.
 
-    `resource_version` is what the write left. That write, coming back through the watch, does not wake the controller
-    where `before`, what it was given, is known: the object of that `uid`. It is `None` where nothing was written.
+    `resource_version` is the version after the write to the object with that `uid`. `before` is the object that the
+    reconcile received, from which the event of the write is recognised; `None` if nothing was written.
     """
 
     resource_version: str = ""
@@ -58,7 +54,7 @@ class RequeueError(Exception):
 
 
 class TerminalError(Exception):
-    """Retrying cannot help: reported and counted once, then left alone until the object or a child changes.
+    """Raised by a reconcile for an error that a retry cannot fix; there is no retry until the next event.
 
     `reason` is a CamelCase word for conditions and Events.
     """

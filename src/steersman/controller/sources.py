@@ -1,7 +1,8 @@
-"""`Source`: what a controller watches, and how a change of it becomes keys in the work queue.
+"""`Source`: an informer whose changes become keys in the work queue of a controller.
 
-Runs inside the pass that reads the watch, so it is synchronous and short. An exception in a predicate lets the
-change pass, one in a mapper is retried with backoff: neither loses an event, ends a stream or stops its neighbours.
+The code runs in the call that processes the watch event, so it is synchronous and short. A change passes if its
+predicate raises an exception, and a mapper that raises one is retried with backoff. Neither loses an event, ends the
+stream or affects other handlers.
 """
 
 from __future__ import annotations
@@ -12,30 +13,29 @@ from math import inf
 from random import Random
 from typing import Any
 
-from steersman.controller.complaints import Complaints
-from steersman.controller.echoes import Echoes
+from steersman.controller.backoff import Backoff
+from steersman.controller.error_log import ErrorLog
 from steersman.controller.mappers import MapperLike, mapper, to_self
 from steersman.controller.metrics import ControllerStats
 from steersman.controller.predicates import Predicate, PredicateLike
 from steersman.controller.predicates import where as where_
 from steersman.controller.protocols import Change, Entry, Informer
-from steersman.controller.queue import FRESH, LOW_PRIORITY, WorkQueue
-from steersman.controller.rate import Backoff
+from steersman.controller.queue import DEFAULT_PRIORITY, LOW_PRIORITY, WorkQueue
+from steersman.controller.status_echoes import StatusEchoes
 from steersman.models import Key, View
 from steersman.telemetry.log import get_logger
 
 __all__ = ["Source", "SourceHandler"]
 
-_RETRY_MAPPING = Backoff(base=0.1, cap=60.0)
+_MAPPER_BACKOFF = Backoff(base=0.1, cap=60.0)
 _MAX_STATES = 16
-"""States kept of one object whose mapper fails; the latest ones, since a mapper fails on all or none as a rule."""
+"""The most states of one object that wait for a failing mapper; older ones are dropped."""
 
 
 class Source:
-    """Changes of one informer, filtered by `where`, mapped by `to`.
+    """The changes of one informer, filtered by `where` and mapped by `to`; usable by several controllers.
 
-    `name` is the kind as people know it, for reasons and logs; `view` is how functions among `where` and `to` see
-    objects. A source may be given to several controllers.
+    `name` is the kind in reasons and logs. Functions in `where` and `to` receive objects in `view`.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Source:
 
 
 class SourceHandler:
-    """The live end of a source for one controller: `hear` is what its informer calls."""
+    """The handler of a source for one controller, which adds keys to its work queue."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class SourceHandler:
         stats: ControllerStats,
         rng: Random,
         controller: str,
-        echoes: Echoes,
+        echoes: StatusEchoes,
     ) -> None:
         self.source = source
         self._name = source.name
@@ -85,27 +85,27 @@ class SourceHandler:
             self._where = predicate.compile(source.view)
         self._reasons = {kind: f"{source.name} {kind}" for kind in ("add", "update", "delete")}
         self._log = get_logger("controller")
-        self._complaints: Complaints | None = None
+        self._error_log: ErrorLog | None = None
         self._controller = controller
-        self._unmapped: dict[Key, _Unmapped] = {}
+        self._pending: dict[Key, _PendingMapping] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def hear(self, change: Change) -> None:
-        """Handle one change. Raises nothing that a user's function raised."""
+    def handle(self, change: Change) -> None:
+        """Handle one change; exceptions of users' functions are logged."""
         if self._where is not None:
             try:
                 if not self._where(change):
                     return
-            except Exception as problem:  # noqa: BLE001 - R1: a broken predicate must not swallow events
-                self._complain("predicate", change.key, problem)
+            except Exception as problem:  # noqa: BLE001 - R1: a failing predicate must not drop events
+                self._log_error("predicate", change.key, problem)
         old, new = change.old, change.new
         low = change.initial
         if old is not None and new is not None:
             if old.resource_version == new.resource_version:
                 low = True
-            elif self._own is not None and not low and self._echoes.brings(new, self._own):
+            elif self._own is not None and not low and self._echoes.matches(new, self._own):
                 return
-        priority = LOW_PRIORITY if low else FRESH
+        priority = LOW_PRIORITY if low else DEFAULT_PRIORITY
         reason = self._reasons[change.type]
         if self._to_self:
             self._add(change.key, priority, reason)
@@ -119,52 +119,53 @@ class SourceHandler:
             for key in self._map(state):
                 self._add(key, priority, reason)
         except Exception as problem:  # noqa: BLE001 - R1: retried below
-            self._complain("mapper", state.key, problem)
+            self._log_error("mapper", state.key, problem)
             self._keep(state, priority, reason)
             return False
         return True
 
     def _keep(self, state: Entry, priority: int, reason: str) -> None:
-        known = self._unmapped.get(state.key)
+        known = self._pending.get(state.key)
         if known is None:
-            known = self._unmapped[state.key] = _Unmapped(priority, reason)
+            known = self._pending[state.key] = _PendingMapping(priority, reason)
         known.priority = max(known.priority, priority)
         if all(s is not state for s in known.states):
             known.states.append(state)
             del known.states[:-_MAX_STATES]
         if known.due == inf:
             known.failures += 1
-            known.due = asyncio.get_running_loop().time() + _RETRY_MAPPING.delay(known.failures, self._rng)
+            known.due = asyncio.get_running_loop().time() + _MAPPER_BACKOFF.delay(known.failures, self._rng)
         self._arm()
 
     def _arm(self) -> None:
-        if self._timer is None and self._unmapped:
-            due = min(u.due for u in self._unmapped.values())
-            self._timer = asyncio.get_running_loop().call_at(due, self._again, due)
+        if self._timer is None and self._pending:
+            due = min(u.due for u in self._pending.values())
+            self._timer = asyncio.get_running_loop().call_at(due, self._retry_pending, due)
 
-    def _again(self, due: float) -> None:
+    def _retry_pending(self, due: float) -> None:
         self._timer = None
         now = max(due, asyncio.get_running_loop().time())
-        for key, unmapped in list(self._unmapped.items()):
+        for key, unmapped in list(self._pending.items()):
             if unmapped.due <= now:
                 states, unmapped.states, unmapped.due = unmapped.states, [], inf
                 failed = [s for s in states if not self._map_one(s, unmapped.priority, unmapped.reason)]
                 if not failed:
-                    del self._unmapped[key]
+                    del self._pending[key]
         self._arm()
 
     def close(self) -> None:
-        """Stop retrying; the controller is going away."""
+        """Stop retrying, because the controller ends."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._unmapped.clear()
+        self._pending.clear()
 
-    def _complain(self, what: str, key: Key, problem: Exception) -> None:
+    def _log_error(self, what: str, key: Key, problem: Exception) -> None:
         self._stats.handler_errors[what] = self._stats.handler_errors.get(what, 0) + 1
-        if self._complaints is None:
-            self._complaints = Complaints(self._log, asyncio.get_running_loop().time)
-        self._complaints.raised(
+        if self._error_log is None:
+            self._error_log = ErrorLog(self._log, asyncio.get_running_loop().time)
+        self._error_log.log(
+            f"{what}_failed",
             f"{what} for {self._name}",
             problem,
             controller=self._controller,
@@ -173,8 +174,8 @@ class SourceHandler:
         )
 
 
-class _Unmapped:
-    """States of an object that no mapper could map yet."""
+class _PendingMapping:
+    """The states of an object whose mapper has failed."""
 
     __slots__ = ("due", "failures", "priority", "reason", "states")
 

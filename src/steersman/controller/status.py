@@ -1,7 +1,7 @@
-"""Writing status: only when it changes, in one request, against the object that was read (A2, A3).
+"""Writes status: only if it changes, in one request, to the object that was read (A2, A3).
 
-The patch is the smallest merge patch from the status as read to the status as wanted. It carries the uid, so that a
-namesake is never written to, and the resourceVersion when it replaces a list, since a merge patch cannot merge lists.
+The patch is the smallest merge patch from the old to the new status. It has the uid, so that another object of the same
+name is never changed. It has the resourceVersion if it replaces a list, because a merge patch cannot merge lists.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from steersman.client.errors import NotFound
 from steersman.controller.protocols import Entry
 from steersman.controller.request import Result, StatusWritten, TerminalError
 from steersman.controller.status_diff import difference
-from steersman.controller.status_wire import StatusPatch
+from steersman.controller.status_patch import StatusPatch
 from steersman.models import (
     Condition,
     KindLike,
@@ -28,13 +28,13 @@ from steersman.models.conditions import merge_conditions
 from steersman.models.memo import Memo
 from steersman.telemetry.clock import Now, utc_now
 
-__all__ = ["NoStatusSubresourceError", "PatchClient", "patch_status", "prepared", "write_status"]
+__all__ = ["NoStatusSubresourceError", "PatchClient", "patch_status", "prepare_status", "write_status"]
 
 R = TypeVar("R", bound=Resource)
 
 
 class PatchClient(Protocol):
-    """What writers of status and finalizers need of the client."""
+    """The part of a client that writes of status and finalizers use."""
 
     async def patch(
         self,
@@ -50,24 +50,24 @@ class PatchClient(Protocol):
 
 
 class StatusClient(PatchClient, Protocol):
-    """What `patch_status` needs of the client."""
+    """The part of a client that `patch_status` uses."""
 
     async def get(self, kind: KindLike[Any], name: str, namespace: str | None = None) -> Any: ...
 
 
 class NoStatusSubresourceError(TerminalError):
-    """The kind in the cluster has no status sub-resource, though the class has a status. Retrying cannot help."""
+    """The CustomResourceDefinition has no status subresource, but the class has a status; a retry does not help."""
 
     def __init__(self, kind: str, crd: str) -> None:
         super().__init__(
-            f"the CustomResourceDefinition {crd} has no status sub-resource, so the status of {kind} cannot be "
+            f"the CustomResourceDefinition {crd} has no status subresource, so the status of {kind} cannot be "
             "written: add `subresources: {status: {}}` to its version, for example with `steersman manifests`",
             reason="NoStatusSubresource",
         )
 
 
-def prepared(old: Any, new: Any, generation: int, now: Now) -> Any:
-    """`new` as it is written: transition times kept from `old`, `observedGeneration` filled in where it is open."""
+def prepare_status(old: Any, new: Any, generation: int, now: Now) -> Any:
+    """Return `new` with transition times from `old`, and with `observedGeneration` if it is unset."""
     observes, has_conditions = _conventions[new.__class__]
     changes: dict[str, Any] = {}
     if observes and not new.observed_generation and generation:
@@ -89,7 +89,7 @@ _conventions: Final[Memo[Any, tuple[bool, bool]]] = Memo(_conventions_of, 4096)
 
 
 def status_patch(obj: Any, old: Any, new: Any) -> StatusPatch | None:
-    """The patch of `/status`, or None when there is nothing to write."""
+    """Return the patch of `/status`, or `None` if nothing changes."""
     body, lists = difference(old, new)
     if not body:
         return None
@@ -121,19 +121,19 @@ async def write_status(
     after: float | None = None,
     before: Entry | None = None,
 ) -> Result | None:
-    """`patch_status` as the end of a reconcile that wants to run again in `after` seconds.
+    """Write the status at the end of a reconcile that runs again in `after` seconds.
 
-    A `StatusWritten`, with the object's own version where there was nothing to write; without it when it is gone.
-    `before` is what `obj` was read from, so that the echo of the write is known for what it is.
+    `before` is the entry of `obj`, from which the event of the write is recognised. Returns a `StatusWritten`, or a
+    `Result` or `None` if the object is deleted.
     """
     kind = obj.__class__
     info = kind.__resource__
     if not info.has_status or "status" not in kind.__struct_fields__:
         raise TypeError(f"{info.kind} has no status: give the class a `status` field, or return nothing")
     metadata = obj.metadata
-    old: Any = getattr(obj, "status")  # noqa: B009 - what `Resource` itself does not have
+    old: Any = getattr(obj, "status")  # noqa: B009 - `Resource` itself has no status
     if isinstance(status, msgspec.Struct):
-        status = prepared(old, status, metadata.generation, now)
+        status = prepare_status(old, status, metadata.generation, now)
     patch = status_patch(obj, old, status)
     if patch is None:
         return StatusWritten(after, old, resource_version=metadata.resource_version)
@@ -148,7 +148,7 @@ async def write_status(
             field_manager=field_manager,
         )
     except NotFound as problem:
-        # A missing sub-resource and a missing object are answered in the same words.
+        # The response is the same for a missing subresource and a missing object.
         if await _exists(client, obj):
             raise NoStatusSubresourceError(info.kind, info.crd_name) from problem
         return None if after is None else Result(after)
@@ -166,12 +166,15 @@ async def patch_status(
     now: Now = utc_now,
     field_manager: str | None = None,
 ) -> R | None:
-    """Write `status` to the object as it was read; nothing is sent when it is that already.
+    """Write `status` to an object; nothing is sent if it is unchanged.
 
-    Fills in `observed_generation` where the type has it and it is left open, and keeps the transition times of
-    conditions whose status stays. Returns `obj` with the status that is live, or None when the object is gone.
-    Raises `Conflict` when lists are replaced and the object has changed since, `NoStatusSubresourceError` when the
-    cluster's CustomResourceDefinition does not have one, `TypeError` when the class has no status.
+    Sets `observed_generation` if the type has it and it is unset. Keeps the transition times of conditions whose status
+    is unchanged. Returns `obj` with the new status, or `None` if the object is deleted.
+
+    Raises:
+        Conflict: The patch replaces a list, and the object has changed since it was read.
+        NoStatusSubresourceError: The CustomResourceDefinition has no status subresource.
+        TypeError: The class has no status.
     """
     written = await write_status(client, obj, status, now=now, field_manager=field_manager)
     if not isinstance(written, StatusWritten):

@@ -1,7 +1,7 @@
-"""The difference of two statuses as a JSON merge patch, field by field, encoding nothing that stays as it is.
+"""The difference of two statuses as a JSON merge patch, without encoding unchanged fields.
 
-Says exactly what `MergePatch.diff` of the two wire forms says, and costs a tenth. Models of one class are walked by
-their fields; everything that is not a plain scalar or a model is compared in its wire form, which is what counts.
+The result equals `MergePatch.diff` of the two wire forms. Models of the same class are compared field by field; values
+that are neither scalars nor models are compared in wire form.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from steersman.models.wire import encode
 __all__ = ["Difference", "difference"]
 
 _SCALARS: Final = frozenset({str, int, bool})
-_NOTHING: Final = object()
+_NO_DEFAULT: Final = object()
 _parse: Final = msgspec.json.Decoder().decode
 
 
 Difference: TypeAlias = tuple[dict[str, Any], bool]
-"""What to set and, as `None`, to remove; and whether lists are replaced or removed, which needs a lock (A3)."""
+"""The values to set, `None` for fields to remove; and whether lists are replaced or removed (A3)."""
 
 
 class _NotComparableError(Exception):
-    """A value whose wire form is not for the fast path to know."""
+    """The fast path cannot compare a value."""
 
 
 def difference(old: Any, new: Any) -> Difference:
-    """What turns the status `old` into `new`: models, mappings, or `None`. Values of the body may be models.
+    """Return the merge patch from the status `old` to `new`, which are models, mappings or `None`.
 
-    Raises `PatchError` where `new` holds a null, which a merge patch cannot say.
+    Raises:
+        PatchError: `new` has a null, which a merge patch cannot express.
     """
     if isinstance(new, Model) and new.__class__ is old.__class__:
         try:
@@ -50,7 +51,7 @@ def difference(old: Any, new: Any) -> Difference:
 def _of_models(old: Any, new: Any) -> Difference:
     body: dict[str, Any] = {}
     lists = False
-    for (wire, default), a, b in zip(_fields[new.__class__], astuple(old), astuple(new)):  # noqa: B905 - of one class
+    for (wire, default), a, b in zip(_fields[new.__class__], astuple(old), astuple(new)):  # noqa: B905 - both are of one class
         if a is b:
             continue
         kind = b.__class__
@@ -77,15 +78,15 @@ def _of_wire(before: Any, after: Any) -> Difference:
 
 
 def _fields_of(kind: type[Model]) -> tuple[tuple[str, object], ...]:
-    """Wire name, and the value that is left out by identity, as msgspec does it; scalars never are."""
+    """Return the wire name of each field, and the default that msgspec omits by identity."""
     config = kind.__struct_config__
     if not config.omit_defaults or config.array_like or config.tag is not None:
         raise _NotComparableError
     found: list[tuple[str, object]] = []
     for f in fields_of(kind):
         if f.default_factory is not msgspec.NODEFAULT and f.default_factory in (list, dict, set):
-            raise _NotComparableError  # left out by emptiness, not by identity
-        default = _NOTHING if f.default is msgspec.NODEFAULT else f.default
+            raise _NotComparableError  # omitted if empty, not by identity
+        default = _NO_DEFAULT if f.default is msgspec.NODEFAULT else f.default
         found.append((f.encode_name, default))
     return tuple(found)
 
@@ -104,7 +105,7 @@ def _has_list(value: Any) -> bool:
 
 
 def _touches_list(before: Any, body: Mapping[str, Any]) -> bool:
-    """Whether the patch replaces or removes a list."""
+    """Return whether the patch replaces or removes a list."""
     present = cast("Mapping[str, Any]", before if isinstance(before, Mapping) else {})
     for name, value in body.items():
         if _has_list(value) or (value is None and _has_list(present.get(name))):

@@ -1,7 +1,7 @@
-"""Notices when the event loop stalls, and says which code stalled it (R6).
+"""Detects that the event loop is blocked, and logs the code that blocks it (R6).
 
-A thread beside the loop watches a heartbeat that the loop must give. Its verdict needs nothing from the loop, so a
-liveness probe that asks it is answered truthfully while the loop hangs. It never interrupts anything.
+A thread checks a timestamp that the loop updates. It does not depend on the loop, so a liveness probe can use its
+result while the loop is blocked. It does not interrupt the code.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _log = get_logger("watchdog")
 
 
 class LoopWatchdog:
-    """Reports with a stack when the running loop gives no sign for `threshold` seconds, once per stall.
+    """Logs the stack of the loop's thread when the loop is blocked for `threshold` seconds, once per stall.
 
-    Use as `with LoopWatchdog():` in the loop's thread. `stalled_for()` may be asked from any thread.
+    Use it as `with LoopWatchdog():` in the loop's thread. `stalled_for()` may be called from any thread.
     """
 
     def __init__(self, threshold: float = 1.0) -> None:
@@ -54,7 +54,7 @@ class LoopWatchdog:
         self._thread.join(timeout=1.0)
 
     def stalled_for(self) -> float:
-        """Seconds since the loop last gave a sign beyond what it was asked for; 0 when it is well."""
+        """Return the seconds by which the loop's timestamp is late; 0 if it is not."""
         return max(0.0, time.monotonic() - self._beat - self._interval)
 
     def _pulse(self) -> None:
@@ -67,8 +67,8 @@ class LoopWatchdog:
         while not self._stop.wait(wait):
             beat = self._beat
             silent = time.monotonic() - beat
-            # No need to look before the last sign is older than the threshold; and a little after the loop's own
-            # timer rather than at the same moment, or the sign may be a whole interval old again.
+            # The next check is when the timestamp exceeds the threshold, and slightly after the loop's own timer, which
+            # would otherwise update the timestamp just after the check.
             due = self._threshold - silent
             wait = due + self._interval / 8 if due > 0 else self._interval
             if silent >= self._threshold and reported != beat:
@@ -76,11 +76,12 @@ class LoopWatchdog:
                 self.reports += 1
                 _stalls.inc()
                 _log.warning(
-                    "the event loop is blocked: move this work to a thread, or make the reconcile a plain def",
+                    "event_loop_blocked",
                     seconds=round(silent, 2),
                     stack=self._stack(),
+                    hint="move the work to a thread, or make the reconcile a synchronous function",
                 )
 
     def _stack(self) -> str:
         frame = sys._current_frames().get(self._watched)  # pyright: ignore[reportPrivateUsage]
-        return "".join(traceback.format_stack(frame)[-12:]) if frame is not None else "(the thread is gone)"
+        return "".join(traceback.format_stack(frame)[-12:]) if frame is not None else "(the thread has ended)"

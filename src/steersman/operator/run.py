@@ -22,9 +22,9 @@ from steersman.client.config import Config, Impersonation
 from steersman.client.transport import Transport, transport_for
 from steersman.controller import LoopWatchdog
 from steersman.controller.apply import Applier
+from steersman.controller.cached_state import CachedState
 from steersman.controller.events import EventRecorder
-from steersman.controller.live import CachedState
-from steersman.controller.timers import Periodic
+from steersman.controller.periodic import Periodic
 from steersman.operator.context import SyncContext
 from steersman.operator.crds import install_crds
 from steersman.operator.declarations import Handler, TimerDeclaration

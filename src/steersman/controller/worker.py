@@ -1,7 +1,7 @@
-"""The worker: takes a key, runs the reconcile, tells the queue how it went.
+"""The worker: takes keys from the work queue, runs the reconcile, and reports the outcome to the queue.
 
-A fixed number of these run per controller, each one task for its whole life. Whatever a reconcile raises becomes a
-retry, a quiet retry or a report; nothing it raises ends a worker.
+A controller has a fixed number of workers, each of which is one task. An exception of a reconcile leads to a retry or
+to an error report and never ends a worker.
 """
 
 from __future__ import annotations
@@ -13,29 +13,32 @@ from typing import Any, Final, TypeAlias
 
 from steersman.client.errors import ClientError, Conflict
 from steersman.controller.deadline import Deadline
-from steersman.controller.echoes import Echoes
 from steersman.controller.metrics import ControllerStats
 from steersman.controller.queue import QueueClosedError, WorkQueue
 from steersman.controller.request import Request, RequeueError, Result, StatusWritten, TerminalError
+from steersman.controller.status_echoes import StatusEchoes
 from steersman.models import Key
 from steersman.telemetry import log
 
-__all__ = ["CURRENT_REQUEST", "OnError", "Reconcile", "Turn", "Worker"]
+__all__ = ["CURRENT_REQUEST", "LastStarted", "OnError", "Reconcile", "Worker"]
 
 Reconcile: TypeAlias = Callable[[Request], Awaitable["Result | None"]]
-"""What a controller runs: raises `RequeueError`, `TerminalError` or anything else; anything else backs off."""
+"""The reconcile function. `RequeueError` and `TerminalError` have their own meaning.
+
+Other exceptions lead to backoff.
+"""
 
 OnError: TypeAlias = Callable[[Request, Exception, bool], None]
-"""Told of each error of a reconcile and whether it is terminal, for Events and traces. Synchronous."""
+"""Receives each error of a reconcile, and whether it is terminal, for Events and traces; synchronous."""
 
 CURRENT_REQUEST: ContextVar[Request | None] = ContextVar("steersman_request", default=None)
-"""The request that this context reconciles; Events and traces read the reconcile id here."""
+"""The current request of this context; Events and traces take the reconcile id from it."""
 
-_SLICE: Final = 0.002
-"""Seconds that a worker may go on without giving the loop to others."""
+YIELD_AFTER_SECONDS: Final = 0.002
+"""Seconds after which a worker yields to other tasks."""
 
-# What Go panics for: the mistakes of a program rather than of the world. They count as panics beside errors.
-_BUGS: Final = (
+# Errors of the program, which would be panics in Go; they count as panics in addition to errors.
+PROGRAMMING_ERRORS: Final = (
     ArithmeticError,
     AssertionError,
     AttributeError,
@@ -47,8 +50,8 @@ _BUGS: Final = (
 )
 
 
-class Turn:
-    """Which worker of a controller began a reconcile last: whoever finds another there has been suspended since."""
+class LastStarted:
+    """The worker of a controller that last started a reconcile; a worker that finds another one has yielded since."""
 
     __slots__ = ("worker",)
 
@@ -57,7 +60,7 @@ class Turn:
 
 
 class Worker:
-    """One worker of a controller; `run` returns when the queue closes."""
+    """One worker of a controller."""
 
     def __init__(
         self,
@@ -67,8 +70,8 @@ class Worker:
         reconcile: Reconcile,
         stats: ControllerStats,
         new_id: Callable[[], str],
-        echoes: Echoes,
-        turn: Turn,
+        echoes: StatusEchoes,
+        last_started: LastStarted,
         *,
         timeout: float | None = None,
         on_error: OnError | None = None,
@@ -80,20 +83,20 @@ class Worker:
         self._timeout = timeout
         self._on_error = on_error
         self._echoes = echoes
-        self._turn = turn
+        self._last_started = last_started
         self._names = {"controller": controller, "kind": kind}
         self._log = log.get_logger("controller")
         self.deadline: Deadline | None = None
         self.request: Request | None = None
 
-    async def run(self) -> None:  # noqa: C901 - each reconcile is here: one coroutine, in the order in which it happens
-        """Work until the queue is shut down, or this task is cancelled."""
+    async def run(self) -> None:  # noqa: C901 - one coroutine for the whole reconcile
+        """Reconcile keys until the queue is shut down or the task is cancelled."""
         task = asyncio.current_task()
         assert task is not None
         log.CONTEXT.set(self._context)
         if self._timeout is not None:
             self.deadline = Deadline(task, self._timeout)
-        queue, turn, new_id, clock = self._queue, self._turn, self._new_id, task.get_loop().time
+        queue, last_started, new_id, clock = self._queue, self._last_started, self._new_id, task.get_loop().time
         reconcile, stats, deadline = self._reconcile, self._stats, self.deadline
         yielded = 0.0
         try:
@@ -102,7 +105,7 @@ class Worker:
                 if job is None:
                     job = await queue.get()
                     yielded = clock()
-                turn.worker = self
+                last_started.worker = self
                 request = self.request = Request(job.key, job.reasons, job.attempt, new_id())
                 CURRENT_REQUEST.set(request)
                 stats.active += 1
@@ -115,20 +118,20 @@ class Worker:
                         queue.put_back(request.key, request.reasons)
                         raise
                     self._timed_out(request)
-                except Exception as problem:  # noqa: BLE001 - R1: sorted out below, never lost
+                except Exception as problem:  # noqa: BLE001 - R1: classified below
                     self._failed(request, problem)
                 else:
                     self._finished(request, result)
                 finally:
                     if deadline is not None:
                         deadline.end()
-                        if deadline.fired:  # the reconcile swallowed the cancellation and returned
+                        if deadline.fired:  # the reconcile has caught the cancellation and returned
                             self._is_timeout(deadline)
                     stats.active -= 1
                     self.request = None
-                # A reconcile that finds nothing to do awaits nothing: without this, the initial list of a big cluster
-                # would hold the loop, and the lease, until it is through.
-                if turn.worker is self and clock() - yielded > _SLICE:
+                # A reconcile that has nothing to do awaits nothing. Without this, the initial list of a large cluster
+                # would block the event loop, and with it the renewal of the lease.
+                if last_started.worker is self and clock() - yielded > YIELD_AFTER_SECONDS:
                     await asyncio.sleep(0)
                     yielded = clock()
         except QueueClosedError:
@@ -138,7 +141,7 @@ class Worker:
                 self.deadline.close()
 
     def _context(self) -> Mapping[str, Any]:
-        """What the lines of a reconcile carry (R5); asked only when one is written."""
+        """Return the fields of log lines of a reconcile (R5); called only when a line is written."""
         request = CURRENT_REQUEST.get()
         if request is None:
             return self._names
@@ -186,28 +189,28 @@ class Worker:
             else:
                 wait = problem.after
                 queue.done(key, requeue_after=wait)
-            self._log.debug("not done yet", why=problem.reason, retry_in=round(wait, 3))
+            self._log.debug("reconcile_requeued", reason=problem.reason, retry_in=round(wait, 3))
             return
-        if isinstance(problem, Conflict):  # R2: somebody was faster; read again and repeat
+        if isinstance(problem, Conflict):  # R2: another client has written first
             stats.conflicts += 1
             stats.requeue += 1
             wait = queue.fail(key)
-            self._log.debug("conflict, reading again", error=str(problem), retry_in=round(wait, 3))
+            self._log.debug("reconcile_conflict", error=str(problem), retry_in=round(wait, 3))
             return
         terminal = isinstance(problem, TerminalError)
         stats.error += 1
-        if isinstance(problem, _BUGS):
+        if isinstance(problem, PROGRAMMING_ERRORS):
             stats.panics += 1
         if terminal:
             stats.terminal += 1
             queue.give_up(key)
-            self._log.exception("reconcile failed for good", error=str(problem), exc_info=problem)
+            self._log.exception("reconcile_failed_terminally", error=str(problem), exc_info=problem)
         else:
             wait = queue.fail(key)
-            # What the cluster refuses again and again was shown with its traceback the first time.
+            # A repeated error of the API server has a traceback only at the first attempt.
             again = request.attempt > 1 and isinstance(problem, ClientError)
             self._log.error(
-                "reconcile failed",
+                "reconcile_failed",
                 error=str(problem) or type(problem).__name__,
                 attempt=request.attempt,
                 retry_in=round(wait, 3),
@@ -216,5 +219,5 @@ class Worker:
         if self._on_error is not None:
             try:
                 self._on_error(request, problem, terminal)
-            except Exception:  # noqa: BLE001 - reporting an error must not make another
-                self._log.exception("reporting a failed reconcile failed")
+            except Exception:  # noqa: BLE001 - an error report must not cause another error
+                self._log.exception("error_report_failed")

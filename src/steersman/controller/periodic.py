@@ -1,7 +1,7 @@
-"""`Periodic`: a function that runs every so often, for work that no event announces (`@operator.every(30)`).
+"""`Periodic`: runs a function at an interval, for work without events (`@operator.every(30)`).
 
-One run at a time: a run that takes longer than the interval delays the next, it is never joined by it. A failure is
-logged and counted, and the next run comes at its time. Works on the loop's clock.
+Runs do not overlap: a run that takes longer than the interval delays the next one. Failures are logged and counted and
+do not change the schedule.
 """
 
 from __future__ import annotations
@@ -23,10 +23,19 @@ _runs = counter("steersman_timer_runs", "Runs of periodic functions by result.",
 
 
 class Periodic:
-    """Runs `function` every `seconds`, first after `initial_delay` (0: at once).
+    """Runs a function at an interval.
 
-    `jitter` moves each run by up to that share of the interval, so that replicas and timers do not march in step. The
-    grid does not drift: runs that were missed are skipped, not made up for. `timeout` (seconds) cuts an async run off.
+    Args:
+        name: The name in logs and metrics.
+        seconds: The interval. The schedule does not drift, and missed runs are skipped.
+        function: The function, async or synchronous; a synchronous one runs in a thread.
+        jitter: The share of the interval by which a run is randomly delayed at most.
+        initial_delay: Seconds until the first run.
+        timeout: Seconds after which an async run is cancelled.
+        rng: The source of jitter.
+
+    Raises:
+        ValueError: `seconds` or `jitter` is out of range.
     """
 
     def __init__(
@@ -41,9 +50,9 @@ class Periodic:
         rng: Random | None = None,
     ) -> None:
         if seconds <= 0:
-            raise ValueError(f"timer {name!r}: every {seconds} s makes no sense, use a number above 0")
+            raise ValueError(f"timer {name!r}: interval {seconds} s: use a number above 0")
         if not 0 <= jitter < 1:
-            raise ValueError(f"timer {name!r}: jitter={jitter}, needs a share from 0 up to 1")
+            raise ValueError(f"timer {name!r}: jitter={jitter}: use a share from 0 to below 1")
         self.name = name
         self._seconds = seconds
         self._function: Callable[[], Any] = function
@@ -56,7 +65,7 @@ class Periodic:
         self._pool: ThreadPoolExecutor | None = None
 
     async def run(self) -> None:
-        """Run until `stop` (then after the run under way) or until cancelled (then at once)."""
+        """Run until `stop`, which lets the current run finish, or until cancelled."""
         loop = asyncio.get_running_loop()
         due = loop.time() + self._initial
         try:
@@ -69,7 +78,7 @@ class Periodic:
                 self._pool.shutdown(wait=False)
 
     def stop(self) -> None:
-        """Let the run under way finish, and start no other."""
+        """Let the current run finish, and start no other one."""
         self._stopping.set()
 
     async def _stopped_before(self, when: float) -> bool:
@@ -87,10 +96,10 @@ class Periodic:
                 await self._call()
         except TimeoutError:
             result = "timeout"
-            _log.exception("timer was cut off", timer=self.name, timeout=self._timeout)
+            _log.exception("timer_timeout", timer=self.name, timeout=self._timeout)
         except Exception:  # noqa: BLE001 - one failed run must not end the timer
             result = "error"
-            _log.exception("timer failed", timer=self.name)
+            _log.exception("timer_failed", timer=self.name)
         _runs.labels(self.name, result).inc()
 
     async def _call(self) -> None:

@@ -120,7 +120,7 @@ async def test_cancellation_ends_a_run_at_once():
 
 
 def test_options_that_make_no_sense_are_refused():
-    with pytest.raises(ValueError, match="every 0 s"):
+    with pytest.raises(ValueError, match="interval 0 s"):
         Periodic("t", 0, lambda: None)
     with pytest.raises(ValueError, match="jitter"):
         Periodic("t", 1, lambda: None, jitter=1)

@@ -1,7 +1,4 @@
-"""How many events one object may cause: a token bucket per object, client-go's spam filter.
-
-Pure: the time comes in. Remembers a bounded number of objects; one that is forgotten starts with a full bucket.
-"""
+"""The rate limit of Events per object, with one token bucket per object, as client-go's EventSpamFilter."""
 
 from __future__ import annotations
 
@@ -12,7 +9,10 @@ __all__ = ["SpamFilter"]
 
 
 class SpamFilter:
-    """`burst` events at once and one more every `seconds_per_event`, for each of the `remembered` latest objects."""
+    """Allows `burst` Events and one more every `seconds_per_event`, for each of the `remembered` latest objects.
+
+    Other objects start again with a full bucket.
+    """
 
     def __init__(self, burst: int = 25, seconds_per_event: float = 300.0, remembered: int = 4096) -> None:
         self._burst = float(burst)
@@ -20,12 +20,12 @@ class SpamFilter:
         self._remembered = remembered
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
-    def allows(self, who: Hashable, now: float) -> bool:
-        """Take a token of `who` if there is one."""
-        tokens, since = self._buckets.pop(who, (self._burst, now))
+    def allows(self, key: Hashable, now: float) -> bool:
+        """Take a token of the object `key` at the time `now`; return whether there was one."""
+        tokens, since = self._buckets.pop(key, (self._burst, now))
         tokens = min(self._burst, tokens + (now - since) * self._rate)
         allowed = tokens >= 1.0
-        self._buckets[who] = (tokens - 1.0 if allowed else tokens, now)
+        self._buckets[key] = (tokens - 1.0 if allowed else tokens, now)
         if len(self._buckets) > self._remembered:
             self._buckets.popitem(last=False)
         return allowed

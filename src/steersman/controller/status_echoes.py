@@ -1,8 +1,8 @@
-"""Own status writes coming back: the status that a reconcile returned does not wake the controller that wrote it.
+"""Recognises watch events of a controller's own status writes, which must not start another reconcile.
 
-Skipping is decided by content, not by version alone: a change is an echo only when the object is what the reconcile
-was given plus the status that it returned. So somebody else's change is never taken for ours, not even when our patch
-changed nothing any more and was answered with the version of theirs, or when a new list hides what came in between.
+An event is an echo only if the object equals the one that the reconcile received plus the status that it returned. The
+version alone is not enough: a patch that changes nothing returns the version of another client's write, and a new list
+hides the changes between.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from msgspec import UNSET
 
 from steersman.controller.protocols import Entry
 from steersman.controller.request import StatusWritten
-from steersman.controller.status_wire import raw_status_of
+from steersman.controller.status_patch import raw_status_of
 from steersman.models import DecodeError, View, replace
 from steersman.models.wire import decode
 
-__all__ = ["Echoes"]
+__all__ = ["StatusEchoes"]
 
-_KEPT: Final = 128
-"""Writes that are waited for at least; whatever is beyond may wake the controller for nothing, and no harm is done."""
+_MAX_EXPECTED: Final = 128
+"""Expected echoes that are kept at least; an echo beyond them starts a reconcile that finds nothing to do."""
 
 
-class Echoes:
-    """What one controller has written and not seen yet, by uid.
+class StatusEchoes:
+    """The status writes of one controller whose events have not arrived, by uid.
 
-    An echo that overtakes its answer is not recognised: it wakes the controller, which finds nothing to do.
+    An event that overtakes the response is not recognised; it starts a reconcile that finds nothing to do.
     """
 
     def __init__(self) -> None:
         self._expected: dict[str, StatusWritten] = {}
 
     def expect(self, written: StatusWritten) -> None:
-        """A reconcile has ended with this status, which it has written unless it was there already."""
+        """Expect the event of a status write; a result without a write is ignored."""
         if written.before is None:
             return
         expected = self._expected
         expected[written.uid] = written
-        if len(expected) > 2 * _KEPT:  # where a predicate keeps echoes out, nobody takes them from here
-            self._expected = dict(islice(expected.items(), _KEPT, None))
+        if len(expected) > 2 * _MAX_EXPECTED:  # if a predicate filters the events out, nothing else removes them
+            self._expected = dict(islice(expected.items(), _MAX_EXPECTED, None))
 
-    def brings(self, entry: Entry, view: View[Any]) -> bool:
-        """Whether `entry`, the newest state of an object, is nothing but an expected echo."""
+    def matches(self, entry: Entry, view: View[Any]) -> bool:
+        """Return whether `entry`, the newest state of an object, is an expected echo."""
         if not self._expected:
             return False
         uid = entry.uid
@@ -55,15 +55,18 @@ class Echoes:
         before = written.before
         assert before is not None
         try:
-            return _adds_only(written.status, before, entry) or _amounts_to(written.status, before, entry, view)
+            return _differs_by_bytes(written.status, before, entry) or _differs_by_value(
+                written.status, before, entry, view
+            )
         except (DecodeError, msgspec.DecodeError):
             return False
 
 
-def _adds_only(status: Any, before: Entry, after: Entry) -> bool:
-    """Whether, byte by byte, `after` is `before` with another version and `status`: true for nearly all echoes.
+def _differs_by_bytes(status: Any, before: Entry, after: Entry) -> bool:
+    """Return whether `after` equals `before` byte by byte, except for the version and `status`.
 
-    The API server writes the status last, and a quoted name cannot stand inside a string. False proves nothing.
+    The API server writes the status last, and a quoted name cannot occur in a string. False does not prove that the
+    event is not an echo.
     """
     old, new = before.raw(), after.raw()
     was, now = raw_status_of(old), raw_status_of(new)
@@ -82,8 +85,8 @@ def _adds_only(status: Any, before: Entry, after: Entry) -> bool:
     return bool(decode(status.__class__, bytes(now)) == status)
 
 
-def _amounts_to(status: Any, before: Entry, after: Entry, view: View[Any]) -> bool:
-    """Whether `after`, as it is read, is `before` with another version and `status`."""
+def _differs_by_value(status: Any, before: Entry, after: Entry, view: View[Any]) -> bool:
+    """Return whether the decoded `after` equals `before`, except for the version and `status`."""
     old: Any = before.object(view)
     new: Any = after.object(view)
     metadata = replace(old.metadata, resource_version=after.resource_version)

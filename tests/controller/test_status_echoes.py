@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from steersman.cache.entry import UndecodableError
 from steersman.controller import Controller, Request, Source
-from steersman.controller.echoes import Echoes, _adds_only, _amounts_to
 from steersman.controller.request import StatusWritten
 from steersman.controller.status import write_status
+from steersman.controller.status_echoes import StatusEchoes, _differs_by_bytes, _differs_by_value
 from steersman.models import Key, ObjectMeta, from_dict, replace, to_dict, view_of
 from steersman.testing import virtual_time
 
@@ -192,13 +192,13 @@ def test_what_cannot_be_read_is_not_taken_for_an_echo():
         def object(self, view):
             raise UndecodableError("App", KEY, "2", "it is a list", "$.spec")
 
-    echoes = Echoes()
+    echoes = StatusEchoes()
     echoes.expect(StatusWritten(before=FakeEntry(KEY, "u1", "1"), uid="u1", status=AppStatus(), resource_version="2"))
-    assert not echoes.brings(Broken(KEY, "u1", "2"), VIEW)
+    assert not echoes.matches(Broken(KEY, "u1", "2"), VIEW)
 
 
 def test_what_is_expected_is_bounded():
-    echoes = Echoes()
+    echoes = StatusEchoes()
     for n in range(1000):
         before = FakeEntry(Key("prod", f"a{n}"), f"u{n}", "1")
         echoes.expect(StatusWritten(before=before, uid=before.uid, status=AppStatus(), resource_version="2"))
@@ -228,7 +228,7 @@ def test_what_is_an_echo_byte_by_byte_is_one_as_it_is_read(old: App, new: App, s
         version = new.metadata.resource_version
         new = replace(old, metadata=replace(old.metadata, resource_version=version), status=status)
     before, after = entry(old), entry(new)
-    quick, slow = _adds_only(status, before, after), _amounts_to(status, before, after, VIEW)
+    quick, slow = _differs_by_bytes(status, before, after), _differs_by_value(status, before, after, VIEW)
     assert slow or not quick
     if ours:
         assert slow
@@ -250,11 +250,11 @@ def test_an_echo_is_known_by_its_bytes():
 
     wanted = AppStatus(ready=2)
     after = state("8", '{"ready":2}')
-    assert _adds_only(wanted, state("7", ""), after)
-    assert _adds_only(wanted, state("7", '{"ready":1}'), after)
-    assert not _adds_only(wanted, state("7", "", "{}"), after)
-    assert not _adds_only(wanted, state("7", ""), state("8", '{"ready":3}'))
-    assert not _adds_only(wanted, state("7", ""), state("8", ""))
+    assert _differs_by_bytes(wanted, state("7", ""), after)
+    assert _differs_by_bytes(wanted, state("7", '{"ready":1}'), after)
+    assert not _differs_by_bytes(wanted, state("7", "", "{}"), after)
+    assert not _differs_by_bytes(wanted, state("7", ""), state("8", '{"ready":3}'))
+    assert not _differs_by_bytes(wanted, state("7", ""), state("8", ""))
 
 
 moves = st.lists(

@@ -1,4 +1,4 @@
-"""The cache as writers see it: the entry of one object, no older than our own writes."""
+"""`CachedState`: reads cached entries that include the client's own writes, for `Applier`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["CachedState"]
 
 
 class CachedState:
-    """Looks up entries in the informers of a cache; kinds that are not cached have none."""
+    """Reads entries of a cache; kinds that are not cached have none."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
 
     async def entry(self, kind: View[Any], key: Key) -> Entry | None:
-        """The cached object, or None; waits for the echo of an own write that is still under way (C2)."""
+        """Return the cached object, or `None`, after waiting for outstanding own writes (C2)."""
         if self._cache.outstanding(kind, key):
             await self._cache.read_barrier(kind, key)
         return self._cache.entry(kind.info.gvk, key)

@@ -1,4 +1,4 @@
-"""A status on the wire: the patch that writes it, and where it stands in an object that comes back."""
+"""The encoded patch of a status, and the bytes of the status in an object's JSON."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["StatusPatch", "raw_status_of"]
 
 
 class StatusPatch(msgspec.Struct, frozen=True, gc=False):
-    """A merge patch of `/status`, encoded once."""
+    """An encoded merge patch of `/status`."""
 
     _body: bytes
     content_type: ClassVar[str] = MergePatch.content_type
 
     def encode(self) -> bytes:
-        """The request's body."""
+        """Return the body of the request."""
         return self._body
 
 
@@ -31,5 +31,5 @@ _with_status: Final = msgspec.json.Decoder(_WithStatus).decode
 
 
 def raw_status_of(body: bytes) -> Raw | UnsetType:
-    """The bytes of the status in an object's JSON, as they are there. Raises msgspec's DecodeError for what is none."""
+    """Return the bytes of the status in an object's JSON; raises `msgspec.DecodeError` for invalid JSON."""
     return _with_status(body).status
