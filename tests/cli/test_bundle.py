@@ -170,11 +170,11 @@ def test_an_image_that_was_built_is_pushed_alone(command: Command, tmp_path: Pat
     """As `make docker-build docker-push IMG=...` asks for it."""
     (tmp_path / "Dockerfile").write_text("FROM scratch\n")
     pushed = command("build", "--tool", "docker", "--image", "r/x:1", "--push-only", "--dry-run")
-    assert pushed[:2] == (0, "docker push r/x:1\n")
+    assert pushed[:2] == (0, "docker push docker.io/r/x:1\n")
     several = ("--platform", "linux/amd64", "--platform", "linux/arm64")
     assert command("build", "--tool", "podman", *several, "--image", "r/x:1", "--push-only", "--dry-run")[:2] == (
         0,
-        "podman manifest push --all r/x:1 docker://r/x:1\n",
+        "podman manifest push --all docker.io/r/x:1 docker://docker.io/r/x:1\n",
     )
     code, _, err = command("build", "--tool", "docker", *several, "--push-only", "--dry-run")
     assert code == 2

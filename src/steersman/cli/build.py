@@ -48,6 +48,10 @@ def build(
     push_only: Annotated[
         bool, typer.Option("--push-only", help="Push the image that an earlier run has built.")
     ] = False,
+    check_imports: Annotated[
+        bool,
+        typer.Option("--check-imports/--no-check-imports", help="Fail when code imports what no dependency brings."),
+    ] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the command lines.")] = False,
     format: packages.Format = "text",
 ) -> None:
@@ -55,6 +59,8 @@ def build(
     dockerfile = file or directory / "Dockerfile"
     if not dockerfile.is_file():
         raise LoadError(f"{dockerfile}: there is no such file; `steersman init` writes one")
+    if check_imports and not push_only:
+        _check_imports(directory)
     chosen = _chosen(tool)
     name = qualified(image or _image_of(directory))
     lines = commands(
@@ -77,6 +83,22 @@ def build(
             typer.echo(shlex.join(line))
         if not dry_run:
             _run(line)
+
+
+def _check_imports(directory: Path) -> None:
+    """Print uncertain problems as warnings. Raises `LoadError` for certain ones."""
+    from steersman.cli.imports import find_problems
+
+    try:
+        found = find_problems(directory)
+    except (OSError, ValueError) as problem:
+        raise LoadError(f"{directory / 'pyproject.toml'}: {problem}", 1) from None
+    for problem in found:
+        if not problem.certain:
+            typer.echo(f"warning: {problem}", err=True)
+    certain = [str(problem) for problem in found if problem.certain]
+    if certain:
+        raise LoadError("\nerror: ".join(certain) + "\n--no-check-imports builds all the same", 1)
 
 
 def commands(

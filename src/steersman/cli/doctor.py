@@ -52,7 +52,8 @@ def doctor(
     not. Nothing is changed in the cluster.
     """
     operator = load_operator(target) if target else None
-    findings = asyncio.run(_examine(operator, kubeconfig, context, as_, namespace, tuple(watch_namespace or ())))
+    root = _project_of(target)
+    findings = asyncio.run(_examine(operator, root, kubeconfig, context, as_, namespace, tuple(watch_namespace or ())))
     counts = Counter(finding.level for finding in findings)
     if output == "json":
         typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
@@ -67,8 +68,18 @@ def doctor(
         raise typer.Exit(1)
 
 
+def _project_of(target: str | None) -> Path:
+    """The directory with the operator's `pyproject.toml`: this one, or the next above its module."""
+    here = Path.cwd()
+    module = sys.modules.get((target or "").partition(":")[0].partition(".")[0])
+    file = getattr(module, "__file__", None)
+    above = Path(file).resolve().parents if file else ()
+    return next((place for place in (here, *above) if (place / "pyproject.toml").is_file()), here)
+
+
 async def _examine(
     operator: Operator | None,
+    root: Path,
     kubeconfig: str | None,
     context: str | None,
     user: str | None,
@@ -81,7 +92,7 @@ async def _examine(
     from steersman.client.config import ConfigError, CredentialError, Impersonation, load_config
     from steersman.client.errors import ClientError, Unauthorized
 
-    found = list(checks.check_local(sys.version_info[:3]))
+    found = [*checks.check_local(sys.version_info[:3]), *checks.check_imports(root)]
     try:
         config = load_config(kubeconfig, context)
     except ConfigError as problem:

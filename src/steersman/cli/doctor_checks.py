@@ -24,6 +24,7 @@ __all__ = [
     "check_config",
     "check_crds",
     "check_identity",
+    "check_imports",
     "check_local",
     "check_rights",
     "check_server",
@@ -46,6 +47,24 @@ def check_local(python: tuple[int, int, int]) -> Iterator[Finding]:
         yield Finding("fail", "versions", f"Python {version}", "use Python 3.11 or newer")
     else:
         yield Finding("ok", "versions", f"Steersman {__version__}, Python {version}, {sys.platform}")
+
+
+def check_imports(root: Path) -> Iterator[Finding]:
+    """Modules that the image would lack; nothing for a directory without a project."""
+    from steersman.cli.imports import find_problems
+
+    if not (root / "pyproject.toml").is_file():
+        return
+    try:
+        problems = find_problems(root)
+    except (OSError, ValueError) as problem:
+        yield Finding("fail", "imports", f"{root / 'pyproject.toml'}: {problem}")
+        return
+    for problem in problems:
+        level: Level = "fail" if problem.certain else "warn"
+        yield Finding(level, "imports", f"{problem.place}: {problem.text}", problem.hint)
+    if not problems:
+        yield Finding("ok", "imports", "every module that is imported comes with a dependency")
 
 
 def check_config(config: Any, files: Iterable[Path]) -> Iterator[Finding]:
