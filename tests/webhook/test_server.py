@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import ssl
 import tempfile
 from contextlib import asynccontextmanager, suppress
@@ -12,6 +13,8 @@ from steersman.operator.webhooks import Webhooks, handshake
 from steersman.pki import Authority
 from steersman.webhook.http import Limits, WebhookResponse, WebhookServer
 from steersman.webhook.serving import LocalCertificates
+
+from .certworld import soon
 
 HOSTS = ("localhost", "127.0.0.1")
 
@@ -229,6 +232,48 @@ async def test_only_callers_of_the_clients_authority_are_answered():
                 stranger.post()
                 await stranger.answer()
         assert len(seen) == 2
+
+
+async def test_handshakes_that_are_never_begun_give_way_to_new_connections():
+    async with serving(limits=Limits(handshakes=8, handshake_seconds=60.0)) as world:
+        silent = [await asyncio.open_connection(*world.server.address) for _ in range(40)]
+        client = await world.connect()
+        client.post()
+        assert (await client.answer())[0] == 200
+        assert world.server.handshakes <= 8
+        ended = [asyncio.ensure_future(reader.read()) for reader, _ in silent[:32]]
+        assert await asyncio.gather(*ended, return_exceptions=True) == [b""] * 32
+        client.post()
+        assert (await client.answer())[0] == 200
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_handshakes_that_are_never_finished_end_with_the_server():
+    async with serving(limits=Limits(handshake_seconds=60.0)) as world:
+        reader, writer = await asyncio.open_connection(*world.server.address)
+        await soon(lambda: world.server.handshakes == 1)
+        await world.server.close(0.3)
+        assert await reader.read() == b""
+        writer.close()
+
+
+@pytest.mark.parametrize("host", ["", "localhost", "127.0.0.1"])
+async def test_a_server_listens_at_all_addresses_of_its_host(host):
+    local = LocalCertificates("test", HOSTS)
+    server = WebhookServer({"/echo": echo}, local, refuse=refuse)
+    await server.start(host, 0)
+    port = server.address[1]
+    try:
+        for address in {item[4][0] for item in socket.getaddrinfo(host or "localhost", port, type=socket.SOCK_STREAM)}:
+            context = ssl.create_default_context(cadata=local.ca_bundle.decode())
+            reader, writer = await asyncio.open_connection(address, port, ssl=context, server_hostname="localhost")
+            client = Client(reader, writer)
+            client.post()
+            assert (await client.answer())[0] == 200
+            await client.close()
+    finally:
+        await server.close(0.1, asked=False)
 
 
 async def test_a_client_that_does_not_finish_its_handshake_is_left():

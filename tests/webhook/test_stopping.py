@@ -61,7 +61,7 @@ async def test_a_newcomer_is_answered_once_while_the_server_is_about_to_stop(ser
 async def test_a_handshake_that_is_half_done_when_listening_ends_is_finished(server):
     reader, writer = await asyncio.open_connection(*server.address)
     closing = asyncio.create_task(server.close(1.5))
-    await soon(lambda: not server._server.is_serving())
+    await soon(lambda: not server.accepting)
     await writer.start_tls(server.trusts, server_hostname="127.0.0.1")
     assert "Connection: close" in await ask(reader, writer)
     await closing

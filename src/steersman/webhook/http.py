@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import httptools
 import msgspec
 
+from steersman.listener import ConnectionLimits, Listener
 from steersman.telemetry.log import get_logger
 
 __all__ = ["Certificates", "Limits", "Route", "WebhookRequest", "WebhookResponse", "WebhookServer"]
@@ -44,6 +45,8 @@ class Limits(msgspec.Struct, frozen=True):
     """Between two requests of a connection; Go's clients keep theirs for 90."""
     connections: int = 1000
     """When there are as many, the one that has been idle for longest is closed for a new one."""
+    handshakes: int = 256
+    """TLS handshakes at a time; the oldest that is not finished is closed for a new one."""
     chunk_overhead: int = 256 * 1024
     """Bytes of chunk headers and trailers beyond 16 for each chunk and one for each byte of the body."""
 
@@ -120,13 +123,12 @@ class WebhookServer:
         self.leaving = self.closing = False
         self._certificates = certificates
         self._client_ca = client_ca
-        self._server: asyncio.Server | None = None
+        self._listener: Listener | None = None
         self._connections: set[_Connection] = set()
         self._address: tuple[str, int] | None = None
 
     async def start(self, host: str, port: int) -> None:
         """Listen; port 0 is any free one."""
-        loop = asyncio.get_running_loop()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         current = self._certificates.context
@@ -144,17 +146,26 @@ class WebhookServer:
         if authority is not None:
             _demand(context, authority)
         context.sni_callback = choose
-        self._server = await loop.create_server(
-            lambda: _Connection(self),
-            host,
-            port,
-            ssl=context,
-            backlog=256,
-            ssl_handshake_timeout=self.limits.handshake_seconds,
-            ssl_shutdown_timeout=_SHUTDOWN,
+        limits = ConnectionLimits(
+            # Connections that are open are limited by `admit`.
+            connections=self.limits.connections + self.limits.handshakes,
+            waiting=self.limits.handshakes,
+            handshake_seconds=self.limits.handshake_seconds,
         )
-        bound = self._server.sockets[0].getsockname()
-        self._address = str(bound[0]), int(bound[1])
+        listener = Listener(context, limits, shutdown_seconds=_SHUTDOWN)
+        await listener.start(lambda: _Connection(self, listener), host, port)
+        self._listener = listener
+        self._address = listener.address
+
+    @property
+    def accepting(self) -> bool:
+        """Whether new connections are accepted."""
+        return self._listener is not None and self._listener.accepting
+
+    @property
+    def handshakes(self) -> int:
+        """How many TLS handshakes are under way."""
+        return 0 if self._listener is None else self._listener.waiting
 
     @property
     def address(self) -> tuple[str, int]:
@@ -169,14 +180,14 @@ class WebhookServer:
         connection, or a handshake half done, would be lost otherwise, and refused where the failure policy is Fail.
         Who knows that nobody asks any more says so, and spares the moment.
         """
-        if self._server is None:
+        if self._listener is None:
             return
         linger = min(_LINGER, grace / 3) if asked else 0.0
         self.leaving = True
         for connection in list(self._connections):
             connection.leave(2 * linger)
         await asyncio.sleep(linger)
-        self._server.close()
+        await self._listener.stop()
         await asyncio.sleep(linger)  # for those whom the kernel has taken in, and whose handshake is half done
         self.closing = True
         for connection in list(self._connections):
@@ -186,6 +197,7 @@ class WebhookServer:
             await asyncio.wait(busy, timeout=max(0.0, grace - 2 * linger))
         for connection in list(self._connections):
             connection.abort()
+        await self._listener.close()
 
     def admit(self, connection: _Connection) -> bool:
         """Take up a new connection, in place of the longest idle one when there are too many.
@@ -228,8 +240,9 @@ class WebhookServer:
 class _Connection(asyncio.Protocol):
     """One client: reads its requests, and answers them in order by one task."""
 
-    def __init__(self, server: WebhookServer) -> None:
+    def __init__(self, server: WebhookServer, listener: Listener) -> None:
         self._server = server
+        self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpRequestParser(self)
@@ -264,6 +277,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
+        self._listener.requested(self)  # the handshake is done, and this connection has timers of its own
         if not self._server.admit(self):
             self._set_done()
             transport.abort()
@@ -297,6 +311,7 @@ class _Connection(asyncio.Protocol):
         if self._task is not None and not self._busy:
             self._task.cancel()
         self.resume_writing()
+        self._listener.lost(self)
         self._server.forget(self)
         if not self._busy:
             self._set_done()

@@ -10,8 +10,8 @@ import pytest
 
 from steersman.devcluster.api import http, watching
 from steersman.devcluster.api.http import Front
-from steersman.devcluster.api.listener import ConnectionLimits
 from steersman.devcluster.cluster import DevCluster, Options, serving_context
+from steersman.listener import ConnectionLimits
 
 from .conftest import MAPS, Door
 

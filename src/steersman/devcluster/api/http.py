@@ -16,9 +16,9 @@ from aiohttp import ClientConnectionError, WSMsgType, web
 from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 
-from steersman.devcluster.api.listener import ConnectionLimits, Listener
 from steersman.devcluster.api.messages import Params, Request, Response, failure
 from steersman.devcluster.errors import APIError, bad_request, too_large
+from steersman.listener import ConnectionLimits, Listener
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.server import APIServer

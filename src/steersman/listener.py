@@ -1,13 +1,14 @@
-"""The listening socket of the API server, and the limits on connections that have not sent a request yet.
+"""Listening sockets for TLS, and the limits on connections that have not sent a request yet.
 
 A connection costs a quarter of a megabyte before its first byte, so both the number of connections and the time until
-the first complete request head are bounded. Connections that have sent a request are never closed for others.
+the first complete request head are bounded. Connections that have sent a request are never closed for others. The
+API server of the embedded cluster and the webhook server listen with it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
+import errno
 import socket
 import ssl
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from typing import Final
 
 __all__ = ["ConnectionLimits", "Listener"]
 
+_BACKLOG: Final = 512
+"""Connections that the kernel holds until they are accepted."""
 _ACCEPT_RETRY_SECONDS: Final = 0.1
 """Pause after the process has run out of file descriptors."""
 
@@ -52,18 +55,22 @@ class _Connection:
 
 
 class Listener:
-    """Accepts TLS connections within limits; `start`, then `close`.
+    """Accepts TLS connections within limits; `start`, then `close`, or `stop` first.
 
     Args:
         context: The TLS context of the server.
         limits: The limits.
+        shutdown_seconds: For how long a client may leave the end of TLS unanswered; asyncio's 30 s without it.
     """
 
-    def __init__(self, context: ssl.SSLContext, limits: ConnectionLimits | None = None) -> None:
+    def __init__(
+        self, context: ssl.SSLContext, limits: ConnectionLimits | None = None, *, shutdown_seconds: float | None = None
+    ) -> None:
         self.limits = limits or ConnectionLimits()
         self._context = context
-        self._socket: socket.socket | None = None
-        self._accepting: asyncio.Task[None] | None = None
+        self._shutdown_seconds = shutdown_seconds
+        self._sockets: list[socket.socket] = []
+        self._accepting: list[asyncio.Task[None]] = []
         self._all: set[_Connection] = set()
         self._waiting: dict[_Connection, None] = {}
         self._by_protocol: dict[asyncio.BaseProtocol, _Connection] = {}
@@ -75,25 +82,44 @@ class Listener:
         return len(self._waiting)
 
     @property
+    def accepting(self) -> bool:
+        """Whether new connections are accepted."""
+        return bool(self._accepting)
+
+    @property
     def connections(self) -> int:
         """How many connections are open or being opened."""
         return len(self._all)
 
     async def start(self, protocol: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> int:
-        """Listen with one protocol for each connection, and return the port (a free one for 0). Raises `OSError`."""
-        address, family = await _address(host, port)
-        self._socket = socket.create_server(address, family=family, backlog=512)
-        self._socket.setblocking(False)
-        self._accepting = asyncio.create_task(self._accept(self._socket, protocol), name="accept")
-        return int(self._socket.getsockname()[1])
+        """Listen at all addresses of a host with one protocol for each connection; an empty host is every interface.
+
+        Returns the port, which is a free one for 0. Raises `OSError`.
+        """
+        self._sockets = await _listening(host, port)
+        self._accepting = [
+            asyncio.create_task(self._accept(one, protocol), name="accept connections") for one in self._sockets
+        ]
+        return int(self._sockets[0].getsockname()[1])
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The first address and the port that are listened on."""
+        name = self._sockets[0].getsockname()
+        return str(name[0]), int(name[1])
+
+    async def stop(self) -> None:
+        """Stop accepting; handshakes go on."""
+        accepting, self._accepting = self._accepting, []
+        for task in accepting:
+            task.cancel()
+        await asyncio.gather(*accepting, return_exceptions=True)
+        for one in self._sockets:
+            one.close()
 
     async def close(self) -> None:
         """Stop accepting, and close the connections that have not sent a request."""
-        if self._accepting is not None:
-            self._accepting.cancel()
-            await asyncio.gather(self._accepting, return_exceptions=True)
-        if self._socket is not None:
-            self._socket.close()
+        await self.stop()
         handshakes = [one.handshake for one in self._waiting if one.handshake is not None]
         for connection in tuple(self._waiting):
             connection.abort()
@@ -150,6 +176,7 @@ class Listener:
                 accepted,
                 ssl=self._context,
                 ssl_handshake_timeout=self.limits.handshake_seconds,
+                ssl_shutdown_timeout=self._shutdown_seconds,
             )
         except BaseException as problem:
             accepted.close()
@@ -165,14 +192,29 @@ class Listener:
             transport.abort()
 
 
-async def _address(host: str, port: int) -> tuple[tuple[str, int], socket.AddressFamily]:
-    """Return the first address of a host; port 0 would be another one for each."""
-    try:
-        version = ipaddress.ip_address(host).version
-    except ValueError:
-        found = await asyncio.get_running_loop().getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, _, _, _, address = found[0]
-        return (str(address[0]), int(address[1])), family
-    return (host, port), socket.AF_INET6 if version == 6 else socket.AF_INET
+async def _listening(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen at all addresses of a host, on one port. Raises `OSError`."""
+    try:  # a thread only where a name has to be looked up
+        flags = socket.AI_PASSIVE | socket.AI_NUMERICHOST
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=flags)
+    except socket.gaierror:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    made: list[socket.socket] = []
+    problem = OSError(f"{host} has no address")
+    for family, _, _, _, address in dict.fromkeys(found):
+        number = port or (made[0].getsockname()[1] if made else 0)
+        try:
+            one = socket.create_server((str(address[0]), number), family=family, backlog=_BACKLOG)
+        except OSError as error:
+            problem = error
+            if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # IPv6 on a machine without it
+                continue
+            for other in made:
+                other.close()
+            raise
+        one.setblocking(False)
+        made.append(one)
+    if not made:
+        raise problem
+    return made
