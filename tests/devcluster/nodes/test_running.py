@@ -3,11 +3,13 @@
 import asyncio
 import gc
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from steersman.devcluster.nodes.process import launcher
 from steersman.devcluster.nodes.process.running import children_of, spawn
 
 
@@ -82,3 +84,22 @@ async def test_a_terminal_is_given_all_of_a_long_input() -> None:
         await process.write(b"x" * 100_000)
         await process.wait()
     assert output.split() == [b"begin", b"100000"]
+
+
+def test_the_launcher_imports_nothing_once_the_image_is_its_root() -> None:
+    """There is no standard library there."""
+    script = f"""
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("launcher", {launcher.__file__!r})
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+sys.modules.pop("warnings", None)
+before = set(sys.modules)
+request = {{"directory": "/", "terminal": False, "command": ["none"], "env": {{"PATH": "/none:/none/either"}}}}
+try:
+    module.become(request)
+except OSError as problem:
+    print(problem.strerror, sorted(set(sys.modules) - before))
+"""
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == 'exec: "none": executable file not found in $PATH []\n'

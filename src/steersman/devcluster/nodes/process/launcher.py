@@ -191,13 +191,21 @@ def become(request: Request) -> NoReturn:
 
 
 def _execute(command: list[str], env: dict[str, str]) -> NoReturn:
-    try:
-        os.execvpe(command[0], command, env)  # noqa: S606 - images need no shell
-    except OSError as problem:
-        said = (problem.strerror or str(problem)).lower()
-        if isinstance(problem, FileNotFoundError) and "/" not in command[0]:
-            said = "executable file not found in $PATH"
-        raise OSError(problem.errno, f'exec: "{command[0]}": {said}') from None
+    """Look the program up as execvp(3) does and run it; nothing is imported here, where the image is the root."""
+    word = command[0]
+    places = [word] if "/" in word else [os.path.join(place, word) for place in env.get("PATH", os.defpath).split(":")]
+    said, number = "executable file not found in $PATH", errno.ENOENT
+    for place in places:
+        try:
+            os.execve(place, command, env)  # noqa: S606 - images need no shell
+        except (FileNotFoundError, NotADirectoryError) as problem:
+            if place == word:
+                said, number = os.strerror(problem.errno or 0).lower(), problem.errno
+        except OSError as problem:
+            said, number = os.strerror(problem.errno or 0).lower(), problem.errno
+            if number != errno.EACCES:
+                break
+    raise OSError(number, f'exec: "{word}": {said}')
 
 
 def isolate(request: Request, report: int) -> int:
@@ -298,7 +306,7 @@ def main() -> None:
         signal.signal(ignored, signal.SIG_DFL)
     try:
         code = run(request, report)
-    except (OSError, ValueError) as problem:
+    except Exception as problem:  # noqa: BLE001 - the node hears of everything that stands in a command's way
         number = getattr(problem, "errno", None) or errno.EINVAL
         text = json.dumps({"errno": number, "text": getattr(problem, "strerror", None) or str(problem)})
         os.write(report, text.encode())
