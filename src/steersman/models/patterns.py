@@ -47,7 +47,7 @@ def patterns_of(marker: object) -> tuple[str, ...]:
 
 
 def refuse_patterns(cls: type, annotations: Mapping[str, Any]) -> None:
-    """Raise `ModelDeclarationError` for an annotation of `cls` whose pattern RE2 refuses.
+    """Raise `ModelDeclarationError` for an annotation of `cls` with a pattern that RE2 refuses.
 
     Annotations with names that are not defined yet are left to `checker_of`, that is to the first decoding.
     """

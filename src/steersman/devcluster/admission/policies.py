@@ -7,12 +7,13 @@ the API server's `admission/plugin/policy`. Expressions are not offered `authori
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from steersman.devcluster.admission.access import Access
-from steersman.devcluster.admission.conditions import ConditionError, conditions_match, evaluate
+from steersman.devcluster.admission.conditions import ConditionError, Expressions, conditions_match
 from steersman.devcluster.admission.lookups import Lookups
 from steersman.devcluster.admission.matching import (
     Equivalent,
@@ -34,6 +35,7 @@ __all__ = ["Policies"]
 
 _GROUP = "admissionregistration.k8s.io"
 _POLICIES, _BINDINGS = "validatingadmissionpolicies", "validatingadmissionpolicybindings"
+_MESSAGE_LIMIT_BYTES = 5 * 1024
 _CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
 
 
@@ -149,28 +151,17 @@ class Policies:
 
     def _faults(
         self, policy: Object, spec: Object, param: Object | None, seen: Equivalent, write: Write, *, fails: bool
-    ) -> Iterator[_Fault]:
+    ) -> list[_Fault]:
         bound = self._seen_by_expressions(param, seen, write)
-        if conditions := parts(spec, "matchConditions"):
-            try:
-                if not conditions_match(conditions, bound):
-                    return
-            except ConditionError as error:
-                if fails:
-                    yield _Fault(str(error))
-                return
-        bound["variables"] = _variables(spec, bound)
-        for index, validation in enumerate(parts(spec, "validations")):
-            expression = validation.get("expression") or ""
-            try:
-                holds = evaluate(expression, bound)
-            except ValueError as error:
-                if fails:
-                    yield _Fault(f"expression '{expression}' resulted in error: {error}", index=index)
-                continue
-            if holds is not True:
-                yield _Fault(_message(validation, bound), validation.get("reason") or "Invalid", index)
-        _annotate(policy, spec, bound, write)
+        try:
+            conditions = parts(spec, "matchConditions")
+            if conditions and not conditions_match(conditions, bound):
+                return []
+            found = _broken(spec, bound, fails=fails)
+            _annotate(policy, spec, bound, write)
+            return found
+        except ConditionError as error:
+            return [_Fault(str(error))] if fails else []
 
     def _seen_by_expressions(self, param: Object | None, seen: Equivalent, write: Write) -> dict[str, Any]:
         request: Object = question("", write, seen, None, None)["request"]
@@ -236,36 +227,55 @@ def _named(criteria: Object, field: str, write: Write) -> list[Object]:
     return [rule for rule in parts(criteria, field) if not rule.get("resourceNames") or name in rule["resourceNames"]]
 
 
-def _variables(spec: Object, bound: dict[str, Any]) -> Object:
-    """The policy's variables, each seeing those before; one that fails is left out, and fails where it is used."""
-    values: Object = {}
-    for variable in parts(spec, "variables"):
+def _broken(spec: Object, bound: Mapping[str, Any], *, fails: bool) -> list[_Fault]:
+    """The validations that do not hold. Raises `ConditionError` where they cost too much."""
+    from steersman.devcluster import cel  # late, as in `conditions`
+
+    validations, variables = parts(spec, "validations"), parts(spec, "variables")
+    budget = cel.Budget(cel.OBJECT_BUDGET)
+    expressions = Expressions(bound, budget, variables)
+    results: list[tuple[bool, str]] = []
+    for validation in validations:
+        expression = validation.get("expression") or ""
         try:
-            values[variable.get("name") or ""] = evaluate(
-                variable.get("expression") or "", {**bound, "variables": values}
-            )
-        except ValueError:
-            continue
-    return values
+            results.append((expressions.evaluate(expression) is True, ""))
+        except ValueError as error:
+            results.append((False, f"expression '{expression}' resulted in error: {error}"))
+    try:
+        messages, stopped = _messages(validations, Expressions(bound, budget, variables)), ""
+    except ConditionError as error:
+        messages, stopped = [""] * len(validations), f"failed messageExpression: {error}"
+    found: list[_Fault] = []
+    for index, (validation, (holds, error)) in enumerate(zip(validations, results, strict=True)):
+        if error or stopped:
+            found += [_Fault(error or stopped, index=index)] if fails else []
+        elif not holds:
+            message = messages[index] or (validation.get("message") or "").strip()
+            message = message or f"failed expression: {(validation.get('expression') or '').strip()}"
+            found.append(_Fault(message, validation.get("reason") or "Invalid", index))
+    return found
 
 
-def _message(validation: Object, bound: dict[str, Any]) -> str:
-    if expression := validation.get("messageExpression"):
-        try:
-            made = evaluate(expression, bound)
-        except ValueError:
-            made = None
-        if isinstance(made, str) and made.strip() and "\n" not in made.strip():
-            return made.strip()
-    if message := (validation.get("message") or "").strip():
-        return message
-    return f"failed expression: {(validation.get('expression') or '').strip()}"
+def _messages(validations: Sequence[Object], expressions: Expressions) -> list[str]:
+    """The messages that are made by expressions, "" where there is none. All count towards the budget."""
+    found: list[str] = []
+    for validation in validations:
+        made: Any = None
+        if expression := validation.get("messageExpression"):
+            with suppress(ValueError):
+                made = expressions.evaluate(expression)
+        text = made.strip() if isinstance(made, str) else ""
+        found.append("" if "\n" in text or len(text.encode()) > _MESSAGE_LIMIT_BYTES else text)
+    return found
 
 
-def _annotate(policy: Object, spec: Object, bound: dict[str, Any], write: Write) -> None:
+def _annotate(policy: Object, spec: Object, bound: Mapping[str, Any], write: Write) -> None:
+    from steersman.devcluster import cel
+
+    expressions = Expressions(bound, cel.Budget(cel.OBJECT_BUDGET), parts(spec, "variables"))
     for annotation in parts(spec, "auditAnnotations"):
         try:
-            value = evaluate(annotation.get("valueExpression") or "", bound)
+            value = expressions.evaluate(annotation.get("valueExpression") or "")
         except ValueError:
             continue
         if isinstance(value, str) and value.strip():

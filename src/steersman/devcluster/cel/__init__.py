@@ -1,10 +1,11 @@
 """The Common Expression Language as the API server speaks it: rules of custom resources, match conditions.
 
 Google's parser reads the text; types, functions and texts of errors are Kubernetes'. Never runs unchecked code: every
-expression is compiled against the types of its variables first. Costs are estimated before it runs
-(`Program.cost`), and not counted while it does.
+expression is compiled against the types of its variables first. Costs are estimated before it runs (`Program.cost`) and
+counted while it does (`Meter`).
 """
 
+from steersman.devcluster.cel.meter import MATCH_CONDITIONS_BUDGET, OBJECT_BUDGET, PER_CALL_LIMIT, Budget, Meter
 from steersman.devcluster.cel.program import CompileError, Program, compile, evaluate  # noqa: A004
 from steersman.devcluster.cel.types import (
     ANY,
@@ -20,9 +21,10 @@ from steersman.devcluster.cel.types import (
     opaque,
     optional_of,
 )
-from steersman.devcluster.cel.values import CelError
+from steersman.devcluster.cel.values import CelError, CostLimitError
 
 __all__ = [
-    "ANY", "BOOL", "DOUBLE", "INT", "STRING", "CelError", "CompileError", "Program", "Type", "compile", "evaluate",
-    "from_schema",     "list_of", "map_of", "object_of", "opaque", "optional_of",
+    "ANY", "BOOL", "DOUBLE", "INT", "MATCH_CONDITIONS_BUDGET", "OBJECT_BUDGET", "PER_CALL_LIMIT", "STRING", "Budget",
+    "CelError", "CompileError", "CostLimitError", "Meter", "Program", "Type", "compile", "evaluate", "from_schema",
+    "list_of", "map_of", "object_of", "opaque", "optional_of",
 ]  # fmt: skip

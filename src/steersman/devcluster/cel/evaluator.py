@@ -1,26 +1,55 @@
 """A checked expression as one closure: what runs on every write.
 
-Each node becomes a function of the variables; what the checker knows (fields' real names, types to convert from JSON)
-is decided once. `&&`, `||`, `all` and `exists` forgive errors that the other side makes irrelevant, as CEL demands.
+Each node becomes a function of the variables; what the checker knows (fields' real names, types to convert from JSON,
+which calls have which costs) is decided once. Among the variables is the meter that each closure charges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, cast
 
+from steersman.devcluster.cel.actual_cost import call_cost
+from steersman.devcluster.cel.attributes import (
+    NamedValue,
+    Run,
+    Scope,
+    chain,
+    field,
+    index,
+    named_variable,
+    optional_field,
+    optional_index,
+    present,
+    variable,
+)
+from steersman.devcluster.cel.calls import call
 from steersman.devcluster.cel.checker import Checked
 from steersman.devcluster.cel.declarations import type_names
-from steersman.devcluster.cel.functions import STANDARD, no_overload
+from steersman.devcluster.cel.functions import STANDARD
 from steersman.devcluster.cel.libraries import LIBRARIES
+from steersman.devcluster.cel.logic import (
+    choice,
+    collect,
+    decide,
+    either,
+    invert,
+    iterable,
+    not_strictly_false,
+    or_else,
+)
+from steersman.devcluster.cel.meter import METER
 from steersman.devcluster.cel.syntax import Call, Comprehension, Const, Ident, ListOf, MapOf, Node, Select
 from steersman.devcluster.cel.types import ANY, Type
-from steersman.devcluster.cel.values import NONE, CelError, Optional, TypeValue, converter, type_name
+from steersman.devcluster.cel.values import NONE, CelError, TypeValue, converter
 
-__all__ = ["Scope", "evaluator"]
+__all__ = ["evaluator"]
 
-Scope: TypeAlias = dict[str, Any]
-Run: TypeAlias = Callable[[Scope], Any]
+_CONVERSIONS: Final = frozenset({
+    "bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint",
+})  # fmt: skip
+_ATTRIBUTES: Final = frozenset({"_[_]", "_[?_]", "_?._", "_?_:_"})
+_LIST_COST: Final = 10
+_MAP_COST: Final = 30
 
 
 def evaluator(checked: Checked, raw: frozenset[str]) -> Run:
@@ -32,15 +61,77 @@ class _Builder:
     def __init__(self, checked: Checked, raw: set[str]) -> None:
         self.checked = checked
         self.raw = raw
+        self.named: frozenset[str] = frozenset()
+        """The variables that hold values to be evaluated when they are read."""
 
     def type_of(self, node: Node) -> Type:
         return self.checked.types.get(node.id, ANY)
 
     def build(self, node: Node) -> Run:
-        """The node's value."""
-        run = self.path(node)
+        """The node's value, with all that it costs."""
+        if self.is_attribute(node):
+            return self.attribute(node, 0 if _begins_with_choice(node) else 1)
+        match node:
+            case Const():
+                value = node.value
+                return lambda scope: value
+            case Ident():
+                found = TypeValue(node.name)
+                return lambda scope: found
+            case Call():
+                return self._call(node)
+            case ListOf():
+                return self._list(node)
+            case MapOf():
+                return self._map(node)
+            case Comprehension():
+                return self._comprehension(node)
+            case Select():
+                raise AssertionError("a selection is an attribute")
+
+    def is_attribute(self, node: Node) -> bool:
+        """Whether cel-go reads the node as a variable with steps after it, or as a choice of such."""
+        match node:
+            case Ident():
+                return node.name not in type_names() or node.name in self.checked.used
+            case Select():
+                return True
+            case Call():
+                return node.function in _ATTRIBUTES and node.id not in self.checked.qualified
+            case _:
+                return False
+
+    def is_constant(self, node: Node) -> bool:
+        """Whether cel-go computes the node when it plans the expression, so that it costs nothing later."""
+        match node:
+            case Const():
+                return True
+            case Ident():
+                return not self.is_attribute(node)
+            case ListOf():
+                return not node.optional and all(map(self.is_constant, node.elements))
+            case MapOf():
+                return all(
+                    not optional and self.is_constant(key) and self.is_constant(value)
+                    for key, value, optional in node.entries
+                )
+            case Call(function="@in", args=(_, ListOf(elements=()))):
+                return True
+            case Call():
+                return (
+                    node.function in _CONVERSIONS
+                    and node.target is None
+                    and len(node.args) == 1
+                    and self.is_constant(node.args[0])
+                )
+            case _:
+                return False
+
+    def attribute(self, node: Node, own: int) -> Run:
+        """The value of an attribute; `own` is its cost beyond that of its steps."""
+        run = self.path(node, own)
         if run is None:
-            return self._build(node)
+            return self._attribute(node, own)
         convert = converter(self.type_of(node))
         if convert is None:
             return run
@@ -51,41 +142,61 @@ class _Builder:
 
         return converted
 
-    def path(self, node: Node) -> Run | None:
+    def path(self, node: Node, own: int) -> Run | None:
         """The JSON at a path of fields and indexes into a raw variable; `None` where the node is none."""
         match node:
             case Ident() if node.name in self.raw:
-                return _variable(node.name)
+                return variable(node.name, own)
             case Select() if not node.test:
-                inner = self.path(node.operand)
-                return None if inner is None else self._field(node, inner)
+                if (names := self._names(node)) is not None and names[0] in self.raw:
+                    return chain(names[0], names[1:], own)
+                inner = self.path(node.operand, 0)
+                return None if inner is None else field(inner, self._name(node.operand, node.field), own)
             case Call(function="_[_]") if len(node.args) == 2 and self.type_of(node.args[0]).kind in ("list", "map"):
-                inner = self.path(node.args[0])
-                return None if inner is None else _apply2(STANDARD["_[_]"], inner, self.build(node.args[1]))
+                inner = self.path(node.args[0], 0)
+                return None if inner is None else index(inner, self._operand(node.args[1]), own)
             case _:
                 return None
 
-    def _build(self, node: Node) -> Run:
+    def _names(self, node: Node) -> tuple[str, ...] | None:
+        """The variable and the fields of a chain of nothing else."""
         match node:
-            case Const():
-                value = node.value
-                return lambda scope: value
+            case Ident() if self.is_attribute(node) and node.name not in self.named:
+                return (node.name,)
+            case Select() if not node.test:
+                before = self._names(node.operand)
+                return None if before is None else (*before, self._name(node.operand, node.field))
+            case _:
+                return None
+
+    def _attribute(self, node: Node, own: int) -> Run:
+        match node:
             case Ident():
-                if node.name in type_names() and node.name not in self.checked.used:
-                    found = TypeValue(node.name)
-                    return lambda scope: found
-                return _variable(node.name)
+                return (named_variable if node.name in self.named else variable)(node.name, own)
+            case Select() if node.test:
+                return present(self.path(node.operand, 0) or self._operand(node.operand), self._name_of(node))
             case Select():
-                inner = self.path(node.operand) or self.build(node.operand)
-                return self._present(node, inner) if node.test else self._field(node, inner)
+                if (names := self._names(node)) is not None and names[0] not in self.raw:
+                    return chain(names[0], names[1:], own)
+                return field(self._operand(node.operand), self._name_of(node), own)
+            case Call(function="_?_:_"):
+                condition, yes, no = node.args
+                return choice(self.build(condition), self._operand(yes), self._operand(no))
+            case Call(function="_?._"):
+                return self._optional_field(node, own)
+            case Call(function="_[?_]"):
+                return optional_index(self._operand(node.args[0]), self._operand(node.args[1]), own)
             case Call():
-                return self._call(node)
-            case ListOf():
-                return self._list(node)
-            case MapOf():
-                return self._map(node)
-            case Comprehension():
-                return self._comprehension(node)
+                return index(self._operand(node.args[0]), self._operand(node.args[1]), own)
+            case _:
+                raise AssertionError(f"{node} is no attribute")
+
+    def _operand(self, node: Node) -> Run:
+        """What a longer attribute begins with."""
+        return self.attribute(node, 0) if self.is_attribute(node) else self.build(node)
+
+    def _name_of(self, node: Select) -> str:
+        return self._name(node.operand, node.field)
 
     def _name(self, operand: Node, name: str) -> str:
         """The field's name in JSON."""
@@ -94,94 +205,64 @@ class _Builder:
             kind = kind.params[0]
         return kind.fields[name][0] if kind.kind == "object" and name in kind.fields else name
 
-    def _field(self, node: Select, inner: Run) -> Run:
-        name = self._name(node.operand, node.field)
-
-        def run(scope: Scope) -> Any:
-            value = inner(scope)
-            try:
-                return value[name]
-            except KeyError:
-                raise CelError(f"no such key: {name}") from None
-            except TypeError:
-                return _select(value, name)
-
-        return run
-
-    def _present(self, node: Select, inner: Run) -> Run:
-        name = self._name(node.operand, node.field)
-
-        def run(scope: Scope) -> Any:
-            value = inner(scope)
-            if isinstance(value, dict):
-                return name in value
-            if isinstance(value, Optional):
-                return value is not NONE and _has(value.value, name)
-            raise CelError(f"no such overload: {type_name(value)}.{name}")
-
-        return run
-
     def _call(self, node: Call) -> Run:
-        if node.id in self.checked.qualified:
-            return self._function(self.checked.qualified[node.id], list(node.args))
+        qualified = self.checked.qualified.get(node.id)
+        if qualified is not None:
+            return self._function(node, qualified, list(node.args))
+        args = ([node.target] if node.target is not None else []) + list(node.args)
         match node.function:
+            case "@in" if self.is_constant(node):
+                return lambda scope: False
             case "_&&_":
-                return _and(self.build(node.args[0]), self.build(node.args[1]))
+                return either(self.build(args[0]), self.build(args[1]), "_&&_", decisive=False)
             case "_||_":
-                return _or(self.build(node.args[0]), self.build(node.args[1]))
+                return either(self.build(args[0]), self.build(args[1]), "_||_", decisive=True)
             case "!_":
-                return _not(self.build(node.args[0]))
-            case "_?_:_":
-                return _choice(*(self.build(arg) for arg in node.args))
+                return invert(self.build(args[0]))
             case "@not_strictly_false":
-                return _not_false(self.build(node.args[0]))
-            case "_?._":
-                return self._optional_field(node)
+                return not_strictly_false(self.build(args[0]))
+            case "or" | "orValue" if len(args) == 2:
+                return or_else(self.build(args[0]), self.build(args[1]), unwrap=node.function == "orValue")
             case _:
-                args = ([node.target] if node.target is not None else []) + list(node.args)
-                return self._function(node.function, args)
+                return self._function(node, node.function, args)
 
-    def _function(self, name: str, nodes: list[Node]) -> Run:
+    def _function(self, node: Call, name: str, nodes: list[Node]) -> Run:
         function = LIBRARIES.get(name) or STANDARD[name]
-        args = [self.build(node) for node in nodes]
-        if len(args) == 1:
-            only = args[0]
-            return lambda scope: function(only(scope))
-        if len(args) == 2:
-            return _apply2(function, args[0], args[1])
-        return lambda scope: function(*(arg(scope) for arg in args))
+        overloads = self.checked.overloads.get(node.id, ())
+        free = self.is_constant(node) or self._is_lookup(node)
+        cost = 0 if free else call_cost(name, overloads, [self.type_of(each).kind for each in nodes])
+        return call(function, [self.build(each) for each in nodes], cost)
 
-    def _optional_field(self, node: Call) -> Run:
-        operand, field = node.args
-        path = self.path(operand)
-        inner = path or self.build(operand)
-        name = self._name(operand, str(cast(Const, field).value))
+    def _is_lookup(self, node: Call) -> bool:
+        """Whether a call is an `in` on a constant list, which cel-go makes into a set."""
+        overloads = self.checked.overloads.get(node.id, ())
+        if node.function != "@in" or len(overloads) != 1 or overloads[0].params[1].kind != "list":
+            return False
+        items = node.args[1]
+        return isinstance(items, ListOf) and not items.optional and all(map(_is_scalar, items.elements))
+
+    def _optional_field(self, node: Call, own: int) -> Run:
+        operand, name = node.args
+        path = self.path(operand, 0)
         kind = self.type_of(node)
         convert = converter(kind.params[0]) if path is not None and kind.kind == "optional" else None
-
-        def run(scope: Scope) -> Any:
-            value = inner(scope)
-            if isinstance(value, Optional):
-                if value is NONE:
-                    return NONE
-                value = value.value
-            if not isinstance(value, dict):
-                raise CelError(f"no such overload: {type_name(value)}.{name}")
-            items = cast("dict[str, Any]", value)
-            if name not in items:
-                return NONE
-            found = items[name]
-            return Optional(convert(found) if convert is not None and found is not None else found)
-
-        return run
+        shown = self._name(operand, str(cast(Const, name).value))
+        return optional_field(path or self._operand(operand), shown, convert, own)
 
     def _list(self, node: ListOf) -> Run:
         parts = [(self.build(each), index in node.optional) for index, each in enumerate(node.elements)]
+        cost = 0 if self.is_constant(node) else _LIST_COST
         if not node.optional:
             plain = [part for part, _ in parts]
-            return lambda scope: [part(scope) for part in plain]
+
+            def literal(scope: Scope) -> Any:
+                scope[METER].spent += cost
+                return [part(scope) for part in plain]
+
+            return literal
 
         def run(scope: Scope) -> Any:
+            scope[METER].spent += cost
             found: list[Any] = []
             for part, optional in parts:
                 value = part(scope)
@@ -195,8 +276,10 @@ class _Builder:
 
     def _map(self, node: MapOf) -> Run:
         parts = [(self.build(key), self.build(value), optional) for key, value, optional in node.entries]
+        cost = 0 if self.is_constant(node) else _MAP_COST
 
         def run(scope: Scope) -> Any:
+            scope[METER].spent += cost
             found: dict[Any, Any] = {}
             for key, value, optional in parts:
                 name, item = key(scope), value(scope)
@@ -211,17 +294,36 @@ class _Builder:
         return run
 
     def _comprehension(self, node: Comprehension) -> Run:
-        path = self.path(node.source)
+        if _names_a_value(node):
+            return self._named(node)
+        # A loop reads its range as a value: the unit that an attribute costs at its end is paid here.
+        path = self.path(node.source, 1)
         source = path or self.build(node.source)
         value_name = node.second or node.item
         added = path is not None and self.type_of(node.source).kind == "list" and value_name not in self.raw
         if added:
             self.raw.add(value_name)
+        named = self.named
+        self.named = named - {node.item, node.second, node.accumulator}
         try:
             return self._loop(node, source)
         finally:
+            self.named = named
             if added:
                 self.raw.discard(value_name)
+
+    def _named(self, node: Comprehension) -> Run:
+        """A value with a name, evaluated where it is first read."""
+        name, value = node.accumulator, self.build(node.initial)
+        before = self.named
+        self.named = before | {name}
+        result = self.build(node.result)
+        self.named = before
+
+        def run(scope: Scope) -> Any:
+            return result({**scope, name: NamedValue(value, scope)})
+
+        return run
 
     def _loop(self, node: Comprehension, source: Run) -> Run:
         step = node.step
@@ -230,154 +332,76 @@ class _Builder:
             accumulated = step.args[0]
             if isinstance(accumulated, Ident) and accumulated.name == node.accumulator:
                 if step.function == "_&&_" and initial.value is True:
-                    return _decide(node.item, source, self.build(step.args[1]), until=False)
+                    return decide(node.item, source, self.build(step.args[1]), until=False)
                 if step.function == "_||_" and initial.value is False:
-                    return _decide(node.item, source, self.build(step.args[1]), until=True)
+                    return decide(node.item, source, self.build(step.args[1]), until=True)
+        if (collected := self._collected(node)) is not None:
+            return collect(node.item, source, *collected)
         start, condition = self.build(initial), self.build(node.condition)
         advance, result = self.build(step), self.build(node.result)
         item_name, second, accumulator = node.item, node.second, node.accumulator
 
         def run(scope: Scope) -> Any:
-            values = _iterable(source(scope))
+            values = iterable(source(scope))
+            meter = scope[METER]
             inner = dict(scope)
             inner[accumulator] = start(scope)
-            for index, value in enumerate(values):
+            for at, value in enumerate(values):
                 if second:
                     inner[item_name], inner[second] = (
-                        (value, values[value]) if isinstance(values, dict) else (index, value)
+                        (value, values[value]) if isinstance(values, dict) else (at, value)
                     )
                 else:
                     inner[item_name] = value
                 if condition(inner) is False:
                     break
                 inner[accumulator] = advance(inner)
+                meter.charge(0)
             return result(inner)
 
         return run
 
-
-def _variable(name: str) -> Run:
-    def run(scope: Scope) -> Any:
-        try:
-            return scope[name]
-        except KeyError:
-            raise CelError(f"no such attribute(s): {name}") from None
-
-    return run
-
-
-def _select(value: Any, name: str) -> Any:
-    if isinstance(value, Optional):
-        if value is NONE:
-            return NONE
-        if _has(value.value, name):
-            return Optional(cast("dict[str, Any]", value.value)[name])
-        return NONE
-    raise CelError(f"no such overload: {type_name(value)}.{name}")
+    def _collected(self, node: Comprehension) -> tuple[Run | None, Run, int] | None:
+        """What `map` and `filter` collect: the condition if any, the element, and the cost of appending it."""
+        initial, step = node.initial, node.step
+        if node.second or not isinstance(initial, ListOf) or initial.elements:
+            return None
+        condition: Node | None = None
+        if isinstance(step, Call) and step.function == "_?_:_":
+            condition, step = step.args[0], step.args[1]
+        if not isinstance(step, Call) or step.function != "_+_" or not isinstance(step.args[1], ListOf):
+            return None
+        accumulated, added = step.args
+        if not isinstance(accumulated, Ident) or accumulated.name != node.accumulator:
+            return None
+        if not isinstance(added, ListOf) or len(added.elements) != 1 or added.optional:
+            return None
+        cost = 2 + (0 if self.is_constant(added) else _LIST_COST)
+        return None if condition is None else self.build(condition), self.build(added.elements[0]), cost
 
 
-def _has(value: Any, name: str) -> bool:
-    return isinstance(value, dict) and name in value
+def _names_a_value(node: Comprehension) -> bool:
+    """Whether a comprehension runs over nothing, to name a value (`optMap`)."""
+    return (
+        isinstance(node.source, ListOf)
+        and not node.source.elements
+        and isinstance(node.condition, Const)
+        and node.condition.value is False
+    )
 
 
-def _iterable(value: Any) -> Any:
-    if isinstance(value, list | dict):
-        return cast(Any, value)
-    raise CelError(f"no such overload: {type_name(value)}")
+def _begins_with_choice(node: Node) -> bool:
+    """Whether the steps of an attribute begin at a condition, which does not cost what a variable costs."""
+    match node:
+        case Select(operand=operand):
+            return _begins_with_choice(operand)
+        case Call(function="_[_]" | "_[?_]" | "_?._", args=(operand, _)):
+            return _begins_with_choice(operand)
+        case Call(function=function):
+            return function == "_?_:_"
+        case _:
+            return False
 
 
-def _apply2(function: Callable[..., Any], left: Run, right: Run) -> Run:
-    return lambda scope: function(left(scope), right(scope))
-
-
-def _and(left: Run, right: Run) -> Run:
-    return _either(left, right, "_&&_", decisive=False)
-
-
-def _or(left: Run, right: Run) -> Run:
-    return _either(left, right, "_||_", decisive=True)
-
-
-def _either(left: Run, right: Run, name: str, *, decisive: bool) -> Run:
-    def run(scope: Scope) -> Any:
-        failed: CelError | None = None
-        first: Any = None
-        try:
-            first = left(scope)
-            if first is decisive:
-                return decisive
-        except CelError as error:
-            failed = error
-        second = right(scope) if failed is None else _ignoring(right, scope, failed)
-        if second is decisive:
-            return decisive
-        if failed is not None:
-            raise failed
-        if first is (not decisive) and second is (not decisive):
-            return not decisive
-        raise no_overload(name, first, second)
-
-    return run
-
-
-def _ignoring(run: Run, scope: Scope, failed: CelError) -> Any:
-    try:
-        return run(scope)
-    except CelError:
-        raise failed from None
-
-
-def _not(inner: Run) -> Run:
-    def run(scope: Scope) -> Any:
-        value = inner(scope)
-        if value is True or value is False:
-            return not value
-        raise no_overload("!_", value)
-
-    return run
-
-
-def _choice(condition: Run, yes: Run, no: Run) -> Run:
-    def run(scope: Scope) -> Any:
-        chosen = condition(scope)
-        if chosen is True:
-            return yes(scope)
-        if chosen is False:
-            return no(scope)
-        raise CelError("no such overload")
-
-    return run
-
-
-def _not_false(inner: Run) -> Run:
-    def run(scope: Scope) -> Any:
-        try:
-            return inner(scope) is not False
-        except CelError:
-            return True
-
-    return run
-
-
-def _decide(name: str, source: Run, predicate: Run, *, until: bool) -> Run:
-    """`all` and `exists`: the first decisive item decides, an error only where none does."""
-
-    def run(scope: Scope) -> Any:
-        failed: CelError | None = None
-        inner = dict(scope)
-        for item in _iterable(source(scope)):
-            inner[name] = item
-            try:
-                found = predicate(inner)
-            except CelError as error:
-                failed = failed or error
-                continue
-            if found is until:
-                return until
-            if found is not (not until):
-                failed = failed or CelError("no such overload")
-        if failed is not None:
-            raise failed
-        return not until
-
-    return run
+def _is_scalar(node: Node) -> bool:
+    return isinstance(node, Const) and isinstance(node.value, bool | int | float | str)

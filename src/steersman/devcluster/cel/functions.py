@@ -17,12 +17,14 @@ from zoneinfo import ZoneInfo
 
 from steersman.devcluster.cel.formats import parse_duration
 from steersman.devcluster.cel.gotext import go_quote
+from steersman.devcluster.cel.meter import grow
 from steersman.devcluster.cel.syntax import UInt
 from steersman.devcluster.cel.values import (
     NONE,
     CelError,
     Duration,
     MapList,
+    Members,
     Optional,
     SetList,
     Timestamp,
@@ -80,8 +82,10 @@ def _add(left: Any, right: Any) -> Any:
 
 
 def _add_lists(left: list[Any], right: list[Any]) -> list[Any]:
+    grow(len(left) + len(right))
     if isinstance(left, SetList):
-        return SetList([*left, *(item for item in right if not any(equal(item, other) for other in left))])
+        known = Members(left)
+        return SetList([*left, *(item for item in right if item not in known)])
     if isinstance(left, MapList):
         merged = {left.identity(item): item for item in left}
         merged.update({left.identity(item): item for item in right})

@@ -11,9 +11,10 @@ from itertools import pairwise
 from typing import Any, Final, cast
 
 from steersman.devcluster.cel.functions import STANDARD, compare
+from steersman.devcluster.cel.meter import grow
 from steersman.devcluster.cel.opaque import OPAQUE
 from steersman.devcluster.cel.text import TEXT, index_of, last_index_of
-from steersman.devcluster.cel.values import NONE, CelError, Optional, equal
+from steersman.devcluster.cel.values import NONE, CelError, Members, Optional, equal
 
 __all__ = ["LIBRARIES"]
 
@@ -65,6 +66,7 @@ def _slice(items: list[Any], start: int, end: int) -> list[Any]:
 def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
     if depth < 0:
         raise CelError("level must be non-negative")
+    grow(len(items))
     found: list[Any] = []
     for item in items:
         if isinstance(item, list) and depth > 0:
@@ -74,10 +76,17 @@ def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
     return found
 
 
+def _range(count: int) -> list[int]:
+    grow(max(count, 0))
+    return list(range(count))
+
+
 def _distinct(items: list[Any]) -> list[Any]:
     found: list[Any] = []
+    known = Members()
     for item in items:
-        if not any(equal(item, other) for other in found):
+        if item not in known:
+            known.add(item)
             found.append(item)
     return found
 
@@ -87,7 +96,13 @@ def _sort(items: list[Any]) -> list[Any]:
 
 
 def _holds(items: list[Any], wanted: list[Any]) -> bool:
-    return all(any(equal(item, other) for other in items) for item in wanted)
+    known = Members(items)
+    return all(item in known for item in wanted)
+
+
+def _intersects(left: list[Any], right: list[Any]) -> bool:
+    known = Members(left)
+    return any(item in known for item in right)
 
 
 def _value(optional: Optional) -> Any:
@@ -125,10 +140,10 @@ LIBRARIES: Final[Mapping[str, Callable[..., Any]]] = {
     "reverse": lambda items: items[::-1],
     "first": lambda items: Optional(items[0]) if items else NONE,
     "last": lambda items: Optional(items[-1]) if items else NONE,
-    "lists.range": lambda count: list(range(count)),
+    "lists.range": _range,
     "sets.contains": _holds,
     "sets.equivalent": lambda left, right: _holds(left, right) and _holds(right, left),
-    "sets.intersects": lambda left, right: any(_holds(left, [item]) for item in right),
+    "sets.intersects": _intersects,
     "optional.of": Optional,
     "optional.ofNonZeroValue": lambda value: NONE if _zero(value) else Optional(value),
     "optional.none": lambda: NONE,

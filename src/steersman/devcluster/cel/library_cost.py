@@ -15,14 +15,14 @@ from steersman.devcluster.cel.spans import MOST, UNKNOWN, Span, fixed, plus, sca
 from steersman.devcluster.cel.syntax import Const, Node
 from steersman.devcluster.cel.types import Type
 
-__all__ = ["Argument", "Cost", "library_cost"]
+__all__ = ["NOMINAL", "Argument", "Cost", "library_cost", "selector_cost"]
 
 _TEXT: Final = 0.1
 _REGEX: Final = 0.25
 _FORMAT_REGEX: Final = 128
 _FORMAT_SIZE: Final = 64
 _ADDRESS: Final = 16
-_NOMINAL: Final = frozenset({
+NOMINAL: Final = frozenset({
     "serviceAccount", "path", "group", "resource", "subresource", "namespace", "name", "allowed", "reason", "error",
     "errored", "masked", "prefixLength", "family", "isUnspecified", "isLoopback", "isLinkLocalMulticast",
     "isLinkLocalUnicast", "isGlobalUnicast", "format.named", "sign", "asInteger", "isInteger", "asApproximateFloat",
@@ -59,12 +59,12 @@ def library_cost(  # noqa: C901 - one case per family of functions
     if (found := _extension(name, overload, target, args)) is not None:
         return found
     match name:
-        case _ if name in _NOMINAL:
+        case _ if name in NOMINAL:
             return Cost(1)
         case "check":
             return Cost(350_000)
         case "fieldSelector" | "labelSelector":
-            return Cost(_selector(args[0].span.most))
+            return Cost(selector_cost(args[0].span.most))
         case "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" if target is not None:
             return Cost(_traversal(target, sized))
         case "url":
@@ -123,7 +123,7 @@ def _literal(argument: Argument, default: int) -> int:
     return max(value, 0) if type(value) is int else default
 
 
-def _selector(length: int) -> int:
+def selector_cost(length: int) -> int:
     requirements = scaled(scaled(length, 0.5), 50.0)
     return plus(plus(10, scaled(length, _TEXT)), requirements)
 

@@ -20,7 +20,7 @@ from steersman.devcluster.cel.values import NONE, CelError, Optional
 from steersman.devcluster.kinds import formats
 from steersman.models import Quantity
 
-__all__ = ["OPAQUE"]
+__all__ = ["OPAQUE", "Cidr", "Ip", "NamedFormat"]
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 

@@ -9,10 +9,11 @@ from typing import Any
 from steersman.devcluster.cel.checker import check
 from steersman.devcluster.cel.cost import estimate
 from steersman.devcluster.cel.evaluator import evaluator
+from steersman.devcluster.cel.meter import METER, EvaluationCancelledError, Meter, measure
 from steersman.devcluster.cel.sizes import Decl
 from steersman.devcluster.cel.syntax import CelSyntaxError, parse
 from steersman.devcluster.cel.types import ANY, Type
-from steersman.devcluster.cel.values import CelError
+from steersman.devcluster.cel.values import CelError, CostLimitError
 
 __all__ = ["CompileError", "Program", "compile", "evaluate"]
 
@@ -45,17 +46,36 @@ class Program:
         """What it costs at worst, in the API server's units, over variables that are as large as `sizes` says."""
         return estimate(self._checked, sizes)
 
-    def evaluate(self, bindings: Mapping[str, Any]) -> Any:
-        """The value; raises CelError with CEL's text. Variables hold decoded JSON or CEL values."""
+    def evaluate(self, bindings: Mapping[str, Any], meter: Meter | None = None) -> Any:
+        """Return the value. Variables hold decoded JSON or CEL values.
+
+        Args:
+            bindings: The values of the variables.
+            meter: Counts what the evaluation costs, also where it fails; without one, the limit of one call holds.
+
+        Raises:
+            CelError: The evaluation failed; the text is CEL's.
+            CostLimitError: It was stopped, as it cost more than the meter's limit.
+        """
+        meter = meter or Meter()
+        before = measure(meter)
         try:
-            return self._run(dict(bindings))
+            value = self._run({**bindings, METER: meter})
+            meter.charge(0)
+            return value
+        except EvaluationCancelledError:
+            raise CostLimitError from None
         except CelError:
+            if meter.spent > meter.limit:
+                raise CostLimitError from None
             raise
         except RecursionError:
             raise CelError("expression is nested too deeply") from None
         except (TypeError, AttributeError, ValueError, ArithmeticError, KeyError, IndexError):
             # A function got values that no overload takes, where types were dynamic.
             raise CelError("no such overload") from None
+        finally:
+            measure(before)
 
 
 def compile(  # noqa: A001
@@ -75,6 +95,6 @@ def _cached(expression: str, variables: tuple[tuple[str, Type], ...]) -> Program
     return Program(expression, dict(variables), raw)
 
 
-def evaluate(expression: str, variables: Mapping[str, Any]) -> Any:
+def evaluate(expression: str, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
     """Compile (once) and run an expression over dynamic variables; raises ValueError with the evaluator's words."""
-    return compile(expression, dict.fromkeys(variables, ANY)).evaluate(variables)
+    return compile(expression, dict.fromkeys(variables, ANY)).evaluate(variables, meter)

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from steersman.devcluster.cel.functions import no_overload, pattern
 from steersman.devcluster.cel.gotext import go_quote
+from steersman.devcluster.cel.meter import grow
 from steersman.devcluster.cel.syntax import UInt
 from steersman.devcluster.cel.values import CelError, Duration, Timestamp, TypeValue, shown, type_name
 
@@ -17,6 +18,7 @@ __all__ = ["TEXT", "index_of", "last_index_of"]
 
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_PRECISION_DIGITS = 6
 _SPACE = " \t\n\v\f\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     chr(code) for code in range(0x2000, 0x200B)
 )
@@ -52,6 +54,8 @@ def last_index_of(value: Any, wanted: Any, start: int | None = None) -> int:
 
 def _replace(text: Any, old: Any, new: Any, count: int = -1) -> str:
     _texts("replace", text, old, new)
+    most = text.count(old) if old else len(text) + 1
+    grow(len(text) + (most if count < 0 else min(most, count)) * len(new))
     return text.replace(old, new, count if count >= 0 else -1)
 
 
@@ -79,7 +83,9 @@ def _substring(text: Any, start: int, end: int | None = None) -> str:
 def _join(items: Any, separator: str = "") -> str:
     if not isinstance(items, list) or not all(isinstance(item, str) for item in cast("list[Any]", items)):
         raise CelError(f"join: invalid input: {shown(items)}")
-    return separator.join(cast("list[str]", items))
+    texts = cast("list[str]", items)
+    grow(sum(map(len, texts)) + len(separator) * len(texts))
+    return separator.join(texts)
 
 
 def _find(text: Any, expression: Any) -> str:
@@ -124,7 +130,10 @@ def _verb(template: str, at: int) -> tuple[int | None, str, int]:
         at = start
         while at < len(template) and template[at].isdigit():
             at += 1
+        if at - start > _PRECISION_DIGITS:
+            raise CelError(f"error while parsing precision: value out of range: {template[start:at]}")
         precision = int(template[start:at] or 0)
+        grow(precision)
         if at >= len(template):
             raise CelError("could not find end of precision specifier")
     return precision, template[at], at + 1
@@ -162,12 +171,17 @@ def _any_text(value: Any) -> str:
     match value:
         case None:
             return "null"
+        case str():
+            grow(len(value))
+            return value
         case list():
+            grow(4 * len(cast("list[Any]", value)))
             return f"[{', '.join(_inner_text(item) for item in cast('list[Any]', value))}]"
         case dict():
+            grow(4 * len(cast("dict[Any, Any]", value)))
             items = sorted((_inner_text(key), _inner_text(item)) for key, item in cast("dict[Any, Any]", value).items())
             return f"{{{', '.join(f'{key}: {item}' for key, item in items)}}}"
-        case str() | bool() | int() | float() | bytes() | Duration() | Timestamp() | TypeValue() | UInt():
+        case bool() | int() | float() | bytes() | Duration() | Timestamp() | TypeValue() | UInt():
             return shown(value)
         case _:
             raise CelError(

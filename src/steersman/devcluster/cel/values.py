@@ -9,19 +9,20 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
 from steersman.devcluster.cel.formats import parse_duration
 from steersman.devcluster.cel.gotext import go_float
+from steersman.devcluster.cel.meter import grow
 from steersman.devcluster.cel.syntax import UInt
 from steersman.devcluster.cel.types import Type
 
 __all__ = [
-    "NONE", "CelError", "Duration", "MapList", "Optional", "SetList", "Timestamp", "TypeValue", "converter", "equal",
-    "shown", "type_name",
+    "NONE", "CelError", "CostLimitError", "Duration", "MapList", "Members", "Optional", "SetList", "Timestamp",
+    "TypeValue", "converter", "equal", "shown", "type_name",
 ]  # fmt: skip
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
@@ -30,6 +31,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 class CelError(ValueError):
     """An evaluation failed; the text is CEL's."""
+
+
+class CostLimitError(CelError):
+    """An expression was stopped because it spent too much; the text is CEL's."""
+
+    def __init__(self) -> None:
+        super().__init__("operation cancelled: actual cost limit exceeded")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -146,9 +154,11 @@ def equal(left: Any, right: Any) -> bool:
         return _same_members(left, cast("list[Any]", right))
     if isinstance(left, list) and isinstance(right, list):
         mine, other = cast("list[Any]", left), cast("list[Any]", right)
+        grow(2 * len(mine))
         return len(mine) == len(other) and all(map(equal, mine, other))
     if isinstance(left, dict) and isinstance(right, dict):
         first, second = cast("dict[Any, Any]", left), cast("dict[Any, Any]", right)
+        grow(2 * len(first))
         return len(first) == len(second) and all(
             key in second and equal(item, second[key]) for key, item in first.items()
         )
@@ -165,7 +175,37 @@ def _same_members(left: SetList | MapList, right: list[Any]) -> bool:
     if isinstance(left, MapList):
         others = {left.identity(item): item for item in right}
         return all((key := left.identity(item)) in others and equal(item, others[key]) for item in left)
-    return all(any(equal(item, other) for other in right) for item in left)
+    others = Members(right)
+    return all(item in others for item in left)
+
+
+class Members:
+    """The items of a list for the question whether a value is among them; scalars are found by their hash."""
+
+    __slots__ = ("_others", "_scalars")
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        self._scalars: set[Any] = set()
+        self._others: list[Any] = []
+        for item in items:
+            self.add(item)
+
+    def add(self, item: Any) -> None:
+        """Add a value."""
+        if type(item) in _HASHED:
+            self._scalars.add((type(item) is bool, item))
+        else:
+            self._others.append(item)
+
+    def __contains__(self, item: object) -> bool:
+        if type(item) in _HASHED and (type(item) is bool, item) in self._scalars:
+            return item == item
+        grow(len(self._others))
+        return any(equal(item, other) for other in self._others)
+
+
+_HASHED: Final = frozenset({str, bytes, bool, int, float, UInt})
+"""Types for which Python's hash and equality are those of CEL, once booleans are kept apart from numbers."""
 
 
 def shown(value: Any) -> str:

@@ -7,13 +7,14 @@ an unchanged value's failure is forgiven (KEP-4008). Texts are the API server's.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
-from steersman.devcluster.cel.gotext import go_value
+from steersman.devcluster.cel.gotext import go_quote, go_value
+from steersman.devcluster.cel.meter import OBJECT_BUDGET, Budget, Meter
 from steersman.devcluster.cel.program import CompileError, Program
 from steersman.devcluster.cel.types import STRING, Type, from_schema, optional_of
-from steersman.devcluster.cel.values import NONE, CelError, Optional, converter
+from steersman.devcluster.cel.values import NONE, CelError, CostLimitError, Optional, converter
 from steersman.devcluster.crd.checking import Schema, same
 from steersman.devcluster.crd.correlation import ABSENT, correlate_index, correlate_key
 from steersman.devcluster.errors import ErrorType, FieldError
@@ -29,8 +30,32 @@ _REASONS = {
     "FieldValueDuplicate": ErrorType.DUPLICATE,
 }
 _OVERLOAD_TEXT = "call arguments did not match a supported operator, function or macro signature for rule"
-Walk: TypeAlias = Callable[[Path, Any, Any, bool, list[FieldError]], None]
-"""Path, value, old value, whether the whole is unchanged, and where errors go."""
+_OUT_OF_BUDGET = "failed due to running out of cost budget, no further validation rules will be run"
+_TOO_EXPENSIVE = "no further validation rules will be run due to call cost exceeds limit for"
+
+
+class Validation:
+    """One validation of an object: the errors found so far, and the budget that is left."""
+
+    __slots__ = ("budget", "errors")
+
+    def __init__(self) -> None:
+        self.errors: list[FieldError] = []
+        self.budget = Budget(OBJECT_BUDGET)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a rule spent too much, after which none is run."""
+        return self.budget.left < 0
+
+    def stop(self, error: FieldError) -> None:
+        """Add the last error."""
+        self.errors.append(error)
+        self.budget.left = -1
+
+
+Walk: TypeAlias = Callable[[Path, Any, Any, bool, Validation], None]
+"""Path, value, old value, whether the whole is unchanged, and the validation that errors are added to."""
 
 
 class RuleError(ValueError):
@@ -65,30 +90,53 @@ class Rule:
         self.path = cast(str, node.get("fieldPath") or "")
         self._convert = converter(kind)
 
-    def run(self, path: Path, value: Any, old: Any, found: list[FieldError], forgiven: Callable[[], bool]) -> None:
-        """Append the error of a value that breaks the rule."""
+    def run(self, path: Path, value: Any, old: Any, validation: Validation, forgiven: Callable[[], bool]) -> None:
+        """Add the error of a value that breaks the rule, or of a rule that costs too much."""
         if self.transition and (old is ABSENT or old is None) and not self.optional:
             return
         scope: dict[str, Any] = {"self": value}
+        meter = Meter(validation.budget)
+        holds, failed = False, None
         try:
             if self.transition:
                 scope["oldSelf"] = self._old(old)
-            if self.program.evaluate(scope) is True:
-                return
+            holds = self.program.evaluate(scope, meter) is True
         except CelError as error:
-            shown = self.message or self.text
-            text = str(error)
-            detail = f"'{text}': {_OVERLOAD_TEXT}: {shown}" if text.startswith("no such overload") else ""
-            found.append(
-                _error(ErrorType.INVALID, path, self.schema_type, detail or f"{text} evaluating rule: {shown}")
+            failed = error
+        if not validation.budget.spend(meter.spent):
+            validation.stop(_error(ErrorType.INVALID, path, self.schema_type, f"validation {_OUT_OF_BUDGET}"))
+        elif failed is not None:
+            self._failed(path, failed, validation)
+        elif not holds:
+            self._broken(path, value, scope, validation, forgiven)
+
+    def _failed(self, path: Path, error: CelError, validation: Validation) -> None:
+        shown, text = self.message or self.text, str(error)
+        if isinstance(error, CostLimitError):
+            validation.stop(
+                _error(ErrorType.INVALID, path, self.schema_type, f"'{text}': {_TOO_EXPENSIVE} rule: {shown}")
             )
             return
-        if not self.transition and forgiven():
-            return
+        overload = text.startswith("no such overload")
+        detail = f"'{text}': {_OVERLOAD_TEXT}: {shown}" if overload else f"{text} evaluating rule: {shown}"
+        validation.errors.append(_error(ErrorType.INVALID, path, self.schema_type, detail))
+
+    def _broken(
+        self, path: Path, value: Any, scope: dict[str, Any], validation: Validation, forgiven: Callable[[], bool]
+    ) -> None:
         place = Path(f"{path}{self.path}" if path else self.path.removeprefix(".")) if self.path else path
-        omitted = self.schema_type in ("object", "array")
-        detail = "" if self.reason is ErrorType.DUPLICATE else self._detail(scope)
-        found.append(_error(self.reason, place, value, detail, omit=omitted))
+        is_forgiven = not self.transition and forgiven()
+        try:
+            detail = self._detail(scope, validation.budget)
+        except _StoppedError as stopped:
+            validation.budget.left = -1
+            if not is_forgiven:
+                validation.errors.append(_error(ErrorType.INVALID, place, self.schema_type, str(stopped)))
+            return
+        if not is_forgiven:
+            omitted = self.schema_type in ("object", "array")
+            shown = "" if self.reason is ErrorType.DUPLICATE else detail
+            validation.errors.append(_error(self.reason, place, value, shown, omit=omitted))
 
     def _old(self, old: Any) -> Any:
         if not self.optional:
@@ -97,15 +145,29 @@ class Rule:
             return NONE
         return Optional(self._convert(old) if self._convert is not None else old)
 
-    def _detail(self, scope: dict[str, Any]) -> str:
-        if self.expression is not None:
-            try:
-                text = str(self.expression.evaluate(scope)).strip()
-            except CelError:
-                text = ""
-            if text and "\n" not in text and len(text.encode()) <= _MESSAGE_LIMIT:
-                return text
+    def _detail(self, scope: dict[str, Any], budget: Budget) -> str:
+        """The message; raises `_StoppedError` where the expression for it costs too much."""
+        text = "" if self.expression is None else self._evaluated(self.expression, scope, budget)
+        if text and "\n" not in text and len(text.encode()) <= _MESSAGE_LIMIT:
+            return text
         return self.message or f"failed rule: {self.text}"
+
+    def _evaluated(self, expression: Program, scope: dict[str, Any], budget: Budget) -> str:
+        meter = Meter(budget)
+        text, failed = "", None
+        try:
+            text = str(expression.evaluate(scope, meter)).strip()
+        except CelError as error:
+            failed = error
+        if not budget.spend(meter.spent):
+            raise _StoppedError(f"messageExpression evaluation {_OUT_OF_BUDGET}")
+        if isinstance(failed, CostLimitError):
+            raise _StoppedError(f"{_TOO_EXPENSIVE} messageExpression: {go_quote(expression.expression)}")
+        return text
+
+
+class _StoppedError(Exception):
+    """The expression of a message costs too much; the text says which limit it exceeds."""
 
 
 def _error(kind: ErrorType, path: Path, value: Any, detail: str, *, omit: bool = False) -> FieldError:
@@ -140,10 +202,10 @@ class Rules:
         self._walk = walk
 
     def validate(self, obj: Any, old: Any, path: Path = _ROOT) -> list[FieldError]:
-        """What the rules say of a value; `old` is ABSENT on create."""
-        found: list[FieldError] = []
-        self._walk(path, obj, old, False, found)
-        return found
+        """Return what the rules say of a value, as far as their budget goes; `old` is ABSENT on create."""
+        validation = Validation()
+        self._walk(path, obj, old, False, validation)
+        return validation.errors
 
 
 def compile_rules(schema: Schema, *, root: bool = True) -> Rules | None:
@@ -173,36 +235,53 @@ def _node(  # noqa: C901 - one closure, made of what the node has
         return None
     properties = cast("Mapping[str, Any]", schema.get("properties") or {})
 
-    def walk(path: Path, value: Any, old: Any, unchanged: bool, found: list[FieldError]) -> None:  # noqa: C901
+    def walk(path: Path, value: Any, old: Any, unchanged: bool, validation: Validation) -> None:
         if value is None:
             return
         if own:
-            known = old is not ABSENT
-
-            def forgiven() -> bool:
-                return same(value, old) if known else unchanged
-
-            for rule in own:
-                rule.run(path, value, old, found, forgiven)
+            _run_rules(own, path, value, old, unchanged, validation)
         for other in every:
-            other(path, value, old, unchanged, found)
+            if validation.stopped:
+                return
+            other(path, value, old, unchanged, validation)
+        for child, place, item, before, whole in _parts(path, value, old, unchanged):
+            if validation.stopped:
+                return
+            child(place, item, before, whole, validation)
+
+    def _parts(path: Path, value: Any, old: Any, unchanged: bool) -> Iterator[tuple[Walk, Path, Any, Any, bool]]:
+        """The parts of a value that have rules: walkers, paths, values, old values, and whether all is unchanged."""
         if isinstance(value, dict):
             values = cast("dict[str, Any]", value)
             for name, child in fields.items():
                 if name in values:
-                    child(path / name, values[name], correlate_key(schema, old, name), unchanged, found)
+                    yield child, path / name, values[name], correlate_key(schema, old, name), unchanged
             if rest is not None:
                 for name, item in values.items():
                     if name not in properties:
-                        rest(path.key(name), item, correlate_key(schema, old, name), unchanged, found)
+                        yield rest, path.key(name), item, correlate_key(schema, old, name), unchanged
         elif each is not None and isinstance(value, list):
             items = cast("list[Any]", value)
             # Items of other lists have no identity: they are unchanged when the whole list is.
             whole = old is not ABSENT and schema.get("x-kubernetes-list-type") != "map" and same(items, old)
             for index, item in enumerate(items):
-                each(path.at(index), item, correlate_index(schema, items, old, index), whole, found)
+                yield each, path.at(index), item, correlate_index(schema, items, old, index), whole
 
     return walk
+
+
+def _run_rules(own: list[Rule], path: Path, value: Any, old: Any, unchanged: bool, validation: Validation) -> None:
+    if validation.budget.left <= 0:
+        schema_type = own[0].schema_type
+        validation.stop(_error(ErrorType.INVALID, path, schema_type, f"validation {_OUT_OF_BUDGET}"))
+
+    def forgiven() -> bool:
+        return same(value, old) if old is not ABSENT else unchanged
+
+    for rule in own:
+        if validation.stopped:
+            return
+        rule.run(path, value, old, validation, forgiven)
 
 
 def _fields(rules_of: Schema, schema: Schema) -> dict[str, Walk]:
