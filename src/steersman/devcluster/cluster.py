@@ -36,6 +36,7 @@ from steersman.pki import Authority, KeyPair, as_file
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.http import Front
+    from steersman.devcluster.kubelet import Kubelet
     from steersman.devcluster.nodes import Nodes
 
 __all__ = ["ADMIN", "DevCluster", "Options", "require_extras", "serving_context"]
@@ -205,7 +206,7 @@ class DevCluster:
         )
         self._added.append(added)
         for node, kubelet in added.kubelets.items():
-            self.server.kubelets.register(node, kubelet)
+            self._register(node, kubelet)
 
     # For users.
 
@@ -260,7 +261,11 @@ class DevCluster:
             defaults=self._defaults(),
         )
         for name, kubelet in self.nodes.kubelets.items():
-            self.server.kubelets.register(name, kubelet)
+            self._register(name, kubelet)
+
+    def _register(self, node: str, kubelet: Kubelet) -> None:
+        self.server.kubelets.register(node, kubelet)
+        self.server.metrics.serve()
 
     def _defaults(self) -> Any:
         from steersman.devcluster import nodes

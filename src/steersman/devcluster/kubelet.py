@@ -47,6 +47,10 @@ class Usage:
     memory_bytes: int
     cpu_cores: float | None = None
     """The present rate, in cores, where it is known."""
+    window_seconds: float = 15.0
+    """The time over which the rate is averaged."""
+    assumed: bool = False
+    """Whether nothing is measured or set, and the request stands for the use."""
 
 
 class ExecSession(Protocol):

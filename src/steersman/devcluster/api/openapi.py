@@ -15,6 +15,7 @@ import zstandard
 from steersman.devcluster.api.builtins import facts
 from steersman.devcluster.api.messages import Request, Response, encode
 from steersman.devcluster.api.negotiate import JSON, quality
+from steersman.devcluster.api.podmetrics import GROUP as METRICS_GROUP
 from steersman.devcluster.crd import published_schemas, second_version
 from steersman.devcluster.objects import Object
 from steersman.devcluster.protobuf import openapi as openapi_protobuf
@@ -71,7 +72,7 @@ class OpenAPI:
         return paths
 
     def _documents(self) -> list[str]:
-        served = {(t.group, t.version) for t in self._server.registry.all()}
+        served = {(t.group, t.version) for t in self._server.registry.all() if t.group != METRICS_GROUP}
         return sorted(f"apis/{group}/{version}" if group else f"api/{version}" for group, version in served)
 
     def _document(self, where: str) -> bytes | None:

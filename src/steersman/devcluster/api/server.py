@@ -28,6 +28,7 @@ from steersman.devcluster.api.documents import Documents
 from steersman.devcluster.api.info import RequestInfo, resolve
 from steersman.devcluster.api.messages import JSON, Request, Response, failure
 from steersman.devcluster.api.negotiate import Form, form_of
+from steersman.devcluster.api.podmetrics import PodMetrics
 from steersman.devcluster.api.reads import Reads, StorageReader, present
 from steersman.devcluster.api.resources import Registry, ResourceType
 from steersman.devcluster.api.verbs import Verbs
@@ -95,6 +96,7 @@ class APIServer:
         self.conversions = Conversions(self)
         self.verbs = Verbs(self)
         self.reads = Reads(self)
+        self.metrics = PodMetrics(self)
         self.writer = Writer(self)
         self.deleter = Deleter(self)
         self.storage.on_change(self._changed)

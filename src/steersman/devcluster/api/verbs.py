@@ -111,6 +111,10 @@ class Verbs:
                 f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": {text}'
             )
         computed = resource.stored_at == COMPONENT_STATUSES
+        if self._server.metrics.serves(resource):
+            name = info.name if info.verb == "get" else ""
+            options = list_options(request.params, watch=False)
+            return self._server.metrics.read(resource, namespace, name, options, form, include)
         if info.verb == "get":
             if computed:
                 return get_component(reads, resource, info.name, form, include)

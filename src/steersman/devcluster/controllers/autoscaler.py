@@ -1,7 +1,7 @@
 """HorizontalPodAutoscalers: the number of replicas follows metrics, within bounds and not faster than allowed.
 
 Each metric makes a proposal and the largest wins; one that cannot be had only keeps the others from scaling down. What
-the numbers are comes from a `MetricsSource`.
+the numbers are comes from a `MetricsSource`: metrics.k8s.io, unless a test sets them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from steersman.client import ApiError, Client
 from steersman.controller import Result
-from steersman.devcluster.controllers.metrics import MetricsSource, MetricsUnavailableError, SetMetrics
+from steersman.devcluster.controllers.metrics import MetricsApi, MetricsSource, MetricsUnavailableError
 from steersman.devcluster.controllers.pods import is_active, is_ready
 from steersman.devcluster.controllers.scaling import History, bounded, by_average, by_ratio, stabilised, usage_ratio
 from steersman.k8s import HorizontalPodAutoscaler, Pod
@@ -44,23 +44,22 @@ class Proposal(NamedTuple):
 
 
 def register(operator: Operator, *, source: MetricsSource | None = None, interval: float = 15.0) -> None:
-    """Declare the controller; it asks `source` every `interval` seconds."""
-    operator.controller(name="horizontalpodautoscaler", reads=[Pod])(
-        Autoscaler(source or SetMetrics(), interval).reconcile
-    )
+    """Declare the controller; it asks `source` (the cluster's metrics API by default) every `interval` seconds."""
+    operator.controller(name="horizontalpodautoscaler", reads=[Pod])(Autoscaler(source, interval).reconcile)
 
 
 class Autoscaler:
     """Reconciles autoscalers, and remembers what it recommended to each."""
 
-    def __init__(self, source: MetricsSource, interval: float) -> None:
+    def __init__(self, source: MetricsSource | None, interval: float) -> None:
         self._source = source
         self._interval = interval
         self._history: dict[Key, History] = {}
 
     async def reconcile(self, hpa: HorizontalPodAutoscaler, ctx: Context) -> Result:
         """Look at the metrics and take one step."""
-        work = Pass(hpa, ctx, self._source, self._history.setdefault(key_of(hpa), History([], [], [])))
+        source = self._source or MetricsApi(ctx.client)
+        work = Pass(hpa, ctx, source, self._history.setdefault(key_of(hpa), History([], [], [])))
         return Result(status=await work.status(), requeue_after=self._interval)
 
 
@@ -193,7 +192,9 @@ class Pass:
         container = metric.container_resource
         source = metric.resource or container
         assert source is not None
-        usage = await self.source.resource(self.hpa.metadata.namespace, selector, source.name)
+        usage = await self.source.resource(
+            self.hpa.metadata.namespace, selector, source.name, container.container if container else ""
+        )
         ready = [pod.metadata.name for pod in pods if is_ready(pod)]
         missing = [pod.metadata.name for pod in pods]
         mine = {name: usage[name] for name in missing if name in usage}

@@ -1,24 +1,47 @@
-"""Where a HorizontalPodAutoscaler's numbers come from: a protocol, and a source that tests and demos set by hand."""
+"""Where the numbers of a HorizontalPodAutoscaler come from: metrics.k8s.io, or a source that tests set by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Protocol
 
+import msgspec
+
+from steersman.client import ApiError, Client
 from steersman.models import Key, Quantity, Selector
 
-__all__ = ["MetricsSource", "MetricsUnavailableError", "SetMetrics"]
+__all__ = ["MetricsApi", "MetricsSource", "MetricsUnavailableError", "SetMetrics"]
 
 
 class MetricsUnavailableError(LookupError):
     """The source has no such metric now; the message is what the autoscaler tells its users."""
 
 
+class _Name(msgspec.Struct):
+    name: str
+
+
+class _ContainerMetrics(msgspec.Struct):
+    name: str
+    usage: dict[str, str]
+
+
+class _PodMetrics(msgspec.Struct):
+    metadata: _Name
+    containers: list[_ContainerMetrics]
+
+
+class _PodMetricsList(msgspec.Struct):
+    items: list[_PodMetrics]
+
+
 class MetricsSource(Protocol):
     """What an autoscaler asks. Each may raise `MetricsUnavailableError`."""
 
-    async def resource(self, namespace: str, selector: Selector, resource: str) -> Mapping[str, Quantity]:
-        """The use of a resource (`cpu`, `memory`) by Pods, by the name of the Pod."""
+    async def resource(
+        self, namespace: str, selector: Selector, resource: str, container: str = ""
+    ) -> Mapping[str, Quantity]:
+        """The use of a resource (`cpu`, `memory`) by Pods, or by one container of each, by the name of the Pod."""
         ...
 
     async def pods(self, namespace: str, selector: Selector, metric: str) -> Mapping[str, Quantity]:
@@ -32,6 +55,49 @@ class MetricsSource(Protocol):
     async def external(self, namespace: str, metric: str) -> Quantity:
         """A metric of something outside the cluster, summed over what matches."""
         ...
+
+
+class MetricsApi:
+    """The metrics API of the cluster, which knows what Pods use; there is none for other metrics."""
+
+    def __init__(self, client: Client) -> None:
+        self._raw = client.raw
+
+    async def resource(
+        self, namespace: str, selector: Selector, resource: str, container: str = ""
+    ) -> Mapping[str, Quantity]:
+        """See `MetricsSource`."""
+        path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods"
+        try:
+            answer = await self._raw.request("GET", path, query=(("labelSelector", str(selector)),))
+        except ApiError as problem:
+            raise MetricsUnavailableError(
+                f"failed to get {resource} utilization: unable to get metrics for resource {resource}: unable to fetch"
+                f" metrics from resource metrics API: {problem.status.message}"
+            ) from None
+        found: dict[str, Quantity] = {}
+        for pod in msgspec.json.decode(answer.body, type=_PodMetricsList).items:
+            used = [c.usage[resource] for c in pod.containers if container in ("", c.name) and resource in c.usage]
+            if used:
+                found[pod.metadata.name] = sum((Quantity(amount) for amount in used), Quantity(0))
+        if not found:
+            raise MetricsUnavailableError(
+                f"failed to get {resource} utilization: unable to get metrics for resource {resource}: no metrics"
+                " returned from resource metrics API"
+            )
+        return found
+
+    async def pods(self, namespace: str, selector: Selector, metric: str) -> Mapping[str, Quantity]:
+        """See `MetricsSource`."""
+        raise MetricsUnavailableError("no metrics returned from custom metrics API")
+
+    async def object(self, namespace: str, kind: str, name: str, metric: str) -> Quantity:
+        """See `MetricsSource`."""
+        raise MetricsUnavailableError("no metrics returned from custom metrics API")
+
+    async def external(self, namespace: str, metric: str) -> Quantity:
+        """See `MetricsSource`."""
+        raise MetricsUnavailableError("no metrics returned from external metrics API")
 
 
 class SetMetrics:
@@ -60,8 +126,10 @@ class SetMetrics:
         """An external metric."""
         self._external[namespace, metric] = Quantity(amount)
 
-    async def resource(self, namespace: str, selector: Selector, resource: str) -> Mapping[str, Quantity]:
-        """See `MetricsSource`; the selector is not looked at, the caller knows its Pods."""
+    async def resource(
+        self, namespace: str, selector: Selector, resource: str, container: str = ""
+    ) -> Mapping[str, Quantity]:
+        """See `MetricsSource`; selector and container are not looked at, the caller knows its Pods."""
         return _named(self._usage, namespace, resource, "no metrics returned from resource metrics API")
 
     async def pods(self, namespace: str, selector: Selector, metric: str) -> Mapping[str, Quantity]:

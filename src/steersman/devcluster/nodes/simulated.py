@@ -212,28 +212,35 @@ class SimulatedKubelet:
             used = {resource: str(requests.get(resource, "0")) for resource in ("cpu", "memory")}
             for resource in used:
                 for key in (PREFIX + resource, f"{PREFIX}{resource}.{container.name}"):
-                    used[resource] = annotations.get(key, used[resource])
+                    if _amount(annotations.get(key, "")) is not None:
+                        used[resource] = annotations[key]
             found[container.name] = {**used, **set_here}
         return found
 
     def usage(self, namespace: str, pod: str) -> dict[str, Usage]:
         """As `amounts`, used at this rate since the start of the container."""
         held = self._agent.find(namespace, pod)
+        annotations = annotations_of(held.life.pod) if held is not None else {}
+        told = bool(self._amounts.get((namespace, pod)))
         found: dict[str, Usage] = {}
         for name, amounts in (self.amounts(held) if held is not None else {}).items():
             container = held.life.container(name) if held is not None else None
             started = (container.started_at if container is not None else None) or self._agent.clock()
-            cores, memory = (_amount(amounts[resource]) for resource in ("cpu", "memory"))
-            found[name] = Usage(started, cores * max(0.0, self._agent.clock() - started), int(memory), cores)
+            cores, memory = (_amount(amounts[resource]) or 0.0 for resource in ("cpu", "memory"))
+            keys = (f"{PREFIX}{resource}{suffix}" for resource in amounts for suffix in ("", f".{name}"))
+            assumed = not told and all(_amount(annotations.get(key, "")) is None for key in keys)
+            spent = cores * max(0.0, self._agent.clock() - started)
+            found[name] = Usage(started, spent, int(memory), cores, assumed=assumed)
         return found
 
 
-def _amount(text: str) -> float:
-    """A quantity as a number; 0 for an annotation that is not a quantity."""
+def _amount(text: str) -> float | None:
+    """A quantity as a number; `None` for text that is not a quantity, or is negative."""
     try:
-        return Quantity(text).milli() / 1000
+        amount = Quantity(text).milli() / 1000
     except ValueError:
-        return 0.0
+        return None
+    return amount if amount >= 0 else None
 
 
 class CannedSession:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 
 from steersman.devcluster.errors import APIError
@@ -117,12 +118,14 @@ class ProcessKubelet:
         raise APIError(500, "InternalError", f"failed to connect to port {port} of pod {pod}: {problem}")
 
     def usage(self, namespace: str, pod: str) -> dict[str, Usage]:
-        """The processor time and resident memory of the containers' processes."""
+        """The processor time, the present rate of it, and the resident memory of the containers' processes."""
         held = self._agent.find(namespace, pod)
         ground = self._runtime.grounds.get(held.uid) if held is not None else None
         found: dict[str, Usage] = {}
         for name, run in (ground.runs if ground is not None else {}).items():
             container = held.life.container(name) if held is not None else None
             if container is not None and container.started_at and not run.process.ended:
-                found[name] = Usage(container.started_at, *consumed(run.process.pid))
+                cpu_seconds, memory = consumed(run.process.pid)
+                cores, window = run.meter.take(time.monotonic(), cpu_seconds)
+                found[name] = Usage(container.started_at, cpu_seconds, memory, cores, window)
         return found

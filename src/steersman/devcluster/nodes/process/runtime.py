@@ -10,6 +10,7 @@ import asyncio
 import os
 import secrets
 import sys
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -45,10 +46,11 @@ from steersman.devcluster.nodes.process.environment import (
 from steersman.devcluster.nodes.process.ground import Ground, MountError
 from steersman.devcluster.nodes.process.images import Image, ImageError, Images
 from steersman.devcluster.nodes.process.logfile import LogFile, last_text
+from steersman.devcluster.nodes.process.meter import SAMPLE_EVERY_SECONDS, Meter
 from steersman.devcluster.nodes.process.probes import act
 from steersman.devcluster.nodes.process.reading import Reading
 from steersman.devcluster.nodes.process.roots import copy_root, interpreter_paths, lay_out, make_directory, named_paths
-from steersman.devcluster.nodes.process.running import Exit, Process, children_of, spawn
+from steersman.devcluster.nodes.process.running import Exit, Process, children_of, consumed, spawn
 from steersman.devcluster.nodes.process.sandbox import Mode, Mount, plan, sandbox_of
 from steersman.devcluster.nodes.process.view import LaunchError, check_command
 from steersman.devcluster.objects import Object, dig, name_of, namespace_of
@@ -79,6 +81,7 @@ class Run:
     env: dict[str, str]
     directory: str
     message_file: Path
+    meter: Meter = field(default_factory=lambda: Meter(time.monotonic()))
     started_up: asyncio.Event = field(default_factory=asyncio.Event)
     tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     stopping: asyncio.Task[None] | None = None
@@ -102,6 +105,7 @@ class ProcessRuntime:
         self._server = server or self._reading.api_server()
         self._guard: asyncio.subprocess.Process | None = None
         self._cleaning: set[asyncio.Task[None]] = set()
+        self._metering: asyncio.Task[None] | None = None
         self._beside: list[Process] = []
         """What was started in containers that run: by probes, hooks and people."""
 
@@ -109,6 +113,7 @@ class ProcessRuntime:
         """Before the first Pod: watch what volumes show, and set the guard where the kernel does not help."""
         self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
         await self._reading.start()
+        self._metering = asyncio.create_task(self._meter(), name="container metrics")
         if self.mode == "plain":
             self._guard = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", guard.__file__, self.mark),
@@ -118,6 +123,10 @@ class ProcessRuntime:
 
     async def close(self) -> None:
         """Kill everything and wait until it is gone. Pods stay in the API."""
+        if self._metering is not None:
+            self._metering.cancel()
+            await asyncio.wait([self._metering])
+            self._metering = None
         for ground in list(self.grounds.values()):
             await self._clear(ground)
         self.grounds.clear()
@@ -136,6 +145,15 @@ class ProcessRuntime:
         else:
             # What a sandbox still holds dies with its first process, or was started beside it: a moment later.
             await asyncio.to_thread(guard.kill_marked, self.mark)
+
+    async def _meter(self) -> None:
+        """Take a sample of every container now and then, so that a request finds one that is recent."""
+        while True:
+            await asyncio.sleep(SAMPLE_EVERY_SECONDS)
+            for run in [run for ground in self.grounds.values() for run in ground.runs.values()]:
+                if not run.process.ended:
+                    cpu_seconds, _ = await asyncio.to_thread(consumed, run.process.pid)
+                    run.meter.take(time.monotonic(), cpu_seconds)
 
     # What the agent calls.
 
