@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 from steersman.client.errors import ConnectError, ConnectionLost, TransportTimeout
 from steersman.client.transport.http2 import Http2Connection, Http2Encoder, RequestNotSentError
 from steersman.client.transport.http2 import blocks as header_blocks
-from steersman.client.transport.http2.blocks import agrees, status_of
+from steersman.client.transport.http2.blocks import agrees, fields_of, status_of
 from steersman.client.transport.http2.headers import BlockHeaders
 from steersman.client.transport.http2.stream import STREAM_WINDOW, WORTHWHILE, Stream
 from steersman.client.transport.wire import inbox
@@ -872,6 +872,67 @@ def test_a_length_that_is_none_or_two_agrees_with_nothing():
 def test_two_lengths_that_are_not_indexed_contradict_each_other(values):
     block = b"\x88" + b"".join(b"\x0f\x0d" + bytes((len(value),)) + value for value in values)
     assert not agrees(block, 3)
+
+
+LENGTH = {
+    "not indexed": b"\x0f\x0d",
+    "never indexed": b"\x1f\x0d",
+    "indexed": b"\x5c",
+    "a long number": b"\x0f\x8d\x00",
+    "a long number, never indexed": b"\x1f\x8d\x80\x00",
+    "spelled out": b"\x00\x0econtent-length",
+    "spelled out, never indexed": b"\x10\x0econtent-length",
+    "spelled out, indexed": b"\x40\x0econtent-length",
+    "in code": b"\x00\x8a" + hpack.Encoder().huffman_coder.encode(b"content-length"),
+}
+"""How a field named content-length may begin."""
+VALUES = {"plain": b"\x014", "in code": b"\x81" + hpack.Encoder().huffman_coder.encode(b"4"), "none": b"\x00"}
+ID = b"\x00\x08audit-id\x05abcde"
+DATE = b"\x0f\x12\x03now"
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("name", LENGTH)
+@pytest.mark.parametrize("before", [b"", ID, ID + DATE])
+@pytest.mark.parametrize("after", [b"", DATE])
+def test_a_second_length_in_any_encoding_contradicts_the_first(before, name, value, after):
+    first, second = b"\x0f\x0d\x013", LENGTH[name] + VALUES[value]
+    for _ in range(2):  # the second time, more of the block is known
+        assert agrees(b"\x88" + before + first + after, 3)
+        assert not agrees(b"\x88" + before + first + after + second, 3)
+        assert not agrees(b"\x88" + before + first + second + after, 3)
+        assert not agrees(b"\x88" + before + second + after + first, 3)
+        assert not agrees(b"\x88" + second + before + first + after, 3)
+
+
+def test_a_length_that_is_whole_in_the_table_contradicts_another():
+    assert not agrees(b"\x88\x0f\x0d\x013\x9c", 3)
+    assert not agrees(b"\x88\x9c\x0f\x0d\x013", 3)
+
+
+@given(inner=st.sampled_from((b"\x0f\x0d\x013", b"\x0f\x0d\x014", b"\x5c\x014")), size=st.sampled_from((3, 4)))
+def test_what_looks_like_a_length_inside_a_value_is_none(inner, size):
+    field = b"\x00\x04name" + bytes((len(inner),)) + inner
+    for block in (b"\x88" + field, b"\x88" + ID + field, b"\x88" + ID + DATE + field + DATE):
+        assert agrees(block, size)
+        assert agrees(block + b"\x0f\x0d\x013", size) == (size == 3)
+        assert agrees(b"\x88" + ID + b"\x0f\x0d\x014" + block[1:], size) == (size == 4)
+
+
+FIELDS = st.one_of(
+    st.tuples(
+        st.sampled_from([*LENGTH.values(), b"\x00\x04name", b"\x0f\x12", b"\x00\x0econtent-lengtx"]),
+        st.binary(max_size=4),
+    ).map(lambda field: field[0] + bytes((len(field[1]),)) + field[1]),
+    st.sampled_from((b"\x0f\x0d\x013", b"\x0f\x0d\x014", b"\x9c", b"\x20", b"\x88", ID, DATE)),
+)
+
+
+@given(fields=st.lists(FIELDS, max_size=6), size=st.sampled_from((3, 4)))
+def test_lengths_are_those_of_the_library_in_any_order_and_encoding(fields, size):
+    block = b"\x88" + b"".join(fields)
+    said = [value for name, value in fields_of(block) if name == "content-length"]
+    assert agrees(block, size) == all(value.isdecimal() and int(value) == size for value in said)
 
 
 @virtual_time
