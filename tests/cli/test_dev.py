@@ -145,6 +145,16 @@ def down(new: BoatV2) -> Boat:
 """
 
 
+DEPLOYED_CONVERSION = """\
+  conversion:
+    strategy: Webhook
+    webhook:
+      clientConfig:
+        service: {name: boats-webhook, namespace: boats-system, path: /convert}
+      conversionReviewVersions: [v1]
+"""
+
+
 @pytest.mark.slow
 def test_a_definition_is_loaded_again_while_the_operator_converts(shell):
     """The file names the Service of a deployed operator; on the cluster stands the URL of the running one."""
@@ -152,10 +162,11 @@ def test_a_definition_is_loaded_again_while_the_operator_converts(shell):
     (shell.home / "config" / "crd" / "boats.yaml").unlink()
     made = shell.run("manifests", "boats_app:operator")
     assert made.returncode == 0, made.stderr
+    (file,) = (shell.home / "config" / "crd").rglob("*_boats.yaml")
+    file.write_text(file.read_text().replace("\nspec:\n", f"\nspec:\n{DEPLOYED_CONVERSION}", 1))
     process = shell.start("dev", "boats_app:operator")
     output = Output(process.stdout.fileno())
     eventually(lambda: output.says("converts for the API server"), "the operator converts", within=180)
-    (file,) = (shell.home / "config" / "crd").rglob("*_boats.yaml")
     file.write_text(file.read_text().replace("    singular: boat", "    shortNames:\n    - bt\n    singular: boat"))
     eventually(lambda: output.says("changed: "), "the change is seen", within=60)
     eventually(lambda: output.says("boats.example.com configured") or output.says("error:"), "it is loaded", within=60)

@@ -98,6 +98,18 @@ def test_kustomize_builds_what_install_yaml_holds(case: str, tmp_path: Path) -> 
     assert by_name(ran(tool("kustomize"), "build", tmp_path / "default")) == by_name(install_file(package))
 
 
+@pytest.mark.parametrize("certificates", ["self-managed", "cert-manager"])
+def test_definitions_alone_name_no_conversion_service(certificates: Any) -> None:
+    """`kubectl apply -k config/crd` serves a local run, which converts under its own URL."""
+    files = package_files(replace(PACKAGE, certificates=certificates))
+    bases = [yaml.safe_load(text) for path, text in files.items() if path.startswith("crd/bases/")]
+    assert bases
+    assert all("conversion" not in crd["spec"] for crd in bases)
+    assert "inject-ca-from" not in str(bases)
+    whole = yaml.safe_load(files["default/kustomization.yaml"])
+    assert "widgets-webhook" in str(whole["patches"])
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_chart_yields_the_same_for_the_same_values(case: str, tmp_path: Path) -> None:
     helm = tool("helm")

@@ -7,7 +7,7 @@ are final: no prefix is added by kustomize, since the operator's own code knows 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from steersman.manifests.crd import Check
@@ -15,6 +15,7 @@ from steersman.manifests.deployment import metrics_patch
 from steersman.manifests.packaging import Package
 from steersman.manifests.parts import Parts, parts_of
 from steersman.manifests.shapes import Tree, resolved
+from steersman.manifests.webhooks import INJECT
 from steersman.manifests.yaml import to_yaml
 
 __all__ = ["crd_file", "kustomization", "kustomize_files"]
@@ -50,6 +51,8 @@ def kustomize_files(package: Package, *, check: Check | None = None, split: bool
     wanted = ["network-policy"] if package.network_policies else []
     wanted += ["prometheus"] if package.monitoring and parts.monitoring else []
     more: dict[str, Any] = {"components": [f"../{name}" for name in wanted]} if wanted else {}
+    if "crd" in folders and (patches := [patch for tree in parts.crds for patch in _conversion_patches(tree)]):
+        more["patches"] = patches
     files["default/kustomization.yaml"] = kustomization([f"../{name}" for name in folders], **more)
     return dict(sorted(files.items()))
 
@@ -72,15 +75,46 @@ def _place(files: dict[str, str], folder: str, name: str, trees: Iterable[Tree],
 
 
 def _crd(parts: Parts, files: dict[str, str]) -> str:
+    """Add the definitions, without conversions: those lead to the Service that the whole tree brings."""
     if not parts.crds:
         return ""
     names: list[str] = []
     for tree in parts.crds:
-        crd = resolved(tree)
+        crd = _without_conversion(resolved(tree))
         names.append(crd_file(crd))
         files[f"crd/{names[-1]}"] = to_yaml(crd)
     files["crd/kustomization.yaml"] = kustomization(sorted(names))
     return "crd"
+
+
+def _without_conversion(crd: Mapping[str, Any]) -> dict[str, Any]:
+    """The CRD without `spec.conversion` and cert-manager's annotation for it."""
+    metadata: dict[str, Any] = dict(crd["metadata"])
+    given: dict[str, str] = metadata.pop("annotations", None) or {}
+    if annotations := {key: value for key, value in given.items() if key != INJECT}:
+        metadata["annotations"] = annotations
+    spec = {key: value for key, value in crd["spec"].items() if key != "conversion"}
+    return {**crd, "metadata": metadata, "spec": spec}
+
+
+def _conversion_patches(tree: Tree) -> Iterator[dict[str, Any]]:
+    """The patch of `config/default` that adds what `_without_conversion` leaves out."""
+    crd = resolved(tree)
+    conversion = crd["spec"].get("conversion")
+    if conversion is None:
+        return
+    name = crd["metadata"]["name"]
+    metadata: dict[str, Any] = {"name": name}
+    annotations: dict[str, str] = crd["metadata"].get("annotations") or {}
+    if INJECT in annotations:
+        metadata["annotations"] = {INJECT: annotations[INJECT]}
+    patch = {
+        "apiVersion": crd["apiVersion"],
+        "kind": crd["kind"],
+        "metadata": metadata,
+        "spec": {"conversion": conversion},
+    }
+    yield {"patch": to_yaml(patch), "target": {"kind": crd["kind"], "name": name}}
 
 
 def crd_file(crd: Mapping[str, Any]) -> str:

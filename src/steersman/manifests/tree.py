@@ -82,12 +82,7 @@ def config_files(
     check: Check | None = None,
 ) -> dict[str, str]:
     """The text of every file by its path below `config/`, sorted. Raises `ManifestError`."""
-    made = definitions(
-        classes_of(operator),
-        max_description=max_description,
-        conversions=_conversions(operator, namespace),
-        check=check,
-    )
+    made = definitions(classes_of(operator), max_description=max_description, check=check)
     files = {f"crd/{crd_file(crd)}": to_yaml(crd) for crd in made}
     files["rbac/role.yaml"] = to_yaml(
         rbac(operator, namespace=namespace, namespaces=namespaces, secure_metrics=secure_metrics)
