@@ -5,14 +5,19 @@ import os
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import aiohttp
 import pytest
 
+from steersman.client import Client
+from steersman.client.config import load_config
+from steersman.devcluster.controllers.thread import running
 from steersman.testing.controlplane import Cluster, ControlPlane, available
 
 from .harness import Both, Server
+from .pairs import Pair
 
 KNOWN_GAPS: dict[str, str] = {}
 """Cases that fail, and why; docs/conformance.md has them too. One that passes must leave this list."""
@@ -90,3 +95,34 @@ async def server_of(name: str, cluster: Cluster) -> AsyncIterator[Server]:
         connector=aiohttp.TCPConnector(ssl=context, limit=0), headers=headers, auto_decompress=True
     ) as session:
         yield Server(name, config.server.rstrip("/"), session)
+
+
+@pytest.fixture(scope="module")
+def planes() -> Iterator[tuple[Any, Any]]:
+    """One cluster with our controllers, one with the real ones."""
+    if (reason := available("kube-controller-manager", "kube-scheduler")) is not None:
+        pytest.skip(reason)
+    with (
+        ControlPlane.start(controller_manager=False, scheduler=False) as ours,
+        ControlPlane.start(controller_manager=True, scheduler=True) as real,
+    ):
+        for plane in (ours, real):
+            plane.add_node("node-1", cpu="8", memory="16Gi", pods=500)
+        with running(ours.config, options={"serviceaccount": {"ca_bundle": "x"}}):
+            yield ours, real
+
+
+@pytest.fixture
+async def pair(planes: tuple[Any, Any]) -> AsyncIterator[Pair]:
+    name = f"test-{os.urandom(5).hex()}"
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(Client(load_config(plane.kubeconfig))) for plane in planes]
+        pair = Pair(clients, "same")
+        pair.namespace = name
+        for client in clients:
+            await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        await pair.settle("serviceaccounts", "default", lambda _: True)
+        await pair.settle("configmaps", "kube-root-ca.crt", lambda _: True)
+        yield pair
+        for client in clients:
+            await client.raw.request("DELETE", f"/api/v1/namespaces/{name}")

@@ -23,6 +23,7 @@ from steersman.devcluster.controllers.ownership import (
     judge,
     references_without,
     state_of,
+    unblocked,
 )
 from steersman.k8s import CustomResourceDefinition
 from steersman.models import Key, MergePatch, ObjectMeta, OwnerReference, PartialObjectMetadata, View
@@ -177,8 +178,11 @@ class Collector:
                 await self._foreground(kind, metadata)
             return
         states = {o.uid: await self._state(o, metadata.namespace) for o in metadata.owner_references}
-        verdict = judge(metadata, states, has_dependents=any(True for _ in self._dependents(metadata.uid)))
+        dependents = [dependent for _, dependent in self._dependents(metadata.uid)]
+        verdict = judge(metadata, states, has_dependents=bool(dependents), in_circle=any(map(_waits, dependents)))
         try:
+            if verdict.unblock:
+                await self._unblock(kind.view, metadata)
             if verdict.action == "cut":
                 await self._cut(kind.view, metadata, verdict.cut)
             elif verdict.action == "delete":
@@ -243,6 +247,12 @@ class Collector:
         }
         await self._patch(view, obj, metadata)
 
+    async def _unblock(self, view: View[PartialObjectMetadata], obj: ObjectMeta) -> None:
+        """Let owners go although this dependent exists: owners and dependents would wait for each other."""
+        references = unblocked(obj.owner_references)
+        body = {"uid": obj.uid, "resourceVersion": obj.resource_version, "ownerReferences": references}
+        await self._patch(view, obj, body)
+
     async def _remove_finalizer(self, view: View[PartialObjectMetadata], obj: ObjectMeta, name: str) -> None:
         left = [finalizer for finalizer in obj.finalizers if finalizer != name]
         metadata = {"uid": obj.uid, "resourceVersion": obj.resource_version, "finalizers": left or None}
@@ -255,6 +265,11 @@ class Collector:
         await self._client.patch(
             view, obj.name, MergePatch({"metadata": metadata}), obj.namespace or None, want="metadata"
         )
+
+
+def _waits(entry: Entry) -> bool:
+    """Return whether an object is being deleted in the foreground."""
+    return entry.deleting and FOREGROUND in entry.metadata().finalizers
 
 
 def _group(owner: OwnerReference) -> str:

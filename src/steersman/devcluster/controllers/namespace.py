@@ -1,7 +1,7 @@
-"""Namespaces on their way out: everything in them is deleted, custom resources too, and then they are finalized.
+"""Deletion of namespaces: their Pods are deleted first, then all other objects, and then they are finalized.
 
-What is left is listed at the server, never read from a cache: a namespace that goes too early would leave objects
-that nobody can reach.
+The remaining objects are listed from the server and not from a cache: if a namespace were removed too early, objects in
+it would be unreachable.
 """
 
 from __future__ import annotations
@@ -63,12 +63,22 @@ async def reconcile(namespace: Namespace, ctx: Context) -> Result | None:
         return None
     kinds, undiscovered = await served_kinds(ctx.client)
     mine = [k for k in kinds if k.view.info.namespaced and {"delete", "list"} <= k.verbs]
-    mine.sort(key=lambda k: k.group_resource == ("", "pods"))  # what makes Pods goes before the Pods
-    answers = await asyncio.gather(*(_empty(kind, namespace.metadata.name, ctx) for kind in mine))
-    left = _together(mine, answers, undiscovered)
+    pods = [kind for kind in mine if kind.group_resource == ("", "pods")]
+    left = _together(pods, [await _empty(kind, namespace.metadata.name, ctx) for kind in pods], undiscovered)
+    if left.objects:  # OrderedNamespaceDeletion (KEP-5080); the conditions do not count the remaining Pods, as upstream
+        return _waiting(namespace, left._replace(objects={}, finalizers={}), ctx)
+    others = [kind for kind in mine if kind not in pods]
+    answers = await asyncio.gather(*(_empty(kind, namespace.metadata.name, ctx) for kind in others))
+    rest = _together(others, answers, undiscovered)
+    left = rest._replace(problems=(*left.problems, *rest.problems))
     if not left.objects and not left.undiscovered and not left.problems:
         await _finalize(namespace, ctx)
         return None
+    return _waiting(namespace, left, ctx)
+
+
+def _waiting(namespace: Namespace, left: Left, ctx: Context) -> Result:
+    """Return the status of a namespace that still has content, and the time of the next attempt."""
     conditions = conditions_of(namespace.status.conditions, left, ctx.now())
     status = NamespaceStatus(phase="Terminating", conditions=conditions)
     return Result(status=status, requeue_after=0.2 if ctx.request is None or ctx.request.attempt < 3 else 1.0)

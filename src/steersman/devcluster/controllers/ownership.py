@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from steersman.controller.ownership import wire_reference
 from steersman.models import ObjectMeta, OwnerReference
 
-__all__ = ["FOREGROUND", "ORPHAN", "OwnerState", "Verdict", "judge", "references_without", "state_of"]
+__all__ = ["FOREGROUND", "ORPHAN", "OwnerState", "Verdict", "judge", "references_without", "state_of", "unblocked"]
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
@@ -31,7 +31,7 @@ class Verdict(NamedTuple):
     cut: frozenset[str] = frozenset()
     propagation: Literal["Background", "Foreground", "Orphan"] = "Background"
     unblock: bool = False
-    """The dependent's own dependents wait for each other: stop blocking the owner."""
+    """First clear `blockOwnerDeletion` of the owner references, because a dependent waits for this object as well."""
 
 
 def state_of(owner: ObjectMeta | None, uid: str) -> OwnerState:
@@ -42,15 +42,21 @@ def state_of(owner: ObjectMeta | None, uid: str) -> OwnerState:
     return OwnerState.WAITING if waits else OwnerState.SOLID
 
 
-def judge(obj: ObjectMeta, states: Mapping[str, OwnerState], *, has_dependents: bool) -> Verdict:
-    """One solid owner keeps a dependent; without any it goes, in the way its own finalizers ask for."""
+def judge(
+    obj: ObjectMeta, states: Mapping[str, OwnerState], *, has_dependents: bool, in_circle: bool = False
+) -> Verdict:
+    """Decide about a dependent: a solid owner keeps it; without one it is deleted as its finalizers require.
+
+    `in_circle` says that a dependent of the object is being deleted in the foreground.
+    """
     if not states:
         return Verdict("keep")
     left = frozenset(uid for uid, state in states.items() if state is not OwnerState.SOLID)
     if len(left) < len(states):
         return Verdict("cut", left) if left else Verdict("keep")
     if OwnerState.WAITING in states.values() and has_dependents:
-        return Verdict("delete", propagation="Foreground")
+        blocks = any(reference.block_owner_deletion for reference in obj.owner_references)
+        return Verdict("delete", propagation="Foreground", unblock=in_circle and blocks)
     if ORPHAN in obj.finalizers:
         return Verdict("delete", propagation="Orphan")
     return Verdict("delete", propagation="Foreground" if FOREGROUND in obj.finalizers else "Background")
@@ -60,3 +66,8 @@ def references_without(references: Iterable[OwnerReference], uids: Iterable[str]
     """The owner references that stay, in wire form; `None` where none does."""
     gone = frozenset(uids)
     return [wire_reference(r) for r in references if r.uid not in gone] or None
+
+
+def unblocked(references: Iterable[OwnerReference]) -> list[Mapping[str, Any]]:
+    """Return the owner references without `blockOwnerDeletion`, in wire form."""
+    return [{**wire_reference(r), "blockOwnerDeletion": False} for r in references]
