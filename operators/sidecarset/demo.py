@@ -22,8 +22,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
-from sidecarset.api import SidecarSet
-
 from steersman import MergePatch, ObjectMeta
 from steersman.client import Client, Invalid
 from steersman.devcluster.loading import load
@@ -32,6 +30,8 @@ from steersman.k8s import Container, Pod, PodSpec
 from steersman.telemetry.log import configure
 from steersman.testing import eventually
 from steersman.testing.controlplane_cluster import Cluster
+
+from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet
 
 HERE = Path(__file__).resolve().parent
 NAME = "test-sidecarset"
@@ -230,7 +230,7 @@ def main() -> int:
     except KeyboardInterrupt:
         console.print("stopped")
         return 130
-    except Exception as problem:  # noqa: BLE001 - a demo ends with a sentence
+    except Exception as problem:
         console.print(f"[red]✘ SidecarSet could not be shown:[/] {problem}", markup=True)
         return 1
     took = f"{time.monotonic() - started:.0f} s"

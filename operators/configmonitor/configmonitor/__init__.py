@@ -1,5 +1,6 @@
-"""ConfigMonitor: restarts Pods when their configuration changes. `steersman run configmonitor:operator` runs it."""
+"""Restarts Pods when the ConfigMap or Secret they read changes. `steersman run configmonitor:operator` runs it."""
 
-from configmonitor.controller import operator
+from configmonitor import api, controllers, webhooks
+from configmonitor.manager import operator
 
-__all__ = ["operator"]
+__all__ = ["api", "controllers", "operator", "webhooks"]

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from configmonitor.api import ConfigMonitor
-from configmonitor.planning import matches
 from steersman import Context, metadata_of
 from steersman.k8s import Pod
+
+from configmonitor.api.v1.configmonitor_types import ConfigMonitor
+from configmonitor.planning import matches
 
 __all__ = ["Itself", "itself", "selects_the_operator"]
 

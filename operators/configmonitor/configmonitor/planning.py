@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from configmonitor.api import ConfigMonitor, PendingPod, Restart
 from steersman.k8s import Pod
+
+from configmonitor.api.v1.configmonitor_types import ConfigMonitor, PendingPod, Restart
 
 __all__ = ["Seen", "matches", "restart_for", "runs"]
 

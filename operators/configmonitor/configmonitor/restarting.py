@@ -11,13 +11,14 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from configmonitor import metrics
-from configmonitor.api import ConfigMonitor, PendingPod, Restart
-from configmonitor.planning import runs
 from steersman import Context, MergePatch, metadata_of
 from steersman.client import ApiError, Conflict, NotFound, Preconditions, TooManyRequests
 from steersman.k8s import DaemonSet, Deployment, Pod, ReplicaSet, StatefulSet
 from steersman.models import OwnerReference
+
+from configmonitor import metrics
+from configmonitor.api.v1.configmonitor_types import ConfigMonitor, PendingPod, Restart
+from configmonitor.planning import runs
 
 __all__ = ["Outcome", "carry_out", "template_annotation"]
 

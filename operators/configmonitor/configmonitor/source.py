@@ -12,8 +12,9 @@ import hashlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from configmonitor.api import ConfigMonitorSpec
 from steersman.k8s import ConfigMap, Secret
+
+from configmonitor.api.v1.configmonitor_types import ConfigMonitorSpec
 
 __all__ = ["Source", "content_hash", "source_of"]
 

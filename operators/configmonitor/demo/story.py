@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-
 from steersman.telemetry.log import configure
 from steersman.testing.embedded import EmbeddedCluster
 
@@ -141,7 +140,7 @@ def main() -> int:
     except KeyboardInterrupt:
         console.print("stopped")
         return 130
-    except Exception as problem:  # noqa: BLE001 - a demo ends with a sentence
+    except Exception as problem:
         console.print(f"[red]✘ the story could not be told:[/] {problem}")
         return 1
     console.print("[green]✔ the application says what its ConfigMap says[/]" if done else "[red]✘ it does not[/]")

@@ -6,7 +6,6 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, settings
-
 from steersman.testing.controlplane_cluster import UnsupportedError
 
 from .world import CRD, World
@@ -19,7 +18,7 @@ settings.load_profile("untimed")
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
     """Operators in this process do not wait between looking and acting."""
-    monkeypatch.setattr("configmonitor.controller.SETTLE", 0.001)
+    monkeypatch.setattr("configmonitor.controllers.configmonitor_controller.SETTLE", 0.001)
 
 
 @pytest.fixture

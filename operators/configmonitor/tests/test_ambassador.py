@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from configmonitor import operator
-
 from steersman.manifests import rules_for
 from steersman.testing import eventually
 from steersman.testing.controlplane_binaries import BinariesNotFoundError, find_binaries
 from steersman.testing.embedded import EmbeddedCluster
+
+from configmonitor import operator
 
 from .world import CRD, PROJECT, World, config_map, deployment, monitor
 

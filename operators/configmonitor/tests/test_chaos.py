@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from steersman.testing import eventually
 from steersman.testing.controlplane import AuditPolicy, ControlPlane
 from steersman.testing.controlplane_audit import read_audit_log

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from steersman.testing import eventually
 from steersman.testing.controlplane_binaries import cache_root
 

@@ -3,7 +3,6 @@
 import itertools
 
 import pytest
-
 from steersman.testing import eventually
 
 from .world import config_map, deployment, monitor, workload

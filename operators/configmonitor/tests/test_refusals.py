@@ -1,7 +1,6 @@
 """What is refused, and in which words."""
 
 import pytest
-
 from steersman.testing import eventually
 
 from .world import PROJECT, config_map, deployment, monitor

@@ -1,16 +1,22 @@
 """What can be judged without a cluster: hashes, plans, and who the operator is."""
 
 import pytest
-from configmonitor.api import ConfigMonitor, ConfigMonitorSpec, ConfigMonitorStatus, PendingPod, Restart
+from hypothesis import given
+from hypothesis import strategies as st
+from steersman import ObjectMeta
+from steersman.k8s import ConfigMap, Pod, PodStatus, Secret
+
+from configmonitor.api.v1.configmonitor_types import (
+    ConfigMonitor,
+    ConfigMonitorSpec,
+    ConfigMonitorStatus,
+    PendingPod,
+    Restart,
+)
 from configmonitor.itself import Itself, itself
 from configmonitor.planning import Seen, restart_for
 from configmonitor.restarting import template_annotation
 from configmonitor.source import content_hash
-from hypothesis import given
-from hypothesis import strategies as st
-
-from steersman import ObjectMeta
-from steersman.k8s import ConfigMap, Pod, PodStatus, Secret
 
 WEB = {"app": "web"}
 SEEN = Seen("sha256:new", "50")

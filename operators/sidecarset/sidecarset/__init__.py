@@ -1,5 +1,6 @@
-"""SidecarSet: containers that are injected into Pods. `steersman run sidecarset:operator` runs it."""
+"""Injects sidecar containers into Pods, counts them, and updates their images in place. `steersman run sidecarset:operator` runs it."""
 
-from sidecarset.controller import operator
+from sidecarset import api, controllers, webhooks
+from sidecarset.manager import operator
 
-__all__ = ["operator"]
+__all__ = ["api", "controllers", "operator", "webhooks"]

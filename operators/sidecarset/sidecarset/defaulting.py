@@ -5,9 +5,10 @@ So two SidecarSets that mean the same have the same content, and what is injecte
 
 from __future__ import annotations
 
-from sidecarset.api import SidecarSet
 from steersman import replace
 from steersman.k8s import Container, HTTPGetAction, Lifecycle, LifecycleHandler, Probe
+
+from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet
 
 
 def defaulted(sidecars: SidecarSet) -> SidecarSet:

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
-
-from sidecarset.api import SidecarSet
-from sidecarset.defaulting import pull_policy, with_defaults
-from sidecarset.selecting import matches
 from steersman import EMPTY, replace
 from steersman.k8s import Container, EnvVar, Pod
 from steersman.models import to_dict
+
+from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet
+from sidecarset.defaulting import pull_policy, with_defaults
+from sidecarset.selecting import matches
 
 __all__ = ["ANNOTATION", "MARK", "OPT_OUT", "Record", "content", "injected", "record_of", "records", "wants_sidecars"]
 

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from sidecarset.api import SidecarSet, SidecarSetSpec, SidecarSetStatus, UpdateStrategy
-from sidecarset.injecting import ANNOTATION, Record, is_sidecar, record_of, records, written
 from steersman import Condition, IntOrString, JsonPatch, replace
 from steersman.k8s import Pod
 from steersman.models import scaled_value
+
+from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet, SidecarSetSpec, SidecarSetStatus, UpdateStrategy
+from sidecarset.injecting import ANNOTATION, Record, is_sidecar, record_of, records, written
 
 __all__ = ["Plan", "State", "patch_for", "plan", "refused_status", "status_of"]
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import groupby
 
-from sidecarset.api import SidecarSet
 from steersman import FieldError, LabelSelector, Selector
 from steersman.k8s import Pod
 from steersman.models.selectors import EVERYTHING, NOTHING, Requirement, SelectorError, from_label_selector, requirement
+
+from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet
 
 __all__ = ["can_overlap", "errors_of", "matches", "selector_of"]
 

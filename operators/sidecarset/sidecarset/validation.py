@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from sidecarset import containers, selecting
-from sidecarset.api import SidecarSet, UpdateStrategy
-from sidecarset.defaulting import with_defaults
 from steersman import FieldError, IntOrString
 from steersman.models import scaled_value, to_dict
+
+from sidecarset import containers, selecting
+from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet, UpdateStrategy
+from sidecarset.defaulting import with_defaults
 
 __all__ = ["conflicts", "errors_of"]
 

@@ -7,7 +7,6 @@ import os
 import random
 
 import pytest
-
 from steersman.testing import eventually
 
 from .world import container, images, names, pod, recorded, sidecarset

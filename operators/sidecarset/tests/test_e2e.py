@@ -2,7 +2,6 @@
 
 import pytest
 import yaml
-
 from steersman.client import ApiError
 from steersman.testing import eventually
 from steersman.testing.controlplane_http import CallError
@@ -288,7 +287,7 @@ def frozen(namespace):
 
 def test_an_update_that_a_policy_denies_is_reported_and_tried_again(world, running, monkeypatch):
     """A policy denies with 422, as a Pod that has changed since does; the one is reported, the other is not."""
-    monkeypatch.setattr("sidecarset.controller.REFUSED_RETRY_SECONDS", 0.3)
+    monkeypatch.setattr("sidecarset.controllers.sidecarset_controller.REFUSED_RETRY_SECONDS", 0.3)
     world.make(sidecarset("denied", container("s", "busybox:1.35")))
     world.create(pod("p0"), pod("p1"))
     world.counts("denied", 2, 2, 2)

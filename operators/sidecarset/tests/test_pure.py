@@ -5,19 +5,19 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sidecarset import containers
-from sidecarset.api import SidecarSet, SidecarSetSpec, UpdateStrategy
-from sidecarset.defaulting import defaulted, pull_policy, with_defaults
-from sidecarset.injecting import ANNOTATION, injected, is_sidecar, record_of, records, written
-from sidecarset.planning import State, look, patch_for, plan, share
-from sidecarset.selecting import can_overlap, selector_of
-from sidecarset.validation import conflicts, errors_of
-
 from steersman import LabelSelector, LabelSelectorRequirement, ObjectMeta, replace
 from steersman.devcluster.kinds.containers import container_faults
 from steersman.devcluster.objects import Path
 from steersman.k8s import Container, Pod, PodSpec
 from steersman.models import from_dict, to_dict
+
+from sidecarset import containers
+from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet, SidecarSetSpec, UpdateStrategy
+from sidecarset.defaulting import defaulted, pull_policy, with_defaults
+from sidecarset.injecting import ANNOTATION, injected, is_sidecar, record_of, records, written
+from sidecarset.planning import State, look, patch_for, plan, share
+from sidecarset.selecting import can_overlap, selector_of
+from sidecarset.validation import conflicts, errors_of
 
 KEYS, VALUES = ["a", "b"], ["x", "y", "z"]
 labels = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES))

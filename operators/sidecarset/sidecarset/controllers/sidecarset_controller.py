@@ -1,7 +1,6 @@
-"""Webhooks that default, validate and inject, and the controller that counts Pods and rolls out new images.
+"""Counts the Pods of every SidecarSet, and gives running Pods new images, a few at a time.
 
-Injection is done by the API server's question at the creation of a Pod, on every replica; what runs already is changed
-by the leader alone, a few Pods at a time.
+The webhooks inject at the creation of a Pod, on every replica; only the leader changes running Pods.
 """
 
 from __future__ import annotations
@@ -11,28 +10,22 @@ from collections.abc import Coroutine, Iterable, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from sidecarset.api import SidecarSet, SidecarSetStatus
-from sidecarset.defaulting import defaulted
-from sidecarset.injecting import SKIPPED, injected
-from sidecarset.planning import patch_for, plan, refused_status
-from sidecarset.selecting import matches, selector_of
-from sidecarset.validation import conflicts, errors_of
 from steersman import (
     ALL_NAMESPACES,
-    Admission,
     Context,
-    Invalid,
     Key,
-    Operator,
     Result,
     Watch,
-    WebhookOptions,
     key_of,
     metadata_of,
 )
 from steersman.client import ApiError, Conflict, NotFound
 from steersman.k8s import Pod
-from steersman.telemetry.log import get_logger
+
+from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet, SidecarSetStatus
+from sidecarset.manager import operator
+from sidecarset.planning import patch_for, plan, refused_status
+from sidecarset.selecting import matches, selector_of
 
 AT_ONCE = 16
 """Requests under way at a time."""
@@ -43,42 +36,7 @@ CHANGED_RETRY_SECONDS = 1.0
 REFUSED_RETRY_SECONDS = 30.0
 """Time until a write that the API server has denied is tried again: a role or a policy may have been changed."""
 
-log = get_logger("sidecarset")
-operator = Operator("sidecarset")
 operator.permit("patch", Pod)
-
-_ELSEWHERE = {
-    "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": sorted(SKIPPED)}]
-}
-
-
-@operator.defaults
-def default(sidecars: SidecarSet) -> SidecarSet:
-    return defaulted(sidecars)
-
-
-@operator.validates(reads=[SidecarSet])
-async def validate(sidecars: SidecarSet, old: SidecarSet | None, ctx: Admission) -> None:
-    if sidecars.metadata.deletion_timestamp is not None:
-        return  # its finalizers must be able to go
-    if found := [*errors_of(sidecars), *conflicts(sidecars, ctx.list(SidecarSet))]:
-        raise Invalid(found)
-
-
-@operator.mutates(
-    Pod,
-    on="create",
-    reads=[SidecarSet],
-    options=WebhookOptions(namespace_selector=_ELSEWHERE, reinvocation="IfNeeded"),
-)
-async def inject(pod: Pod, ctx: Admission) -> Pod:
-    changed = injected(pod, ctx.list(SidecarSet), ctx.namespace)
-    before = {container.name for container in pod.spec.containers}
-    added = [container.name for container in changed.spec.containers if container.name not in before]
-    if added and not ctx.dry_run:
-        name = pod.metadata.name or f"{pod.metadata.generate_name}*"
-        log.info("sidecars_injected", pod=name, namespace=ctx.namespace, containers=added, reason="pod_created")
-    return changed
 
 
 def sets_of(pod: Pod, ctx: Context) -> list[Key]:

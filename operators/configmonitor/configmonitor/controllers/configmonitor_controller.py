@@ -7,15 +7,17 @@ restart of the operator, a re-list or a lost connection by themselves change no 
 
 from __future__ import annotations
 
+from steersman import Condition, Conditions, Context, Key, Result, Watch, get_condition, replace
+from steersman.k8s import ConfigMap, DaemonSet, Deployment, Pod, ReplicaSet, Secret, StatefulSet
+from steersman.models import key_of
+
 from configmonitor import metrics
-from configmonitor.api import ConfigMonitor, ConfigMonitorStatus
+from configmonitor.api.v1.configmonitor_types import ConfigMonitor, ConfigMonitorStatus
 from configmonitor.itself import selects_the_operator
+from configmonitor.manager import operator
 from configmonitor.planning import Seen, restart_for
 from configmonitor.restarting import Outcome, carry_out
 from configmonitor.source import Source, content_hash, source_of
-from steersman import Condition, Conditions, Context, Key, Operator, Result, Watch, get_condition, replace
-from steersman.k8s import ConfigMap, DaemonSet, Deployment, Pod, ReplicaSet, Secret, StatefulSet
-from steersman.models import key_of
 
 SETTLE = 1.0
 """Seconds between the two passes. Changes that are applied together are then all seen before the first Pod restarts,
@@ -23,7 +25,6 @@ and a kubelet has heard of them before it starts a Pod anew."""
 LOOK_AGAIN = 60.0
 """Seconds until a selector that matches nothing is tried again."""
 
-operator = Operator("configmonitor")
 operator.permit("list", Pod)
 operator.permit("get", Pod)
 operator.permit("create", Pod, subresource="eviction")

@@ -1,0 +1,15 @@
+"""Refuses a SidecarSet of apps.kruise.io/v1alpha1 whose containers no Pod could have."""
+
+from steersman import Admission, Invalid
+
+from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet
+from sidecarset.manager import operator
+from sidecarset.validation import conflicts, errors_of
+
+
+@operator.validates(reads=[SidecarSet])
+async def validate(sidecars: SidecarSet, old: SidecarSet | None, ctx: Admission) -> None:
+    if sidecars.metadata.deletion_timestamp is not None:
+        return  # its finalizers must be able to go
+    if found := [*errors_of(sidecars), *conflicts(sidecars, ctx.list(SidecarSet))]:
+        raise Invalid(found)
