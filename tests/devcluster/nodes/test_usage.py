@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from steersman.devcluster.nodes.process.images import HOST_IMAGE
 from steersman.devcluster.nodes.process.meter import Meter
 from steersman.k8s import Deployment, HorizontalPodAutoscaler, Pod
 from steersman.models import Quantity
+from steersman.testing.controlplane import Cluster, ControlPlane
 from steersman.testing.embedded import EmbeddedCluster
 
 METRICS = "/apis/metrics.k8s.io/v1beta1"
@@ -240,3 +242,45 @@ def test_kubectl_top_shows_pods_containers_and_nodes(plane: EmbeddedCluster) -> 
     assert (node[0], node[1], node[3]) == ("node-1", "250m", "64Mi")
     assert lines("get", "podmetrics")[1][:3] == ["told", "250m", "64Mi"]
     assert lines("get", "pods")[1][:2] == ["told", "1/1"], "pods without a group are those of the core"
+
+
+@pytest.mark.slow
+@pytest.mark.realcluster("kube-controller-manager")
+@pytest.mark.parametrize("start", [lambda: EmbeddedCluster.start(nodes=0), ControlPlane.start])
+def test_an_autoscaler_without_a_metrics_api_says_so(start: Callable[[], Cluster]) -> None:
+    """The text is that of the real controller."""
+    target = {"type": "Utilization", "averageUtilization": 50}
+    scaler = {
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "maxReplicas": 3,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
+        },
+    }
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+    with start() as plane:
+        web = {"kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+        plane.call("POST", "/apis/apps/v1/namespaces/default/deployments", web)
+        plane.call("POST", path, scaler)
+
+        def active() -> dict[str, str]:
+            conditions = (plane.call("GET", f"{path}/web").get("status") or {}).get("conditions") or ()
+            return next((c for c in conditions if c["type"] == "ScalingActive"), {})
+
+        deadline = time.monotonic() + 120
+        while not (found := active()):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        plane.kubectl("wait", "--for=jsonpath={.status.conditions[1].reason}=FailedGetResourceMetric", "hpa/web")
+        events = plane.call("GET", "/api/v1/namespaces/default/events")["items"]
+    why = (
+        "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from resource"
+        " metrics API: the server could not find the requested resource (get pods.metrics.k8s.io)"
+    )
+    assert found["reason"] == "FailedGetResourceMetric"
+    assert found["message"] == f"the HPA was unable to compute the replica count: {why}"
+    assert why in [e["message"] for e in events if e["reason"] == "FailedGetResourceMetric"]

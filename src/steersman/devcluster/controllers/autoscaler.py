@@ -105,7 +105,8 @@ class Pass:
             proposals = await self._proposals(present, scale.selector)
             if not proposals or (self.problems and max(proposals).replicas < present):
                 reason, message = self.problems[0] if self.problems else ("InvalidMetricSourceType", "no metrics")
-                self._say("ScalingActive", "False", reason, message)
+                told = f"the HPA was unable to compute the replica count: {message}"
+                self._say("ScalingActive", "False", reason, told)
                 for reason, message in self.problems:
                     self.ctx.event(reason, message, type="Warning", action="Scale")
                 return self._result(scale.current_replicas, present, tuple(p.status for p in proposals))
@@ -144,8 +145,7 @@ class Pass:
                 found.append(await self._propose(metric, present, parsed, pods))
             except MetricsUnavailableError as problem:
                 reason = f"FailedGet{metric.type}Metric"
-                message = f"the HPA was unable to compute the replica count: {problem}"
-                self.problems.append((reason, message))
+                self.problems.append((reason, str(problem)))
         return tuple(found)
 
     async def _propose(self, metric: MetricSpec, present: int, selector: Selector, pods: Sequence[Pod]) -> Proposal:

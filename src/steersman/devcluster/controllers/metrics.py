@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from steersman.client import ApiError, Client
+from steersman.client import ApiError, Client, NotFound
 from steersman.models import Key, Quantity, Selector
 
 __all__ = ["MetricsApi", "MetricsSource", "MetricsUnavailableError", "SetMetrics"]
@@ -71,9 +71,11 @@ class MetricsApi:
         try:
             answer = await self._raw.request("GET", path, query=(("labelSelector", str(selector)),))
         except ApiError as problem:
+            none = "the server could not find the requested resource (get pods.metrics.k8s.io)"
+            why = none if isinstance(problem, NotFound) else problem.status.message
             raise MetricsUnavailableError(
                 f"failed to get {resource} utilization: unable to get metrics for resource {resource}: unable to fetch"
-                f" metrics from resource metrics API: {problem.status.message}"
+                f" metrics from resource metrics API: {why}"
             ) from None
         found: dict[str, Quantity] = {}
         for pod in msgspec.json.decode(answer.body, type=_PodMetricsList).items:
