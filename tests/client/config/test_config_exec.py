@@ -31,7 +31,10 @@ def program(tmp_path: Path) -> Callable[[str], Path]:
     def write(source: str) -> Path:
         path = tmp_path / "bin" / "plugin"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(f"#!{sys.executable} -S\nimport os, sys\n{source}\n")
+        script = path.with_suffix(".py")
+        script.write_text(f"import os, sys\n{source}\n")
+        # A first line cannot name an interpreter whose path has a space.
+        path.write_text(f"#!/bin/sh\nexec '{sys.executable}' -S '{script}' \"$@\"\n")
         path.chmod(0o700)
         return path
 
@@ -179,7 +182,8 @@ async def test_a_cancelled_caller_leaves_no_process_behind(program, tmp_path: Pa
     pids = tmp_path / "pids"
     auth = exec_auth(plugin(program(f"import time\nopen({str(pids)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)")))
     task = asyncio.create_task(auth.headers())
-    while not (pids.exists() and pids.read_text()):  # noqa: ASYNC110 - another process writes it
+    while not (pids.exists() and pids.read_text()):
+        assert not task.done(), await task
         await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
