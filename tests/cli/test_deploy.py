@@ -174,6 +174,23 @@ def test_objects_are_kept_with_their_definitions_or_go_when_asked_for(command: C
     assert there(world, f"{WIDGETS}/one")
 
 
+@pytest.mark.slow
+def test_undeploy_works_while_no_webhook_converts(command: Command, world: Any, home: str, tmp_path: Path) -> None:
+    """The newest version is not the stored one; reading it asks an operator that does not run any more."""
+    app = APP.replace(", storage=False", "").replace('version="v2"', 'version="v2", storage=False')
+    assert app.count("storage=False") == 1
+    (tmp_path / "shipped.py").write_text(app)
+    command("install")
+    create(world, WIDGETS.replace("v2", "v1"), {**WIDGET, "apiVersion": "pkg.example.com/v1"})
+    command("deploy", "--no-wait")
+    code, _, err = command("undeploy")
+    assert code == 1
+    assert "1 object of widgets.pkg.example.com" in err
+    out = command("undeploy", "--yes")[1]
+    assert "customresourcedefinition.apiextensions.k8s.io/widgets.pkg.example.com deleted" in out
+    assert not there(world, CRD)
+
+
 def test_a_deployment_that_does_not_come_up_is_told_with_its_reason() -> None:
     from steersman.cli.rollout import _state  # pyright: ignore[reportPrivateUsage]
 

@@ -119,7 +119,9 @@ async def objects_of(client: Client, crds: Sequence[dict[str, Any]]) -> dict[str
         try:
             path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
             live = json.loads((await client.raw.request("GET", path)).body)
-            version = next(v["name"] for v in live["spec"]["versions"] if v["served"])
+            served = [v for v in live["spec"]["versions"] if v["served"]]
+            # The stored version is read without a conversion, whose operator may not run any more.
+            version = next(v["name"] for v in sorted(served, key=lambda v: not v["storage"]))
             path = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
             answer = json.loads((await client.raw.request("GET", path, query=(("limit", "500"),))).body)
         except (ApiError, StopIteration) as problem:
