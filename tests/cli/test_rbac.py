@@ -56,6 +56,12 @@ def command(capsys, monkeypatch, tmp_path):
     sys.modules.pop("sites_under_test", None)
 
 
+def test_the_role_for_installing_crds_is_counted_when_asked_for(command):
+    right = "get, patch customresourcedefinitions.apiextensions.k8s.io named sites.rbac.steersman.dev  (sites-crds)"
+    assert right in command("--install-crds")[1]
+    assert "customresourcedefinitions" not in command()[1]
+
+
 def event(verb, resource="", *, group="", namespace="team-a", name="", user=ACCOUNT, code=200, **more):
     event.number += 1
     plural, _, sub = resource.partition("/")

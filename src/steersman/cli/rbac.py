@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -48,6 +49,9 @@ def rbac(
         Literal["self-managed", "cert-manager"],
         typer.Option("--certificates", help="Who makes the certificates of webhooks."),
     ] = "self-managed",
+    install_crds: Annotated[
+        bool, typer.Option("--install-crds", help="Count the role of operators that install their CRDs.")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Fail for permissions that were never used, too.")] = False,
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
 ) -> None:
@@ -61,17 +65,23 @@ def rbac(
     """
     operator = load_operator(target)
     where = tuple(watch_namespace or ())
-    mine = certificates == "self-managed"
+    allowed = partial(
+        grants,
+        operator,
+        namespaces=where,
+        secure=secure_metrics,
+        certificates=certificates == "self-managed",
+        install_crds=install_crds,
+    )
     if not from_audit:
-        _list(grants(operator, namespace, where, secure=secure_metrics, certificates=mine), output)
+        _list(allowed(namespace), output)
         return
     seen = _seen(from_audit, operator, tuple(user or ()), namespace)
     if not user:
         namespace = _home(seen, namespace)
     from steersman.manifests.audited import compare_use
 
-    given = grants(operator, namespace, where, secure=secure_metrics, certificates=mine)
-    found = compare_use(seen, given)
+    found = compare_use(seen, allowed(namespace))
     if output == "json":
         typer.echo(json.dumps(as_json(found), indent=2))
     else:
@@ -81,11 +91,17 @@ def rbac(
 
 
 def grants(
-    operator: Operator, namespace: str | None, namespaces: tuple[str, ...], *, secure: bool, certificates: bool
+    operator: Operator,
+    namespace: str | None,
+    namespaces: tuple[str, ...],
+    *,
+    secure: bool,
+    certificates: bool,
+    install_crds: bool = False,
 ) -> list[Grant]:
     """What the generated roles allow the operator's ServiceAccount.
 
-    `secure`: metrics are; `certificates`: it makes those of its webhooks itself.
+    `secure`: metrics are; `certificates`: it makes those of its webhooks itself; `install_crds`: it installs its CRDs.
     """
     from steersman.manifests import rbac as objects
     from steersman.manifests.grants import grants_of
@@ -97,6 +113,7 @@ def grants(
         namespaces=namespaces,
         secure_metrics=secure,
         webhook_certificates=certificates,
+        install_crds=install_crds,
     )
     return grants_of(made, (home, operator.name))
 
