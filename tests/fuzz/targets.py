@@ -317,6 +317,15 @@ def _http2_answers() -> Run:
     return _answers(lambda: Http2Connection(_Pool(), 0, _Line(), None, encoder))  # type: ignore[arg-type]
 
 
+def _http2_beside_the_reference() -> Run:
+    from .http2_reference import compare
+
+    async def work(data: bytes) -> str:
+        return compare(data)
+
+    return _looped(work)
+
+
 def _http1_requests() -> Run:
     from steersman.webhook import http
 
@@ -563,6 +572,17 @@ TARGETS: dict[str, Target] = {
             _http2_seeds(),
             tuple(
                 b"\0\0\x04" + bytes((kind, flags)) + b"\0\0\0\1" + bytes(4) for kind in range(11) for flags in (0, 5)
+            ),
+        ),
+        Target(
+            "http2-reference",
+            _http2_beside_the_reference,
+            _http2_seeds(),
+            tuple(
+                bytes((0, 0, size, kind, flags)) + b"\0\0\0" + bytes((stream, *bytes(size)))
+                for kind, size in ((0, 1), (1, 1), (2, 5), (3, 4), (4, 0), (4, 6), (6, 8), (7, 8), (8, 4), (9, 1))
+                for flags in (0, 5)
+                for stream in (0, 1)
             ),
         ),
         Target(

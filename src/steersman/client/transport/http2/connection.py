@@ -25,6 +25,7 @@ from steersman.client.transport.http2.frames import (
     PUSH_PROMISE,
     REFUSED_STREAM,
     RST_STREAM,
+    SETTING_RANGES,
     SETTINGS,
     WINDOW_UPDATE,
     error_name,
@@ -201,6 +202,8 @@ class Http2Connection(Receiving):
         elif kind == SETTINGS:
             if not flags & ACK:
                 self._configure(data)
+            elif data:
+                raise ValueError("an acknowledgement of settings with settings")
         elif kind == RST_STREAM:
             self._broken_off(number, int.from_bytes(data, "big"))
         elif kind == GOAWAY:
@@ -229,6 +232,9 @@ class Http2Connection(Receiving):
         self._blind = self.next
         for at in range(0, len(data), 6):
             key, value = int.from_bytes(data[at : at + 2], "big"), int.from_bytes(data[at + 2 : at + 6], "big")
+            least, most = SETTING_RANGES.get(key, (0, value))
+            if not least <= value <= most:
+                raise ValueError(f"the setting {key} with the value {value}")
             if key == 0x3:
                 self.most = value
                 self.limit = 0 if self._draining else value

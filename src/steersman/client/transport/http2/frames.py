@@ -5,14 +5,23 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
+DATA, HEADERS, PRIORITY_FRAME, RST_STREAM, SETTINGS = 0, 1, 2, 3, 4
+PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 5, 6, 7, 8, 9
 END_STREAM, ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 NO_ERROR, PROTOCOL_ERROR, REFUSED_STREAM, CANCEL, ENHANCE_YOUR_CALM = 0, 1, 7, 8, 11
 FRAME_HEAD: Final = struct.Struct(">BHBBI")
 """The length's upper byte and its lower two, type, flags, stream."""
-SIZES: Final = {RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
+SIZES: Final = {PRIORITY_FRAME: 5, RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
 """The frames that have one size only."""
+GOAWAY_MIN_BYTES: Final = 8
+OF_CONNECTION: Final = frozenset({SETTINGS, PING, GOAWAY})
+"""The frames that have no stream."""
+OF_STREAM: Final = frozenset({PRIORITY_FRAME, RST_STREAM, PUSH_PROMISE, CONTINUATION})
+"""The frames that must have a stream, beyond DATA and HEADERS."""
+SETTING_RANGES: Final = {0x2: (0, 0), 0x4: (0, 2**31 - 1), 0x5: (2**14, 2**24 - 1), 0x8: (0, 1)}
+"""What servers may say of ENABLE_PUSH, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE (RFC 9113 §6.5.2) and
+ENABLE_CONNECT_PROTOCOL (RFC 8441 §3)."""
 
 _ERRORS: Final = (
     "NO_ERROR",
@@ -58,3 +67,15 @@ def unpadded(data: bytes) -> bytes:
     if data[0] >= len(data):
         raise ValueError("more padding than frame")
     return data[1 : len(data) - data[0]]
+
+
+def block_of(flags: int, data: bytes) -> bytes:
+    """The part of a header block in a HEADERS frame, without padding and priority. Raises ValueError."""
+    if flags & PADDED:
+        data = unpadded(data)
+    if not flags & PRIORITY:
+        return data
+    size = SIZES[PRIORITY_FRAME]
+    if len(data) < size:
+        raise ValueError("half a priority")
+    return data[size:]

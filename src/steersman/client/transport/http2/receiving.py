@@ -21,14 +21,19 @@ from steersman.client.transport.http2.frames import (
     END_STREAM,
     ENHANCE_YOUR_CALM,
     FRAME_HEAD,
+    GOAWAY,
+    GOAWAY_MIN_BYTES,
     HEADERS,
     NO_ERROR,
+    OF_CONNECTION,
+    OF_STREAM,
     PADDED,
     PRIORITY,
     PROTOCOL_ERROR,
     RST_STREAM,
     SIZES,
     WINDOW_UPDATE,
+    block_of,
     goaway,
     number_frame,
     unpadded,
@@ -179,6 +184,8 @@ class Receiving(Sending):
         stream = self.streams.get(number)
         if stream is None:
             self.never_opened(number)
+            if flags & PADDED:
+                unpadded(data)
             if not size:
                 self._calm.count(self.heard)
             return
@@ -225,11 +232,10 @@ class Receiving(Sending):
 
     def _headers(self, number: int, flags: int, block: bytes) -> None:
         if flags != END_HEADERS:
-            if flags & PADDED:
-                block = unpadded(block)
-            if flags & PRIORITY:
-                block = block[5:]
+            block = block_of(flags, block)
             if not flags & END_HEADERS:
+                if not number:
+                    raise ValueError("a head for stream 0")
                 self._head, self._head_size = (number, flags, [block]), len(block)
                 return
         stream = self.streams.get(number)
@@ -258,8 +264,10 @@ class Receiving(Sending):
 
     def _other(self, kind: int, flags: int, number: int, data: bytes) -> None:
         size = len(data)
-        if size != SIZES.get(kind, size):
+        if size != SIZES.get(kind, size) or (kind == GOAWAY and size < GOAWAY_MIN_BYTES):
             raise ValueError(f"a frame of type {kind} with {size} bytes")
+        if kind in (OF_CONNECTION if number else OF_STREAM):
+            raise ValueError(f"a frame of type {kind} for stream {number}")
         if kind == CONTINUATION:
             self._continued(number, flags, data)
             return
