@@ -148,6 +148,7 @@ class DevCluster:
         self._front = Front(self.server, serving_context(self.authority))
         self.port = await self._front.start(self.options.host, port)
         self.server.address = self.url
+        self.server.kubernetes.publish(self.options.host, self.port)
         credential = self.authority.client(ADMIN.name, ("system:masters",))
         write_kubeconfig(self.kubeconfig, kubeconfig(self.url, self.authority.cert_pem, credential, user=ADMIN.name))
 

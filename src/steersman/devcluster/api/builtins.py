@@ -135,43 +135,10 @@ class Builtins:
             place = (made.group, made.resource)
             if server.storage.get(place, made.namespace, made.name) is None:
                 server.storage.put(place, made.namespace, made.name, made.object)
-        self.keep_kubernetes()
-
-    def keep_kubernetes(self) -> None:
-        """Make the Service `kubernetes` where it is missing: `kubectl delete all --all` is soon typed."""
-        server, services = self._server, ("", "services")
-        if server.storage.get(services, "default", "kubernetes") is None:
-            now = server.context(User("system:apiserver")).now
-            server.storage.put(services, "default", "kubernetes", _kubernetes(now, server.new_uid()))
+        server.kubernetes.store()
 
 
 async def _not_there(call: Call) -> Object:
     from steersman.devcluster.errors import method_not_supported
 
     raise method_not_supported(call.resource.group, f"{call.resource.plural}/{call.subresource}", call.verb)
-
-
-def _kubernetes(now: str, uid: str) -> Object:
-    """The Service by which Pods find the API server."""
-    return {
-        "kind": "Service",
-        "apiVersion": "v1",
-        "metadata": {
-            "name": "kubernetes",
-            "namespace": "default",
-            "uid": uid,
-            "creationTimestamp": now,
-            "labels": {"component": "apiserver", "provider": "kubernetes"},
-        },
-        "spec": {
-            "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443}],
-            "clusterIP": "10.0.0.1",
-            "clusterIPs": ["10.0.0.1"],
-            "type": "ClusterIP",
-            "sessionAffinity": "None",
-            "ipFamilies": ["IPv4"],
-            "ipFamilyPolicy": "SingleStack",
-            "internalTrafficPolicy": "Cluster",
-        },
-        "status": {"loadBalancer": {}},
-    }

@@ -211,6 +211,8 @@ class Deleter:
             last = self._server.storage.delete(resource.stored_at, item.namespace, item.name)
             if last is not None:
                 meta(obj)["resourceVersion"] = str(last.revision)
+            if (resource.group, resource.plural) == ("", "services"):
+                self._server.storage.delete(("", "endpoints"), item.namespace, item.name)
         return Deleted(obj, True)
 
 

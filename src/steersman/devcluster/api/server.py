@@ -26,6 +26,7 @@ from steersman.devcluster.api.definitions import Definitions
 from steersman.devcluster.api.deletes import Deleter
 from steersman.devcluster.api.documents import Documents
 from steersman.devcluster.api.info import RequestInfo, resolve
+from steersman.devcluster.api.kubernetes_service import KubernetesService
 from steersman.devcluster.api.messages import JSON, Request, Response, failure
 from steersman.devcluster.api.negotiate import Form, form_of
 from steersman.devcluster.api.podmetrics import PodMetrics
@@ -90,6 +91,7 @@ class APIServer:
         self.address = "https://127.0.0.1:6443"
         """Where the server listens; what its documents say."""
         self.builtins = Builtins(self)
+        self.kubernetes = KubernetesService(self)
         self.builtins.register()
         self.definitions = Definitions(self)
         self.documents = Documents(self)
@@ -231,9 +233,9 @@ class APIServer:
         elif event.type == "DELETED":
             if "." in group:
                 self.definitions.gone(event)
-            elif plural == "services" and item.name == "kubernetes" and item.namespace == "default":
-                # Not now: whoever watches must hear of the end first.
-                asyncio.get_running_loop().call_soon(self.builtins.keep_kubernetes)
+            if self.kubernetes.restores(event.resource, item.namespace, item.name):
+                # After this call, because watches must receive the deletion first.
+                asyncio.get_running_loop().call_soon(self.kubernetes.store)
 
 
 def _record(entry: Entry, response: Response) -> None:
