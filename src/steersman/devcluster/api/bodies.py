@@ -55,11 +55,14 @@ def media_type(header: str | None) -> str:
     return header.partition(";")[0].strip().lower() or JSON
 
 
-def read(data: bytes, kind: str, *, custom: bool = False) -> Body:
-    """Parse a body. Raises 415 for other media types, and `ValueError` with the decoder's text."""
+def read(data: bytes, kind: str, *, custom: bool = False, literal: bool = False) -> Body:
+    """Parse a body, with numbers as literals for `schema.decode` where that is asked.
+
+    Raises 415 for other media types, and `ValueError` with the decoder's text.
+    """
     if kind == JSON:
         try:
-            value, repeated = schema.loads(data)
+            value, repeated = schema.loads(data, literal=literal)
         except (ValueError, RecursionError) as problem:
             raise ValueError(_no_json(data, problem)) from None
         return Body(value, schema.duplicate_fields(data) if repeated else [], data, is_json=True)
@@ -104,7 +107,7 @@ def decode_body(
     Raises `APIError` for what is no such object. Texts about unknown and repeated fields go to `warnings`.
     """
     try:
-        body = read(data, kind, custom=resource.definition is not None)
+        body = read(data, kind, custom=resource.definition is not None, literal=resource.definition is None)
         settled = settle_types(body.value, resource)
     except ValueError as problem:
         raise _unrecognised(resource.kind, str(problem), data) from None
@@ -114,7 +117,7 @@ def decode_body(
         # The first attempt may have it, further ones need it as it was sent.
         if first:
             return first.pop()
-        fresh = read(data, kind, custom=resource.definition is not None)
+        fresh = read(data, kind, custom=resource.definition is not None, literal=resource.definition is None)
         return _finish(settle_types(fresh.value, resource), resource, "Ignore", fresh, [])
 
     return again

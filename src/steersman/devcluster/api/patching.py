@@ -15,6 +15,7 @@ from steersman.devcluster.api.gojson import json_fault
 from steersman.devcluster.api.yamlbody import parse_yaml
 from steersman.devcluster.errors import APIError, bad_request, not_found, unsupported_media_type
 from steersman.devcluster.objects import Object
+from steersman.devcluster.schema.literals import converted
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.writes import Change
@@ -67,7 +68,7 @@ def transform_of(change: Change, body: bytes, media: str) -> Transform:
 def document(data: bytes) -> tuple[Any, list[str]]:
     """A JSON document and texts about repeated keys. Raises `ValueError` with Go's text."""
     try:
-        value, repeated = schema.loads(data)
+        value, repeated = schema.loads(data, unstructured=True)
     except (ValueError, RecursionError) as problem:
         raise ValueError(json_fault(data) or str(problem)) from None
     return value, schema.duplicate_fields(data) if repeated else []
@@ -102,7 +103,7 @@ def _applying(change: Change, body: bytes) -> Transform:
             )
         if options.validation == "Warn":
             change.warn(repeated)
-        found = _decode(change, fresh, telling=False)
+        found = _decode(change, converted(fresh), telling=False)
         if found.mismatch:
             raise fields.unconvertible(value, found.converted or found.mismatch)
         return fresh
@@ -113,7 +114,7 @@ def _applying(change: Change, body: bytes) -> Transform:
 def _applied(body: bytes) -> tuple[Object, list[str]]:
     value: Any = None
     try:
-        value, again = schema.loads(body) if body[:1] == b"{" else (None, True)
+        value, again = schema.loads(body, unstructured=True) if body[:1] == b"{" else (None, True)
     except ValueError:
         again = True  # YAML that only begins like JSON
     try:
@@ -152,7 +153,10 @@ def _patching(change: Change, body: bytes, media: str) -> Transform:
             try:
                 parsed.append(document(body))
             except ValueError as problem:
-                raise bad_request(f"{'' if media == STRATEGIC else 'error decoding patch: '}{problem}") from None
+                why = str(problem)
+                if media == JSON_PATCH:
+                    why = why.replace("into Go value of type", "into Go struct field jsonPatchOp.value of type")
+                raise bad_request(f"{'' if media == STRATEGIC else 'error decoding patch: '}{why}") from None
         value, repeated = parsed[0]
         strict: list[str] = list(repeated)
         made: Any
@@ -169,7 +173,7 @@ def _patching(change: Change, body: bytes, media: str) -> Transform:
         fresh = cast(Object, schema.loads(dumps(made))[0])
         quoted: Any = patch.go_text(value) if media == STRATEGIC else _in_go_order(cast(Object, made))
         _same_kind(change, fresh, quoted)
-        found = _decode(change, fresh, telling=validation != "Ignore")
+        found = _decode(change, converted(fresh) if media == STRATEGIC else fresh, telling=validation != "Ignore")
         if found.mismatch:
             why = found.converted if media == STRATEGIC else found.mismatch
             raise patch.undecodable(quoted, why or found.mismatch)

@@ -9,6 +9,7 @@ from yaml.scanner import ScannerError
 
 from steersman import documents
 from steersman.devcluster.errors import bad_request
+from steersman.devcluster.schema.literals import from_yaml
 
 __all__ = ["parse_yaml"]
 
@@ -31,7 +32,7 @@ def parse_yaml(body: bytes) -> tuple[Any, list[str]]:
         raise ValueError(f"yaml: {problem.text}") from None
     except (yaml.YAMLError, UnicodeError) as problem:
         raise ValueError(f"yaml: {_shown(problem)}") from None
-    return (found[0].value, found[0].duplicates) if found else (None, [])
+    return (from_yaml(found[0].value), found[0].duplicates) if found else (None, [])
 
 
 def _shown(problem: Exception) -> str:

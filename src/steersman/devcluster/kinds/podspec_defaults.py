@@ -25,7 +25,7 @@ __all__ = [
     "image_tag",
 ]
 
-_FINE = re.compile(r"[nu]$|\.")
+_FINE = re.compile(r"[nu]$|\.|[eE]-")
 _TAG = re.compile(r"[\w][\w.-]{0,127}")
 _OLD_ANNOTATIONS = (
     "pod.beta.kubernetes.io/init-containers",

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
-from steersman.devcluster.objects import Object, from_json
+from steersman.devcluster.objects import Object
 from steersman.devcluster.schema.depth import bounded
+from steersman.devcluster.schema.literals import exact, finite, plain, whole
 from steersman.devcluster.schema.scalars import SCALARS, MismatchError, described
 from steersman.devcluster.schema.types import Type
 
@@ -79,7 +80,15 @@ def _compile(type: Type) -> _Codec:
         return _Struct(type)
     if type.form == "map" and type.element is not None and type.element.form != "any":
         return _map(type, type.element)
-    return lambda value, unknown: value
+    return _anything
+
+
+def _anything(value: Any, unknown: _Unknown) -> Any:
+    """The codec of what has no type: any JSON."""
+    try:
+        return plain(value)
+    except ValueError as problem:
+        raise MismatchError(text=str(problem)) from None
 
 
 class _Struct:
@@ -227,18 +236,28 @@ def _pairs(items: list[tuple[str, Any]]) -> Object:
     return obj
 
 
-_PARSER: Final = json.JSONDecoder(object_pairs_hook=_pairs)
+_FINITE: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_float=finite)
+_EXACT: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_float=exact)
+_UNSTRUCTURED: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_float=finite, parse_int=whole)
 
 
-def loads(data: bytes) -> tuple[Any, bool]:
-    """Parse JSON, and say whether any object in it has a key twice. Raises ValueError for what is no JSON in UTF-8."""
+def loads(data: bytes, *, literal: bool = False, unstructured: bool = False) -> tuple[Any, bool]:
+    """Parse JSON, and say whether any object in it has a key twice.
+
+    With `literal`, numbers with a fraction or an exponent are `Literal`s, which `decode` replaces. With
+    `unstructured`, integers of more than 64 bits are floats.
+
+    Raises:
+        ValueError: The data is not JSON in UTF-8, or a number is too large for a float and not a literal.
+    """
     text = data.decode()
     if "\\ud" in text or "\\uD" in text:
         text = _ESCAPE.sub(_without_lone_surrogate, text)
     try:
-        return _PARSER.decode(text), False
+        return (_EXACT if literal else _UNSTRUCTURED if unstructured else _FINITE).decode(text), False
     except _DuplicateKeyError:
-        return from_json(text), True
+        number = exact if literal else finite
+        return json.loads(text, parse_float=number, parse_int=whole if unstructured else int), True
     except RecursionError:
         raise ValueError("exceeded max depth") from None
 

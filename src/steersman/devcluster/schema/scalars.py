@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, cast
 
+from steersman.devcluster.schema.literals import Literal, finite, text_of, written
 from steersman.models.quantity import Quantity
 
 __all__ = ["SCALARS", "MismatchError"]
@@ -102,15 +103,22 @@ def _integer(kind: str, limit: int) -> Callable[[Any, str], Any]:
         if value.__class__ is int and -limit <= value < limit:
             return value
         what = described(value)
-        shape = f"number {value!r}" if what == "number" else what
+        shape = f"number {text_of(value)}" if what == "number" else what
         raise MismatchError(shape, shown, kind=kind, source=_source(value))
 
     return check
 
 
 def _number(value: Any, shown: str) -> Any:
-    if value.__class__ is int or value.__class__ is float:
+    if value.__class__ is int:
         return value
+    if value.__class__ is float:
+        return written(value)
+    if value.__class__ is Literal:
+        try:
+            return written(finite(value.text))
+        except ValueError:
+            raise MismatchError(f"number {value.text}", shown, kind="float64") from None
     raise MismatchError(described(value), shown, kind="float64")
 
 
@@ -118,7 +126,7 @@ def _int_or_string(value: Any, shown: str) -> Any:
     if value.__class__ is str or (value.__class__ is int and -(1 << 31) <= value < 1 << 31):
         return value
     what = described(value)
-    raise MismatchError(f"number {value!r}" if what == "number" else what, "int32")
+    raise MismatchError(f"number {text_of(value)}" if what == "number" else what, "int32")
 
 
 def _bytes(value: Any, shown: str) -> Any:
@@ -250,7 +258,7 @@ def _quantity(value: Any, shown: str) -> Any:
     if value.__class__ is str:
         return _canonical(cast(str, value).strip())
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return _canonical(repr(value))
+        return _canonical(text_of(value))
     raise MismatchError(text=f"quantities must match the regular expression '{_PATTERN}'")
 
 
