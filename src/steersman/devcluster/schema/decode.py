@@ -84,7 +84,7 @@ def _compile(type: Type) -> _Codec:
 
 
 def _anything(value: Any, unknown: _Unknown) -> Any:
-    """The codec of what has no type: any JSON."""
+    """Return the value of a field without a type, with plain numbers."""
     try:
         return plain(value)
     except ValueError as problem:
