@@ -6,7 +6,10 @@ Each case runs in two clusters, one with the controllers of Kubernetes and one w
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
+
+import msgspec
 
 from steersman.client import Client, NotFound
 from steersman.models import Dynamic, MergePatch, dynamic
@@ -156,3 +159,107 @@ async def test_endpoints_that_must_not_be_mirrored_have_no_slices(pair: Pair) ->
         await pair.create("endpoints", {"metadata": {"name": name, "labels": labels}, "subsets": [ADDRESSES]})
     await pair.create("endpoints", {"metadata": {"name": "alone"}, "subsets": [ADDRESSES]})
     await same_slices(pair, 1)
+
+
+ATTRIBUTES_CLASS = dynamic(
+    "storage.k8s.io/v1", "VolumeAttributesClass", plural="volumeattributesclasses", namespaced=False
+)
+
+
+async def test_an_unused_volume_attributes_class_is_deleted_and_a_used_one_stays(pair: Pair) -> None:
+    free, used = f"{pair.namespace}-free", f"{pair.namespace}-used"
+    for name in (free, used):
+        body = {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass", "metadata": {"name": name}}
+        body |= {"driverName": "csi.example.com", "parameters": {"iops": "100"}}
+        await pair.each(lambda c, body=body: c.create(body, kind=ATTRIBUTES_CLASS))
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": ""}
+    spec["volumeAttributesClassName"] = used
+    await pair.create("persistentvolumeclaims", {"metadata": {"name": "data"}, "spec": spec})
+
+    async def claim_is_seen(client: Client) -> bool:
+        claim = await client.get(VIEWS["persistentvolumeclaims"], "data", pair.namespace)
+        return claim["status"].get("phase") == "Pending"
+
+    await eventually(pair, claim_is_seen)
+    for name in (used, free):
+        await pair.each(lambda c, name=name: c.delete(ATTRIBUTES_CLASS, name))
+
+    def gone(name: str) -> Any:
+        async def look(client: Client) -> bool:
+            return await find(client, ATTRIBUTES_CLASS, name) is None
+
+        return look
+
+    await eventually(pair, gone(free))
+    kept = await pair.each(lambda c: find(c, ATTRIBUTES_CLASS, used))
+    assert [k is not None and k.metadata.finalizers for k in kept] == [("kubernetes.io/vac-protection",)] * 2
+    await pair.delete("persistentvolumeclaims", "data")
+    await eventually(pair, gone(used))
+
+
+POD_NAME = re.compile(r'"web-[a-z0-9]{5}"')
+
+
+async def test_pods_that_are_refused_are_a_condition_of_their_controller(pair: Pair) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none", "namespace": pair.namespace}}
+    quota |= {"spec": {"hard": {"pods": "0"}}, "status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}}
+    await pair.each(lambda c: c.create(quota))
+
+    async def counted(client: Client) -> bool:
+        found = await client.get(dynamic("v1", "ResourceQuota"), "none", pair.namespace)
+        return bool(found.get("status", default={}).get("hard"))
+
+    await eventually(pair, counted)
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}}
+    for plural, selector in (("replicationcontrollers", labels), ("replicasets", {"matchLabels": labels})):
+        spec = {"replicas": 1, "selector": selector, "template": template}
+        await pair.create(plural, {"metadata": {"name": "web"}, "spec": spec})
+    for plural in ("replicationcontrollers", "replicasets"):
+
+        async def failure(client: Client, plural: str = plural) -> Any:
+            found = await client.get(VIEWS[plural], "web", pair.namespace)
+            conditions = found["status"].get("conditions", ())
+            return [{**c, "lastTransitionTime": "", "message": POD_NAME.sub("<pod>", c["message"])} for c in conditions]
+
+        ours, real = await eventually(pair, failure)
+        assert ours == real
+    raised = MergePatch({"spec": {"hard": {"pods": "5"}}})
+    await pair.each(lambda c: c.patch(dynamic("v1", "ResourceQuota"), "none", raised, pair.namespace))
+    for plural in ("replicationcontrollers", "replicasets"):
+        await pair.settle(plural, "web", lambda found: found["status"].get("replicas") == 1)
+        await pair.settle(plural, "web", lambda found: not found["status"].get("conditions"))
+
+
+async def test_revisions_have_the_same_names_and_bytes(pair: Pair) -> None:
+    env, ports = [{"name": "B", "value": "2"}], [{"containerPort": 80}]
+    pods = {
+        "containers": [{"name": "main", "image": "db:1", "env": env, "ports": ports}],
+        "nodeSelector": {"z": "1", "a": "2"},
+    }
+    labels, selector = {"b": "2", "app": "db"}, {"matchLabels": {"app": "db"}}
+    spec = {"serviceName": "db", "replicas": 0, "template": {"metadata": {"labels": labels}, "spec": pods}}
+    await pair.create("statefulsets", {"metadata": {"name": "db"}, "spec": {**spec, "selector": selector}})
+    elsewhere = {**pods, "nodeSelector": {"no": "node"}}
+    spec = {"selector": selector, "template": {"metadata": {"labels": labels}, "spec": elsewhere}}
+    await pair.create("daemonsets", {"metadata": {"name": "db"}, "spec": spec})
+
+    async def revisions(client: Client) -> Any:
+        path = f"/apis/apps/v1/namespaces/{pair.namespace}/controllerrevisions"
+        body = (await client.raw.request("GET", path)).body
+        items = msgspec.json.decode(body, type=_Revisions).items
+        found = {item.metadata["name"]: bytes(item.data) for item in items}
+        return found if len(found) == 2 else None
+
+    ours, real = await eventually(pair, revisions)
+    assert set(ours.values()) == set(real.values())
+    assert {n for n in ours if ours[n].count(b'"z"')} == {n for n in real if real[n].count(b'"z"')}
+
+
+class _Revision(msgspec.Struct):
+    metadata: dict[str, Any]
+    data: msgspec.Raw
+
+
+class _Revisions(msgspec.Struct):
+    items: list[_Revision]

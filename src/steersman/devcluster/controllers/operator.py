@@ -14,6 +14,7 @@ from steersman.client import Client, Config
 from steersman.client.transport import Transport, transport_for
 from steersman.devcluster.controllers import (
     aggregation,
+    attributesclasses,
     autoscaler,
     cronjob,
     daemonset,
@@ -57,6 +58,7 @@ SETTINGS: Final = Settings(
 
 CONTROLLERS: Final[Mapping[str, Callable[..., None]]] = {
     "aggregation": aggregation.register,
+    "attributesclasses": attributesclasses.register,
     "autoscaler": autoscaler.register,
     "cronjob": cronjob.register,
     "daemonset": daemonset.register,

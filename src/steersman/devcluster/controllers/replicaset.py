@@ -11,9 +11,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from steersman.client import AlreadyExists, ClientError
+from steersman.client import AlreadyExists, ApiError, ClientError
 from steersman.controller import Result
 from steersman.devcluster.controllers.adoption import claimed, to_matching
 from steersman.devcluster.controllers.leaving import namespace_leaves
@@ -27,14 +27,16 @@ from steersman.devcluster.controllers.pods import (
 )
 from steersman.k8s import Pod, ReplicaSet
 from steersman.k8s.apps_v1 import ReplicaSetCondition, ReplicaSetStatus
-from steersman.k8s.core_v1 import PodTemplateSpec
+from steersman.k8s.core_v1 import PodTemplateSpec, ReplicationControllerCondition
 from steersman.models import ObjectMeta
 from steersman.operator import Context, Operator, Watch
 
-__all__ = ["in_batches", "register", "replica_set_status", "scale_pods"]
+__all__ = ["RETRY_SECONDS", "in_batches", "register", "replica_failure", "replica_set_status", "scale_pods"]
+
+C = TypeVar("C", ReplicaSetCondition, ReplicationControllerCondition)
 
 _BURST = 500
-_RETRY = 0.25
+RETRY_SECONDS = 0.25
 """Seconds until Pods that were refused are tried again."""
 
 
@@ -55,10 +57,10 @@ async def reconcile(rs: ReplicaSet, ctx: Context) -> Result:
         pods = ctx.list(Pod, owned=True)
     status = replica_set_status(rs, pods, ctx.now(), problem)
     if problem is not None:
-        ctx.log.warning("not all Pods could be made", problem=str(problem))
+        ctx.log.warning("pods_not_created", problem=str(problem))
     wait = seconds_to_available(pods, rs.spec.min_ready_seconds or 0, ctx.now())
     if problem is not None:
-        wait = _RETRY if wait is None else min(wait, _RETRY)
+        wait = RETRY_SECONDS if wait is None else min(wait, RETRY_SECONDS)
     return Result(status=status, requeue_after=wait)
 
 
@@ -118,10 +120,7 @@ def replica_set_status(
     metadata = rs.spec.template.metadata or ObjectMeta()
     labels = metadata.labels.items()
     old = rs.status
-    conditions = tuple(c for c in old.conditions if c.type != "ReplicaFailure")
-    if problem is not None:
-        known = next((c for c in old.conditions if c.type == "ReplicaFailure" and c.status == "True"), None)
-        conditions += (known or _failure(str(problem), now),)
+    conditions = replica_failure(old.conditions, ReplicaSetCondition, problem, now)
     return ReplicaSetStatus(
         replicas=len(active),
         fully_labeled_replicas=sum(labels <= pod.metadata.labels.items() for pod in active) or None,
@@ -138,7 +137,14 @@ def replica_set_status(
 _FINISHED = ("Succeeded", "Failed")
 
 
-def _failure(message: str, now: datetime) -> ReplicaSetCondition:
-    return ReplicaSetCondition(
+def replica_failure(old: Sequence[C], kind: type[C], problem: ClientError | None, now: datetime) -> tuple[C, ...]:
+    """Return the conditions with `ReplicaFailure` of type `kind` while `problem` prevents the creation of Pods."""
+    others = tuple(c for c in old if c.type != "ReplicaFailure")
+    if problem is None:
+        return others
+    known = next((c for c in old if c.type == "ReplicaFailure" and c.status == "True"), None)
+    message = problem.status.message if isinstance(problem, ApiError) else str(problem)
+    made = known or kind(
         type="ReplicaFailure", status="True", reason="FailedCreate", message=message, last_transition_time=now
     )
+    return (*others, made)

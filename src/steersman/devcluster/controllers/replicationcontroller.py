@@ -1,14 +1,21 @@
-"""ReplicationControllers: the ancestors of ReplicaSets, with the same Pods in the same way."""
+"""ReplicationControllers: the predecessors of ReplicaSets, which create and delete Pods in the same way."""
 
 from __future__ import annotations
 
+from steersman.client import ClientError
 from steersman.controller import Result
 from steersman.devcluster.controllers.adoption import claimed, selector_of
 from steersman.devcluster.controllers.pods import is_active, seconds_to_available
-from steersman.devcluster.controllers.replicaset import replica_set_status, scale_pods, wanted
+from steersman.devcluster.controllers.replicaset import (
+    RETRY_SECONDS,
+    replica_failure,
+    replica_set_status,
+    scale_pods,
+    wanted,
+)
 from steersman.k8s import Pod, ReplicaSet, ReplicationController
 from steersman.k8s.apps_v1 import ReplicaSetSpec
-from steersman.k8s.core_v1 import PodTemplateSpec, ReplicationControllerStatus
+from steersman.k8s.core_v1 import PodTemplateSpec, ReplicationControllerCondition, ReplicationControllerStatus
 from steersman.models import LabelSelector
 from steersman.operator import Context, Operator
 
@@ -21,7 +28,7 @@ def register(operator: Operator) -> None:
 
 
 def as_replica_set(rc: ReplicationController) -> ReplicaSet:
-    """The same wishes in the newer words."""
+    """Return a ReplicaSet with the same metadata and spec."""
     spec = ReplicaSetSpec(
         replicas=rc.spec.replicas,
         min_ready_seconds=rc.spec.min_ready_seconds,
@@ -35,9 +42,10 @@ async def reconcile(rc: ReplicationController, ctx: Context) -> Result:
     """Create or delete Pods, then count."""
     rs = as_replica_set(rc)
     pods = await claimed(ctx, rc, Pod, accepts=is_active, selector=selector_of(rs))
+    problem: ClientError | None = None
     if rc.metadata.deletion_timestamp is None:
         active = [pod for pod in pods if is_active(pod)]
-        await scale_pods(ctx, rc, active, wanted(rc), rs.spec.template)
+        problem = await scale_pods(ctx, rc, active, wanted(rc), rs.spec.template)
         pods = ctx.list(Pod, owned=True)
     counts = replica_set_status(rs, pods, ctx.now())
     status = ReplicationControllerStatus(
@@ -46,5 +54,10 @@ async def reconcile(rc: ReplicationController, ctx: Context) -> Result:
         ready_replicas=counts.ready_replicas,
         available_replicas=counts.available_replicas,
         observed_generation=counts.observed_generation,
+        conditions=replica_failure(rc.status.conditions, ReplicationControllerCondition, problem, ctx.now()),
     )
-    return Result(status=status, requeue_after=seconds_to_available(pods, rc.spec.min_ready_seconds or 0, ctx.now()))
+    wait = seconds_to_available(pods, rc.spec.min_ready_seconds or 0, ctx.now())
+    if problem is not None:
+        ctx.log.warning("pods_not_created", problem=str(problem))
+        wait = RETRY_SECONDS if wait is None else min(wait, RETRY_SECONDS)
+    return Result(status=status, requeue_after=wait)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from hashlib import blake2b
-from typing import Any
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -22,18 +21,24 @@ from steersman.k8s.core_v1 import PodTemplateSpec
 from steersman.models import MergePatch, ObjectMeta, from_dict, to_dict
 from steersman.operator import Context
 
-__all__ = ["REVISION_LABEL", "by_revision", "current_revision", "prune", "short_hash", "template_of"]
+__all__ = ["REVISION_LABEL", "by_revision", "current_revision", "prune", "revision_hash", "template_of"]
 
 REVISION_LABEL = "controller-revision-hash"
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_FNV_OFFSET: Final = 2166136261
+_FNV_PRIME: Final = 16777619
 _BEGINNING = datetime.fromtimestamp(0, UTC)
 
 
-def short_hash(data: bytes, collisions: int = 0, length: int = 10) -> str:
-    """A short name for some bytes, in letters and digits that never spell a word. Collisions give another one."""
-    digest = blake2b(data, digest_size=8, salt=collisions.to_bytes(8, "little")).digest()
-    number = int.from_bytes(digest, "little")
-    return "".join(_LETTERS[number // len(_LETTERS) ** place % len(_LETTERS)] for place in range(length))
+def revision_hash(data: bytes, collisions: int) -> str:
+    """Return the hash in the names of revisions: FNV-1 of the data and the collision count, in letters and digits.
+
+    Source: `HashControllerRevision` of k8s.io/kubernetes/pkg/controller/history.
+    """
+    value = _FNV_OFFSET
+    for byte in data + str(collisions).encode():
+        value = value * _FNV_PRIME % 2**32 ^ byte
+    return "".join(_LETTERS[ord(digit) % len(_LETTERS)] for digit in str(value))
 
 
 def by_revision(revision: ControllerRevision) -> tuple[int, datetime, str]:
@@ -43,7 +48,9 @@ def by_revision(revision: ControllerRevision) -> tuple[int, datetime, str]:
 
 def data_of(template: PodTemplateSpec) -> dict[str, Any]:
     """What a revision keeps: a strategic merge patch that puts the template back."""
-    return {"spec": {"template": {**to_dict(template), "$patch": "replace"}}}
+    kept = {"spec": {"template": {**to_dict(template), "$patch": "replace"}}}
+    # In the order of Go's maps, because the names of revisions are hashes of these bytes.
+    return cast("dict[str, Any]", msgspec.json.decode(msgspec.json.encode(kept, order="sorted")))
 
 
 def template_of(revision: ControllerRevision) -> PodTemplateSpec:
@@ -73,7 +80,7 @@ async def current_revision(
                 )
             return revision, history
     data = data_of(template)
-    digest = short_hash(msgspec.json.encode(data, order="sorted"), collisions)
+    digest = revision_hash(msgspec.json.encode(data), collisions)
     template_labels: Mapping[str, str] = template.metadata.labels if template.metadata else {}
     labels = {**template_labels, label: digest}
     made = ControllerRevision(
