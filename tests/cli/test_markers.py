@@ -10,7 +10,7 @@ from steersman.cli.app import run
 
 APP = """{first}
 from typing import Annotated
-from steersman import Context, Model, Operator, Resource
+from steersman import Column, Context, Model, Operator, Resource, Scale
 from steersman.models.markers import CEL, AtMostOneOf, Format, Ge, ListMap, MinLength, Pattern, Selectable, Set
 
 class SiteSpec(Model):
@@ -82,6 +82,16 @@ def test_a_pattern_that_re2_refuses_is_an_error_with_the_file_and_line_of_its_cl
     ("argument", "words"),
     [
         (", colour='red'", "class Site: there is no class argument 'colour'"),
+        (", plural=3", "class Site: plural: Expected `str`, got `int`"),
+        (", short_names='st'", "class Site: short_names='st' must be a list or tuple"),
+        (", columns=Column('A', 'spec.a')", "class Site: columns=Column("),
+        (", columns=['spec.colour']", "class Site: columns[0]: Expected `object`, got `str`"),
+        (", columns=[Column('A')]", "Column: Missing required argument 'path'"),
+        (", columns=[Column('A', 'spec.colour', priority='high')]", "class Site: priority: Expected `int`, got `str`"),
+        (", scale='spec.size'", "class Site: scale: Expected `object | null`, got `str`"),
+        (", scale=Scale('spec.size')", "Scale: Missing required argument 'status'"),
+        (", storage='yes'", "class Site: storage: Expected `bool`, got `str`"),
+        (", deprecated=True", "class Site: deprecated: Expected `str | null`, got `bool`"),
         (", plural='Sites'", "class Site: plural='Sites' must be a lower-case DNS label"),
     ],
 )

@@ -11,7 +11,19 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast, dataclass_transform
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    cast,
+    dataclass_transform,
+)
 from urllib.parse import quote
 
 import msgspec
@@ -79,7 +91,19 @@ class GVK(NamedTuple):
         return f"{self.api_version} {self.kind}"
 
 
-class Scale(msgspec.Struct, frozen=True):
+class _ArgumentMeta(type(msgspec.Struct)):
+    """Gives wrong arguments of a call the file and line of the caller."""
+
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *args, **kwargs):
+            try:
+                return super().__call__(*args, **kwargs)
+            except TypeError as wrong:
+                raise ModelDeclarationError(f"{cls.__name__}: {wrong}") from None
+
+
+class Scale(msgspec.Struct, frozen=True, metaclass=_ArgumentMeta):
     """Where the scale sub-resource finds its numbers, as snake_case or wire paths (`spec.size`)."""
 
     spec: str
@@ -87,7 +111,7 @@ class Scale(msgspec.Struct, frozen=True):
     selector: str | None = None
 
 
-class Column(msgspec.Struct, frozen=True):
+class Column(msgspec.Struct, frozen=True, metaclass=_ArgumentMeta):
     """A printer column of `kubectl get`; `type` is derived from the model when it is not given."""
 
     name: str
@@ -164,6 +188,24 @@ def _declaration_error(cls: str, problem: str) -> ModelDeclarationError:
     return ModelDeclarationError(f"class {cls}: {problem}")
 
 
+def _tuple_of(cls: str, argument: str, value: object) -> tuple[Any, ...]:
+    """The value of a class argument that is a list. Raises `ModelDeclarationError` for a text or a single value."""
+    if isinstance(value, list | tuple):
+        return tuple(cast("list[Any]", value))
+    raise _declaration_error(cls, f"{argument}={value!r} must be a list or tuple")
+
+
+def _check_types(cls: str, info: ResourceInfo) -> None:
+    try:
+        msgspec.convert(msgspec.structs.asdict(info), ResourceInfo)
+        for part in (*info.columns, *((info.scale,) if info.scale is not None else ())):
+            msgspec.convert(msgspec.structs.asdict(part), type(part))
+    except msgspec.ValidationError as wrong:
+        problem, _, path = str(wrong).partition(" - at `$.")
+        argument = path.rstrip("`")
+        raise _declaration_error(cls, f"{argument}: {problem}" if argument else problem) from None
+
+
 def _check(cls: str, info: ResourceInfo, kind: re.Pattern[str] = _KIND) -> None:
     if info.group and not _DNS_NAME.fullmatch(info.group):
         raise _declaration_error(cls, f"group={info.group!r} must be a lower-case DNS name such as 'apps.example.com'")
@@ -222,15 +264,16 @@ class ResourceMeta(ModelMeta):
             singular=singular or kind.lower(),
             list_kind=f"{kind}List",
             namespaced=namespaced,
-            short_names=tuple(short_names),
-            categories=tuple(categories),
+            short_names=_tuple_of(name, "short_names", short_names),
+            categories=_tuple_of(name, "categories", categories),
             scale=scale,
-            columns=tuple(columns),
+            columns=_tuple_of(name, "columns", columns),
             storage=storage,
             served=served,
             deprecated=deprecated,
             external=external,
         )
+        _check_types(name, info)
         _check(name, info)
         annotations = own_annotations(namespace)
         for made_late in ("__annotate__", "__annotate_func__"):  # would be asked instead of what follows
