@@ -71,6 +71,13 @@ def test_a_healthy_cluster_is_one_line_a_check(command):
     assert checks == ["versions", "kubeconfig", "server", "clock", "identity", "webhooks"]
 
 
+def test_in_a_project_its_operator_is_checked_without_being_named(command, tmp_path):
+    (tmp_path / "PROJECT").write_text("package: patient\n")
+    out = command()[1]
+    assert "crds: " in out
+    assert "rights: " in out
+
+
 def test_an_operator_s_crds_are_looked_at(command, cluster):
     code, out = command("patient:operator")
     assert code == 1

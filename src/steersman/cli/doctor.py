@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from steersman.cli.loading import LoadError, load_operator
+from steersman.cli.target import project_operator
 
 if TYPE_CHECKING:
     from steersman.cli.doctor_finding import Finding
@@ -30,7 +31,10 @@ _TIMEOUT = 60.0
 def doctor(
     target: Annotated[
         str | None,
-        typer.Argument(metavar="[MODULE:OPERATOR]", help="An operator, whose rights and CRDs are then looked at, too."),
+        typer.Argument(
+            metavar="[MODULE:OPERATOR]",
+            help="An operator, whose rights and CRDs are checked, too; the project's in this directory if left out.",
+        ),
     ] = None,
     kubeconfig: Annotated[str | None, typer.Option(help="Kubeconfig file.")] = None,
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
@@ -51,6 +55,8 @@ def doctor(
     Each check is a line, with a way out where something is wrong. Exits with 1 when something fails; warnings do
     not. Nothing is changed in the cluster.
     """
+    if target is None and Path("PROJECT").is_file():
+        target = project_operator()
     operator = load_operator(target) if target else None
     root = _project_of(target)
     findings = asyncio.run(_examine(operator, root, kubeconfig, context, as_, namespace, tuple(watch_namespace or ())))
