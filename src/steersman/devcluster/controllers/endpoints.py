@@ -25,6 +25,8 @@ __all__ = ["endpoint_of", "port_number", "register", "slices_for", "subsets_for"
 MANAGER = "endpointslice-controller.k8s.io"
 _SERVICE = "kubernetes.io/service-name"
 _MANAGED = "endpointslice.kubernetes.io/managed-by"
+_ENDPOINTS_MANAGED = "endpoints.kubernetes.io/managed-by"
+_ENDPOINTS_MANAGER = "endpoint-controller"
 _HEADLESS = "service.kubernetes.io/headless"
 _ZONE = "topology.kubernetes.io/zone"
 _PER_SLICE = 100
@@ -43,6 +45,7 @@ def register(operator: Operator) -> None:
         reads=[Service, Endpoints],
         watches=[Watch(Pod, to=_to_services), Watch(Endpoints, to=key_of)],
     )(reconcile_endpoints)
+    operator.controller(name="endpoints-cleanup", watches=[Watch(Service, to=key_of)])(delete_endpoints_without_service)
 
 
 def _to_services(pod: Pod, ctx: Context) -> list[Key]:
@@ -221,7 +224,7 @@ async def reconcile_endpoints(service: Service, ctx: Context) -> None:
     if not service.spec.selector or service.spec.type == "ExternalName":
         return
     subsets = subsets_for(service, _selected(service, ctx))
-    labels = {**service.metadata.labels, "endpoints.kubernetes.io/managed-by": "endpoint-controller"}
+    labels = {**service.metadata.labels, _ENDPOINTS_MANAGED: _ENDPOINTS_MANAGER}
     if _headless(service):
         labels[_HEADLESS] = ""
     known = ctx.get(Endpoints, service.metadata.name)
@@ -235,3 +238,15 @@ async def reconcile_endpoints(service: Service, ctx: Context) -> None:
             "subsets": [*map(to_dict, subsets)],
         }
         await _quietly(ctx.patch(known, MergePatch(body)))
+
+
+async def delete_endpoints_without_service(endpoints: Endpoints, ctx: Context) -> None:
+    """Delete Endpoints of this controller whose Service is gone.
+
+    The API server deletes them with their Service, and this controller may write them again before it knows.
+    """
+    metadata = endpoints.metadata
+    if metadata.labels.get(_ENDPOINTS_MANAGED) != _ENDPOINTS_MANAGER or ctx.get(Service, metadata.name) is not None:
+        return
+    if await ctx.fetch(Service, metadata.name) is None:
+        await ctx.delete(endpoints)
