@@ -15,9 +15,8 @@ from steersman.k8s import PriorityClass
 from steersman.models import ObjectMeta
 from steersman.testing.controlplane import ControlPlane, available
 
-from .test_controllers import POD, VIEWS, Pair, condition, pair
-
-__all__ = ["pair"]
+from .pairs import VIEWS, Pair
+from .test_controllers import POD, condition
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 ZONES = {"node-1": "a", "node-2": "a", "node-3": "b"}
@@ -175,3 +174,51 @@ async def test_a_pod_for_which_nobody_would_leave_waits(pair: Pair, spec: dict[s
     await pair.create("pods", pod("last", **{"cpu": "5", **spec}))
     await pair.settle("pods", "last", scheduled("False"))
     await pair.same("pods", ignore=POD)
+
+
+def with_ports(name: str, *ports: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    whole = pod(name, **spec)
+    whole["spec"]["containers"][0]["ports"] = [{"containerPort": 80, **port} for port in ports]
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("taken", "wanted"),
+    [
+        ({"hostPort": 8080}, {"hostPort": 8080}),
+        ({"hostPort": 8080, "hostIP": "10.0.0.9"}, {"hostPort": 8080}),
+        ({"hostPort": 8080}, {"hostPort": 8080, "hostIP": "10.0.0.9"}),
+    ],
+    ids=["same port", "all addresses wanted", "all addresses taken"],
+)
+async def test_a_pod_waits_for_a_free_host_port(pair: Pair, taken: dict[str, Any], wanted: dict[str, Any]):
+    there = {"nodeSelector": {HOST: "node-1"}}
+    await pair.create("pods", with_ports("first", taken, **there))
+    await pair.settle("pods", "first", scheduled())
+    await pair.create("pods", with_ports("second", wanted, **there))
+    await pair.settle("pods", "second", scheduled("False"))
+    await pair.same("pods", ignore=POD)
+    await pair.delete("pods", "first")
+    await pair.settle("pods", "second", scheduled())
+
+
+async def test_other_ports_protocols_and_addresses_do_not_conflict(pair: Pair):
+    there = {"nodeSelector": {HOST: "node-1"}}
+    ports = [{"hostPort": 8080, "hostIP": "10.0.0.9"}, {"hostPort": 8080, "hostIP": "10.0.0.8"}, {"hostPort": 8081}]
+    for index, port in enumerate([*ports, {"hostPort": 8081, "protocol": "UDP"}]):
+        await pair.create("pods", with_ports(f"web-{index}", port, **there))
+        await pair.settle("pods", f"web-{index}", scheduled())
+
+
+async def test_running_pods_keep_others_away_by_their_anti_affinity(pair: Pair):
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "loud"}}}
+    exclusive = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    await pair.create("pods", pod("alone", affinity=exclusive, nodeSelector={ZONE: "a"}))
+    await pair.settle("pods", "alone", scheduled())
+    await pair.create("pods", pod("loud", labels={"app": "loud"}, nodeSelector={ZONE: "a"}))
+    await pair.settle("pods", "loud", scheduled("False"))
+    await pair.create("pods", pod("elsewhere", labels={"app": "loud"}))
+    await pair.settle("pods", "elsewhere", scheduled())
+    await pair.create("pods", pod("other", nodeSelector={ZONE: "a"}))
+    await pair.settle("pods", "other", scheduled())
+    await pair.same("pods", ignore=(*POD, "spec.nodeName", "metadata.uid", "status.startTime"))

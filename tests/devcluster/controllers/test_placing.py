@@ -1,13 +1,15 @@
 """Where the scheduler puts a Pod, and who makes room for it: decisions without a cluster."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from steersman.devcluster.controllers.fitting import requests_of
 from steersman.devcluster.controllers.placing import NO_VICTIMS, Placing, Victims, cheapest, unplaced
+from steersman.devcluster.controllers.scheduler import Scheduler
 from steersman.k8s import Node, Pod, PodDisruptionBudget
 from steersman.models import from_dict, replace
+from steersman.operator import Context
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -90,3 +92,23 @@ def test_a_pod_that_fits_nowhere_is_told_how_many_nodes_are_why():
         "0/3 nodes are available: 1 x, 2 Insufficient cpu. no new claims to deallocate, preemption: "
         "0/3 nodes are available: 3 No preemption victims found for incoming pod."
     )
+
+
+async def test_a_pod_that_is_bound_already_is_not_kept_out_by_its_own_booking():
+    """The watch may bring a Pod's binding later than another event that reconciles the Pod."""
+    here, new = node("n1", cpu="1"), pod("new", "1")
+    scheduler = Scheduler()
+    scheduler.ledger.count(new, "n1")
+    await scheduler.reconcile(
+        replace(new, status=replace(new.status, phase="Pending")), cast(Context, _Untouched(here))
+    )
+
+
+class _Untouched:
+    """A context that must not be used."""
+
+    def __init__(self, here: Node) -> None:
+        self._here = here
+
+    def __getattr__(self, name: str) -> Any:
+        pytest.fail(f"the scheduler used ctx.{name} for a Pod that is bound")

@@ -16,10 +16,15 @@ from steersman.models.selectors import from_label_selector, requirement
 
 __all__ = [
     "Amounts",
+    "HostPort",
     "Placed",
     "affinity_problem",
+    "anti_affinity_problem",
+    "has_anti_affinity",
+    "host_ports_of",
     "is_for_want_of_room",
     "node_problem",
+    "port_problem",
     "preference",
     "requests_of",
     "selects_node",
@@ -148,6 +153,53 @@ def would_fit_alone(node: Node, wants: Amounts) -> bool:
     """Whether an empty node has what a Pod asks for."""
     allocatable = _milli(node.status.allocatable)
     return all(amount <= allocatable.get(name, 0) for name, amount in wants.items())
+
+
+HostPort = tuple[str, str, int]
+"""Host address, protocol and port."""
+_ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+
+
+def host_ports_of(pod: Pod) -> tuple[HostPort, ...]:
+    """Return the host ports of the containers and sidecars of a Pod."""
+    sidecars = [c for c in pod.spec.init_containers if c.restart_policy == "Always"]
+    return tuple(
+        (port.host_ip or _ANY_ADDRESS[0], port.protocol or "TCP", port.host_port)
+        for container in (*pod.spec.containers, *sidecars)
+        for port in container.ports
+        if port.host_port
+    )
+
+
+def port_problem(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> str:
+    """Return why host ports are not free on a node; empty if they are."""
+    taken = tuple(taken)
+    for address, protocol, port in wanted:
+        for other, other_protocol, other_port in taken:
+            same = address == other or address in _ANY_ADDRESS or other in _ANY_ADDRESS
+            if same and (protocol, port) == (other_protocol, other_port):
+                return "node(s) didn't have free ports for the requested pod ports"
+    return ""
+
+
+def has_anti_affinity(pod: Pod) -> bool:
+    """Return whether a Pod has required anti-affinity, which excludes others from its topology."""
+    anti = pod.spec.affinity.pod_anti_affinity if pod.spec.affinity else None
+    return anti is not None and bool(anti.required_during_scheduling_ignored_during_execution)
+
+
+def anti_affinity_problem(pod: Pod, node: Node, others: Iterable[Placed]) -> str:
+    """Return why the required anti-affinity of other Pods excludes the Pod from a node; empty if it does not."""
+    for other, labels in others:
+        if not has_anti_affinity(other):
+            continue
+        affinity: Any = other.spec.affinity
+        for term in affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution:
+            key = term.topology_key
+            together = key in labels and labels[key] == node.metadata.labels.get(key)
+            if together and _matches(term, other, pod):
+                return "node(s) didn't satisfy existing pods anti-affinity rules"
+    return ""
 
 
 def affinity_problem(pod: Pod, node: Node, others: Iterable[Placed]) -> str:

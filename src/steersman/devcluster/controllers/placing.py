@@ -44,7 +44,11 @@ def priority_of(pod: Pod) -> int:
 
 
 class Placing:
-    """Where one Pod may go. `used` is what is booked on a node; `bound` makes the list of Pods that have one."""
+    """The nodes for one Pod.
+
+    `used` returns the amounts that are booked on a node, `bound` the Pods that have a node. `exclusive` are those of
+    them with required anti-affinity.
+    """
 
     def __init__(
         self,
@@ -52,11 +56,14 @@ class Placing:
         nodes: Sequence[Node],
         used: Callable[[str], Amounts],
         bound: Callable[[], Sequence[Bound]],
+        exclusive: Sequence[Bound] = (),
     ) -> None:
         self.pod = pod
         self.nodes = nodes
         self._used = used
         self._wants = requests_of(pod)
+        self._ports = fitting.host_ports_of(pod)
+        self._exclusive = exclusive
         self._labels = {node.metadata.name: node.metadata.labels for node in nodes}
         affinity = pod.spec.affinity
         self._sociable = affinity is not None and bool(affinity.pod_affinity or affinity.pod_anti_affinity)
@@ -82,18 +89,27 @@ class Placing:
             used = left
         if text := fitting.node_problem(self.pod, node, used, self._wants):
             return Problem(text, fitting.is_for_want_of_room(text) and fitting.would_fit_alone(node, self._wants))
+        uids = {pod.metadata.uid for pod in gone}
+        if self._ports and (text := self._port_problem(name, uids)):
+            return Problem(text, might_fit=True)
+        excluded = fitting.anti_affinity_problem(
+            self.pod, node, self._placed(item for item in self._exclusive if item[0].metadata.uid not in uids)
+        )
         if not self._choosy:
-            return None
+            return Problem(excluded, might_fit=True) if excluded else None
         spread, bound = self._spread, self._bound
         if gone:
-            uids = {pod.metadata.uid for pod in gone}
             bound = [item for item in bound if item[0].metadata.uid not in uids]
             spread = Spread(self.pod, self.nodes, bound)
         if spread is not None and (text := spread.problem(node)):
             return Problem(text, not text.endswith(")"))
         if self._sociable and (text := fitting.affinity_problem(self.pod, node, self._placed(bound))):
             return Problem(text, "anti-affinity" in text)
-        return None
+        return Problem(excluded, might_fit=True) if excluded else None
+
+    def _port_problem(self, node: str, gone: Collection[str]) -> str:
+        others = (pod for pod, at in self._bound if at == node and pod.metadata.uid not in gone)
+        return fitting.port_problem(self._ports, (port for pod in others for port in fitting.host_ports_of(pod)))
 
     def _placed(self, bound: Iterable[Bound]) -> list[tuple[Pod, Mapping[str, str]]]:
         return [(pod, self._labels.get(name, {})) for pod, name in bound]

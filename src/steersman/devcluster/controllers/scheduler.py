@@ -14,7 +14,7 @@ from steersman.cache import Change
 from steersman.client import Conflict, NotFound
 from steersman.controller import RequeueError
 from steersman.devcluster.controllers.claims import SELECTED_NODE, claims_of, waits_for_consumer
-from steersman.devcluster.controllers.fitting import Amounts, requests_of
+from steersman.devcluster.controllers.fitting import Amounts, has_anti_affinity, requests_of
 from steersman.devcluster.controllers.placing import NOT_HELPFUL, Placing, Victims, cheapest, priority_of, unplaced
 from steersman.devcluster.controllers.pods import NODE_INDEX, UNBOUND, phase_of, pod_condition
 from steersman.devcluster.controllers.spreading import Bound
@@ -36,6 +36,11 @@ class Ledger:
     def __init__(self) -> None:
         self._booked: dict[str, tuple[str, Amounts]] = {}
         self._used: dict[str, Counter[str]] = {}
+        self.exclusive: dict[str, Bound] = {}
+        """The bound Pods with required anti-affinity, by uid."""
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._booked
 
     def used(self, node: str) -> Amounts:
         return self._used.get(node) or Counter()
@@ -53,7 +58,8 @@ class Ledger:
         self._used.setdefault(node, Counter()).update(amounts)
 
     def release(self, uid: str) -> None:
-        """Count a Pod no more."""
+        """Remove the booking of a Pod."""
+        self.exclusive.pop(uid, None)
         if (known := self._booked.pop(uid, None)) is not None:
             self._used[known[0]].subtract(known[1])
 
@@ -66,7 +72,13 @@ class Ledger:
         if phase_of(pod) in ("Succeeded", "Failed"):
             self.release(change.new.uid)
         elif pod.spec.node_name:
-            self.book(change.new.uid, pod.spec.node_name, requests_of(pod))
+            self.count(pod, pod.spec.node_name)
+
+    def count(self, pod: Pod, node: str) -> None:
+        """Book a Pod on a node."""
+        self.book(pod.metadata.uid, node, requests_of(pod))
+        if has_anti_affinity(pod):
+            self.exclusive[pod.metadata.uid] = pod, node
 
 
 class Scheduler:
@@ -92,6 +104,8 @@ class Scheduler:
             return
         if (gates := pod.spec.scheduling_gates) and gates:
             return
+        if pod.metadata.uid in self.ledger:
+            return  # it is bound, and the watch has not delivered that yet: its own booking must not keep it out
         missing, waiting = self._claims(pod, ctx)
         node, message, victims = (None, missing, None) if missing else self.place(pod, ctx)
         if node is None:
@@ -104,7 +118,7 @@ class Scheduler:
         if waiting:
             await _select_node(waiting, node, ctx)  # their binding brings the Pod back here
             return
-        self.ledger.book(pod.metadata.uid, node, requests_of(pod))
+        self.ledger.count(pod, node)
         try:
             await _bind(pod, node, ctx)
         except BaseException as problem:
@@ -120,7 +134,13 @@ class Scheduler:
         nodes = ctx.list(Node)
         if not nodes:
             return None, "no nodes available to schedule pods", None
-        placing = Placing(pod, nodes, lambda name: self._used(name, pod), lambda: self._bound(ctx))
+        placing = Placing(
+            pod,
+            nodes,
+            lambda name: self._used(name, pod),
+            lambda: self._bound(ctx),
+            tuple(self.ledger.exclusive.values()),
+        )
         problems = {node.metadata.name: placing.problem(node) for node in nodes}
         if fitting := [node for node in nodes if problems[node.metadata.name] is None]:
             return placing.best(fitting), "", None
