@@ -19,7 +19,7 @@ $(READY): pyproject.toml requirements/dev.txt
 demo: $(READY) ## Run HelloApp on the embedded cluster and watch it follow (ARGS=--real: on a real control plane)
 	@$(BIN)/python operators/helloapp/demo.py $(ARGS)
 
-test: $(READY) ## Run the tests that need no real control plane and do not take long: under five minutes
+test: $(READY) ## Run the tests that need no real control plane and do not take long
 	@bash hack/tests.sh -m "not slow and not realcluster"
 
 test-real: $(READY) controlplane ## Run all tests, with the real control plane mandatory

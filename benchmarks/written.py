@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks import history
+from benchmarks import history, quoted
 from benchmarks.facts import described
 from benchmarks.harness import HERE
 from benchmarks.report import (
@@ -49,6 +49,8 @@ def write_all(results: Results, rows: Sequence[Row], out: Path) -> list[Path]:
     if readme.exists() and not results["quick"]:
         update_readme(readme, "\n".join(_summary(results, rows)), results)
         written.append(readme)
+    if out == HERE and not results["quick"]:
+        written += quoted.rewritten()
     print(*(f"wrote {path}" for path in written), sep="\n")
     return written
 
