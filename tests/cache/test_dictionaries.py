@@ -104,7 +104,7 @@ def test_what_was_trained_on_few_is_trained_anew_when_there_are_many(monkeypatch
 @pytest.mark.slow
 def test_a_kind_that_comes_later_teaches_once(monkeypatch):
     """C4: the dictionary that does not know it is replaced, and what never compresses well does not replace another."""
-    monkeypatch.setattr("steersman.cache.codecs.WINDOW", 200_000)
+    monkeypatch.setattr("steersman.cache.codecs.REVIEW_AFTER_BYTES", 200_000)
     monkeypatch.setattr(module, "REVIEW_AFTER_BYTES", 200_000)
     pool = DictionaryPool()
     first, later, noise = (Store(WIDGET, pool=pool) for _ in range(3))

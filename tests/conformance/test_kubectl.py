@@ -403,7 +403,7 @@ def clusters() -> Iterator[tuple[Cluster, Cluster]]:
     if (reason := available("kubectl", "kube-controller-manager", "kube-scheduler")) is not None:
         pytest.skip(reason)
     with ExitStack() as stack:
-        embedded = stack.enter_context(EmbeddedCluster.start())
+        embedded = stack.enter_context(EmbeddedCluster.start(metrics=False))  # the real one has no metrics server
         real = stack.enter_context(ControlPlane.start(controller_manager=True, scheduler=True))
         stack.enter_context(simulated(real))
         yield embedded, real

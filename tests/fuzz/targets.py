@@ -327,10 +327,15 @@ def _http2_beside_the_reference() -> Run:
 
 
 def _http1_requests() -> Run:
+    import ssl
+
+    from steersman.listener import Listener
     from steersman.webhook import http
 
     async def echo(request: http.WebhookRequest) -> http.WebhookResponse:
         return http.WebhookResponse(200, b"{}")
+
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 
     class Output(_Line):
         said = b""
@@ -340,7 +345,7 @@ def _http1_requests() -> Run:
 
     async def work(data: bytes) -> str:
         server = http.WebhookServer({"/echo": echo}, None, refuse=lambda code, text: text.encode())  # type: ignore[arg-type]
-        output, connection = Output(), http._Connection(server)
+        output, connection = Output(), http._Connection(server, Listener(tls))
         connection.connection_made(output)
         for start in range(0, len(data), 1500):
             if not output.open:

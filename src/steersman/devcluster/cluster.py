@@ -68,6 +68,8 @@ class Options:
     """Where the administrator's kubeconfig is written; a temporary place without it."""
     audit: Policy | None = None
     audit_path: Path | None = None
+    metrics: bool = True
+    """Whether the nodes' usage is served as metrics.k8s.io, as by a metrics server."""
     capacity: dict[str, str] | None = None
 
 
@@ -266,7 +268,8 @@ class DevCluster:
 
     def _register(self, node: str, kubelet: Kubelet) -> None:
         self.server.kubelets.register(node, kubelet)
-        self.server.metrics.serve()
+        if self.options.metrics:
+            self.server.metrics.serve()
 
     def _defaults(self) -> Any:
         from steersman.devcluster import nodes
