@@ -41,7 +41,7 @@ lint: $(READY) ## Lint and check the formatting
 types: $(READY) ## Check the types (strict)
 	@$(BIN)/pyright
 
-imports: $(READY) ## Check that rooms import downwards only
+imports: $(READY) ## Check that packages import downwards only
 	@$(BIN)/lint-imports
 
 check: lint types imports test ## All of the above
@@ -55,8 +55,9 @@ generate: $(READY) ## Generate src/steersman/k8s from the API server's OpenAPI
 controlplane: ## Build kube-apiserver, etcd and friends once, into the user's cache
 	@bash hack/controlplane/build.sh
 
-wheels: $(READY) ## Build into dist/ the sources, a wheel of plain Python, and one compiled for this Python and platform
+wheels: $(READY) ## Build into dist/ the source distribution and a plain wheel (seconds), and a compiled wheel (minutes)
 	@$(BIN)/hatchling build
+	@echo "Compiling the hot paths for this Python and platform; this takes two to five minutes."
 	@STEERSMAN_COMPILE=1 $(BIN)/hatchling build -t wheel
 
 $(VENV)/.bench: $(READY) requirements/bench.txt
