@@ -39,6 +39,8 @@ class Hooks:
             return web.Response(status=405, text="only POST")
         review = await request.json()
         asked = review["request"]
+        if review["kind"] == "ConversionReview":
+            return web.json_response({**review, "response": renamed(asked)})
         path = request.path.strip("/")
         if path == "broken":
             return web.Response(status=500, text="boom")
@@ -55,6 +57,18 @@ class Hooks:
         self.requests.append(asked)
         body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
         return web.json_response({**body, "response": {"uid": asked["uid"], **ANSWERS.get(path, {"allowed": True})}})
+
+
+def renamed(asked: dict[str, Any]) -> dict[str, Any]:
+    """The response to a conversion: v1 has `spec.size`, v2 the same as `spec.replicas`."""
+    names = ("size", "replicas") if asked["desiredAPIVersion"].endswith("/v2") else ("replicas", "size")
+    made: list[dict[str, Any]] = []
+    for obj in asked["objects"]:
+        spec = dict(obj.get("spec") or {})
+        if names[0] in spec:
+            spec[names[1]] = spec.pop(names[0])
+        made.append({**obj, "apiVersion": asked["desiredAPIVersion"], "spec": spec})
+    return {"uid": asked["uid"], "result": {"status": "Success"}, "convertedObjects": made}
 
 
 def patch(*operations: dict[str, Any]) -> dict[str, Any]:
@@ -322,7 +336,8 @@ async def asked_the_same(both: Both, registered: Registered, steps: Sequence[tup
     seen: list[list[Any]] = []
     for server in both.servers:
         for method, path, body in steps:
-            await server.ask(method, path.replace("{ns}", both.namespace), body)
+            media = "application/merge-patch+json" if method == "PATCH" else "application/json"
+            await server.ask(method, path.replace("{ns}", both.namespace), body, content_type=media)
         for request in registered.hooks.requests:
             # The administrators have different names and credentials.
             request["userInfo"] = request["userInfo"]["groups"]

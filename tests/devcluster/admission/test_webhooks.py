@@ -419,7 +419,13 @@ class Versions:
     def equivalents(self, group: str, version: str, resource: str, subresource: str):
         return [Equivalent("x.io", "v1", "things", "Thing"), Equivalent("x.io", "v2", "things", "Thing")]
 
-    def convert(self, obj: dict, to: Equivalent) -> dict:
+    def needs_webhook(self, seen: Equivalent) -> bool:
+        return False
+
+    async def convert(self, obj: dict, seen: Equivalent) -> dict:
+        return self.convert_now(obj, seen)
+
+    def convert_now(self, obj: dict, to: Equivalent) -> dict:
         spec = obj["spec"]
         value = spec.get("old", spec.get("new"))
         field = "old" if to.version == "v1" else "new"

@@ -105,7 +105,11 @@ class Admission:
     def needs_async(self, write: Write) -> bool:
         """Whether some webhook may want this write, so that `mutate` and `validate` must be awaited."""
         hooks = self.webhooks
-        return hooks.concerns(write, hooks.mutating) or hooks.concerns(write, hooks.validating)
+        return (
+            hooks.concerns(write, hooks.mutating)
+            or hooks.concerns(write, hooks.validating)
+            or self.policies.needs_webhook(write)
+        )
 
     def mutate_now(self, write: Write) -> None:
         """The built-in plug-ins that change objects (and those that refuse early). Raises `APIError`."""
@@ -136,6 +140,7 @@ class Admission:
 
     async def validate(self, write: Write) -> None:
         """Plug-ins and validating webhooks. Raises `APIError`."""
+        await self.policies.prepare(write)
         self._judge(write)
         await self.webhooks.validate(write)
         check_quotas(write, self.lookups)

@@ -11,7 +11,15 @@ from steersman.devcluster.auth.reading import part, parts, strings
 from steersman.devcluster.auth.rules import selects
 from steersman.devcluster.objects import Object, labels_of
 
-__all__ = ["Equivalent", "Equivalents", "is_exempt", "matches_objects", "matching_resource", "rule_matches"]
+__all__ = [
+    "Equivalent",
+    "Equivalents",
+    "converted",
+    "is_exempt",
+    "matches_objects",
+    "matching_resource",
+    "rule_matches",
+]
 
 _EXEMPT = {
     "validatingwebhookconfigurations",
@@ -25,20 +33,51 @@ _EXEMPT = {
 
 @dataclass(frozen=True, slots=True)
 class Equivalent:
-    """One group and version in which a resource is served."""
+    """One group and version in which a resource is served, with the kind of its objects there."""
 
     group: str
     version: str
     resource: str
     kind: str
+    kind_group: str | None = None
+    """Group of the kind, where it is not the resource's (Scale)."""
+    kind_version: str | None = None
+
+    @property
+    def api_version(self) -> str:
+        """The apiVersion of the objects."""
+        group = self.group if self.kind_group is None else self.kind_group
+        version = self.version if self.kind_version is None else self.kind_version
+        return f"{group}/{version}" if group else version
 
 
 class Equivalents(Protocol):
-    """In which other groups and versions the same objects are served, and how to convert one."""
+    """The groups and versions that serve the same objects, and conversion between them."""
 
-    def equivalents(self, group: str, version: str, resource: str, subresource: str) -> Iterable[Equivalent]: ...
+    def equivalents(self, group: str, version: str, resource: str, subresource: str) -> Iterable[Equivalent]:
+        """Return the resources that serve the same objects, the given one included."""
+        ...
 
-    def convert(self, obj: Object, to: Equivalent) -> Object: ...
+    def needs_webhook(self, seen: Equivalent) -> bool:
+        """Return whether conversion to a version calls a conversion webhook."""
+        ...
+
+    async def convert(self, obj: Object, seen: Equivalent) -> Object:
+        """Return an object in another version. Raises `APIError`."""
+        ...
+
+    def convert_now(self, obj: Object, seen: Equivalent) -> Object:
+        """Return an object in another version that needs no webhook. Raises `APIError`."""
+        ...
+
+
+async def converted(write: Write, seen: Equivalent, equivalents: Equivalents) -> tuple[Object | None, Object | None]:
+    """Return the object and the old object of a write in another version. Raises `APIError`."""
+    obj, old = write.obj, write.old
+    return (
+        None if obj is None else await equivalents.convert(obj, seen),
+        None if old is None else await equivalents.convert(old, seen),
+    )
 
 
 def is_exempt(write: Write) -> bool:

@@ -7,7 +7,7 @@ the API server's `admission/plugin/policy`. Expressions are not offered `authori
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,7 @@ from steersman.devcluster.admission.lookups import Lookups
 from steersman.devcluster.admission.matching import (
     Equivalent,
     Equivalents,
+    converted,
     is_exempt,
     matches_objects,
     matching_resource,
@@ -86,6 +87,26 @@ class Policies:
                 resources = part(part(binding, "spec"), "matchResources")
                 if not resources or self._matching(resources, write) is not None:
                     self._check_bound(policy, binding, seen, write)
+
+    def needs_webhook(self, write: Write) -> bool:
+        """Return whether a policy matches another version of the object that only a webhook converts to."""
+        return any(True for _ in self._versions_by_webhook(write))
+
+    async def prepare(self, write: Write) -> None:
+        """Convert the object for the policies that match versions that only a webhook converts to."""
+        for seen in self._versions_by_webhook(write):
+            key = (seen.group, seen.version, seen.resource)
+            if key not in write.converted and self._equivalents is not None:
+                write.converted[key] = await converted(write, seen, self._equivalents)
+
+    def _versions_by_webhook(self, write: Write) -> Iterator[Equivalent]:
+        known = self._all()
+        if not known or self._equivalents is None or is_exempt(write):
+            return
+        for policy, _ in known:
+            seen = self._matching(part(part(policy, "spec"), "matchConstraints"), write)
+            if seen is not None and not _is_own(seen, write) and self._equivalents.needs_webhook(seen):
+                yield seen
 
     def _all(self) -> list[tuple[Object, list[Object]]]:
         if self._known is None:
@@ -167,10 +188,11 @@ class Policies:
         request: Object = question("", write, seen, None, None)["request"]
         for field in ("uid", "object", "oldObject"):
             request.pop(field, None)
+        obj, old = self._versioned(seen, write)
         in_namespace = write.namespace and not (write.resource == "namespaces" and not write.group)
         bound: dict[str, Any] = {
-            "object": self._converted(write.obj, seen, write),
-            "oldObject": self._converted(write.old, seen, write),
+            "object": obj,
+            "oldObject": old,
             "request": request,
             "params": param,
             "namespaceObject": self._lookups.namespace(write.namespace) if in_namespace else None,
@@ -179,9 +201,15 @@ class Policies:
             bound["authorizer"] = Access(self._authorizer, write.user)
         return bound
 
-    def _converted(self, obj: Object | None, seen: Equivalent, write: Write) -> Object | None:
-        same = (seen.group, seen.version) == (write.group, write.version)
-        return obj if obj is None or same or self._equivalents is None else self._equivalents.convert(obj, seen)
+    def _versioned(self, seen: Equivalent, write: Write) -> tuple[Object | None, Object | None]:
+        """Object and old object in the version that the policy matches."""
+        if _is_own(seen, write) or self._equivalents is None:
+            return write.obj, write.old
+        if known := write.converted.get((seen.group, seen.version, seen.resource)):
+            return known
+        convert = self._equivalents.convert_now
+        obj, old = write.obj, write.old
+        return None if obj is None else convert(obj, seen), None if old is None else convert(old, seen)
 
     def _params(self, spec: Object, reference: Object, write: Write) -> list[Object | None]:
         kind = part(spec, "paramKind")
@@ -219,6 +247,10 @@ class Policies:
             if spec.get("group") == group and names.get("kind") == kind:
                 return names.get("plural") or "", spec.get("scope") == "Namespaced"
         raise _ConfigurationError(f"paramKind kind `{group}/{version}, Kind={kind}` not known")
+
+
+def _is_own(seen: Equivalent, write: Write) -> bool:
+    return (seen.group, seen.version) == (write.group, write.version)
 
 
 def _named(criteria: Object, field: str, write: Write) -> list[Object]:

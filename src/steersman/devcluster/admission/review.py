@@ -64,7 +64,8 @@ def question(uid: str, write: Write, seen: Equivalent, obj: Object | None, old: 
 def _kind(write: Write, seen: Equivalent) -> Object:
     if (seen.group, seen.version) == (write.group, write.version):
         return write.request_kind
-    return {"group": seen.group, "version": seen.version, "kind": seen.kind}
+    group, _, version = seen.api_version.rpartition("/")
+    return {"group": group, "version": version, "kind": seen.kind}
 
 
 def read_answer(body: Any, uid: str, *, mutating: bool) -> Answer:

@@ -22,6 +22,7 @@ from steersman.devcluster.admission.lookups import Lookups
 from steersman.devcluster.admission.matching import (
     Equivalent,
     Equivalents,
+    converted,
     is_exempt,
     matches_objects,
     matching_resource,
@@ -99,8 +100,10 @@ class WebhookAdmission:
             state.again |= state.asked
             state.asked = set()
         for index, hook in enumerate(self.mutating.all()):
-            seen = self._wants(hook, write)
-            if seen is None or (again and hook.uid not in state.again):
+            if again and hook.uid not in state.again:
+                continue
+            seen = await self._wants(hook, write)
+            if seen is None:
                 continue
             await self._mutate_one(hook, seen, write, state, index, 1 if again else 0)
         state.last = write.obj
@@ -117,7 +120,7 @@ class WebhookAdmission:
                 raise denied(hook.name, answer.status)
             patch = _patch(answer)
             if patch:
-                changed = self._apply(hook, seen, write, patch)
+                changed = await self._apply(hook, seen, write, patch)
                 annotation = {**origin, "patch": patch, "patchType": "JSONPatch"}
                 write.audit_annotations[f"patch.webhook.admission.k8s.io/{place}"] = _json(annotation)
         except _FailedError as error:
@@ -139,7 +142,9 @@ class WebhookAdmission:
         """Ask the validating webhooks, all at once; raises the refusal of the first that refuses."""
         if is_exempt(write):
             return
-        wanting = [(hook, seen) for hook in self.validating.all() if (seen := self._wants(hook, write)) is not None]
+        wanting = [
+            (hook, seen) for hook in self.validating.all() if (seen := await self._wants(hook, write)) is not None
+        ]
         if not wanting:
             return
         if len(wanting) == 1:
@@ -171,7 +176,7 @@ class WebhookAdmission:
         if not answer.allowed:
             raise denied(hook.name, answer.status)
 
-    def _wants(self, hook: Webhook, write: Write) -> Equivalent | None:
+    async def _wants(self, hook: Webhook, write: Write) -> Equivalent | None:
         """The version in which a webhook wants to see a write; `None` where it does not concern it."""
         seen = matching_resource(hook.spec, write, self._equivalents)
         if seen is None:
@@ -182,7 +187,7 @@ class WebhookAdmission:
         if not matches_objects(hook.spec, write, labels):
             return None
         if conditions := parts(hook.spec, "matchConditions"):
-            obj, old = self._converted(write.obj, seen, write), self._converted(write.old, seen, write)
+            obj, old = await self._versioned(seen, write)
             request: Object = question("", write, seen, None, None)["request"]
             bound: dict[str, Any] = {"object": obj, "oldObject": old, "request": request}
             if self._authorizer is not None:
@@ -214,7 +219,7 @@ class WebhookAdmission:
             text = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
             raise _FailedError(f"could not create admission objects: {text}")
         uid = str(uuid4())
-        obj, old = self._converted(write.obj, seen, write), self._converted(write.old, seen, write)
+        obj, old = await self._versioned(seen, write)
         try:
             body = await self._caller.call(hook.client_config, question(uid, write, seen, obj, old), hook.timeout)
         except CallError as error:
@@ -228,14 +233,14 @@ class WebhookAdmission:
         write.warnings.extend(answer.warnings)
         return answer
 
-    def _apply(self, hook: Webhook, seen: Equivalent, write: Write, patch: list[Any]) -> bool:
+    async def _apply(self, hook: Webhook, seen: Equivalent, write: Write, patch: list[Any]) -> bool:
         """Apply a webhook's patch to the object; whether it changed anything."""
         if write.obj is None:
             raise internal(
                 f"admission webhook {json.dumps(hook.name)} attempted to modify the object, which is not supported"
                 " for this operation"
             )
-        before = self._converted(write.obj, seen, write)
+        before, _ = await self._versioned(seen, write)
         try:
             after = json_patch(before or {}, patch)
         except APIError as error:
@@ -244,7 +249,10 @@ class WebhookAdmission:
             raise internal("the webhook's patch leaves no object")
         made: Object = after  # pyright: ignore[reportUnknownVariableType]
         if not _is_same_version(seen, write) and self._equivalents is not None:
-            made = self._equivalents.convert(made, Equivalent(write.group, write.version, write.resource, write.kind))
+            own = Equivalent(
+                write.group, write.version, write.resource, write.kind, write.kind_group, write.kind_version
+            )
+            made = await self._equivalents.convert(made, own)
         if write.normalise is not None:
             try:
                 write.normalise(made)
@@ -254,10 +262,12 @@ class WebhookAdmission:
         write.obj = made
         return changed
 
-    def _converted(self, obj: Object | None, seen: Equivalent, write: Write) -> Object | None:
-        if obj is None or _is_same_version(seen, write) or self._equivalents is None:
-            return obj
-        return self._equivalents.convert(obj, seen)
+    async def _versioned(self, seen: Equivalent, write: Write) -> tuple[Object | None, Object | None]:
+        """Object and old object in the version that the webhook asked for."""
+        if _is_same_version(seen, write) or self._equivalents is None:
+            return write.obj, write.old
+        known = write.converted.get((seen.group, seen.version, seen.resource))
+        return known or await converted(write, seen, self._equivalents)
 
 
 def _is_same_version(seen: Equivalent, write: Write) -> bool:

@@ -48,6 +48,11 @@ class Write:
     audit_annotations: dict[str, str] = field(default_factory=dict[str, str])
     """What admission tells the audit log."""
 
+    converted: dict[tuple[str, str, str], tuple[Object | None, Object | None]] = field(
+        default_factory=dict[tuple[str, str, str], tuple[Object | None, Object | None]]
+    )
+    """Object and old object in other versions (group, version, resource); filled when the object is final."""
+
     def is_on(self, resource: str, group: str = "", subresource: str = "") -> bool:
         """Whether this is a write of that resource, and of that sub-resource of it (by default of none)."""
         return self.resource == resource and self.group == group and self.subresource == subresource

@@ -54,6 +54,10 @@ class Conversions:
             return obj
         return (await self._convert(resource, [obj], wanted))[0]
 
+    async def to_version(self, resource: ResourceType, obj: Object) -> Object:
+        """An object in the version of `resource`. Raises a 500."""
+        return (await self._convert(resource, [obj], resource.api_version))[0]
+
     async def _convert(self, resource: ResourceType, objects: list[Object], api_version: str) -> list[Object]:
         caller = self._server.admission.caller
         return await crd.convert(cast(Object, resource.definition), objects, api_version, caller.call)

@@ -54,12 +54,17 @@ async def serve_scale(call: Call) -> Object:
         apply=apply, kind=kind, tracked=False,
     )  # fmt: skip
     wanted = _Wanted(change, request.body, media, patching_it=patching_it)
+    change.representation = wanted
     outcome = await server.writer.update(change, wanted.transform)
     return _scale_of(resource, outcome.obj)
 
 
 class _Wanted:
-    """From the present parent to the one that a request for its Scale asks for."""
+    """From the present parent to the one that a request for its Scale asks for; admission sees the Scale."""
+
+    kind, group, version = "Scale", "autoscaling", "v1"
+    old: Object
+    new: Object
 
     def __init__(self, change: Change, body: bytes, media: str, *, patching_it: bool) -> None:
         self._change = change
@@ -83,18 +88,13 @@ class _Wanted:
         """The parent with the replicas, the managed fields and the version that the Scale brings."""
         change, parent = self._change, cast(Object, present)
         entries: list[Object] | None = meta(parent).get(_ENTRIES)
-        live = _scale_of(change.resource, parent)
-        if shown := fields.to_scale(entries, self._path):
-            live["metadata"][_ENTRIES] = shown
-        scale = self._scale(live)
+        self.old = self._tracked(parent)
+        self.new = scale = self._scale(self._tracked(parent))
         metadata = meta(scale)
         metas.place(change.resource, change.namespace, metadata)
         metas.check_name(change.name, metadata)
         _check(change, scale, self._paths)
-        if self._paths is not None:
-            self._paths.write(parent, scale)
-        else:
-            cast(Object, parent.setdefault("spec", {}))["replicas"] = dig(scale, "spec", "replicas", default=0)
+        self.write(parent, scale)
         owner = meta(parent)
         owned = fields.from_scale(entries, metadata.get(_ENTRIES), change.resource.api_version, self._path)
         if owned:
@@ -106,6 +106,31 @@ class _Wanted:
         if metadata.get("resourceVersion"):
             owner["resourceVersion"] = metadata["resourceVersion"]
         return parent
+
+    def of(self, parent: Object) -> Object:
+        """The Scale of a parent, without managed fields."""
+        return _scale_of(self._change.resource, parent)
+
+    def _tracked(self, parent: Object) -> Object:
+        """The Scale of a parent, with the managed fields that concern it."""
+        scale = _scale_of(self._change.resource, parent)
+        entries: list[Object] | None = meta(parent).get(_ENTRIES)
+        if shown := fields.to_scale(entries, self._path):
+            scale["metadata"][_ENTRIES] = shown
+        return scale
+
+    def write(self, parent: Object, shown: Object) -> None:
+        """Write the replicas of a Scale into its parent."""
+        if self._paths is not None:
+            self._paths.write(parent, shown)
+        else:
+            cast(Object, parent.setdefault("spec", {}))["replicas"] = dig(shown, "spec", "replicas", default=0)
+
+    def normalise(self, shown: Object) -> None:
+        """Check that a changed object still is a Scale. Raises `ValueError`."""
+        found = schema.decode(shown, _TYPE)
+        if found.mismatch:
+            raise ValueError(found.mismatch)
 
     def _scale(self, live: Object) -> Object:
         change, options = self._change, self._change.options

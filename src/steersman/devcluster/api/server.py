@@ -25,6 +25,7 @@ from steersman.devcluster.api.conversions import Conversions
 from steersman.devcluster.api.definitions import Definitions
 from steersman.devcluster.api.deletes import Deleter
 from steersman.devcluster.api.documents import Documents
+from steersman.devcluster.api.equivalents import ServedVersions
 from steersman.devcluster.api.info import RequestInfo, resolve
 from steersman.devcluster.api.kubernetes_service import KubernetesService
 from steersman.devcluster.api.messages import JSON, Request, Response, failure
@@ -83,6 +84,7 @@ class APIServer:
         self.admission = Admission(
             self.reader,
             authorizer=self.auth.authorizer,
+            equivalents=ServedVersions(self),
             taint_nodes=not aggregated if taint_nodes is None else taint_nodes,
             service_accounts=aggregated if service_accounts is None else service_accounts,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from steersman.devcluster import fields
 from steersman.devcluster.admission import CREATE, UPDATE, Write
@@ -35,7 +35,7 @@ from steersman.devcluster.strategy import User, WriteContext
 if TYPE_CHECKING:
     from steersman.devcluster.api.server import APIServer
 
-__all__ = ["MODIFIED", "Change", "Outcome", "Transform", "Writer"]
+__all__ = ["MODIFIED", "Change", "Outcome", "Representation", "Transform", "Writer"]
 
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 _ATTEMPTS: Final = 8
@@ -44,6 +44,31 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 Transform = Callable[[Object | None], Object]
 """Makes the new object of the present one (`None` where there is none)."""
+
+
+class Representation(Protocol):
+    """The kind in which a subresource shows its parent to clients and to admission (Scale)."""
+
+    kind: str
+    group: str
+    version: str
+
+    old: Object
+    """The representation of the stored parent, with managed fields."""
+    new: Object
+    """What the request asks for, with managed fields; made by the transformation of the parent."""
+
+    def of(self, parent: Object) -> Object:
+        """Return what represents a parent for validation: without managed fields."""
+        ...
+
+    def write(self, parent: Object, shown: Object) -> None:
+        """Write what admission changed in the representation into the parent."""
+        ...
+
+    def normalise(self, shown: Object) -> None:
+        """Decode a changed representation again, in place. Raises `ValueError` for what is no such object."""
+        ...
 
 
 @dataclass(slots=True)
@@ -64,6 +89,8 @@ class Change:
     kind: str = "CreateOptions"
     tracked: bool = True
     """Whether managed fields follow; scale brings its own."""
+    representation: Representation | None = None
+    """The kind in which admission sees the object, where that is not its own."""
 
     def warn(self, texts: Iterable[str]) -> None:
         """Texts for `Warning` headers; a second attempt does not repeat them."""
@@ -232,7 +259,11 @@ class Writer:
             await server.admission.mutate(write)
         else:
             server.admission.mutate_now(write)
-        obj = self._admitted(change, write, managed)
+        obj = (
+            self._admitted(change, write, managed)
+            if change.representation is None
+            else self._merged(change, write, obj)
+        )
         self._check_version(change, obj, old)
         rules.keep_system_fields(obj, old)
         if resource.group == _RBAC:
@@ -245,6 +276,8 @@ class Writer:
         self._refuse(change, obj, self._update_problems(change, obj, old))
         change.warn(strategy.warnings(obj, old, context))
         fields.settle(old, obj)
+        if change.representation is not None:
+            write.obj, write.old = change.representation.of(obj), change.representation.of(old)
         if waits:
             await server.admission.validate(write)
         else:
@@ -333,12 +366,17 @@ class Writer:
         return conflict(resource.group, resource.plural, change.name, why)
 
     def _write(self, change: Change, operation: str, obj: Object, old: Object | None) -> Write:
-        resource = change.resource
+        resource, shown = change.resource, change.representation
+        normalise: Callable[[Object], None] = lambda made: self._server.normalise(resource, made)  # noqa: E731
+        if shown is not None:
+            obj, old, normalise = shown.new, shown.old, shown.normalise
         return Write(
             operation=operation,
             group=resource.group,
             version=resource.version,
-            kind=resource.kind,
+            kind=resource.kind if shown is None else shown.kind,
+            kind_group=None if shown is None else shown.group,
+            kind_version=None if shown is None else shown.version,
             resource=resource.plural,
             namespace=change.namespace,
             name=change.name or str(meta(obj).get("name") or ""),
@@ -349,9 +387,15 @@ class Writer:
             subresource=change.subresource,
             options=change.options.shown("CreateOptions" if operation == CREATE else "UpdateOptions"),
             dry_run=change.options.dry_run,
-            normalise=lambda made: self._server.normalise(resource, made),
+            normalise=normalise,
             warnings=change.warnings,
         )
+
+    def _merged(self, change: Change, write: Write, parent: Object) -> Object:
+        """The parent with what admission changed in its representation."""
+        if change.representation is not None and write.obj is not None:
+            change.representation.write(parent, write.obj)
+        return parent
 
     def _admitted(self, change: Change, write: Write, managed: Any) -> Object:
         """What admission left, with managed fields that can be read."""
