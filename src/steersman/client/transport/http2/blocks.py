@@ -161,7 +161,7 @@ def agrees(block: bytes, size: int) -> bool:
             size_said = block[skipped] & 0x7F
             if size_said < 127:
                 start = skipped + 1 + size_said
-        if _says_no_length[block[start:at]] and start <= at and _says_no_length[block[at + len(form) :]]:
+        if start <= at and _says_no_length[block[start:at]] and _says_no_length[block[at + len(form) :]]:
             return True
     if all(value in forms for value in values_of(block, *MARKS["content-length"])):
         return True
