@@ -419,6 +419,9 @@ class Versions:
     def equivalents(self, group: str, version: str, resource: str, subresource: str):
         return [Equivalent("x.io", "v1", "things", "Thing"), Equivalent("x.io", "v2", "things", "Thing")]
 
+    def structure(self, seen: Equivalent) -> None:
+        return None
+
     def needs_webhook(self, seen: Equivalent) -> bool:
         return False
 

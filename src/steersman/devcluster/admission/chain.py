@@ -12,6 +12,7 @@ from steersman.devcluster.admission import limits, plugins
 from steersman.devcluster.admission.calling import WebhookCaller
 from steersman.devcluster.admission.lookups import Lookups
 from steersman.devcluster.admission.matching import Equivalents
+from steersman.devcluster.admission.mutations import MutatingPolicies, PolicyRound, run_without_waiting
 from steersman.devcluster.admission.podsecurity import check_namespace, check_pod, check_template
 from steersman.devcluster.admission.policies import Policies
 from steersman.devcluster.admission.quotas import check_quotas
@@ -82,6 +83,7 @@ class Admission:
             reader, self.lookups, self.caller, equivalents=equivalents, authorizer=authorizer
         )
         self.policies = Policies(reader, self.lookups, equivalents, authorizer)
+        self.mutations = MutatingPolicies(reader, self.lookups, equivalents, authorizer)
         off: set[_Plugin] = set()
         if not taint_nodes:
             off.add(plugins.not_ready_taint)
@@ -99,6 +101,7 @@ class Admission:
         if group == "admissionregistration.k8s.io":
             self.webhooks.changed(resource)
             self.policies.changed(resource)
+            self.mutations.changed(resource)
         else:
             self.lookups.changed(resource, namespace, name)
 
@@ -109,10 +112,19 @@ class Admission:
             hooks.concerns(write, hooks.mutating)
             or hooks.concerns(write, hooks.validating)
             or self.policies.needs_webhook(write)
+            or self.mutations.needs_webhook(write)
         )
 
     def mutate_now(self, write: Write) -> None:
-        """The built-in plug-ins that change objects (and those that refuse early). Raises `APIError`."""
+        """The built-in plug-ins and policies that change objects (and those that refuse early). Raises `APIError`."""
+        state = PolicyRound()
+        self._plug_in(write)
+        run_without_waiting(self.mutations.apply(write, state, again=False))
+        if state.changed:
+            self._plug_in(write)
+            run_without_waiting(self.mutations.apply(write, state, again=True))
+
+    def _plug_in(self, write: Write) -> None:
         plugins.namespace_lifecycle(write, self.lookups)
         for plugin in self._mutators.get((write.operation, write.group, write.resource), ()):
             if not write.subresource:
@@ -131,11 +143,13 @@ class Admission:
 
     async def mutate(self, write: Write) -> None:
         """Plug-ins and mutating webhooks, a second time where a webhook changed something. Raises `APIError`."""
-        self.mutate_now(write)
-        state = MutatingRound()
+        state, policies = MutatingRound(), PolicyRound()
+        self._plug_in(write)
+        await self.mutations.apply(write, policies, again=False)
         await self.webhooks.mutate(write, state, again=False)
-        if state.changed:
-            self.mutate_now(write)
+        if state.changed or policies.changed:
+            self._plug_in(write)
+            await self.mutations.apply(write, policies, again=True)
             await self.webhooks.mutate(write, state, again=True)
 
     async def validate(self, write: Write) -> None:

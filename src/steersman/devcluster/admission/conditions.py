@@ -39,8 +39,8 @@ class Expressions:
         if variables is not None:
             self._composed = self._bound["variables"] = _Variables(variables, self._bound, budget)
 
-    def evaluate(self, expression: str) -> Any:
-        """Return the value of an expression.
+    def evaluate(self, expression: str, *, patches: bool = False) -> Any:
+        """Return the value of an expression; `patches` adds the types of patch expressions.
 
         Raises:
             ValueError: It failed; the text is the evaluator's.
@@ -53,7 +53,7 @@ class Expressions:
         failed: ValueError | None = None
         value: Any = None
         try:
-            value = cel.evaluate(expression, self._bound, meter)
+            value = cel.evaluate(expression, self._bound, meter, patches=patches)
         except ValueError as error:
             failed = error
         composed = 0 if self._composed is None else self._composed.take_spent()

@@ -10,6 +10,7 @@ from steersman.devcluster.admission.write import Write
 from steersman.devcluster.auth.reading import part, parts, strings
 from steersman.devcluster.auth.rules import selects
 from steersman.devcluster.objects import Object, labels_of
+from steersman.devcluster.schema import Type
 
 __all__ = [
     "Equivalent",
@@ -60,6 +61,10 @@ class Equivalents(Protocol):
 
     def needs_webhook(self, seen: Equivalent) -> bool:
         """Return whether conversion to a version calls a conversion webhook."""
+        ...
+
+    def structure(self, seen: Equivalent) -> Type | None:
+        """Return the structure of the objects of a version; `None` where it is not served."""
         ...
 
     async def convert(self, obj: Object, seen: Equivalent) -> Object:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from steersman.devcluster.admission import Equivalent
 from steersman.devcluster.api.resources import ResourceType
 from steersman.devcluster.objects import Object
+from steersman.devcluster.schema import Type, builtin
 
 if TYPE_CHECKING:
     from steersman.devcluster.api.server import APIServer
@@ -40,6 +41,13 @@ class ServedVersions:
         """Return whether objects reach this version by a conversion webhook only."""
         resource = self._server.registry.find(seen.group, seen.version, seen.resource)
         return resource is not None and resource.converts
+
+    def structure(self, seen: Equivalent) -> Type | None:
+        """Return the structure of the objects of a version; `None` where it is not served."""
+        if seen.kind_group is not None and seen.kind_version is not None:
+            return builtin(seen.kind_group, seen.kind_version, seen.kind)
+        resource = self._server.registry.find(seen.group, seen.version, seen.resource)
+        return None if resource is None else resource.type
 
     async def convert(self, obj: Object, seen: Equivalent) -> Object:
         """Return an object in another version; the given one is not changed. Raises `APIError` when a webhook fails."""

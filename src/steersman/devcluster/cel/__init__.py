@@ -6,6 +6,7 @@ counted while it does (`Meter`).
 """
 
 from steersman.devcluster.cel.meter import MATCH_CONDITIONS_BUDGET, OBJECT_BUDGET, PER_CALL_LIMIT, Budget, Meter
+from steersman.devcluster.cel.patches import JSON_PATCH, OBJECT, Message, json_of, name_errors
 from steersman.devcluster.cel.program import CompileError, Program, compile, evaluate  # noqa: A004
 from steersman.devcluster.cel.types import (
     ANY,
@@ -24,7 +25,32 @@ from steersman.devcluster.cel.types import (
 from steersman.devcluster.cel.values import CelError, CostLimitError
 
 __all__ = [
-    "ANY", "BOOL", "DOUBLE", "INT", "MATCH_CONDITIONS_BUDGET", "OBJECT_BUDGET", "PER_CALL_LIMIT", "STRING", "Budget",
-    "CelError", "CompileError", "CostLimitError", "Meter", "Program", "Type", "compile", "evaluate", "from_schema",
-    "list_of", "map_of", "object_of", "opaque", "optional_of",
+    "ANY",
+    "BOOL",
+    "DOUBLE",
+    "INT",
+    "JSON_PATCH",
+    "MATCH_CONDITIONS_BUDGET",
+    "OBJECT",
+    "OBJECT_BUDGET",
+    "PER_CALL_LIMIT",
+    "STRING",
+    "Budget",
+    "CelError",
+    "CompileError",
+    "CostLimitError",
+    "Message",
+    "Meter",
+    "Program",
+    "Type",
+    "compile",
+    "evaluate",
+    "from_schema",
+    "json_of",
+    "list_of",
+    "map_of",
+    "name_errors",
+    "object_of",
+    "opaque",
+    "optional_of",
 ]  # fmt: skip

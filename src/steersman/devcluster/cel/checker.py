@@ -13,6 +13,7 @@ from typing import Any
 
 from steersman.devcluster.cel.declarations import Overload, functions, type_names
 from steersman.devcluster.cel.formats import parse_duration
+from steersman.devcluster.cel.patches import field_of, is_message, message
 from steersman.devcluster.cel.syntax import (
     Call,
     Comprehension,
@@ -52,7 +53,7 @@ _CONSTANTS: Sequence[tuple[type, Type]] = (
 )  # fmt: skip
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _OPTIONAL_FIELD = Overload((ANY, STRING), ANY, member=False)
-_NAMESPACES = frozenset({"sets", "strings", "lists", "optional", "format", "ip", "math", "cel"})
+_NAMESPACES = frozenset({"sets", "strings", "lists", "optional", "format", "ip", "math", "cel", "jsonpatch"})
 
 
 @dataclass(slots=True)
@@ -70,7 +71,8 @@ class Checked:
 
     @property
     def result(self) -> Type:
-        return self.types.get(self.parsed.root.id, ANY)
+        """The type of the whole expression; elements of an empty list or map are dynamic."""
+        return substitute(self.types.get(self.parsed.root.id, ANY), {})
 
     @property
     def report(self) -> str:
@@ -79,15 +81,16 @@ class Checked:
         return "\n".join(self.parsed.point(node_id, message) for node_id, message in ordered)
 
 
-def check(parsed: Parsed, variables: Mapping[str, Type]) -> Checked:
-    """Check an expression against the types of its variables."""
-    checker = _Checker(Checked(parsed), dict(variables))
+def check(parsed: Parsed, variables: Mapping[str, Type], *, patches: bool = False) -> Checked:
+    """Check an expression against the types of its variables; `patches` adds the types of patch expressions."""
+    checker = _Checker(Checked(parsed), dict(variables), patches)
     checker.visit(parsed.root)
     return checker.found
 
 
 class _Checker:
-    def __init__(self, found: Checked, scope: dict[str, Type]) -> None:
+    def __init__(self, found: Checked, scope: dict[str, Type], patches: bool) -> None:
+        self.patches = patches
         self.found = found
         self.scope = scope
         self.functions = functions()
@@ -143,6 +146,8 @@ class _Checker:
                 return optional_of(self._field(node, operand.params[0], name))
             case "dyn":
                 return ANY
+            case "message":
+                return field_of(operand, name) or self.fail(node, f"undefined field '{name}'")
             case _:
                 return self.fail(node, f"type '{operand}' does not support field selection")
 
@@ -158,7 +163,7 @@ class _Checker:
         name, target = node.function, node.target
         if isinstance(target, Ident) and target.name not in self.scope and target.name in _NAMESPACES:
             full = f"{target.name}.{name}"
-            if full in self.functions:
+            if full in self.functions and (self.patches or target.name != "jsonpatch"):
                 self.found.qualified[node.id] = full
                 return self._resolve(node, full, [self.visit(arg) for arg in node.args], member=False)
         if name not in self.functions:
@@ -220,7 +225,11 @@ class _Checker:
         return list_of(ANY)
 
     def _map(self, node: MapOf) -> Type:
+        if node.message and self.patches and is_message(node.message):
+            return self._message(node)
         if node.message:
+            positions = self.found.parsed.positions
+            positions[node.id] = self.found.parsed.text.find("{", positions.get(node.id, 0))  # where cel-go places it
             return self.fail(node, f"undeclared reference to '{node.message}' (in container '')")
         key: Type | None = None
         value: Type | None = None
@@ -230,6 +239,20 @@ class _Checker:
             value = self._join(entry_value, value, kind.params[0] if optional and kind.kind == "optional" else kind)
         free = Type("param", (), "@element")
         return map_of(key or free, value or free)
+
+    def _message(self, node: MapOf) -> Type:
+        kind = message(node.message)
+        for key, entry, optional in node.entries:
+            name = str(key.value) if isinstance(key, Const) else ""
+            given = self.visit(entry)
+            if optional and given.kind == "optional":
+                given = given.params[0]
+            wanted = field_of(kind, name)
+            if wanted is None:
+                self.fail(key, f"undefined field '{name}'")
+            elif not unify(wanted, given, {}):
+                self.fail(key, f"expected type of field '{name}' is '{wanted}' but provided type is '{given}'")
+        return kind
 
     def _join(self, node: Node, known: Type | None, kind: Type) -> Type:
         """Literals hold values of one type, unless some are dynamic."""

@@ -179,6 +179,7 @@ lists.range(int) -> list(int)
 sets.contains(list(A), list(A)) -> bool
 sets.equivalent(list(A), list(A)) -> bool
 sets.intersects(list(A), list(A)) -> bool
+jsonpatch.escapeKey(string) -> string
 optional.of(A) -> optional(A)
 optional.ofNonZeroValue(A) -> optional(A)
 optional.none() -> optional(A)
@@ -311,7 +312,7 @@ def _add(found: dict[str, list[Overload]], line: str) -> None:
     head, args, result = matched["head"], matched["args"], _type(matched["result"])
     params = tuple(_type(part) for part in _split(args))
     receiver, dot, name = head.rpartition(".")
-    qualified = head in _QUALIFIED or receiver in ("sets", "strings", "lists")
+    qualified = head in _QUALIFIED or receiver in ("sets", "strings", "lists", "jsonpatch")
     if dot and not qualified:
         overload = Overload((_type(receiver), *params), result, member=True)
         found.setdefault(name, []).append(overload)

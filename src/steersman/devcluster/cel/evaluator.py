@@ -38,6 +38,7 @@ from steersman.devcluster.cel.logic import (
     or_else,
 )
 from steersman.devcluster.cel.meter import METER
+from steersman.devcluster.cel.patches import Message
 from steersman.devcluster.cel.syntax import Call, Comprehension, Const, Ident, ListOf, MapOf, Node, Select
 from steersman.devcluster.cel.types import ANY, Type
 from steersman.devcluster.cel.values import NONE, CelError, TypeValue, converter
@@ -50,6 +51,7 @@ _CONVERSIONS: Final = frozenset({
 _ATTRIBUTES: Final = frozenset({"_[_]", "_[?_]", "_?._", "_?_:_"})
 _LIST_COST: Final = 10
 _MAP_COST: Final = 30
+_MESSAGE_COST: Final = 40
 
 
 def evaluator(checked: Checked, raw: frozenset[str]) -> Run:
@@ -111,7 +113,7 @@ class _Builder:
             case ListOf():
                 return not node.optional and all(map(self.is_constant, node.elements))
             case MapOf():
-                return all(
+                return not node.message and all(
                     not optional and self.is_constant(key) and self.is_constant(value)
                     for key, value, optional in node.entries
                 )
@@ -276,7 +278,8 @@ class _Builder:
 
     def _map(self, node: MapOf) -> Run:
         parts = [(self.build(key), self.build(value), optional) for key, value, optional in node.entries]
-        cost = 0 if self.is_constant(node) else _MAP_COST
+        cost = 0 if self.is_constant(node) else _MESSAGE_COST if node.message else _MAP_COST
+        kind = node.message
 
         def run(scope: Scope) -> Any:
             scope[METER].spent += cost
@@ -289,7 +292,7 @@ class _Builder:
                     found[name] = item
                 elif item is not NONE:
                     found[name] = item.value
-            return found
+            return Message(kind, found) if kind else found
 
         return run
 

@@ -144,6 +144,7 @@ LIBRARIES: Final[Mapping[str, Callable[..., Any]]] = {
     "sets.contains": _holds,
     "sets.equivalent": lambda left, right: _holds(left, right) and _holds(right, left),
     "sets.intersects": _intersects,
+    "jsonpatch.escapeKey": lambda key: key.replace("~", "~0").replace("/", "~1"),
     "optional.of": Optional,
     "optional.ofNonZeroValue": lambda value: NONE if _zero(value) else Optional(value),
     "optional.none": lambda: NONE,

@@ -28,13 +28,15 @@ class Program:
     `result` is its type, `uses` the variables it reads.
     """
 
-    def __init__(self, expression: str, variables: Mapping[str, Type], raw: frozenset[str]) -> None:
+    def __init__(
+        self, expression: str, variables: Mapping[str, Type], raw: frozenset[str], *, patches: bool = False
+    ) -> None:
         self.expression = expression
         try:
             parsed = parse(expression)
         except CelSyntaxError as error:
             raise CompileError(str(error)) from None
-        checked = check(parsed, variables)
+        checked = check(parsed, variables, patches=patches)
         if checked.errors:
             raise CompileError(checked.report)
         self.result = checked.result
@@ -79,22 +81,26 @@ class Program:
 
 
 def compile(  # noqa: A001
-    expression: str, variables: Mapping[str, Type] | None = None
+    expression: str, variables: Mapping[str, Type] | None = None, *, patches: bool = False
 ) -> Program:
     """Compile an expression that may use these variables; raises CompileError. Programs are cached.
+
+    `patches` adds the types and functions of patch expressions (`Object`, `JSONPatch`).
 
     Variables of object types hold JSON, and their parts are converted to CEL values by type when they are read.
     """
     wanted = variables or {}
-    return _cached(expression, tuple(sorted(wanted.items(), key=lambda item: item[0])))
+    return _cached(expression, tuple(sorted(wanted.items(), key=lambda item: item[0])), patches)
 
 
 @lru_cache(maxsize=2048)
-def _cached(expression: str, variables: tuple[tuple[str, Type], ...]) -> Program:
+def _cached(expression: str, variables: tuple[tuple[str, Type], ...], patches: bool) -> Program:
     raw = frozenset(name for name, kind in variables if kind is not ANY and kind.kind not in ("opaque", "optional"))
-    return Program(expression, dict(variables), raw)
+    return Program(expression, dict(variables), raw, patches=patches)
 
 
-def evaluate(expression: str, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
+def evaluate(
+    expression: str, variables: Mapping[str, Any], meter: Meter | None = None, *, patches: bool = False
+) -> Any:
     """Compile (once) and run an expression over dynamic variables; raises ValueError with the evaluator's words."""
-    return compile(expression, dict.fromkeys(variables, ANY)).evaluate(variables, meter)
+    return compile(expression, dict.fromkeys(variables, ANY), patches=patches).evaluate(variables, meter)

@@ -282,7 +282,9 @@ def _map(node_id: int, body: bytes) -> MapOf:
             message = _text(value)
             continue
         parts = dict(_fields(cast(bytes, value)))
-        key = _node(cast(bytes, parts[3])) if 3 in parts else Const(0, _text(parts.get(2, b"")))
+        key = (
+            _node(cast(bytes, parts[3])) if 3 in parts else Const(cast(int, parts.get(1, 0)), _text(parts.get(2, b"")))
+        )
         entries.append((key, _node(cast(bytes, parts[4])), bool(parts.get(5))))
     return MapOf(node_id, tuple(entries), message)
 

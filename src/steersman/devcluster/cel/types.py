@@ -23,6 +23,7 @@ _RESERVED = frozenset({
     "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
     "loop", "package", "namespace", "return", "var", "void", "while",
 })  # fmt: skip
+_NULLABLE = frozenset({"object", "opaque", "message", "timestamp", "duration", "null_type"})
 _ESCAPED = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 
 
@@ -32,7 +33,7 @@ class Type:
 
     kind: str
     """int, uint, double, bool, string, bytes, null_type, dyn, timestamp, duration, list, map, object, opaque,
-    optional, param, type."""
+    message, optional, param, type."""
     params: tuple[Type, ...] = ()
     name: str = ""
     fields: Mapping[str, tuple[str, Type]] = field(default_factory=dict[str, tuple[str, "Type"]])
@@ -46,7 +47,7 @@ class Type:
                 return f"optional_type({self.params[0]})"
             case "type":
                 return f"type({self.params[0]})" if self.params else "type"
-            case "object" | "opaque" | "param":
+            case "object" | "opaque" | "param" | "message":
                 return self.name
             case "null_type":
                 return "null"
@@ -162,11 +163,18 @@ def unify(formal: Type, actual: Type, bound: dict[str, Type]) -> bool:
         return False
     if formal.kind == "dyn" or actual.kind in ("dyn", "param"):
         return True
-    if actual.kind == "null_type" and formal.kind in ("object", "opaque", "timestamp", "duration", "null_type"):
+    if actual.kind == "null_type" and formal.kind in (
+        "object",
+        "opaque",
+        "message",
+        "timestamp",
+        "duration",
+        "null_type",
+    ):
         return True
     if formal.kind != actual.kind:
         return False
-    if formal.kind in ("object", "opaque"):
+    if formal.kind in ("object", "opaque", "message"):
         return formal is actual or formal.name == actual.name
     if formal.kind == "type":
         return True
@@ -188,7 +196,7 @@ def same(left: Type, right: Type) -> bool:
         return True
     if left.kind != right.kind or len(left.params) != len(right.params):
         return False
-    if left.kind in ("object", "opaque", "param") and left.name != right.name:
+    if left.kind in ("object", "opaque", "message", "param") and left.name != right.name:
         return False
     return all(same(a, b) for a, b in zip(left.params, right.params, strict=True))
 

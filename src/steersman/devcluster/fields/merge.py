@@ -15,7 +15,7 @@ from steersman.devcluster.objects import Object
 from steersman.devcluster.patch.go import go_text
 from steersman.devcluster.schema.types import Type
 
-__all__ = ["merge", "validate"]
+__all__ = ["atomic_paths", "merge", "validate"]
 
 _EXPECTED = {"integer": "numeric (int or float)", "number": "numeric (int or float)", "boolean": "boolean"}
 _NUMERIC = ("integer", "int32", "int64", "number")
@@ -83,6 +83,23 @@ def _ordered(keys: list[str], wanted: list[str], known: Container[str]) -> list[
                     following = next(shared, None)
                 right += 1
     return out
+
+
+def atomic_paths(value: Any, type: Type, path: str = "") -> list[str]:
+    """Return the paths of the maps and lists in a value that are owned and replaced as one."""
+    found: list[str] = []
+    if isinstance(value, dict) and type.form in ("map", "any"):
+        if type.atomic:
+            found.append(path)
+        for key, item in cast(Object, value).items():
+            if (child := type.fields.get(key)) is not None:
+                found += atomic_paths(item, child, f"{path}.{key}")
+    elif isinstance(value, list) and type.form == "list":
+        if type.atomic:
+            found.append(path)
+        for index, item in enumerate(cast("list[Any]", value)):
+            found += atomic_paths(item, type.item, f"{path}[{index}]")
+    return found
 
 
 def validate(value: Any, type: Type) -> str:

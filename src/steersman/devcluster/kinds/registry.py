@@ -38,7 +38,7 @@ _FAMILIES: Mapping[str, tuple[str, ...]] = {
     "networking.k8s.io": ("networking",),
     "scheduling.k8s.io": ("scheduling",),
     "node.k8s.io": ("scheduling",),
-    "admissionregistration.k8s.io": ("webhooks",),
+    "admissionregistration.k8s.io": ("webhooks", "admission_policies"),
     "apiregistration.k8s.io": ("aggregation",),
     "flowcontrol.apiserver.k8s.io": ("aggregation",),
     "certificates.k8s.io": ("aggregation",),

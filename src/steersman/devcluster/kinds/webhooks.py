@@ -1,7 +1,4 @@
-"""Configurations of admission webhooks, and admission policies: defaults and form.
-
-Expressions are compiled where they are used; here they are only required to be there.
-"""
+"""Configurations of admission webhooks: defaults and validation."""
 
 from __future__ import annotations
 
@@ -13,12 +10,13 @@ from steersman.devcluster.errors import ErrorType, FieldError, field_invalid, re
 from steersman.devcluster.kinds import columns, formats
 from steersman.devcluster.kinds import meta as metadata
 from steersman.devcluster.kinds import names as check
+from steersman.devcluster.kinds.expressions import ExpressionCheck
 from steersman.devcluster.kinds.parts import items, part, word
 from steersman.devcluster.kinds.plain import Plain
 from steersman.devcluster.objects import Object, Path
 from steersman.devcluster.strategy import Column, WriteContext
 
-__all__ = ["STRATEGIES", "AdmissionPolicy", "WebhookConfiguration", "rule_faults", "webhook_service", "webhook_url"]
+__all__ = ["STRATEGIES", "WebhookConfiguration", "conditions", "rule_faults", "webhook_service", "webhook_url"]
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _FORM = "; desired format: https://host[/path]"
@@ -86,7 +84,7 @@ class WebhookConfiguration(Plain):
         if (again := hook.get("reinvocationPolicy")) is not None:
             found += check.enum(path / "reinvocationPolicy", again, ("IfNeeded", "Never"))
         found += _client(path / "clientConfig", part(hook, "clientConfig"))
-        return found + _conditions(path / "matchConditions", items(hook, "matchConditions"))
+        return found + conditions(path / "matchConditions", items(hook, "matchConditions"))
 
 
 def _full_name(path: Path, name: str) -> list[FieldError]:
@@ -217,12 +215,16 @@ def _versions(path: Path, versions: Sequence[str]) -> list[FieldError]:
     return found
 
 
-def _conditions(path: Path, conditions: Sequence[Object]) -> list[FieldError]:
-    found = [too_many(path, len(conditions), 64)] if len(conditions) > 64 else []
+def conditions(path: Path, given: Sequence[Object], *, params: bool = False) -> list[FieldError]:
+    """Return the errors of match conditions; `params` says whether their expressions may read `params`."""
+    checks = ExpressionCheck(params=params)
+    found = [too_many(path, len(given), 64)] if len(given) > 64 else []
     seen: set[str] = set()
-    for index, condition in enumerate(conditions):
+    for index, condition in enumerate(given):
         at, name = path.at(index), word(condition, "name")
-        if not word(condition, "expression").strip():
+        if expression := word(condition, "expression").strip():
+            found += checks.check(at / "expression", expression, "bool")
+        else:
             found.append(required(at / "expression"))
         found += check.qualified_name(at / "name", name) if name else [required(at / "name")]
         if name and name in seen:
@@ -235,135 +237,9 @@ class MutatingWebhookConfiguration(WebhookConfiguration):
     reinvoked = True
 
 
-class AdmissionPolicy(Plain):
-    """ValidatingAdmissionPolicy and MutatingAdmissionPolicy, of which only the form is kept."""
-
-    unconditional_update = False
-
-    namespaced = False
-    generation = True
-    has_status = True
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-        title = what.capitalize()
-        self.columns = (
-            columns.NAME,
-            Column(title, "integer", description=f"How many {what}."),
-            Column("ParamKind", description="The kind of its parameters."),
-            columns.AGE,
-        )
-
-    def row(self, obj: Object, now: float) -> list[Any]:
-        spec = part(obj, "spec")
-        kind = spec.get("paramKind")
-        shown = f"{word(kind, 'apiVersion')}/{word(kind, 'kind')}" if kind else columns.UNSET
-        return [columns.name(obj), len(items(spec, self.what)), shown, columns.age(obj, now)]
-
-    def default(self, obj: Object) -> None:
-        spec = obj.setdefault("spec", {})
-        spec.setdefault("failurePolicy", "Fail")
-        if (match := spec.get("matchConstraints")) is not None:
-            default_match(match)
-
-    def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        super().prepare_create(obj, ctx)
-        if self.what == "validations":
-            obj["status"] = {}
-
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec, path = part(obj, "spec"), Path("spec")
-        match = spec.get("matchConstraints")
-        found = [required(path / "matchConstraints")] if match is None else _match(path / "matchConstraints", match)
-        if self.what == "validations" and not spec.get("validations") and not spec.get("auditAnnotations"):
-            text = "validations or auditAnnotations must contain at least one item"
-            found += [required(path / field, text) for field in ("validations", "auditAnnotations")]
-        if self.what == "mutations" and not spec.get("mutations"):
-            found.append(required(path / "mutations", "mutations must contain at least one item"))
-        if (policy := spec.get("failurePolicy")) is not None:
-            found += check.enum(path / "failurePolicy", policy, ("Fail", "Ignore"))
-        for index, validation in enumerate(items(spec, "validations")):
-            at = (path / "validations").at(index)
-            if not word(validation, "expression").strip():
-                found.append(required(at / "expression", "expression is not specified"))
-        return found + _conditions(path / "matchConditions", items(spec, "matchConditions"))
-
-
-def default_match(match: Object) -> None:
-    """Fill in what a policy's `matchResources` leaves open."""
-    match.setdefault("matchPolicy", "Equivalent")
-    match.setdefault("namespaceSelector", {})
-    match.setdefault("objectSelector", {})
-    for rule in (*items(match, "resourceRules"), *items(match, "excludeResourceRules")):
-        rule.setdefault("scope", "*")
-
-
-def _match(path: Path, match: Object) -> list[FieldError]:
-    found = [] if match.get("resourceRules") else [required(path / "resourceRules")]
-    for field in ("namespaceSelector", "objectSelector"):
-        found += check.label_selector(path / field, match.get(field))
-    for field in ("resourceRules", "excludeResourceRules"):
-        for index, rule in enumerate(items(match, field)):
-            found += rule_faults((path / field).at(index), rule)
-    return found
-
-
-class AdmissionPolicyBinding(Plain):
-    unconditional_update = False
-
-    namespaced = False
-    generation = True
-    columns = (
-        columns.NAME,
-        Column("PolicyName", description="Which policy."),
-        Column("ParamRef", description="Which parameters."),
-        columns.AGE,
-    )
-
-    def __init__(self, *, acts: bool) -> None:
-        self._acts = acts
-
-    def row(self, obj: Object, now: float) -> list[Any]:
-        spec = part(obj, "spec")
-        reference = spec.get("paramRef")
-        shown = columns.UNSET
-        if reference is not None:
-            name, namespace = word(reference, "name"), word(reference, "namespace")
-            shown = f"{namespace}/{name}" if namespace else f"*/{name}"
-        return [columns.name(obj), word(spec, "policyName"), shown, columns.age(obj, now)]
-
-    def default(self, obj: Object) -> None:
-        if (match := part(obj, "spec").get("matchResources")) is not None:
-            default_match(match)
-
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec, path = part(obj, "spec"), Path("spec")
-        policy = word(spec, "policyName")
-        found = check.dns_subdomain(path / "policyName", policy) if policy else [required(path / "policyName")]
-        return found + (self._actions(path / "validationActions", spec) if self._acts else [])
-
-    def _actions(self, path: Path, spec: Object) -> list[FieldError]:
-        actions = items(spec, "validationActions")
-        if not actions:
-            return [required(path, "at least one validation action is required")]
-        found: list[FieldError] = []
-        for index, action in enumerate(actions):
-            found += check.enum(path.at(index), action, ("Audit", "Deny", "Warn"))
-            if action in actions[:index]:
-                found.append(FieldError(ErrorType.DUPLICATE, path.at(index), action))
-        if {"Deny", "Warn"} <= set(actions):
-            text = "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)"  # noqa: E501
-            found.append(field_invalid(path, actions, text))
-        return found
-
-
 _GROUP = "admissionregistration.k8s.io"
 
 STRATEGIES = {
     (_GROUP, "v1", "ValidatingWebhookConfiguration"): WebhookConfiguration(),
     (_GROUP, "v1", "MutatingWebhookConfiguration"): MutatingWebhookConfiguration(),
-    (_GROUP, "v1", "ValidatingAdmissionPolicy"): AdmissionPolicy("validations"),
-    (_GROUP, "v1", "ValidatingAdmissionPolicyBinding"): AdmissionPolicyBinding(acts=True),
-    (_GROUP, "v1", "MutatingAdmissionPolicy"): AdmissionPolicy("mutations"),
-    (_GROUP, "v1", "MutatingAdmissionPolicyBinding"): AdmissionPolicyBinding(acts=False),
 }

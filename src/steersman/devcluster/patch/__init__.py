@@ -5,8 +5,8 @@ parts with it and with the patch. All refusals are `APIError`s with the API serv
 """
 
 from steersman.devcluster.patch.go import go_text, undecodable
-from steersman.devcluster.patch.json_patch import json_patch, unknown_fields
+from steersman.devcluster.patch.json_patch import FailedTestError, json_patch, unknown_fields
 from steersman.devcluster.patch.merge_patch import merge_patch
 from steersman.devcluster.patch.strategic import strategic
 
-__all__ = ["go_text", "json_patch", "merge_patch", "strategic", "undecodable", "unknown_fields"]
+__all__ = ["FailedTestError", "go_text", "json_patch", "merge_patch", "strategic", "undecodable", "unknown_fields"]

@@ -18,7 +18,7 @@ from steersman.devcluster.objects import Object
 from steersman.devcluster.schema.depth import bounded
 from steersman.devcluster.schema.scalars import described
 
-__all__ = ["MAX_COPIED_BYTES", "MAX_OPERATIONS", "json_patch", "unknown_fields", "unprocessable"]
+__all__ = ["MAX_COPIED_BYTES", "MAX_OPERATIONS", "FailedTestError", "json_patch", "unknown_fields", "unprocessable"]
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024
@@ -34,6 +34,10 @@ _FIELDS = ("op", "path", "from", "value")
 
 class _RefusedError(Exception):
     """An operation that does not apply; its text is the answer's."""
+
+
+class FailedTestError(_RefusedError):
+    """An operation `test` found another value."""
 
 
 @bounded
@@ -202,7 +206,7 @@ def _test(root: Container, op: Mapping[str, Any]) -> None:
             raise _RefusedError(f"test operation does not apply: is missing path: {path}: {_MISSING}")
         found = _get(container, key, f"error in test for path: '{path}'")
     if not _same(found, op.get("value")):
-        raise _RefusedError(f"testing value {path} failed: test failed")
+        raise FailedTestError(f"testing value {path} failed: test failed")
 
 
 def _copy(root: Container, op: Mapping[str, Any], copies: _Copies) -> None:
