@@ -113,7 +113,8 @@ def test_scaffolded_tests_and_samples_pass_for_specs_with_required_fields(steers
 )
 def test_make_has_the_targets_of_the_published_tutorials(tmp_path, words, told):
     root = made(tmp_path / "hello-app")
-    done = subprocess.run(["make", "-n", *words.split()], cwd=root, capture_output=True, text=True, check=True)
+    command = ["make", "--no-print-directory", "-n", *words.split()]  # that of a `make test` names its directory
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [f"python3 -m steersman {line}" for line in told]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 from steersman.devcluster.admission import Equivalent
@@ -75,6 +76,6 @@ class ServedVersions:
             group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
             source = self._server.registry.of_kind(group, version, str(obj.get("kind") or ""))
             if source is not None:
-                rest = resource.strategy.from_storage(source.strategy.to_storage(dict(obj)))
+                rest = resource.strategy.from_storage(source.strategy.to_storage(copy.deepcopy(obj)))
                 rest = {name: value for name, value in rest.items() if name not in ("kind", "apiVersion")}
         return {"kind": resource.kind, "apiVersion": resource.api_version, **rest}

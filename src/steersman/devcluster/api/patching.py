@@ -93,6 +93,7 @@ def _applying(change: Change, body: bytes) -> Transform:
             subresource=change.subresource,
             force=options.force,
             reset=reset_of(change),
+            versions=change.versions,
         )
         # The result may share parts with what is stored; from here on it is the request's own.
         fresh = cast(Object, schema.loads(dumps(made))[0])

@@ -107,20 +107,6 @@ class Registry:
         """All types that serve one collection of the storage."""
         return [t for t in self._types.values() if t.stored_at == resource]
 
-    def versions(self, resource: ResourceType) -> Callable[[Object, str], tuple[Object, Type] | None]:
-        """How a resource's objects look in another version, and the type there; `None` where that is not served."""
-
-        def convert(obj: Object, api_version: str) -> tuple[Object, Type] | None:
-            if resource.definition is not None:
-                return obj, resource.type
-            group, _, version = api_version.rpartition("/")
-            other = self.find(group, version, resource.plural)
-            if other is None:
-                return None
-            return other.strategy.from_storage(resource.strategy.to_storage(obj)), other.type
-
-        return convert
-
     def of_kind(self, group: str, version: str, kind: str) -> ResourceType | None:
         """The type of a kind."""
         for found in self._types.values():

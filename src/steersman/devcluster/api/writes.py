@@ -16,6 +16,7 @@ from steersman.devcluster.api import metadata as metas
 from steersman.devcluster.api.options import WriteOptions
 from steersman.devcluster.api.patching import reset_of
 from steersman.devcluster.api.resources import ResourceType
+from steersman.devcluster.api.versions import ObjectVersions
 from steersman.devcluster.api.views import object_of
 from steersman.devcluster.auth import check_escalation
 from steersman.devcluster.errors import (
@@ -89,6 +90,8 @@ class Change:
     kind: str = "CreateOptions"
     tracked: bool = True
     """Whether managed fields follow; scale brings its own."""
+    versions: ObjectVersions | None = None
+    """The object's versions, for fields that managers own in another one; set by the writer."""
     representation: Representation | None = None
     """The kind in which admission sees the object, where that is not its own."""
 
@@ -130,7 +133,7 @@ class Writer:
         change.resource.strategy.default(obj)
         if not metadata.get("managedFields"):
             metadata.pop("managedFields", None)
-        self._track(change, None, obj)
+        await self._track(change, None, obj)
         return await self._create(change, obj)
 
     async def _create(self, change: Change, obj: Object) -> Outcome:
@@ -212,7 +215,7 @@ class Writer:
         missing = not_found(resource.group, resource.plural, change.name)
         if change.subresource or not (change.apply or (replace and resource.strategy.create_on_update)):
             raise missing
-        obj = transform(None)
+        obj = await self._versions(change).run(lambda: transform(None))
         metadata = obj.setdefault("metadata", {})
         if uid := metadata.get("uid"):
             if replace:
@@ -222,7 +225,7 @@ class Writer:
         self._check_target(change, metadata)
         resource.strategy.default(obj)
         if not change.apply:
-            self._track(change, None, obj)
+            await self._track(change, None, obj)
         self._authorize_create(change)
         metadata.pop("resourceVersion", None)
         made = Change(
@@ -242,7 +245,7 @@ class Writer:
         resource, context, server = change.resource, change.context, self._server
         strategy = resource.strategy
         old = object_of(resource, item)
-        obj = transform(object_of(resource, item))
+        obj = await self._versions(change).run(lambda: transform(object_of(resource, item)))
         metadata = obj.setdefault("metadata", {})
         if replace and (uid := metadata.get("uid")) and uid != meta(old).get("uid"):
             raise self._precondition(change, str(uid), str(meta(old).get("uid")))
@@ -251,7 +254,7 @@ class Writer:
             change.warn(metas.without_repeated_owners(metadata))
         strategy.default(obj)
         if change.tracked and not change.apply:
-            self._track(change, old, obj)
+            await self._track(change, old, obj)
         write = self._write(change, UPDATE, obj, old)
         waits = server.admission.needs_async(write)
         managed = metadata.get("managedFields")
@@ -313,17 +316,26 @@ class Writer:
         if stored is not obj:
             meta(obj)["resourceVersion"] = str(item.revision)
 
-    def _track(self, change: Change, old: Object | None, obj: Object) -> None:
-        fields.track(
-            old,
-            obj,
-            change.resource.type,
-            manager=change.options.manager,
-            api_version=change.resource.api_version,
-            time=change.context.now,
-            subresource=change.subresource,
-            reset=reset_of(change),
-            versions=self._server.registry.versions(change.resource),
+    def _versions(self, change: Change) -> ObjectVersions:
+        if change.versions is None:
+            server = self._server
+            change.versions = ObjectVersions(server.registry, change.resource, server.conversions.to_version)
+        return change.versions
+
+    async def _track(self, change: Change, old: Object | None, obj: Object) -> None:
+        versions = self._versions(change)
+        await versions.run(
+            lambda: fields.track(
+                old,
+                obj,
+                change.resource.type,
+                manager=change.options.manager,
+                api_version=change.resource.api_version,
+                time=change.context.now,
+                subresource=change.subresource,
+                reset=reset_of(change),
+                versions=versions,
+            )
         )
 
     def _check_target(self, change: Change, metadata: Object) -> None:

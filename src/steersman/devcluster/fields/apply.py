@@ -160,7 +160,7 @@ def _apply(request: _Request, entries: list[Manager], force: bool) -> tuple[Obje
         fields = recursive_difference(fields, request.reset)
     merged: Object = merge(request.live, request.applied, request.type)
     if last is not None and last.fields and not is_subset(last.fields, fields):
-        merged = _prune(request, merged, last.fields, [*(entry.fields for entry in others), fields])
+        merged = _prune(request, merged, last.fields, [*others, replace(me, fields=fields)])
     found = Changes(request.live, merged, request.type, me.api_version, request.reset, request.versions)
     if not force:
         _refuse_conflicts(others, found)
@@ -184,19 +184,43 @@ def _refuse_conflicts(others: list[Manager], found: Changes) -> None:
         raise _ConflictsError(clashes)
 
 
-def _prune(request: _Request, merged: Object, last: FieldSet, managed: list[FieldSet]) -> Object:
-    """Remove what the manager applied last time and does not now, unless another manager has it, too."""
-    shape = request.type
+def _prune(request: _Request, merged: Object, last: FieldSet, managers: list[Manager]) -> Object:
+    """Remove what the manager applied last time and does not now, unless another manager has it, too.
+
+    What others have is seen in the version of their entry (structured-merge-diff's `addBackOwnedItems`).
+    """
+    shape, own = request.type, request.manager.api_version
     mine = with_named(last, shape)
-    everyone: FieldSet = EMPTY
-    for fields in managed:
-        everyone = union(everyone, with_named(fields, shape))
     there = with_named(owned(merged, shape), shape)
     pruned = remove(merged, mine, shape)
-    left = with_named(owned(pruned, shape), shape)
-    pruned = remove(merged, difference(there, union(left, everyone)), shape)
+    by_version: dict[str, FieldSet] = {own: EMPTY}
+    for entry in managers:
+        by_version[entry.api_version] = union(by_version.get(entry.api_version, EMPTY), entry.fields)
+    for version, managed in by_version.items():
+        pruned = _with_managed(request, merged, pruned, version, managed)
     left = with_named(owned(pruned, shape), shape)
     return remove(merged, intersection(difference(there, left), mine), shape)
+
+
+def _with_managed(request: _Request, merged: Object, pruned: Object, version: str, managed: FieldSet) -> Object:
+    """The pruned object with what the managers of one version have; in the version of the request."""
+    own = request.manager.api_version
+    whole, less = _in_version(request, merged, version), _in_version(request, pruned, version)
+    if whole is None or less is None:
+        return pruned  # that version is not served any more
+    obj, shape = whole
+    there = with_named(owned(obj, shape), shape)
+    left = with_named(owned(less[0], shape), shape)
+    kept = remove(obj, difference(there, union(left, with_named(managed, shape))), shape)
+    back = _in_version(request, kept, own) if version != own else None
+    return back[0] if back is not None else kept
+
+
+def _in_version(request: _Request, obj: Object, version: str) -> tuple[Object, Type] | None:
+    same_version = obj.get("apiVersion", request.manager.api_version) == version
+    if request.versions is None or same_version:
+        return obj, request.type
+    return request.versions(obj, version)
 
 
 def _unexplained(request: _Request, conflicts: list[_Conflict]) -> list[_Conflict]:
