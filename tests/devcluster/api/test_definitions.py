@@ -127,6 +127,28 @@ async def test_a_watch_goes_on_while_a_definition_waits_for_the_last_object(serv
     assert types(await reading) == ["ADDED", "MODIFIED", "DELETED"]
 
 
+@pytest.mark.parametrize("held", [False, True])
+async def test_objects_of_a_definition_that_ends_are_looked_through_once(server: Direct, held: bool, monkeypatch):
+    """Not once more for each object that goes, be it at once or when its finalizer is removed."""
+    await server.ask("POST", DEFINITIONS, definition())
+    names = [f"a{n}" for n in range(20)]
+    for name in names:
+        made = foo(name)
+        if held:
+            made["metadata"]["finalizers"] = ["example.com/held"]
+        await server.ask("POST", FOOS, made)
+    storage, passes = server.api.storage, []
+    items = storage.items
+    monkeypatch.setattr(
+        storage, "items", lambda place, *rest: passes.append(place) or items(place, *rest), raising=True
+    )
+    await server.ask("DELETE", f"{DEFINITIONS}/foos.example.com")
+    for name in names if held else ():
+        await server.ask("PATCH", f"{FOOS}/{name}", {"metadata": {"finalizers": None}})
+    assert passes.count(("example.com", "foos")) == 1
+    assert (await server.ask("GET", f"{DEFINITIONS}/foos.example.com")).status == 404
+
+
 @pytest.mark.parametrize(
     ("door", "change"),
     [

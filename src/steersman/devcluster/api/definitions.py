@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from steersman.devcluster import crd
 from steersman.devcluster.api.resources import ResourceType
 from steersman.devcluster.objects import Object, dig, meta, name_of
-from steersman.devcluster.storage import Event
+from steersman.devcluster.storage import Event, GroupResource
 from steersman.devcluster.strategy import User
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Definitions:
         crd.deleting(definition, now)
 
     def _clean_up(self, definition: Object) -> None:
-        """Delete the objects of a definition that ends; when none is left, let the definition go."""
+        """Delete the objects of a definition that ends, in one pass, and the definition with the last of them."""
         storage = self._server.storage
         names = dig(definition, "status", "acceptedNames", default={}) or definition["spec"]["names"]
         place = (str(definition["spec"]["group"]), str(names["plural"]))
@@ -106,10 +106,15 @@ class Definitions:
             elif not meta(obj).get("deletionTimestamp"):
                 meta(obj).update(deletionTimestamp=now, deletionGracePeriodSeconds=0)
                 storage.put(place, item.namespace, item.name, obj)
+        self._finish(place, name_of(definition))
+
+    def _finish(self, place: GroupResource, name: str) -> None:
+        """Remove the finalizer of a definition that ends when none of its objects is left."""
+        storage = self._server.storage
         if storage.count(place):
             return
-        current = storage.get(_PLACE, "", name_of(definition))
-        if current is None:
+        current = storage.get(_PLACE, "", name)
+        if current is None or not self._is_ending(current.object()):
             return
         last = current.object()
         before: list[str] = meta(last).get("finalizers") or []
@@ -125,9 +130,7 @@ class Definitions:
         """An object is gone; perhaps its definition waits for that."""
         for name, types in tuple(self._served.items()):
             if types and types[0].stored_at == event.resource:
-                item = self._server.storage.get(_PLACE, "", name)
-                if item is not None and self._is_ending(definition := item.object()):
-                    self._clean_up(definition)
+                self._finish(event.resource, name)
                 return
 
     def _is_ending(self, definition: Object) -> bool:
