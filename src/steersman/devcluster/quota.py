@@ -1,12 +1,12 @@
-"""What objects use of a ResourceQuota: counts, requests and limits of Pods, storage of claims, sorts of Services.
+"""What objects use of a ResourceQuota: counts, requests of Pods, storage and devices of claims, types of Services.
 
-Pure functions of objects as JSON; admission asks them before it lets something in, the quota's controller when it
-writes the status. Follows Kubernetes' `pkg/quota/v1/evaluator`.
+Pure functions of objects as JSON, for admission and for the controller that writes the status. Follows Kubernetes'
+`pkg/quota/v1/evaluator`. Devices are counted by class; extended resources that a class stands for are not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from steersman.devcluster.objects import Object, dig
@@ -24,6 +24,9 @@ _COUNTED: Final = (
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
 _DEMANDED: Final = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
 _CLASS: Final = ".storageclass.storage.k8s.io/"
+_DEVICES: Final = ".deviceclass.resource.k8s.io/devices"
+_MAX_DEVICES: Final = 32
+"""The most devices of one claim, which `allocationMode: All` counts as."""
 
 
 def resource_of(name: str) -> tuple[str, str]:
@@ -37,6 +40,8 @@ def resource_of(name: str) -> tuple[str, str]:
         return "", "services"
     if name == "requests.storage" or _CLASS in name:
         return "", "persistentvolumeclaims"
+    if name.endswith(_DEVICES):
+        return "resource.k8s.io", "resourceclaims"
     plain = name.removeprefix("requests.").removeprefix("limits.")
     known = plain in _COMPUTE or plain.startswith("hugepages-") or "/" in plain
     return ("", "pods") if known else ("", "")
@@ -60,6 +65,8 @@ def printed(amounts: Mapping[str, Quantity]) -> str:
 def usage(group: str, resource: str, obj: Object) -> Amounts:
     """All that one object uses, by the names of quotas."""
     found: Amounts = {f"count/{resource}.{group}" if group else f"count/{resource}": _ONE}
+    if (group, resource) == ("resource.k8s.io", "resourceclaims"):
+        return found | _of_devices(obj)
     if group:
         return found
     if resource == "pods":
@@ -93,11 +100,12 @@ def missing(names: Iterable[str], pod: Object) -> str:
 
 
 def applies(quota: Object, obj: Object) -> bool:
-    """Whether a quota's scopes are those of an object; only Pods have scopes."""
+    """Whether a quota's scopes are those of an object; only Pods and PersistentVolumeClaims have scopes."""
     spec = cast(Object, quota.get("spec") or {})
     rules = dig(spec, "scopeSelector", "matchExpressions", default=[])
-    return all(_in_scope(obj, str(scope), "", ()) for scope in spec.get("scopes") or ()) and all(
-        _in_scope(obj, str(rule["scopeName"]), str(rule["operator"]), tuple(rule.get("values") or ())) for rule in rules
+    in_scope = {"Pod": _in_scope, "PersistentVolumeClaim": _is_claim_in_scope}.get(str(obj.get("kind")), _has_no_scope)
+    return all(in_scope(obj, str(scope), "Exists", ()) for scope in spec.get("scopes") or ()) and all(
+        in_scope(obj, str(rule["scopeName"]), str(rule["operator"]), tuple(rule.get("values") or ())) for rule in rules
     )
 
 
@@ -123,8 +131,47 @@ def _in_scope(pod: Object, scope: str, operator: str, values: tuple[str, ...]) -
                     return not name
                 case _:
                     return bool(name)
+        case "CrossNamespacePodAffinity":
+            return any(map(_reaches_other_namespaces, _affinity_terms(spec)))
         case _:
             return False
+
+
+def _has_no_scope(obj: Object, scope: str, operator: str, values: tuple[str, ...]) -> bool:
+    return False
+
+
+def _is_claim_in_scope(claim: Object, scope: str, operator: str, values: tuple[str, ...]) -> bool:
+    if scope != "VolumeAttributesClass":
+        return False
+    named = (
+        dig(claim, "spec", "volumeAttributesClassName"),
+        dig(claim, "status", "currentVolumeAttributesClassName"),
+        dig(claim, "status", "modifyVolumeStatus", "targetVolumeAttributesClassName"),
+    )
+    classes = {name for name in named if name}
+    match operator:
+        case "In":
+            return bool(classes & set(values))
+        case "NotIn":
+            return not classes or bool(classes - set(values))
+        case "DoesNotExist":
+            return not classes
+        case _:
+            return bool(classes)
+
+
+def _affinity_terms(spec: Object) -> Iterator[Object]:
+    """The terms of a Pod's affinity and anti-affinity to other Pods, required and preferred ones."""
+    for field in ("podAffinity", "podAntiAffinity"):
+        rules = cast(Object, dig(spec, "affinity", field, default={}))
+        yield from rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        for weighted in rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+            yield weighted.get("podAffinityTerm") or {}
+
+
+def _reaches_other_namespaces(term: Object) -> bool:
+    return bool(term.get("namespaces")) or term.get("namespaceSelector") is not None
 
 
 def _is_best_effort(pod: Object) -> bool:
@@ -188,9 +235,26 @@ def _of_claim(claim: Object) -> Amounts:
     if of:
         found[f"{of}{_CLASS}persistentvolumeclaims"] = _ONE
     if size is not None:
-        found["requests.storage"] = Quantity(str(size))
+        allocated = dig(claim, "status", "allocatedResources", "storage")
+        requested = Quantity(str(size))
+        found["requests.storage"] = requested if allocated is None else max(requested, Quantity(str(allocated)))
         if of:
             found[f"{of}{_CLASS}requests.storage"] = found["requests.storage"]
+    return found
+
+
+def _of_devices(claim: Object) -> Amounts:
+    """The devices that a ResourceClaim may get, by device class: of alternatives, the largest number."""
+    found: Amounts = {}
+    requests = cast("list[Object]", dig(claim, "spec", "devices", "requests", default=[]))
+    for request in requests:
+        most: Amounts = {}
+        for one in request.get("firstAvailable") or (request.get("exactly") or request,):
+            if name := one.get("deviceClassName"):
+                exact = one.get("allocationMode") in (None, "", "ExactCount")
+                count = Quantity(one.get("count") or 1 if exact else _MAX_DEVICES)
+                most[f"{name}{_DEVICES}"] = max(most.get(f"{name}{_DEVICES}", count), count)
+        _add(found, most)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steersman.devcluster.errors import ErrorType, FieldError, field_forbidden, field_invalid, required
@@ -176,7 +176,7 @@ class ResourceQuota(Plain):
             amount = check.amount(value)
             if name in _WHOLE and amount is not None and amount.milli() % 1000:
                 found.append(field_invalid(path, str(amount), "must be an integer"))
-        return found + _scopes(part(obj, "spec"))
+        return found + _scopes(part(obj, "spec")) + _scope_selector(part(obj, "spec"))
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
         new, was = (set(items(part(value, "spec"), "scopes")) for value in (obj, old))
@@ -209,6 +209,16 @@ _SCOPES: Mapping[str, frozenset[str]] = {
 }
 
 
+_EXCLUSIVE_SCOPES = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
+_EXISTENCE_ONLY = frozenset(
+    {"BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"}
+)
+_EXISTENCE_ONLY_TEXT = (
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+)
+
+
 def _scopes(spec: Object) -> list[FieldError]:
     path, scopes = _SPEC / "scopes", items(spec, "scopes")
     found: list[FieldError] = []
@@ -218,9 +228,52 @@ def _scopes(spec: Object) -> list[FieldError]:
             found.append(field_invalid(path, scopes, "unsupported scope"))
         wrong = [name for name in part(spec, "hard") if name in _QUOTA and allowed is not None and name not in allowed]
         found += [field_invalid(path, scopes, "unsupported scope applied to resource") for _ in wrong]
-    for pair in (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")):
+    for pair in _EXCLUSIVE_SCOPES:
         if set(pair) <= set(scopes):
             found.append(field_invalid(path, scopes, "conflicting scopes"))
+    return found
+
+
+def _scope_selector(spec: Object) -> list[FieldError]:
+    selector = spec.get("scopeSelector")
+    if selector is None:
+        return []
+    found: list[FieldError] = []
+    path, rules = _SPEC / "scopeSelector" / "matchExpressions", items(selector, "matchExpressions")
+    for rule in rules:
+        scope = word(rule, "scopeName")
+        allowed = _SCOPES.get(scope)
+        if allowed is None:
+            found.append(field_invalid(path / "scopeName", scope, "unsupported scope"))
+        wrong = [name for name in part(spec, "hard") if name in _QUOTA and allowed is not None and name not in allowed]
+        shown = {"MatchExpressions": [_as_in_go(each) for each in rules]}
+        found += [field_invalid(path, shown, "unsupported scope applied to resource") for _ in wrong]
+        found += _scope_operator(path, scope, word(rule, "operator"), items(rule, "values"))
+    for pair in _EXCLUSIVE_SCOPES:
+        if set(pair) <= {word(rule, "scopeName") for rule in rules}:
+            found.append(field_invalid(path, spec.get("scopes"), "conflicting scopes"))
+    return found
+
+
+def _as_in_go(rule: Object) -> Object:
+    """A rule as the API server's errors quote it: with the names of Go's fields."""
+    return {"ScopeName": rule.get("scopeName"), "Operator": rule.get("operator"), "Values": rule.get("values")}
+
+
+def _scope_operator(path: Path, scope: str, operator: str, values: Sequence[str]) -> list[FieldError]:
+    found: list[FieldError] = []
+    if scope in _EXISTENCE_ONLY and operator != "Exists":
+        found.append(field_invalid(path / "operator", operator, _EXISTENCE_ONLY_TEXT))
+    if operator in ("In", "NotIn"):
+        if not values:
+            text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+            found.append(required(path / "values", text))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+            found.append(field_invalid(path / "values", values, text))
+    else:
+        found.append(field_invalid(path / "operator", operator, "not a valid selector operator"))
     return found
 
 
