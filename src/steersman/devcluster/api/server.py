@@ -26,6 +26,7 @@ from steersman.devcluster.api.definitions import Definitions
 from steersman.devcluster.api.deletes import Deleter
 from steersman.devcluster.api.documents import Documents
 from steersman.devcluster.api.equivalents import ServedVersions
+from steersman.devcluster.api.event_expiry import EventExpiry
 from steersman.devcluster.api.info import RequestInfo, resolve
 from steersman.devcluster.api.kubernetes_service import KubernetesService
 from steersman.devcluster.api.messages import JSON, Request, Response, failure
@@ -103,6 +104,7 @@ class APIServer:
         self.metrics = PodMetrics(self)
         self.writer = Writer(self)
         self.deleter = Deleter(self)
+        self.event_expiry = EventExpiry(self.storage, now)
         self.storage.on_change(self._changed)
         self.builtins.bootstrap(aggregated=aggregated)
         self.definitions.restore()
@@ -117,6 +119,7 @@ class APIServer:
 
     async def handle(self, request: Request) -> Response:
         """Answer a request; never raises, but for cancellation."""
+        self.event_expiry.expire()
         info = resolve(request.method, request.path, request.params)
         warnings: list[str] = []
         try:
@@ -228,6 +231,7 @@ class APIServer:
     def _changed(self, event: Event) -> None:
         group, plural = event.resource
         item = event.item
+        self.event_expiry.written(event)
         self.auth.changed(group, plural, item.namespace, item.name)
         self.admission.changed(group, plural, item.namespace, item.name)
         if group == "apiextensions.k8s.io":

@@ -30,8 +30,11 @@ _DEFAULT_KEPT = 100_000
 class Log:
     """Where events go. Not thread-safe: it lives on the API server's loop.
 
-    `path` is appended to, mode 0600; a line is written as a whole. `keep` is how many of the last events stay in
-    memory. `now`: seconds since the epoch.
+    Args:
+        policy: What is recorded; metadata of all requests without it.
+        path: A file that events are appended to, mode 0600, a line at a time.
+        keep: How many of the last events stay in memory: by default 100,000 without a file, and none with one.
+        now: Returns the time in seconds since the epoch.
     """
 
     def __init__(
@@ -39,12 +42,13 @@ class Log:
         policy: Policy | None = None,
         *,
         path: Path | None = None,
-        keep: int = _DEFAULT_KEPT,
+        keep: int | None = None,
         now: Callable[[], float] | None = None,
     ) -> None:
         self.policy = policy or Policy.at(Level.METADATA)
         self._now = now
-        self._events: deque[Object] = deque(maxlen=keep)
+        default = _DEFAULT_KEPT if path is None else 0
+        self._events: deque[Object] = deque(maxlen=default if keep is None else keep)
         self._file: IO[str] | None = None
         if path is not None:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
