@@ -98,6 +98,20 @@ async def test_pods_are_spread_over_zones(pair: Pair):
     assert await places(pair, ZONES) == [Counter(a=2, b=2)] * 2
 
 
+async def test_pods_of_a_service_are_spread_by_default(pair: Pair):
+    """Where the least loaded node would be in the zone that has more of them."""
+    service = {"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}}
+    await pair.create("services", service)
+    for index in range(3):
+        there = {"nodeSelector": {HOST: "node-3"}}
+        await pair.create("pods", pod(f"other-{index}", "100m", {"app": "other"}, **there))
+        await pair.settle("pods", f"other-{index}", scheduled())
+    for index in range(2):
+        await pair.create("pods", pod(f"web-{index}"))
+        await pair.settle("pods", f"web-{index}", scheduled())
+    assert await places(pair, {name: f"{zone}" for name, zone in ZONES.items()}) == [Counter(a=1, b=4)] * 2
+
+
 async def test_spreading_that_only_prefers_hinders_nobody(pair: Pair):
     constraint = spread(HOST, "ScheduleAnyway")
     for index in range(3):

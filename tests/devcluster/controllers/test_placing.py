@@ -6,9 +6,9 @@ import pytest
 
 from steersman.devcluster.controllers.fitting import requests_of
 from steersman.devcluster.controllers.placing import NO_VICTIMS, Placing, Victims, cheapest, unplaced
-from steersman.devcluster.controllers.scheduler import Scheduler
+from steersman.devcluster.controllers.scheduler import Ledger, Scheduler
 from steersman.k8s import Node, Pod, PodDisruptionBudget
-from steersman.models import from_dict, replace
+from steersman.models import OwnerReference, from_dict, replace
 from steersman.operator import Context
 
 ZONE = "topology.kubernetes.io/zone"
@@ -19,9 +19,9 @@ def node(name: str, zone: str = "a", cpu: str = "4") -> Node:
     return from_dict(Node, {"metadata": {"name": name, "labels": {ZONE: zone}}, "status": {"allocatable": allocatable}})
 
 
-def pod(name: str, cpu: str = "1", priority: int = 0, **spec: Any) -> Pod:
+def pod(name: str, cpu: str = "1", priority: int = 0, labels: dict[str, str] | None = None, **spec: Any) -> Pod:
     container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
-    metadata = {"name": name, "namespace": "default", "uid": name, "labels": {"app": "web"}}
+    metadata = {"name": name, "namespace": "default", "uid": name, "labels": labels or {"app": "web"}}
     return from_dict(Pod, {"metadata": metadata, "spec": {"containers": [container], "priority": priority, **spec}})
 
 
@@ -46,6 +46,36 @@ def test_a_pod_goes_where_fewer_of_its_likes_are(when: str):
     nodes = [node("n1", "a"), node("n2", "b")]
     choice = placing(pod("new", topologySpreadConstraints=spread(when)), nodes, {"n1": [pod("one")]})
     assert choice.best([n for n in nodes if choice.problem(n) is None]) == "n2"
+
+
+def owned(name: str, **spec: Any) -> Pod:
+    made = pod(name, **spec)
+    owner = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="web", uid="set", controller=True)
+    return replace(made, metadata=replace(made.metadata, owner_references=[owner]))
+
+
+def test_pods_of_one_controller_are_spread_over_hosts_and_zones_by_default():
+    nodes = [node("n1", "a", "100"), node("n2", "a", "100"), node("n3", "b", "100"), node("n4", "b", "100")]
+    ledger, busy = Ledger(), [pod(f"other{n}", labels={"app": "other"}) for n in range(3)]
+    for other in busy:
+        ledger.count(other, "n3")
+    found: list[str] = []
+    for index in range(4):
+        new = owned(f"web{index}")
+        choice = Placing(new, nodes, ledger.used, list, (), ledger.peers(new))
+        found.append(choice.best(nodes))
+        ledger.count(new, found[-1])
+    assert sorted(found) == ["n1", "n2", "n3", "n4"]
+    assert {found[0][-1], found[1][-1]} & {"3", "4"}, "the second Pod goes to the other zone"
+
+
+def test_a_pod_that_has_left_counts_no_more_and_constraints_replace_the_default():
+    ledger = Ledger()
+    ledger.count(owned("one"), "n1")
+    assert ledger.peers(owned("two")) == {"n1": 1}
+    assert ledger.peers(owned("three", topologySpreadConstraints=spread())) == {}
+    ledger.release("one")
+    assert ledger.peers(owned("two")) == {}
 
 
 def test_a_place_that_would_be_too_full_is_refused_unless_likes_leave():

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from steersman.devcluster.controllers import fitting
 from steersman.devcluster.controllers.fitting import Amounts, requests_of
-from steersman.devcluster.controllers.spreading import Bound, Spread
+from steersman.devcluster.controllers.spreading import Bound, Spread, default_crowd
 from steersman.k8s import Node, Pod, PodDisruptionBudget
 from steersman.models.selectors import from_label_selector
 
@@ -46,8 +46,13 @@ def priority_of(pod: Pod) -> int:
 class Placing:
     """The nodes for one Pod.
 
-    `used` returns the amounts that are booked on a node, `bound` the Pods that have a node. `exclusive` are those of
-    them with required anti-affinity.
+    Args:
+        pod: The Pod to place.
+        nodes: All nodes.
+        used: Returns the amounts that are booked on a node.
+        bound: Returns the Pods that have a node.
+        exclusive: Those of them with required anti-affinity.
+        peers: The number of Pods on each node that the Pod is spread with by default.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class Placing:
         used: Callable[[str], Amounts],
         bound: Callable[[], Sequence[Bound]],
         exclusive: Sequence[Bound] = (),
+        peers: Mapping[str, int] | None = None,
     ) -> None:
         self.pod = pod
         self.nodes = nodes
@@ -64,6 +70,7 @@ class Placing:
         self._wants = requests_of(pod)
         self._ports = fitting.host_ports_of(pod)
         self._exclusive = exclusive
+        self._default_crowd = default_crowd(nodes, peers or {})
         self._labels = {node.metadata.name: node.metadata.labels for node in nodes}
         affinity = pod.spec.affinity
         self._sociable = affinity is not None and bool(affinity.pod_affinity or affinity.pod_anti_affinity)
@@ -121,6 +128,7 @@ class Placing:
         def rank(node: Node) -> tuple[int, int, float, str]:
             liked = fitting.preference(self.pod, node) + fitting.sociability(self.pod, node, others)
             crowd = self._spread.crowd(node) if self._spread is not None else 0
+            crowd += self._default_crowd.get(node.metadata.name, 0)
             return -liked, crowd, self._used(node.metadata.name).get("pods", 0), node.metadata.name
 
         return min(rank(node) for node in nodes)[-1]

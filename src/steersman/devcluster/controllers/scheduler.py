@@ -7,7 +7,7 @@ are nodes, not Pods. A decision is booked before its binding is sent, so no two 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from steersman.cache import Change
@@ -17,7 +17,7 @@ from steersman.devcluster.controllers.claims import SELECTED_NODE, claims_of, wa
 from steersman.devcluster.controllers.fitting import Amounts, has_anti_affinity, requests_of
 from steersman.devcluster.controllers.placing import NOT_HELPFUL, Placing, Victims, cheapest, priority_of, unplaced
 from steersman.devcluster.controllers.pods import NODE_INDEX, UNBOUND, phase_of, pod_condition
-from steersman.devcluster.controllers.spreading import Bound
+from steersman.devcluster.controllers.spreading import Bound, PodGroup, group_of
 from steersman.k8s import Node, PersistentVolumeClaim, Pod, PodDisruptionBudget, StorageClass
 from steersman.models import Key, MergePatch, StrategicMergePatch, encode, key_of
 from steersman.operator import ALL_NAMESPACES, Context, Operator, Watch
@@ -34,7 +34,8 @@ class Ledger:
     """What the Pods on each node ask for, by the uid of the Pod."""
 
     def __init__(self) -> None:
-        self._booked: dict[str, tuple[str, Amounts]] = {}
+        self._booked: dict[str, tuple[str, Amounts, PodGroup | None]] = {}
+        self._groups: dict[PodGroup, Counter[str]] = {}
         self._used: dict[str, Counter[str]] = {}
         self.exclusive: dict[str, Bound] = {}
         """The bound Pods with required anti-affinity, by uid."""
@@ -49,19 +50,37 @@ class Ledger:
         """The node that a Pod has, or is about to have."""
         return pod.spec.node_name or self._booked.get(pod.metadata.uid, ("",))[0]
 
-    def book(self, uid: str, node: str, amounts: Amounts) -> None:
+    def peers(self, pod: Pod) -> Mapping[str, int]:
+        """How many Pods of the same group are on each node."""
+        group = group_of(pod)
+        return self._groups.get(group, {}) if group is not None else {}
+
+    def book(self, uid: str, node: str, amounts: Amounts, group: PodGroup | None = None) -> None:
         """Count a Pod on a node, instead of where it was counted before."""
         if self._booked.get(uid, ("",))[0] == node:
             return
         self.release(uid)
-        self._booked[uid] = node, amounts
+        self._booked[uid] = node, amounts, group
+        if group is not None:
+            self._groups.setdefault(group, Counter())[node] += 1
         self._used.setdefault(node, Counter()).update(amounts)
 
     def release(self, uid: str) -> None:
         """Remove the booking of a Pod."""
         self.exclusive.pop(uid, None)
         if (known := self._booked.pop(uid, None)) is not None:
-            self._used[known[0]].subtract(known[1])
+            node, amounts, group = known
+            self._used[node].subtract(amounts)
+            if group is not None:
+                self._leave(group, node)
+
+    def _leave(self, group: PodGroup, node: str) -> None:
+        counts = self._groups[group]
+        counts[node] -= 1
+        if not counts[node]:
+            del counts[node]
+        if not counts:
+            del self._groups[group]
 
     def follow(self, change: Change) -> None:
         """Keep up with the watch; a handler of the Pods' informer."""
@@ -76,7 +95,7 @@ class Ledger:
 
     def count(self, pod: Pod, node: str) -> None:
         """Book a Pod on a node."""
-        self.book(pod.metadata.uid, node, requests_of(pod))
+        self.book(pod.metadata.uid, node, requests_of(pod), group_of(pod))
         if has_anti_affinity(pod):
             self.exclusive[pod.metadata.uid] = pod, node
 
@@ -140,6 +159,7 @@ class Scheduler:
             lambda name: self._used(name, pod),
             lambda: self._bound(ctx),
             tuple(self.ledger.exclusive.values()),
+            self.ledger.peers(pod),
         )
         problems = {node.metadata.name: placing.problem(node) for node in nodes}
         if fitting := [node for node in nodes if problems[node.metadata.name] is None]:

@@ -6,6 +6,7 @@ Pure functions of a Pod, nodes and bound Pods. Follows KEP-895 with node inclusi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -13,11 +14,47 @@ from steersman.devcluster.controllers.fitting import selects_node, untolerated
 from steersman.k8s import Node, Pod
 from steersman.models.selectors import from_label_selector
 
-__all__ = ["Bound", "Spread"]
+__all__ = ["Bound", "PodGroup", "Spread", "default_crowd", "group_of"]
 
 Bound: TypeAlias = "tuple[Pod, str]"
 """A Pod and the name of its node."""
+PodGroup: TypeAlias = "tuple[str, object]"
+"""Pods that are spread by default: a namespace, and the controller that owns them, or the labels that they share."""
+_ZONE = "topology.kubernetes.io/zone"
+_OWNERS = frozenset({"ReplicationController", "ReplicaSet", "StatefulSet"})
 _MISMATCH = "node(s) didn't match pod topology spread constraints"
+
+
+def group_of(pod: Pod) -> PodGroup | None:
+    """Return the group that a Pod is spread with by default; `None` for a Pod with constraints of its own.
+
+    kube-scheduler selects these Pods by the selectors of their Services and controller. Pods of one controller, and
+    Pods without one that have the same labels, are the Pods that such selectors have in common.
+    """
+    if pod.spec.topology_spread_constraints:
+        return None
+    owner = next((each for each in pod.metadata.owner_references if each.controller), None)
+    if owner is not None:
+        return (pod.metadata.namespace, owner.uid) if owner.kind in _OWNERS else None
+    return (pod.metadata.namespace, frozenset(pod.metadata.labels.items())) if pod.metadata.labels else None
+
+
+def default_crowd(nodes: Sequence[Node], peers: Mapping[str, int]) -> Mapping[str, int]:
+    """Return how crowded each node is by Pods of one group: those on the node, and those in its zone.
+
+    `peers` is the number of these Pods by node. Stands for the default constraints of kube-scheduler, which prefer
+    even numbers on hosts and in zones.
+    """
+    if not peers:
+        return {}
+    zones: Counter[str] = Counter()
+    for node in nodes:
+        if zone := node.metadata.labels.get(_ZONE):
+            zones[zone] += peers.get(node.metadata.name, 0)
+    return {
+        node.metadata.name: peers.get(node.metadata.name, 0) + zones[node.metadata.labels.get(_ZONE, "")]
+        for node in nodes
+    }
 
 
 class Spread:
