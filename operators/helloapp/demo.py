@@ -99,13 +99,13 @@ class User:
             raise RuntimeError("; ".join(failed))
 
     async def size(self, size: int) -> None:
-        await self.client.patch(HelloApp, NAME, MergePatch({"spec": {"size": size}}), "default")
+        await self.client.patch(HelloApp, NAME, MergePatch({"spec": {"size": size}}), namespace="default")
 
     async def scale_by_hand(self, replicas: int) -> None:
-        await self.client.patch(Deployment, NAME, MergePatch({"spec": {"replicas": replicas}}), "default")
+        await self.client.patch(Deployment, NAME, MergePatch({"spec": {"replicas": replicas}}), namespace="default")
 
     async def delete_deployment(self) -> None:
-        deployment = await self.client.get(Deployment, NAME, "default")
+        deployment = await self.client.get(Deployment, NAME, namespace="default")
         self.gone.add(deployment.metadata.uid or "")
         await self.client.delete(deployment)
 
@@ -115,7 +115,7 @@ class User:
         await self.client.delete(pod)
 
     async def delete_app(self) -> None:
-        await self.client.delete(HelloApp, NAME, "default")
+        await self.client.delete(HelloApp, NAME, namespace="default")
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         where,
     )
     from steersman.models import (
+        ALL_NAMESPACES,
         EMPTY,
         GVK,
         Column,
@@ -94,7 +95,6 @@ if TYPE_CHECKING:
         Pattern,
     )
     from steersman.operator import (
-        ALL_NAMESPACES,
         Context,
         DeclarationError,
         LeadershipLostError,

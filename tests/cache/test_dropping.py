@@ -8,7 +8,7 @@ from cache_fakeserver import FakeServer, cached, change_names, widget_view
 from steersman.cache import Cache, NotCachedError
 from steersman.cache.informer import Scope
 from steersman.client.hooks import WriteOutcome
-from steersman.models import Key
+from steersman.models import ALL_NAMESPACES, Key
 from steersman.telemetry.metrics import REGISTRY
 from steersman.testing import virtual_time
 
@@ -34,7 +34,7 @@ async def test_a_dropped_informer_is_neither_watched_nor_read():
     cache, informers, servers = await two_namespaces()
     heard = []
     informers["x"].add_handler(heard.append)
-    assert len(cache.list(WIDGET)) == 2
+    assert len(cache.list(WIDGET, namespace=ALL_NAMESPACES)) == 2
     cache.drop(informers["x"])
     cache.drop(informers["x"])
     servers["x"].put("b", "x")
@@ -43,15 +43,15 @@ async def test_a_dropped_informer_is_neither_watched_nor_read():
     assert servers["x"].streams == []
     assert change_names(heard) == ["add a"]
     assert cache.informers == (informers["y"],)
-    assert not cache.caches(WIDGET, "x")
+    assert not cache.caches(WIDGET, namespace="x")
     with pytest.raises(NotCachedError):
         cache.get(WIDGET, A)
-    assert {o.metadata.namespace for o in cache.list(WIDGET)} == {"y"}
+    assert {o.metadata.namespace for o in cache.list(WIDGET, namespace=ALL_NAMESPACES)} == {"y"}
     assert not informers["x"].synced
     assert len(servers["y"].streams) == 1
     cache.drop(informers["y"])
     with pytest.raises(NotCachedError):
-        cache.list(WIDGET)
+        cache.list(WIDGET, namespace=ALL_NAMESPACES)
     await cache.close()
 
 

@@ -11,7 +11,7 @@ from steersman.cache import NotCachedError, SyncTimeoutError, UndecodableError
 from steersman.cache.metadata_store import MetadataStore
 from steersman.cache.wire import parse_event, parse_object
 from steersman.client.hooks import WriteOutcome
-from steersman.models import Dynamic, Key, PartialObjectMetadata
+from steersman.models import ALL_NAMESPACES, Dynamic, Key, PartialObjectMetadata
 from steersman.testing import virtual_time
 
 A, B = Key("default", "a"), Key("default", "b")
@@ -50,7 +50,7 @@ async def test_only_metadata_is_asked_for_and_kept(watch_list):
             assert body(informer.get(key)).keys() == {"apiVersion", "kind", "metadata"}
             assert "managedFields" not in body(informer.get(key))["metadata"]
             assert not informer.get(key).whole
-        assert [o.metadata.name for o in cache.list(METADATA, labels="app=web")] == ["b"]
+        assert [o.metadata.name for o in cache.list(METADATA, namespace=ALL_NAMESPACES, labels="app=web")] == ["b"]
 
 
 WIDGET_NAMES = (WIDGET.info.api_version, WIDGET.info.kind)
@@ -72,8 +72,8 @@ async def test_what_is_not_there_is_never_read_as_empty():
         with pytest.raises(NotCachedError, match="only the metadata of Widget default/a is cached"):
             changes[0].new.object_once(WIDGET)
         assert changes[0].new.object_once(METADATA).kind == "Widget"
-        assert not cache.caches(WIDGET)
-        assert cache.caches(METADATA)
+        assert not cache.caches(WIDGET, namespace=ALL_NAMESPACES)
+        assert cache.caches(METADATA, namespace=ALL_NAMESPACES)
         with pytest.raises(ValueError, match="only metadata is cached"):
             informer.declare_index("size", lambda o: str(o["spec"]["size"]), WIDGET)
 
@@ -90,11 +90,11 @@ async def test_owners_labels_finalizers_and_deletion_are_metadata():
         assert [e.key for e in informer.owned_by("o1")] == [A]
         assert informer.get(A).controller.name == "o"
         assert informer.get(B).deleting
-        assert [o.metadata.name for o in cache.list(METADATA, index=("app", "db"))] == ["b"]
-        assert [o.metadata.name for o in cache.list(METADATA, owner="o1")] == ["a"]
+        assert [o.metadata.name for o in cache.list(METADATA, namespace=ALL_NAMESPACES, index=("app", "db"))] == ["b"]
+        assert [o.metadata.name for o in cache.list(METADATA, namespace=ALL_NAMESPACES, owner="o1")] == ["a"]
         server.delete("b")
         await asyncio.sleep(1)
-        assert cache.list(METADATA, index=("app", "db")) == ()
+        assert cache.list(METADATA, namespace=ALL_NAMESPACES, index=("app", "db")) == ()
 
 
 @virtual_time
@@ -314,7 +314,7 @@ async def test_indexes_survive_and_those_over_whole_objects_wait():
     by_size = {"size": lambda o: str(o["spec"]["size"])}
     async with watched(server, indexes=by_app) as (_, _, cache, informer, _):
         cache.informer(WIDGET, indexes=by_size)
-        assert [o.metadata.name for o in cache.list(METADATA, index=("app", "web"))] == ["b"]
+        assert [o.metadata.name for o in cache.list(METADATA, namespace=ALL_NAMESPACES, index=("app", "web"))] == ["b"]
         with pytest.raises(NotCachedError, match="still being listed"):
             informer.indexed("size", "2")
         with pytest.raises(KeyError, match="shape"):
@@ -324,11 +324,17 @@ async def test_indexes_survive_and_those_over_whole_objects_wait():
         with pytest.raises(ValueError, match="another index named 'app'"):
             informer.declare_index("app", str, METADATA)
         await cache.wait_synced(5)
-        assert [o.metadata.name for o in cache.list(METADATA, index=("app", "web"))] == ["b"]
-        assert [o["metadata"]["name"] for o in cache.list(WIDGET, index=("size", "2"))] == ["b"]
+        assert [o.metadata.name for o in cache.list(METADATA, namespace=ALL_NAMESPACES, index=("app", "web"))] == ["b"]
+        assert [o["metadata"]["name"] for o in cache.list(WIDGET, namespace=ALL_NAMESPACES, index=("size", "2"))] == [
+            "b"
+        ]
         server.put("a", labels={"app": "web"}, size=2)
         await asyncio.sleep(1)
-        assert len(cache.list(METADATA, index=("app", "web"))) == len(cache.list(WIDGET, index=("size", "2"))) == 2
+        assert (
+            len(cache.list(METADATA, namespace=ALL_NAMESPACES, index=("app", "web")))
+            == len(cache.list(WIDGET, namespace=ALL_NAMESPACES, index=("size", "2")))
+            == 2
+        )
 
 
 @virtual_time
@@ -462,4 +468,4 @@ async def test_the_entry_of_a_kind_is_the_whole_one_where_there_is_one():
         cache.drop(everything)
         assert cache.get(METADATA, A).kind == "Widget"
         with pytest.raises(NotCachedError):
-            cache.list(WIDGET, labels="app=web")
+            cache.list(WIDGET, namespace=ALL_NAMESPACES, labels="app=web")

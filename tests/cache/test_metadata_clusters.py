@@ -11,7 +11,7 @@ from steersman import Context, Operator, PartialObjectMetadata, Watch
 from steersman.cache import Cache, NotCachedError, RawListWatch
 from steersman.client import Client
 from steersman.k8s import ConfigMap, Secret
-from steersman.models import Key, dynamic, metadata_of
+from steersman.models import ALL_NAMESPACES, Key, dynamic, metadata_of
 
 METADATA = metadata_of(ConfigMap)
 
@@ -61,10 +61,14 @@ async def test_an_informer_gets_metadata_and_widens(cluster, watch_list):
         await client.create(config_map("c", here, x=3))
         await cache.wait_synced(30)
         assert await cache.read_barrier(ConfigMap)
-        assert {c.metadata.name: c.data["x"] for c in cache.list(ConfigMap)} == {"a": "1", "b": "2", "c": "3"}
+        assert {c.metadata.name: c.data["x"] for c in cache.list(ConfigMap, namespace=ALL_NAMESPACES)} == {
+            "a": "1",
+            "b": "2",
+            "c": "3",
+        }
         assert [f"{c.type} {c.key.name}" for c in heard] == ["add a", "add b", "add c"]
         assert sorted(f"{c.type} {c.key.name}" for c in whole) == ["add a", "add b", "add c"]
-        await client.delete(ConfigMap, "a", here)
+        await client.delete(ConfigMap, "a", namespace=here)
         await until(lambda: heard[-1].type == whole[-1].type == "delete")
         assert cache.get(METADATA, Key(here, "b")).kind == "ConfigMap"
         assert len(informer) == 2
@@ -85,8 +89,8 @@ async def test_what_was_there_comes_as_metadata_in_either_way(cluster):
         assert {i["kind"] for p in pages for i in p["items"]} == {"PartialObjectMetadata"}
     for watch_list in (True, False):
         async with caching(cluster, METADATA, watch_list=watch_list, labels="app") as (_, cache):
-            assert sorted(o.metadata.name for o in cache.list(METADATA)) == ["m0", "m1", "m2"]
-            assert {o.kind for o in cache.list(METADATA)} == {"ConfigMap"}
+            assert sorted(o.metadata.name for o in cache.list(METADATA, namespace=ALL_NAMESPACES)) == ["m0", "m1", "m2"]
+            assert {o.kind for o in cache.list(METADATA, namespace=ALL_NAMESPACES)} == {"ConfigMap"}
             assert not any(e.whole for e in cache.informers[0].entries())
 
 

@@ -5,7 +5,7 @@ from cache_fakeserver import FakeServer, cached, widget_view
 
 from steersman.cache import Cache, NotCachedError
 from steersman.cache.informer import Scope
-from steersman.models import Key, dynamic
+from steersman.models import ALL_NAMESPACES, Key, dynamic
 from steersman.telemetry.metrics import REGISTRY
 from steersman.testing import virtual_time
 
@@ -38,8 +38,8 @@ async def test_a_kind_that_nobody_declared_is_not_watched():
             cache.get(other, Key("default", "a"))
         with pytest.raises(NotCachedError, match="v1 Secret in namespace x is not cached"):
             cache.list(other, namespace="x")
-        assert not cache.caches(other)
-        assert cache.caches(WIDGET)
+        assert not cache.caches(other, namespace=ALL_NAMESPACES)
+        assert cache.caches(WIDGET, namespace=ALL_NAMESPACES)
         assert len(server.log) == requests
         assert len(cache.informers) == 1
         assert not cache.outstanding(other)
@@ -56,17 +56,22 @@ async def test_lists_select_by_namespace_labels_owner_and_index():
     server.put("c", "y", labels={"app": "web"}, colour="blue")
     async with cached(server, indexes={"colour": lambda o: o["spec"]["colour"]}) as (cache, _, _):
         await cache.wait_synced(5)
-        assert names(cache.list(WIDGET)) == ["a", "b", "c"]
-        assert names(cache.list(WIDGET, namespace="")) == ["a", "b", "c"]
+        assert names(cache.list(WIDGET, namespace=ALL_NAMESPACES)) == ["a", "b", "c"]
+        with pytest.raises(ValueError, match="ALL_NAMESPACES"):
+            cache.list(WIDGET)
+        with pytest.raises(ValueError, match="ALL_NAMESPACES"):
+            cache.list(WIDGET, namespace="")
         assert names(cache.list(WIDGET, namespace="x")) == ["a", "b"]
-        assert names(cache.list(WIDGET, labels="app=web")) == ["a", "c"]
-        assert names(cache.list(WIDGET, labels="app in (web,db),app!=db")) == ["a", "c"]
-        assert names(cache.list(WIDGET, owner="o1")) == ["a"]
+        assert names(cache.list(WIDGET, namespace=ALL_NAMESPACES, labels="app=web")) == ["a", "c"]
+        assert names(cache.list(WIDGET, namespace=ALL_NAMESPACES, labels="app in (web,db),app!=db")) == ["a", "c"]
+        assert names(cache.list(WIDGET, namespace=ALL_NAMESPACES, owner="o1")) == ["a"]
         assert names(cache.list(WIDGET, owner="o1", namespace="y")) == []
-        assert names(cache.list(WIDGET, index=("colour", "red"))) == ["a", "b"]
-        assert names(cache.list(WIDGET, index=("colour", "red"), owner="o1", labels="app=web")) == ["a"]
+        assert names(cache.list(WIDGET, namespace=ALL_NAMESPACES, index=("colour", "red"))) == ["a", "b"]
+        assert names(
+            cache.list(WIDGET, namespace=ALL_NAMESPACES, index=("colour", "red"), owner="o1", labels="app=web")
+        ) == ["a"]
         with pytest.raises(KeyError, match="shape"):
-            cache.list(WIDGET, index=("shape", "round"))
+            cache.list(WIDGET, namespace=ALL_NAMESPACES, index=("shape", "round"))
 
 
 @virtual_time
@@ -80,7 +85,7 @@ async def test_several_namespaces_are_read_as_one():
         sources(None, Scope(space)).put(f"in-{space}", space)
     await cache.start()
     await cache.wait_synced(5)
-    assert names(cache.list(WIDGET)) == ["in-x", "in-y"]
+    assert names(cache.list(WIDGET, namespace=ALL_NAMESPACES)) == ["in-x", "in-y"]
     assert names(cache.list(WIDGET, namespace="y")) == ["in-y"]
     assert cache.get(WIDGET, Key("x", "in-x")) is not None
     with pytest.raises(NotCachedError):
@@ -98,7 +103,7 @@ async def test_an_informer_declared_after_the_start_runs_at_once():
     sources(None, Scope(None, "app=web")).put("a", labels={"app": "web"})
     await cache.wait_synced(5)
     assert cache.informer(WIDGET, labels="app=web") is informer
-    assert names(cache.list(WIDGET, labels="app=web")) == ["a"]
+    assert names(cache.list(WIDGET, namespace=ALL_NAMESPACES, labels="app=web")) == ["a"]
     with pytest.raises(ValueError, match="another transform"):
         cache.informer(WIDGET, labels="app=web", transform=bytes)
     await cache.close()
@@ -138,14 +143,14 @@ async def test_what_answers_a_read_is_found_anew_when_informers_come_and_go():
     sources(None, Scope("x")).put("narrow", "x")
     await cache.start()
     await cache.wait_synced(5)
-    assert names(cache.list(WIDGET)) == ["narrow"]
+    assert names(cache.list(WIDGET, namespace=ALL_NAMESPACES)) == ["narrow"]
     wide = cache.informer(WIDGET)
     sources(None, Scope()).put("wide", "x")
     await cache.wait_synced(5)
-    assert names(cache.list(WIDGET)) == ["wide"]
+    assert names(cache.list(WIDGET, namespace=ALL_NAMESPACES)) == ["wide"]
     assert cache.get(WIDGET, Key("z", "a")) is None
     cache.drop(wide)
-    assert names(cache.list(WIDGET)) == ["narrow"]
+    assert names(cache.list(WIDGET, namespace=ALL_NAMESPACES)) == ["narrow"]
     with pytest.raises(NotCachedError):
         cache.get(WIDGET, Key("z", "a"))
     await cache.close()

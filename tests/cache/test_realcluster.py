@@ -181,7 +181,7 @@ async def test_own_writes_are_read_back(plane):
             held += cache.outstanding(CONFIG_MAP, key)
             assert await cache.read_barrier(CONFIG_MAP, key)
             assert cache.get(CONFIG_MAP, key)["data"]["value"] == str(n)
-        await client.delete(CONFIG_MAP, "mine", space)
+        await client.delete(CONFIG_MAP, "mine", namespace=space)
         assert await cache.read_barrier(CONFIG_MAP, key)
         assert cache.get(CONFIG_MAP, key) is None
         assert not informer.writes.active

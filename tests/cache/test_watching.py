@@ -10,7 +10,7 @@ from cache_fakeserver import FakeServer, api_error, cached, change_names, conten
 
 from steersman.cache import SyncTimeoutError, UndecodableError
 from steersman.client.errors import ConnectError, ConnectionLost
-from steersman.models import Key, Model, ObjectMeta, Resource
+from steersman.models import ALL_NAMESPACES, Key, Model, ObjectMeta, Resource
 from steersman.testing import virtual_time
 
 WIDGET = widget_view()
@@ -348,7 +348,7 @@ async def test_an_object_that_does_not_fit_its_type_stops_nothing(capsys):
                 cache.get(Widget, bad)
         assert (caught.value.key, caught.value.path) == (bad, "$.spec.size")
         assert "Widget default/bad" in str(caught.value)
-        assert [w.metadata.name for w in cache.list(Widget)] == ["good"]
+        assert [w.metadata.name for w in cache.list(Widget, namespace=ALL_NAMESPACES)] == ["good"]
         assert {e.key.name for e in informer.entries()} == {"good", "bad"}
         assert cache.get(WIDGET, bad)["spec"]["size"] == "many", "another view reads it"
         assert [u.key for u in informer.undecodables] == [bad]

@@ -100,9 +100,9 @@ async def test_typed_dynamic_and_metadata_views_read_the_same_object(client):
     assert plain["data"] == {"key": "value"}
     assert metadata.kind == "PartialObjectMetadata"
     assert metadata.metadata.labels == {"app": "test"}
-    page = await client.list(dynamic("v1", "ConfigMap"), client.config.namespace, labels={"app": "test"})
+    page = await client.list(dynamic("v1", "ConfigMap"), namespace=client.config.namespace, labels={"app": "test"})
     assert [(i.kind, i.metadata.name) for i in page] == [("ConfigMap", "one")]
-    page = await client.list(metadata_of(ConfigMap), client.config.namespace, labels="app in (test)")
+    page = await client.list(metadata_of(ConfigMap), namespace=client.config.namespace, labels="app in (test)")
     assert [i.metadata.name for i in page] == ["one"]
 
 
@@ -110,19 +110,19 @@ async def test_lists_are_read_in_pages_that_show_one_state(client):
     for number in range(7):
         await client.create(config_map(f"cm-{number}"), want="metadata")
 
-    page = await client.list(ConfigMap, client.config.namespace, labels={"app": "test"}, limit=3)
+    page = await client.list(ConfigMap, namespace=client.config.namespace, labels={"app": "test"}, limit=3)
     assert len(page) == 3
     assert page.continue_
     names = [
         o.metadata.name
-        async for o in client.iterate(ConfigMap, client.config.namespace, labels={"app": "test"}, limit=3)
+        async for o in client.iterate(ConfigMap, namespace=client.config.namespace, labels={"app": "test"}, limit=3)
     ]
     assert names == [f"cm-{n}" for n in range(7)]
 
 
 async def test_a_mangled_continue_token_is_refused(client):
     with pytest.raises(BadRequest, match="continue"):
-        await client.list(ConfigMap, client.config.namespace, continue_="nonsense")
+        await client.list(ConfigMap, namespace=client.config.namespace, continue_="nonsense")
 
 
 async def test_an_old_resource_version_expires():
@@ -138,7 +138,7 @@ async def test_an_old_resource_version_expires():
 
 
 async def test_a_watch_delivers_what_happens(client):
-    start = (await client.list(ConfigMap, client.config.namespace)).resource_version
+    start = (await client.list(ConfigMap, namespace=client.config.namespace)).resource_version
     seen = []
 
     async def act() -> None:
@@ -146,7 +146,7 @@ async def test_a_watch_delivers_what_happens(client):
         await client.replace(replace(made, data={"a": "b"}))
         await client.delete(ConfigMap, "one")
 
-    async with aclosing(client.watch(ConfigMap, client.config.namespace, resource_version=start)) as events:
+    async with aclosing(client.watch(ConfigMap, namespace=client.config.namespace, resource_version=start)) as events:
         acting = asyncio.create_task(act())
         async for event in events:
             if event.key.name == "one":
@@ -165,7 +165,7 @@ async def test_a_watch_delivers_what_happens(client):
 async def test_a_watch_with_initial_events_ends_them_with_a_bookmark(client):
     await client.create(config_map("one"))
     names = []
-    async with aclosing(client.watch(ConfigMap, client.config.namespace, initial_events=True)) as events:
+    async with aclosing(client.watch(ConfigMap, namespace=client.config.namespace, initial_events=True)) as events:
         async for event in events:
             if event.initial_events_end:
                 assert event.resource_version
@@ -177,7 +177,7 @@ async def test_a_watch_with_initial_events_ends_them_with_a_bookmark(client):
 async def test_a_metadata_watch_decodes_metadata_only(client):
     await client.create(config_map("one", key="value"))
     async with aclosing(
-        client.watch(metadata_of(ConfigMap), client.config.namespace, fields="metadata.name=one")
+        client.watch(metadata_of(ConfigMap), namespace=client.config.namespace, fields="metadata.name=one")
     ) as events:
         async for event in events:
             assert event.object.metadata.labels == {"app": "test"}
@@ -188,11 +188,11 @@ async def test_a_metadata_watch_decodes_metadata_only(client):
 async def test_three_megabytes_arrive_whole(client):
     big = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz\u0085\u2028", k=700_000))
     await client.create(config_map("big", text=big))
-    start = (await client.list(ConfigMap, client.config.namespace)).resource_version
+    start = (await client.list(ConfigMap, namespace=client.config.namespace)).resource_version
     read = await client.get(ConfigMap, "big")
     assert read.data["text"] == big
     await client.patch(ConfigMap, "big", MergePatch({"metadata": {"labels": {"touched": "yes"}}}), want="metadata")
-    async with aclosing(client.watch(ConfigMap, client.config.namespace, resource_version=start)) as events:
+    async with aclosing(client.watch(ConfigMap, namespace=client.config.namespace, resource_version=start)) as events:
         async for event in events:
             if event.key.name == "big":
                 assert event.object.data["text"] == big
@@ -332,7 +332,7 @@ async def test_a_collection_is_deleted_by_label(client):
     other = ConfigMap(metadata=ObjectMeta(name="other"))
     await client.create(other)
     await client.delete_collection(ConfigMap, labels={"app": "test"})
-    names = {o.metadata.name for o in await client.list(ConfigMap, client.config.namespace)}
+    names = {o.metadata.name for o in await client.list(ConfigMap, namespace=client.config.namespace)}
     assert "other" in names
     assert not names & {"cm-0", "cm-1", "cm-2"}
 
@@ -436,7 +436,7 @@ async def test_a_token_authenticates_and_does_not_show(client, control_plane):
     own = Config(server=client.config.server, tls=client.config.tls, auth=Bearer(), namespace="default")
     async with Client(own) as bot:
         with pytest.raises(Forbidden, match="system:serviceaccount") as forbidden:
-            await bot.list(ConfigMap, "default")
+            await bot.list(ConfigMap, namespace="default")
         assert token.token not in str(forbidden.value)
 
 

@@ -28,7 +28,7 @@ from steersman.client import (
     exists,
 )
 from steersman.client.transport import HeaderPairs, Response, StreamResponse, UnsupportedTransport
-from steersman.models import Conditions, Key, Model, ObjectMeta, Resource, dynamic, metadata_of
+from steersman.models import ALL_NAMESPACES, Conditions, Key, Model, ObjectMeta, Resource, dynamic, metadata_of
 from steersman.models.patches import ApplyPatch, JsonPatch, MergePatch
 from steersman.testing import virtual_time
 
@@ -114,7 +114,7 @@ async def test_each_write_says_who_what_and_how():
     assert (server.last["method"], server.last["path"]) == ("PATCH", f"{BASE}/w")
     assert server.last["query"] == {"fieldManager": "other", "force": "true", "dryRun": "All"}
     assert server.last["headers"]["Content-Type"] == "application/apply-patch+yaml"
-    await client.patch(Widget, "w", MergePatch({"size": 2}), "elsewhere", subresource="status")
+    await client.patch(Widget, "w", MergePatch({"size": 2}), namespace="elsewhere", subresource="status")
     assert server.last["path"] == BASE.replace("home", "elsewhere") + "/w/status"
     assert server.last["headers"]["Content-Type"] == "application/merge-patch+json"
     assert json.loads(server.last["body"]) == {"size": 2}
@@ -145,7 +145,7 @@ async def test_views_ask_for_the_form_they_read():
     await client.get(Widget, "w")
     assert server.last["headers"]["Accept"] == "application/json"
     server.answers = [ok({"metadata": {}, "items": []})]
-    await client.list(metadata_of(Widget))
+    await client.list(metadata_of(Widget), namespace=ALL_NAMESPACES)
     assert "PartialObjectMetadataList" in server.last["headers"]["Accept"]
     assert server.last["path"] == "/apis/verbs.example.com/v1/widgets"
 
@@ -156,7 +156,7 @@ async def test_names_are_encoded_and_cluster_scoped_kinds_have_no_namespace():
     client = client_of(server)
     await client.get(Widget, "a/b?c")
     assert server.last["path"] == f"{BASE}/a%2Fb%3Fc"
-    await client.get(dynamic("v1", "Node", namespaced=False), "n", "ignored")
+    await client.get(dynamic("v1", "Node", namespaced=False), "n", namespace="ignored")
     assert server.last["path"] == "/api/v1/nodes/n"
 
 

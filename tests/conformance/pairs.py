@@ -54,10 +54,12 @@ class Pair:
         await self.each(lambda client: client.create(whole, kind=view))
 
     async def patch(self, plural: str, name: str, body: Any) -> None:
-        await self.each(lambda client: client.patch(VIEWS[plural], name, MergePatch(body), self.namespace))
+        await self.each(lambda client: client.patch(VIEWS[plural], name, MergePatch(body), namespace=self.namespace))
 
     async def delete(self, plural: str, name: str) -> None:
-        await self.each(lambda client: client.delete(VIEWS[plural], name, self.namespace, propagation="Background"))
+        await self.each(
+            lambda client: client.delete(VIEWS[plural], name, namespace=self.namespace, propagation="Background")
+        )
 
     async def settle(self, plural: str, name: str, check: Callable[[Dynamic], Any]) -> None:
         """Wait until an object fits in both clusters."""
@@ -65,7 +67,7 @@ class Pair:
         async def wait(client: Client) -> None:
             for _ in range(600):
                 try:
-                    found = await client.get(VIEWS[plural], name, self.namespace)
+                    found = await client.get(VIEWS[plural], name, namespace=self.namespace)
                     if check(found):
                         return
                 except ApiError as problem:
@@ -105,7 +107,7 @@ class Pair:
             assert not different, "\n".join(different)
 
     async def _all(self, client: Client, plural: str, ignore: tuple[str, ...]) -> list[Any]:
-        page = await client.list(VIEWS[plural], self.namespace)
+        page = await client.list(VIEWS[plural], namespace=self.namespace)
         return sorted((_plain(item.body, ignore) for item in page.items), key=str)
 
 

@@ -31,7 +31,7 @@ async def eventually(pair: Pair, look: Any) -> list[Any]:
 
 async def find(client: Client, kind: Any, name: str, namespace: str | None = None) -> Dynamic | None:
     try:
-        return await client.get(kind, name, namespace)
+        return await client.get(kind, name, namespace=namespace)
     except NotFound:
         return None
 
@@ -65,7 +65,7 @@ async def test_a_namespace_loses_its_pods_before_anything_else(pair: Pair) -> No
     assert not list(_differences(ours, real, "endpointslices"))
     maps = await pair.each(lambda c: find(c, CONFIG_MAP, "kept", name))
     assert [m is not None and m.metadata.deletion_timestamp for m in maps] == [None, None]
-    await pair.each(lambda c: c.patch(POD, "held", MergePatch({"metadata": {"finalizers": None}}), name))
+    await pair.each(lambda c: c.patch(POD, "held", MergePatch({"metadata": {"finalizers": None}}), namespace=name))
 
     async def gone(client: Client) -> bool:
         return await find(client, NAMESPACE, name) is None
@@ -85,12 +85,12 @@ async def test_owners_that_own_each_other_are_deleted_in_the_foreground(pair: Pa
     async def tie(client: Client) -> None:
         for name, owner in (("a", "b"), ("b", "a")):
             body = {"metadata": {"ownerReferences": [
-                reference(await client.get(CONFIG_MAP, owner, pair.namespace), blocks=True)
+                reference(await client.get(CONFIG_MAP, owner, namespace=pair.namespace), blocks=True)
             ]}}  # fmt: skip
-            await client.patch(CONFIG_MAP, name, MergePatch(body), pair.namespace)
+            await client.patch(CONFIG_MAP, name, MergePatch(body), namespace=pair.namespace)
 
     await pair.each(tie)
-    await pair.each(lambda c: c.delete(CONFIG_MAP, "a", pair.namespace, propagation="Foreground"))
+    await pair.each(lambda c: c.delete(CONFIG_MAP, "a", namespace=pair.namespace, propagation="Foreground"))
 
     async def both_gone(client: Client) -> bool:
         return not [name for name in "ab" if await find(client, CONFIG_MAP, name, pair.namespace)]
@@ -112,7 +112,7 @@ async def test_endpoints_are_deleted_with_their_service(pair: Pair) -> None:
 
 async def slices(client: Client, namespace: str) -> list[Any]:
     """The EndpointSlices without what differs between two runs, in a fixed order."""
-    page = await client.list(VIEWS["endpointslices"], namespace)
+    page = await client.list(VIEWS["endpointslices"], namespace=namespace)
     plain = [_plain(item.body, ()) for item in page.items]
     for one in plain:
         one["endpoints"] = sorted(one["endpoints"] or [], key=str)
@@ -177,7 +177,7 @@ async def test_an_unused_volume_attributes_class_is_deleted_and_a_used_one_stays
     await pair.create("persistentvolumeclaims", {"metadata": {"name": "data"}, "spec": spec})
 
     async def claim_is_seen(client: Client) -> bool:
-        claim = await client.get(VIEWS["persistentvolumeclaims"], "data", pair.namespace)
+        claim = await client.get(VIEWS["persistentvolumeclaims"], "data", namespace=pair.namespace)
         return claim["status"].get("phase") == "Pending"
 
     await eventually(pair, claim_is_seen)
@@ -206,7 +206,7 @@ async def test_pods_that_are_refused_are_a_condition_of_their_controller(pair: P
     await pair.each(lambda c: c.create(quota))
 
     async def counted(client: Client) -> bool:
-        found = await client.get(dynamic("v1", "ResourceQuota"), "none", pair.namespace)
+        found = await client.get(dynamic("v1", "ResourceQuota"), "none", namespace=pair.namespace)
         return bool(found.get("status", default={}).get("hard"))
 
     await eventually(pair, counted)
@@ -218,14 +218,14 @@ async def test_pods_that_are_refused_are_a_condition_of_their_controller(pair: P
     for plural in ("replicationcontrollers", "replicasets"):
 
         async def failure(client: Client, plural: str = plural) -> Any:
-            found = await client.get(VIEWS[plural], "web", pair.namespace)
+            found = await client.get(VIEWS[plural], "web", namespace=pair.namespace)
             conditions = found["status"].get("conditions", ())
             return [{**c, "lastTransitionTime": "", "message": POD_NAME.sub("<pod>", c["message"])} for c in conditions]
 
         ours, real = await eventually(pair, failure)
         assert ours == real
     raised = MergePatch({"spec": {"hard": {"pods": "5"}}})
-    await pair.each(lambda c: c.patch(dynamic("v1", "ResourceQuota"), "none", raised, pair.namespace))
+    await pair.each(lambda c: c.patch(dynamic("v1", "ResourceQuota"), "none", raised, namespace=pair.namespace))
     for plural in ("replicationcontrollers", "replicasets"):
         await pair.settle(plural, "web", lambda found: found["status"].get("replicas") == 1)
         await pair.settle(plural, "web", lambda found: not found["status"].get("conditions"))

@@ -158,7 +158,9 @@ async def end(pair: Pair, index: int, code: int) -> None:
 
     async def act(client: Client) -> None:
         name = await working(pair, client, index)
-        await client.patch(VIEWS["pods"], name, MergePatch({"status": status}), pair.namespace, subresource="status")
+        await client.patch(
+            VIEWS["pods"], name, MergePatch({"status": status}), namespace=pair.namespace, subresource="status"
+        )
 
     await pair.each(act)
 
@@ -174,7 +176,7 @@ async def working(pair: Pair, client: Client, index: int) -> str:
     """The name of the Pod that works on an index."""
     label = f"batch.kubernetes.io/job-completion-index={index}"
     for _ in range(300):
-        page = await client.list(VIEWS["pods"], pair.namespace, labels=label)
+        page = await client.list(VIEWS["pods"], namespace=pair.namespace, labels=label)
         if names := [pod.metadata.name for pod in page.items if _seen(pod)]:
             return names[0]
         await asyncio.sleep(0.1)
@@ -244,7 +246,7 @@ async def test_a_pod_that_leaves_is_not_replaced_before_it_has_ended(pair):
     await pair.create("jobs", body)
 
     async def leave(client: Client) -> None:
-        await client.delete(VIEWS["pods"], await working(pair, client, 0), pair.namespace)
+        await client.delete(VIEWS["pods"], await working(pair, client, 0), namespace=pair.namespace)
 
     await pair.each(leave)
     await pair.settle("jobs", "work", status(terminating=1))

@@ -46,9 +46,9 @@ async def room(pair: Pair) -> AsyncIterator[None]:
     yield
 
     async def clear(client: Client) -> None:
-        while pods := (await client.list(VIEWS["pods"], pair.namespace)).items:
+        while pods := (await client.list(VIEWS["pods"], namespace=pair.namespace)).items:
             for item in pods:
-                await client.delete(VIEWS["pods"], item.metadata.name, pair.namespace, missing_ok=True)
+                await client.delete(VIEWS["pods"], item.metadata.name, namespace=pair.namespace, missing_ok=True)
             await asyncio.sleep(0.05)
 
     await pair.each(clear)
@@ -85,7 +85,7 @@ async def places(pair: Pair, by: dict[str, str]) -> list[Counter[str]]:
     """How many Pods there are in each place, in both clusters."""
 
     async def count(client: Client) -> Counter[str]:
-        page = await client.list(VIEWS["pods"], pair.namespace)
+        page = await client.list(VIEWS["pods"], namespace=pair.namespace)
         return Counter(by[item.body["spec"]["nodeName"]] for item in page.items)
 
     return await pair.each(count)

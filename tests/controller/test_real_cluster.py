@@ -223,7 +223,7 @@ async def test_status_is_written_once(control_plane, namespace, kinds):
         status = AppStatus(ready=1, pods=("a",), conditions=ready_when(True))
         for _ in range(5):
             app = await patch_status(client, app, status)
-        live = await client.get(App, "web", namespace)
+        live = await client.get(App, "web", namespace=namespace)
         assert live.status == app.status
         assert live.metadata.resource_version == app.metadata.resource_version
         assert live.status.observed_generation == live.metadata.generation == 1
@@ -263,7 +263,7 @@ async def test_finalizers_on_a_real_server(control_plane, namespace, kinds):
     async with client_of(control_plane, "a5") as client:
         app = stale = await create_app(client, namespace)
         assert (await run_finalizers(client, app, finalizers)).state is FinalizerState.ADDED
-        app = await client.get(App, "web", namespace)
+        app = await client.get(App, "web", namespace=namespace)
         assert app.metadata.finalizers == ("tests.steersman.dev/one", "tests.steersman.dev/two")
         assert (await run_finalizers(client, app, finalizers)).state is FinalizerState.READY
         with pytest.raises(RequeueError):
@@ -271,12 +271,12 @@ async def test_finalizers_on_a_real_server(control_plane, namespace, kinds):
         assert not await client.delete(app)
         with pytest.raises(RequeueError):
             await add_finalizers(client, app, ["tests.steersman.dev/three"])
-        app = await client.get(App, "web", namespace)
+        app = await client.get(App, "web", namespace=namespace)
         await add_finalizers(client, app, ["tests.steersman.dev/three"])
         assert (await run_finalizers(client, app, finalizers)).state is FinalizerState.PENDING
         assert (await run_finalizers(client, app, finalizers)).state is FinalizerState.DONE
         with pytest.raises(NotFound):
-            await client.get(App, "web", namespace)
+            await client.get(App, "web", namespace=namespace)
         await create_app(client, namespace)
         with pytest.raises(RequeueError):
             await run_finalizers(client, app, finalizers)

@@ -74,11 +74,11 @@ async def test_objects_that_are_being_deleted_are_reconciled_on_request(world):
         metadata = {"name": "c", "namespace": world.namespace, "finalizers": ["example.com/wait"]}
         await world.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
         await world.eventually(lambda: ("present", False) in words and ("silent", False) in words, "both see it")
-        await world.client.delete(ConfigMap, "c", world.namespace)
+        await world.client.delete(ConfigMap, "c", namespace=world.namespace)
         await world.eventually(lambda: ("present", True) in words, "one sees it go")
 
         async def gone():
-            return not await world.client.exists(ConfigMap, "c", world.namespace)
+            return not await world.client.exists(ConfigMap, "c", namespace=world.namespace)
 
         await world.eventually(gone, "it is gone")
         assert ("silent", True) not in words

@@ -70,7 +70,7 @@ def thing(world, name="one", size=1, kind=Thing):
 
 
 async def current(world, name="one", kind=Thing):
-    return await world.client.get(kind, name, world.namespace)
+    return await world.client.get(kind, name, namespace=world.namespace)
 
 
 def deployment_for(obj: Thing) -> Deployment:
@@ -101,18 +101,18 @@ async def test_a_child_follows_its_owner_and_drift_is_corrected(world):
     async with world.running(operator):
         await world.client.create(thing(world))
         await world.eventually(lambda: size(world, 1), "status.size is 1")
-        child = await world.client.get(Deployment, "one", world.namespace)
+        child = await world.client.get(Deployment, "one", namespace=world.namespace)
         (owner,) = child.metadata.owner_references
         assert (owner.kind, owner.controller) == ("Thing", True)
         seen = await current(world)
         assert seen.status.observed_generation == 1
         assert seen.status.conditions[0].last_transition_time is not None
 
-        await world.client.patch(Thing, "one", MergePatch({"spec": {"size": 3}}), world.namespace)
+        await world.client.patch(Thing, "one", MergePatch({"spec": {"size": 3}}), namespace=world.namespace)
         await world.eventually(lambda: replicas(world, 3), "the Deployment follows")
-        await world.client.patch(Deployment, "one", MergePatch({"spec": {"replicas": 7}}), world.namespace)
+        await world.client.patch(Deployment, "one", MergePatch({"spec": {"replicas": 7}}), namespace=world.namespace)
         await world.eventually(lambda: replicas(world, 3), "drift is corrected")
-        await world.client.delete(Deployment, "one", world.namespace)
+        await world.client.delete(Deployment, "one", namespace=world.namespace)
         await world.eventually(lambda: returned(world, child.metadata.uid), "a deleted child returns")
 
 
@@ -121,12 +121,12 @@ async def size(world, wanted):
 
 
 async def replicas(world, wanted):
-    return (await world.client.get(Deployment, "one", world.namespace)).spec.replicas == wanted
+    return (await world.client.get(Deployment, "one", namespace=world.namespace)).spec.replicas == wanted
 
 
 async def returned(world, uid):
     try:
-        return (await world.client.get(Deployment, "one", world.namespace)).metadata.uid != uid
+        return (await world.client.get(Deployment, "one", namespace=world.namespace)).metadata.uid != uid
     except NotFound:
         return False
 
@@ -235,7 +235,7 @@ async def test_finalizers_come_before_the_first_reconcile_and_run_in_order(world
     async with world.running(operator):
         await world.client.create(thing(world))
         await world.eventually(lambda: "reconcile" in said, "a reconcile")
-        await world.client.delete(Thing, "one", world.namespace)
+        await world.client.delete(Thing, "one", namespace=world.namespace)
         await world.eventually(lambda: gone(world), "the object goes")
     ends = [word for word in said if word != "reconcile"]
     assert ends == ["first", "first", "first", "second", "second"]
@@ -302,7 +302,7 @@ async def test_events_timers_and_hooks(world):
 
 
 async def events(world, reason):
-    return [e for e in (await world.client.list(Event, world.namespace)).items if e.reason == reason]
+    return [e for e in (await world.client.list(Event, namespace=world.namespace)).items if e.reason == reason]
 
 
 async def test_a_terminal_error_is_told_by_an_event_and_not_retried(world):
@@ -320,7 +320,7 @@ async def test_a_terminal_error_is_told_by_an_event_and_not_retried(world):
         await world.client.create(thing(world, size=9))
         (event,) = await world.eventually(lambda: events(world, "TooBig"), "the Event")
         assert "at most 5" in event.note
-        await world.client.patch(Thing, "one", MergePatch({"spec": {"size": 2}}), world.namespace)
+        await world.client.patch(Thing, "one", MergePatch({"spec": {"size": 2}}), namespace=world.namespace)
         await world.eventually(lambda: 2 in attempts, "a change is tried again")
     assert attempts.count(9) <= 2
 
@@ -349,7 +349,7 @@ async def test_an_object_that_does_not_decode_is_reported_and_stops_nobody(world
         (event,) = await world.eventually(lambda: events(world, "Undecodable"), "the Event")
         assert "$.spec.size" in event.note
         mended = {"spec": {"size": 3}}
-        await world.client.patch(dynamic(f"{GROUP}/v1", "Thing"), "bad", MergePatch(mended), world.namespace)
+        await world.client.patch(dynamic(f"{GROUP}/v1", "Thing"), "bad", MergePatch(mended), namespace=world.namespace)
         await world.eventually(lambda: "bad" in seen, "the mended one")
 
 
@@ -454,7 +454,7 @@ async def test_a_dry_run_changes_nothing(world):
         await world.eventually(lambda: ran, "a reconcile")
     assert (await current(world)).status.size == 0
     with pytest.raises(NotFound):
-        await world.client.get(ConfigMap, "dry", world.namespace)
+        await world.client.get(ConfigMap, "dry", namespace=world.namespace)
     leases = await asyncio.to_thread(
         world.plane.call, "GET", f"/apis/coordination.k8s.io/v1/namespaces/{world.namespace}/leases"
     )

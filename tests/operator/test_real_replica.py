@@ -45,7 +45,7 @@ def counting(name="counting"):
 
 
 async def lease(world, name):
-    return await world.client.get(Lease, name, world.namespace)
+    return await world.client.get(Lease, name, namespace=world.namespace)
 
 
 def address(world, what):
@@ -141,7 +141,7 @@ async def test_a_lease_that_is_lost_while_starting_ends_the_start(world):
     async with world.running(operator, retry_period=0.2) as life:
         await hooked.wait()
         await world.client.patch(
-            Lease, "slow-start", MergePatch({"spec": {"holderIdentity": "thief"}}), world.namespace
+            Lease, "slow-start", MergePatch({"spec": {"holderIdentity": "thief"}}), namespace=world.namespace
         )
         with pytest.raises(LeadershipLostError):
             async with asyncio.timeout(90):
@@ -174,7 +174,7 @@ async def test_shutdown_lets_reconciles_finish_their_calls_and_releases_the_leas
         assert (await lease(world, "finishing")).spec.holder_identity, "held while a reconcile runs"
         proceed.set()
         await stopping
-    written = await world.client.get(ConfigMap, "last-words", world.namespace)
+    written = await world.client.get(ConfigMap, "last-words", namespace=world.namespace)
     released = await lease(world, "finishing")
     assert not released.spec.holder_identity
     assert int(released.metadata.resource_version) > int(written.metadata.resource_version)
@@ -223,20 +223,20 @@ async def test_a_stolen_lease_ends_the_process_after_its_writes_are_refused(worl
     async with world.running(operator, lease_duration=3, renew_deadline=1, retry_period=0.5) as life:
         await world.client.create(job(world))
         await world.eventually(lambda: exists(world, "mine"), "it writes")
-        await world.client.patch(Lease, "robbed", theft, world.namespace)
+        await world.client.patch(Lease, "robbed", theft, namespace=world.namespace)
         with pytest.raises(LeadershipLostError, match="thief holds the lease now"):
             async with asyncio.timeout(90):
                 await asyncio.shield(life)
-        last = (await world.client.get(ConfigMap, "mine", world.namespace)).metadata.resource_version
+        last = (await world.client.get(ConfigMap, "mine", namespace=world.namespace)).metadata.resource_version
         await asyncio.sleep(0.3)
-        assert (await world.client.get(ConfigMap, "mine", world.namespace)).metadata.resource_version == last
+        assert (await world.client.get(ConfigMap, "mine", namespace=world.namespace)).metadata.resource_version == last
         assert (await lease(world, "robbed")).spec.holder_identity == "thief", "and releases nobody else's lease"
         world.forgive(life)
 
 
 async def exists(world, name):
     try:
-        await world.client.get(ConfigMap, name, world.namespace)
+        await world.client.get(ConfigMap, name, namespace=world.namespace)
     except NotFound:
         return False
     return True
@@ -272,7 +272,7 @@ async def test_several_namespaces(world):
             await world.client.create(job(world, f"in-{world.namespace}", namespace=namespace))
         await world.eventually(lambda: len(seen) == 2, "both")
     assert {namespace for namespace, _ in seen} == set(both)
-    await world.client.delete(Job, f"in-{world.namespace}", "default")
+    await world.client.delete(Job, f"in-{world.namespace}", namespace="default")
 
 
 async def test_namespaces_by_label_come_and_go_while_the_operator_runs(world):

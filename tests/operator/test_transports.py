@@ -65,11 +65,11 @@ async def test_a_standby_reads_and_never_writes():
     """L2: reads pass the gate, writes of every kind do not reach the wire."""
     wire = Wire()
     _, client = gated(wire)
-    await client.get(ConfigMap, "c", "n")
+    await client.get(ConfigMap, "c", namespace="n")
     for write in (
         client.create(ConfigMap(metadata=ObjectMeta(name="c", namespace="n"))),
-        client.patch(ConfigMap, "c", PATCH, "n"),
-        client.delete(ConfigMap, "c", "n"),
+        client.patch(ConfigMap, "c", PATCH, namespace="n"),
+        client.delete(ConfigMap, "c", namespace="n"),
         client.apply(ConfigMap(metadata=ObjectMeta(name="c", namespace="n"))),
     ):
         with pytest.raises(NotLeaderError):
@@ -83,10 +83,10 @@ async def test_a_write_that_waited_too_long_for_its_turn_is_refused_at_the_wire(
     wire = Wire(slow=12.0)
     elector, client = gated(wire, max_in_flight=1, retries=NO_RETRIES)
     await elector.acquire()
-    first = asyncio.create_task(client.get(ConfigMap, "c", "n"))
+    first = asyncio.create_task(client.get(ConfigMap, "c", namespace="n"))
     await asyncio.sleep(0)
     with pytest.raises(NotLeaderError, match="past the renew deadline"):
-        await client.patch(ConfigMap, "c", PATCH, "n")
+        await client.patch(ConfigMap, "c", PATCH, namespace="n")
     await first
     assert [method for method, *_ in wire.sent] == ["GET"]
 
@@ -98,8 +98,8 @@ async def test_a_write_may_take_no_longer_than_the_lease_lasts():
     elector, client = gated(wire)
     await elector.acquire()
     await asyncio.sleep(6)
-    await client.patch(ConfigMap, "c", PATCH, "n", timeout=30)
-    await client.get(ConfigMap, "c", "n", timeout=30)
+    await client.patch(ConfigMap, "c", PATCH, namespace="n", timeout=30)
+    await client.get(ConfigMap, "c", namespace="n", timeout=30)
     assert [timeout for *_, timeout in wire.sent] == [pytest.approx(9), 30]
 
 
@@ -107,9 +107,9 @@ async def test_a_write_may_take_no_longer_than_the_lease_lasts():
 async def test_a_dry_run_asks_for_it_with_every_write_and_no_read():
     wire = Wire()
     client = Client(Config.for_url("http://server"), transport=DryRunTransport(wire))
-    await client.get(ConfigMap, "c", "n")
-    await client.patch(ConfigMap, "c", PATCH, "n", field_manager="me")
-    await client.delete(ConfigMap, "c", "n")
+    await client.get(ConfigMap, "c", namespace="n")
+    await client.patch(ConfigMap, "c", PATCH, namespace="n", field_manager="me")
+    await client.delete(ConfigMap, "c", namespace="n")
     assert [query.get("dryRun") for _, _, query, _ in wire.sent] == [None, "All", "All"]
     assert wire.sent[1][2]["fieldManager"] == "me"
 
@@ -129,7 +129,7 @@ async def test_the_requests_of_a_reconcile_are_children_of_its_span():
 
     async def failing():
         with tracing.reconcile("maps", "ConfigMap", request):
-            await client.get(ConfigMap, "c", "n")
+            await client.get(ConfigMap, "c", namespace="n")
             raise ValueError("no good")
 
     with pytest.raises(ValueError, match="no good"):
@@ -152,7 +152,7 @@ async def test_a_span_tells_method_path_and_status_and_nothing_of_the_body():
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracing = Tracing(provider.get_tracer("test"))
     client = Client(Config.for_url("http://server"), transport=TracedTransport(Wire(), tracing))
-    await client.patch(ConfigMap, "c", MergePatch({"data": {"password": "hunter2"}}), "n")
+    await client.patch(ConfigMap, "c", MergePatch({"data": {"password": "hunter2"}}), namespace="n")
     (span,) = exporter.get_finished_spans()
     assert dict(span.attributes) == {
         "http.request.method": "PATCH",

@@ -26,7 +26,7 @@ async def client(cluster: Cluster) -> AsyncIterator[Client]:
 
 
 async def patched(client: Client, cluster: Cluster, value: str = "1") -> None:
-    await client.patch(ConfigMap, "web", MergePatch({"data": {"a": value}}), cluster.namespace)
+    await client.patch(ConfigMap, "web", MergePatch({"data": {"a": value}}), namespace=cluster.namespace)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ async def test_a_write_is_refused_once_and_changes_nothing(
     with pytest.raises(error) as caught:
         await patched(client, cluster)
 
-    assert (await client.get(ConfigMap, "web", cluster.namespace)).data in (None, {})
+    assert (await client.get(ConfigMap, "web", namespace=cluster.namespace)).data in (None, {})
     await patched(client, cluster)
     assert faults.struck(fault) == 1
     if error is Throttled:
@@ -80,7 +80,7 @@ async def test_a_list_that_names_a_version_is_told_that_it_expired(
 async def test_answers_come_late(cluster: Cluster, client: Client, faults: Faults) -> None:
     faults.add(f.latency(0.2, verb="get"))
     began = time.monotonic()
-    await client.get(ConfigMap, "web", cluster.namespace)
+    await client.get(ConfigMap, "web", namespace=cluster.namespace)
     assert time.monotonic() - began >= 0.2
 
 
@@ -123,13 +123,13 @@ async def test_reads_of_the_cache_see_the_past(cluster: Cluster, client: Client,
     faults.add(f.stale_reads(60, resource="configmaps"))
 
     async def cached() -> str | None:
-        found = await client.get(ConfigMap, "web", cluster.namespace, resource_version="0")
+        found = await client.get(ConfigMap, "web", namespace=cluster.namespace, resource_version="0")
         return (found.data or {}).get("a")
 
     assert await cached() is None
     await patched(client, cluster)
     assert await cached() is None
-    found = await client.get(ConfigMap, "web", cluster.namespace)
+    found = await client.get(ConfigMap, "web", namespace=cluster.namespace)
     assert (found.data or {})["a"] == "1"
 
 

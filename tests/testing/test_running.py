@@ -42,7 +42,7 @@ def test_an_operator_of_another_namespace_is_left_alone(cluster: Cluster, operat
     running = operator(webs.operator, namespaces=[namespace])
     cluster.apply(webs.web("here"))
     cluster.apply(webs.web("there"), namespace=namespace)
-    cluster.wait("web", "there", lambda obj: "status" in obj, namespace)
+    cluster.wait("web", "there", lambda obj: "status" in obj, namespace=namespace)
     running.wait_idle()
 
     assert [r.name for r in running.reconciles if r.name == "here"] == []

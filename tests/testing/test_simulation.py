@@ -38,7 +38,7 @@ async def test_an_hour_passes_and_the_cluster_lives_on(world: Simulation) -> Non
     await world.passes(hours=1)
 
     assert world.now() - started >= timedelta(hours=1)
-    deployment = await world.client.get(Deployment, "web", "default")
+    deployment = await world.client.get(Deployment, "web", namespace="default")
     assert deployment.status is not None
     assert deployment.status.ready_replicas == 3
 
@@ -83,7 +83,7 @@ async def test_an_operator_gets_over_what_goes_wrong(world: Simulation) -> None:
 
     async def painted() -> bool:
         try:
-            return (await world.client.get(ConfigMap, "one", "default")).data == {"colour": "red"}
+            return (await world.client.get(ConfigMap, "one", namespace="default")).data == {"colour": "red"}
         except NotFound:
             return False
 
@@ -104,9 +104,9 @@ async def test_webhooks_default_refuse_and_convert_without_a_socket(world: Simul
     await world.operator(guarded.operator)
     await world.apply(gate("plain"))
 
-    stored = await world.client.get(guarded.Gate, "plain", "default")
+    stored = await world.client.get(guarded.Gate, "plain", namespace="default")
     assert stored.spec.colour == "green"
-    converted = await world.client.get(guarded.OldGate, "plain", "default")
+    converted = await world.client.get(guarded.OldGate, "plain", namespace="default")
     assert converted.spec.paint == "green"
     with pytest.raises(AssertionError, match="grey is no colour"):
         await world.apply(gate("dull", colour="grey"))

@@ -63,7 +63,7 @@ class World:
         return replicas
 
     async def secret(self):
-        return await self.client.get(SECRET, f"{self.service}-cert", self.namespace)
+        return await self.client.get(SECRET, f"{self.service}-cert", namespace=self.namespace)
 
     async def keys(self):
         return keys_of((await self.secret()).body)

@@ -43,10 +43,10 @@ async def test_one_certificate_is_made_by_many_replicas_that_start_at_once(world
 
 async def test_the_one_that_works_holds_the_lease_and_gives_it_back(world):
     (replica,) = await world.started("one")
-    lease = await world.client.get(LEASE, "web-cert", world.namespace)
+    lease = await world.client.get(LEASE, "web-cert", namespace=world.namespace)
     assert lease.body["spec"]["holderIdentity"] == "one"
     await replica.close()
-    lease = await world.client.get(LEASE, "web-cert", world.namespace)
+    lease = await world.client.get(LEASE, "web-cert", namespace=world.namespace)
     assert not lease.body["spec"].get("holderIdentity")
 
 
@@ -216,7 +216,7 @@ async def test_other_hosts_are_signed_by_the_same_authority(world):
 async def test_a_deleted_secret_is_written_down_again(world):
     (replica,) = await world.started()
     bundle = replica.ca_bundle
-    await world.client.delete(SECRET, "web-cert", world.namespace)
+    await world.client.delete(SECRET, "web-cert", namespace=world.namespace)
 
     async def back():
         return (await world.keys()).bundle == bundle
@@ -320,7 +320,7 @@ async def test_a_turn_that_a_dead_replica_holds_ends(world):
     }
     await world.client.create(lease, kind=LEASE)
     await world.started("one")
-    lease = await world.client.get(LEASE, "web-cert", world.namespace)
+    lease = await world.client.get(LEASE, "web-cert", namespace=world.namespace)
     assert lease.body["spec"]["holderIdentity"] == "one"
     assert lease.body["spec"]["leaseTransitions"] == 4
 

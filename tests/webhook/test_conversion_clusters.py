@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from steersman import DeniedError, Model, Operator, Resource, replace
+from steersman import ALL_NAMESPACES, DeniedError, Model, Operator, Resource, replace
 from steersman.cli.app import run
 from steersman.testing.controlplane_http import CallError
 from steersman.testing.conversion import objects
@@ -175,8 +175,8 @@ class TestMigration:
 
     def alone(self, cluster):
         """Take away what other tests have left."""
-        for left in cluster.list("shapes." + GROUP, all_namespaces=True):
-            cluster.delete("shapes." + GROUP, left["metadata"]["name"], left["metadata"]["namespace"])
+        for left in cluster.list("shapes." + GROUP, namespace=ALL_NAMESPACES):
+            cluster.delete("shapes." + GROUP, left["metadata"]["name"], namespace=left["metadata"]["namespace"])
 
     def stored(self, cluster):
         return cluster.get("crd", self.NAME)["status"]["storedVersions"]

@@ -45,5 +45,5 @@ async def selects_the_operator(monitor: ConfigMonitor, ctx: Context) -> bool:
     own = itself()
     if own is None or monitor.metadata.namespace != own.namespace:
         return False
-    pod = await ctx.fetch(metadata_of(Pod), own.name, own.namespace)
+    pod = await ctx.fetch(metadata_of(Pod), own.name, namespace=own.namespace)
     return pod is not None and matches(monitor.spec.pod_selector, pod.metadata.labels)

@@ -110,9 +110,9 @@ async def _ask(ctx: Context, monitor: ConfigMonitor, pod: Pod) -> _Refused | Non
     this = Preconditions(uid=pod.metadata.uid)
     try:
         if force:
-            await ctx.client.delete(Pod, name, pod.metadata.namespace, preconditions=this)
+            await ctx.client.delete(Pod, name, namespace=pod.metadata.namespace, preconditions=this)
         else:
-            await ctx.client.evict(name, pod.metadata.namespace, preconditions=this)
+            await ctx.client.evict(name, namespace=pod.metadata.namespace, preconditions=this)
     except NotFound:
         return None
     except TooManyRequests as problem:

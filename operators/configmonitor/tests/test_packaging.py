@@ -42,7 +42,9 @@ def kubectl(cluster):
 
 def wait_for_the_operator(cluster, namespace, name="configmonitor"):
     eventually(
-        lambda: (cluster.get("deploy", name, namespace) or {})["status"].get("readyReplicas"), within=180, what="Ready"
+        lambda: (cluster.get("deploy", name, namespace=namespace) or {})["status"].get("readyReplicas"),
+        within=180,
+        what="Ready",
     )
 
 
@@ -70,9 +72,12 @@ def test_helm_installs_operator_crd_and_demo_together(cluster, tmp_path):
     run(helm, "install", "demo", "demo/chart", "--namespace=demo", "--create-namespace", **options)
     wait_for_the_operator(cluster, "demo")
     wait_for_the_operator(cluster, "demo", "frontend")
-    assert cluster.get("configmonitor", "flaskapp-config-monitor", "demo")["spec"]["configMap"] == "flaskapp-config"
+    assert (
+        cluster.get("configmonitor", "flaskapp-config-monitor", namespace="demo")["spec"]["configMap"]
+        == "flaskapp-config"
+    )
     run(helm, "upgrade", "demo", "demo/chart", "--namespace=demo", "--set=message=Welcome to Operators!", **options)
-    assert cluster.get("configmap", "flaskapp-config", "demo")["data"] == {
+    assert cluster.get("configmap", "flaskapp-config", namespace="demo")["data"] == {
         "config.cfg": 'MSG="Welcome to Operators!"\n'
     }
     assert json.loads(run(helm, "list", "--namespace=demo", "-o=json", **options))[0]["status"] == "deployed"

@@ -56,7 +56,7 @@ class Objects:
 
         async def go(client: Client) -> T | None:
             try:
-                return await client.get(kind, name, self.namespace)
+                return await client.get(kind, name, namespace=self.namespace)
             except NotFound:
                 return None
 
@@ -64,7 +64,7 @@ class Objects:
 
     def there(self, kind: type[T], name: str) -> T:
         """An object that must be there."""
-        return self.run(lambda client: client.get(kind, name, self.namespace))
+        return self.run(lambda client: client.get(kind, name, namespace=self.namespace))
 
     def list(self, kind: type[T]) -> list[T]:
         """All of a kind."""
@@ -76,15 +76,15 @@ class Objects:
 
     def patch(self, kind: type[Any], name: str, change: Mapping[str, Any]) -> None:
         """A merge patch."""
-        self.run(lambda client: client.patch(kind, name, MergePatch(change), self.namespace))
+        self.run(lambda client: client.patch(kind, name, MergePatch(change), namespace=self.namespace))
 
     def scale(self, kind: type[Any], name: str, replicas: int) -> None:
         """Through the scale sub-resource, as `kubectl scale` does."""
-        self.run(lambda client: client.set_scale(kind, name, replicas, self.namespace))
+        self.run(lambda client: client.set_scale(kind, name, replicas, namespace=self.namespace))
 
     def delete(self, kind: type[Any], name: str, *, propagation: Any = "Background") -> None:
         """Delete; does not wait."""
-        self.run(lambda client: client.delete(kind, name, self.namespace, propagation=propagation))
+        self.run(lambda client: client.delete(kind, name, namespace=self.namespace, propagation=propagation))
 
     def settled(self, name: str, size: int) -> bool:
         """Whether HelloApp, Deployment and Pods agree on `size`, and the status says so."""

@@ -152,12 +152,12 @@ def test_pods_of_kube_system_stay_as_they_are(world, operator):
         body = pod("theirs", {"only": "here"})
         body["spec"]["serviceAccountName"] = "default"
         eventually(
-            lambda namespace=namespace: world.cluster.get("serviceaccount", "default", namespace),
+            lambda namespace=namespace: world.cluster.get("serviceaccount", "default", namespace=namespace),
             within=120,
             what="a service account",
         )
         (made,) = world.create(body, namespace=namespace)
-        world.cluster.delete("pod", "theirs", namespace)
+        world.cluster.delete("pod", "theirs", namespace=namespace)
         assert names(made) == ["main"]
 
 
@@ -308,7 +308,9 @@ def test_an_update_that_a_policy_denies_is_reported_and_tried_again(world, runni
     assert "frozen until Monday" in status["conditions"][0]["message"]
     assert (status["matchedPods"], status["updatedPods"]) == (2, 0)
     events = eventually(
-        lambda: [e for e in world.cluster.list("events.events.k8s.io", "default") if e["reason"] == "UpdateRefused"],
+        lambda: [
+            e for e in world.cluster.list("events.events.k8s.io", namespace="default") if e["reason"] == "UpdateRefused"
+        ],
         within=60,
         what="an Event",
     )

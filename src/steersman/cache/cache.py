@@ -281,7 +281,7 @@ class Cache:
 
         Args:
             kind: The kind to read.
-            namespace: The namespace; `None` reads all namespaces.
+            namespace: The namespace, or `ALL_NAMESPACES`; needed for namespaced kinds.
             labels: A label selector, as text or parsed.
             owner: The uid of an owner.
             index: The name of a declared index, and a value.
@@ -289,9 +289,10 @@ class Cache:
         Raises:
             NotCachedError: No informer covers the read.
             KeyError: The index was not declared.
+            ValueError: The kind is namespaced and `namespace` is missing or empty.
         """
         view = kind if isinstance(kind, View) else view_of(kind)
-        namespace = namespace or None
+        namespace = view.info.list_namespace(namespace, "") or None
         selector = _selector(labels)
         found: list[T] = []
         seen: set[Key] = set()
@@ -310,11 +311,12 @@ class Cache:
                     continue
         return tuple(found)
 
-    def caches(self, kind: KindLike[Any], namespace: str | None = None) -> bool:
-        """Return whether some informer covers reads of a kind (in a namespace)."""
+    def caches(self, kind: KindLike[Any], *, namespace: str | None = None) -> bool:
+        """Return whether some informer covers reads of a kind in a namespace, or in `ALL_NAMESPACES`."""
         view = kind if isinstance(kind, View) else view_of(kind)
+        place = view.info.list_namespace(namespace, "") or None
         try:
-            return bool(self._informers_for(view, namespace or None))
+            return bool(self._informers_for(view, place))
         except NotCachedError:
             return False
 

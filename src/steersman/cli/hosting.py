@@ -139,7 +139,7 @@ async def ready(cluster: DevCluster) -> None:
     async with cluster.client() as client:
         while True:
             try:
-                await client.get(ServiceAccount, "default", "default")
+                await client.get(ServiceAccount, "default", namespace="default")
             except NotFound:
                 if loop.time() > deadline:
                     raise HostError(f"the built-in controllers are not ready after {_READY_WITHIN:g} s") from None

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from steersman.cli.loading import LoadError, load_operator
+from steersman.models import ALL_NAMESPACES
 
 if TYPE_CHECKING:
     from steersman.client import Client
@@ -182,7 +183,7 @@ async def _rewrite(
     turns = asyncio.Semaphore(AT_ONCE)
     while True:
         try:
-            found = await client.list(metadata_of(view), limit=page, continue_=token)
+            found = await client.list(metadata_of(view), namespace=ALL_NAMESPACES, limit=page, continue_=token)
         except Expired as expired:
             # What is created meanwhile is stored as it should be, so a list that is not of one moment is as good.
             token = expired.status.metadata.continue_
@@ -213,7 +214,7 @@ async def _write(
     same = MergePatch({"metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version}})
     async with turns:
         try:
-            await client.patch(view, metadata.name, same, metadata.namespace or None, want="version", dry_run=dry_run)
+            await client.patch(view, metadata.name, same, namespace=metadata.namespace, want="version", dry_run=dry_run)
         except (Conflict, NotFound):
             return ""
         except ApiError as problem:

@@ -1,8 +1,8 @@
 """`Client`: the verbs of the Kubernetes API, typed, dynamic or by metadata alone.
 
     async with Client(load_config()) as client:
-        pod = await client.get(Pod, "web", "default")
-        async for app in client.iterate(HelloApp):
+        pod = await client.get(Pod, "web", namespace="default")
+        async for app in client.iterate(HelloApp, namespace=ALL_NAMESPACES):
             ...
 
 It holds no cache and no state of objects. One client serves all tasks of one event loop.

@@ -62,10 +62,12 @@ class Verbs:
         """Told of each write before it leaves and after it ends; the cache registers itself here."""
 
     def namespace_for(self, info: ResourceInfo, namespace: str | None) -> str:
-        """The namespace of one object: as given, else the configuration's; `""` for cluster-scoped kinds."""
-        if not info.namespaced:
-            return ""
-        return namespace or self.config.namespace
+        """Return the namespace of one object: as given, else the configuration's; `""` for cluster-scoped kinds."""
+        return info.object_namespace(namespace, self.config.namespace)
+
+    def list_namespace(self, info: ResourceInfo, namespace: str | None) -> str:
+        """Return the namespace of a read or deletion of many objects; `""` for `ALL_NAMESPACES`."""
+        return info.list_namespace(namespace, self.config.namespace)
 
     def announce(self, info: ResourceInfo, key: Key, verb: str, dry_run: bool) -> Sequence[WriteEnded]:
         """Tell the observers of a write that is about to leave; pass what is returned to `report`, in any case."""

@@ -28,8 +28,8 @@ class Reads(Verbs):
         self,
         kind: KindLike[T],
         name: str,
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         resource_version: str | None = None,
         timeout: float = 30.0,
     ) -> T:
@@ -47,8 +47,8 @@ class Reads(Verbs):
     async def list(
         self,
         kind: KindLike[T],
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         labels: Labels = None,
         fields: Labels = None,
         limit: int | None = None,
@@ -57,13 +57,13 @@ class Reads(Verbs):
         resource_version_match: str | None = None,
         timeout: float = 60.0,
     ) -> Page[T]:
-        """Read one page: everything, or at most `limit` objects. Without a namespace, of all namespaces.
+        """Read one page: everything, or at most `limit` objects; of the configuration's namespace by default.
 
         Objects that do not fit the type are in `page.undecodable`. Raises `Expired` when `continue_` is too old (the
         server keeps it for about five minutes). For many objects use `iterate`.
         """
         view = view_of(kind)
-        path = view.info.path(namespace)
+        path = view.info.path(self.list_namespace(view.info, namespace))
         query = list_query(
             labels=labels,
             fields=fields,
@@ -78,14 +78,16 @@ class Reads(Verbs):
     async def iterate(
         self,
         kind: KindLike[T],
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         labels: Labels = None,
         fields: Labels = None,
         limit: int = 500,
         resource_version: str | None = None,
     ) -> AsyncGenerator[T, None]:
-        """Read all objects, `limit` at a time, holding one page in memory. All pages show one state of the list.
+        """Read all objects of a namespace, `limit` at a time, with one page in memory; see `list`.
+
+        All pages show one state of the list.
 
         Objects that do not fit the type are logged and left out; use `list` to get hold of them. Raises `Expired` when
         the reading takes longer than the server keeps that state (about five minutes).
@@ -94,7 +96,7 @@ class Reads(Verbs):
         while True:
             page = await self.list(
                 kind,
-                namespace,
+                namespace=namespace,
                 labels=labels,
                 fields=fields,
                 limit=limit,
@@ -118,8 +120,8 @@ class Reads(Verbs):
     async def watch(
         self,
         kind: KindLike[T],
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         labels: Labels = None,
         fields: Labels = None,
         resource_version: str | None = None,
@@ -137,7 +139,7 @@ class Reads(Verbs):
         Wrap it in `contextlib.aclosing` when you leave the loop early, to close the connection at once.
         """
         view = view_of(kind)
-        path = view.info.path(namespace)
+        path = view.info.path(self.list_namespace(view.info, namespace))
         query: dict[str, str] = {
             **list_query(labels=labels, fields=fields, resource_version=resource_version),
             "watch": "true",
@@ -157,13 +159,13 @@ class Reads(Verbs):
                 if event.type != "BOOKMARK" or bookmarks or event.initial_events_end:
                     yield event
 
-    async def exists(self, kind: KindLike[Any], name: str, namespace: str | None = None) -> bool:
+    async def exists(self, kind: KindLike[Any], name: str, *, namespace: str | None = None) -> bool:
         """Whether there is such an object. A kind that the server does not serve raises `NotFound` all the same."""
         from steersman.client.errors import NotFound
         from steersman.models import metadata_of
 
         try:
-            await self.get(metadata_of(view_of(kind)), name, namespace)
+            await self.get(metadata_of(view_of(kind)), name, namespace=namespace)
         except NotFound as missing:
             if missing.kind_is_missing:
                 raise

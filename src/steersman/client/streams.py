@@ -122,8 +122,8 @@ class Streams(Verbs):
         self,
         name: str,
         command: Sequence[str],
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         container: str | None = None,
         stdin: bytes | None = None,
         timeout: float = 60.0,
@@ -135,7 +135,7 @@ class Streams(Verbs):
         out: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
         async with (
             asyncio.timeout(timeout),
-            self.open_exec(name, command, namespace, container=container, stdin=stdin is not None) as session,
+            self.open_exec(name, command, namespace=namespace, container=container, stdin=stdin is not None) as session,
         ):
             if stdin is not None:
                 await session.write(stdin)
@@ -149,8 +149,8 @@ class Streams(Verbs):
         self,
         name: str,
         command: Sequence[str],
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         container: str | None = None,
         stdin: bool = False,
         tty: bool = False,
@@ -166,8 +166,8 @@ class Streams(Verbs):
     async def open_attach(
         self,
         name: str,
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         container: str | None = None,
         stdin: bool = False,
         tty: bool = False,
@@ -180,7 +180,7 @@ class Streams(Verbs):
     async def _session(
         self, name: str, namespace: str | None, subresource: str, query: Sequence[tuple[str, str]]
     ) -> AsyncGenerator[ExecSession]:
-        path = POD.path(namespace or self.config.namespace, name, subresource)
+        path = POD.path(self.namespace_for(POD, namespace), name, subresource)
         socket = await self.raw.websocket(path, query=query, protocols=_EXEC_PROTOCOLS)
         try:
             yield ExecSession(socket)
@@ -189,14 +189,14 @@ class Streams(Verbs):
 
     @asynccontextmanager
     async def port_forward(
-        self, name: str, port: int, namespace: str | None = None, *, local_port: int = 0, host: str = "127.0.0.1"
+        self, name: str, port: int, *, namespace: str | None = None, local_port: int = 0, host: str = "127.0.0.1"
     ) -> AsyncGenerator[Forwarding]:
         """Listen on this machine and forward each connection to a port of a Pod until the context ends.
 
         `local_port` 0 picks a free one, found in `Forwarding.port`. A connection that the Pod refuses is closed,
         and the reason logged. Binds loopback unless `host` says otherwise.
         """
-        path = POD.path(namespace or self.config.namespace, name, "portforward")
+        path = POD.path(self.namespace_for(POD, namespace), name, "portforward")
         tasks: set[asyncio.Task[None]] = set()
 
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -70,7 +70,7 @@ class _TokenRequest(Model):
 class Subresources(Verbs):
     """The verbs of sub-resources that are plain requests."""
 
-    async def get_scale(self, kind: KindLike[Any], name: str, namespace: str | None = None) -> ScaleState:
+    async def get_scale(self, kind: KindLike[Any], name: str, *, namespace: str | None = None) -> ScaleState:
         """Read the scale of an object. Raises `NotFound` also where the kind has no scale sub-resource."""
         info = view_of(kind).info
         path = info.path(self.namespace_for(info, namespace), name, "scale")
@@ -82,8 +82,8 @@ class Subresources(Verbs):
         kind: KindLike[Any],
         name: str,
         replicas: int,
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         resource_version: str | None = None,
         dry_run: bool = False,
         field_manager: str | None = None,
@@ -113,8 +113,8 @@ class Subresources(Verbs):
     async def evict(
         self,
         name: str,
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         grace_period: int | None = None,
         preconditions: Preconditions | None = None,
         dry_run: bool = False,
@@ -124,7 +124,7 @@ class Subresources(Verbs):
         Raises `TooManyRequests` when a budget does not allow it now: `retry_after` says when to ask again, and nothing
         here does so by itself, since that may take hours. Raises `NotFound` when the Pod is gone.
         """
-        where = namespace or self.config.namespace
+        where = self.namespace_for(POD, namespace)
         body: dict[str, Any] = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -144,8 +144,8 @@ class Subresources(Verbs):
     async def create_token(
         self,
         service_account: str,
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         audiences: tuple[str, ...] = (),
         expires_in: int = 3600,
         bound_to: tuple[str, str, str] | None = None,
@@ -158,7 +158,7 @@ class Subresources(Verbs):
         if bound_to is not None:
             kind, name, uid = bound_to
             spec["boundObjectRef"] = {"apiVersion": "v1", "kind": kind, "name": name, "uid": uid}
-        path = f"{SERVICE_ACCOUNT.path(namespace or self.config.namespace, service_account)}/token"
+        path = f"{SERVICE_ACCOUNT.path(self.namespace_for(SERVICE_ACCOUNT, namespace), service_account)}/token"
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         # Asking twice harms nobody: a token that was never received is never used.
         response = await self.raw.request("POST", path, body=encode(body), idempotent=True)
@@ -168,8 +168,8 @@ class Subresources(Verbs):
     async def logs(
         self,
         name: str,
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         container: str | None = None,
         follow: bool = False,
         previous: bool = False,
@@ -197,7 +197,7 @@ class Subresources(Verbs):
             )
             if value is not None
         }
-        path = f"{POD.path(namespace or self.config.namespace, name)}/log"
+        path = f"{POD.path(self.namespace_for(POD, namespace), name)}/log"
         lines = Lines()
         async with self.raw.stream(
             "GET",

@@ -113,13 +113,15 @@ class Waits(Reads):
         one = f"metadata.name={key.name}"
         while True:
             try:
-                page = await self.list(view, key.namespace, fields=one)
+                page = await self.list(view, namespace=key.namespace, fields=one)
                 if page.undecodable:
                     raise page.undecodable[0].error
                 if last.judge(page.items[0] if page.items else None, uid, condition):
                     return last.obj
                 version = page.resource_version
-                async with aclosing(self.watch(view, key.namespace, fields=one, resource_version=version)) as events:
+                async with aclosing(
+                    self.watch(view, namespace=key.namespace, fields=one, resource_version=version)
+                ) as events:
                     async for event in events:
                         obj = None if event.type == "DELETED" else event.object
                         if last.judge(obj, uid, condition):

@@ -260,8 +260,8 @@ class Writes(Verbs):
         kind: KindLike[T],
         name: str,
         patch: Patch,
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         subresource: str | None = None,
         want: Literal["object"] = "object",
         dry_run: bool = False,
@@ -276,8 +276,8 @@ class Writes(Verbs):
         kind: KindLike[Any],
         name: str,
         patch: Patch,
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         subresource: str | None = None,
         want: Literal["metadata"],
         dry_run: bool = False,
@@ -292,8 +292,8 @@ class Writes(Verbs):
         kind: KindLike[Any],
         name: str,
         patch: Patch,
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         subresource: str | None = None,
         want: Literal["version"],
         dry_run: bool = False,
@@ -307,8 +307,8 @@ class Writes(Verbs):
         kind: KindLike[Any],
         name: str,
         patch: Patch,
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         subresource: str | None = None,
         want: Literal["object", "metadata", "version"] = "object",
         dry_run: bool = False,
@@ -384,8 +384,8 @@ class Writes(Verbs):
         self,
         what: KindLike[T] | Resource,
         name: str = "",
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         propagation: Propagation | None = None,
         preconditions: Preconditions | None = None,
         grace_period: int | None = None,
@@ -448,8 +448,8 @@ class Writes(Verbs):
     async def delete_collection(
         self,
         kind: KindLike[Any],
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         labels: Labels = None,
         fields: Labels = None,
         propagation: Propagation | None = None,
@@ -457,12 +457,12 @@ class Writes(Verbs):
         dry_run: bool = False,
         timeout: float = 60.0,
     ) -> None:
-        """Delete all objects of a namespace (the configuration's unless given) that the selectors match.
+        """Delete all objects of a namespace (by default the configuration's) that the selectors match.
 
         The server deletes one after the other and stops at the first refusal. Without selectors all of them go.
         """
         info = view_of(kind).info
-        key = Key(self.namespace_for(info, namespace), "")
+        key = Key(self.list_namespace(info, namespace), "")
         options = delete_options(propagation=propagation, grace_period=grace_period, dry_run=dry_run)
         ended = self.announce(info, key, "delete", dry_run)
         try:

@@ -50,8 +50,8 @@ class EventClient(Protocol):
         kind: Any,
         name: str,
         patch: Any,
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         want: Any = "object",
         timeout: float = 30.0,
     ) -> Any: ...
@@ -247,7 +247,9 @@ class EventRecorder:
         self._dirty.pop(series.name, None)
         await self._send(
             "patch",
-            self._client.patch(Event, series.name, MergePatch(body), series.namespace, want="metadata", timeout=10.0),
+            self._client.patch(
+                Event, series.name, MergePatch(body), namespace=series.namespace, want="metadata", timeout=10.0
+            ),
         )
 
     async def _flush(self) -> None:

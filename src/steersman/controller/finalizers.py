@@ -144,7 +144,7 @@ async def _patch(client: PatchClient, obj: Any, patch: JsonPatch, field_manager:
             cast("type[Any]", type(obj)),
             metadata.name,
             patch,
-            metadata.namespace or None,
+            namespace=metadata.namespace,
             want="metadata",
             field_manager=field_manager,
         )

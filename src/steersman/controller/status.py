@@ -41,8 +41,8 @@ class PatchClient(Protocol):
         kind: KindLike[Any],
         name: str,
         patch: Any,
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         subresource: str | None = None,
         want: Any = "object",
         field_manager: str | None = None,
@@ -52,7 +52,7 @@ class PatchClient(Protocol):
 class StatusClient(PatchClient, Protocol):
     """The part of a client that `patch_status` uses."""
 
-    async def get(self, kind: KindLike[Any], name: str, namespace: str | None = None) -> Any: ...
+    async def get(self, kind: KindLike[Any], name: str, *, namespace: str | None = None) -> Any: ...
 
 
 class NoStatusSubresourceError(TerminalError):
@@ -104,7 +104,7 @@ async def _exists(client: StatusClient, obj: Resource) -> bool:
     metadata = obj.metadata
     try:
         found: PartialObjectMetadata = await client.get(
-            metadata_of(type(obj)), metadata.name, metadata.namespace or None
+            metadata_of(type(obj)), metadata.name, namespace=metadata.namespace
         )
     except NotFound:
         return False
@@ -142,7 +142,7 @@ async def write_status(
             kind,
             metadata.name,
             patch,
-            metadata.namespace or None,
+            namespace=metadata.namespace,
             subresource="status",
             want="version",
             field_manager=field_manager,

@@ -38,6 +38,7 @@ from steersman.models.patches import (
 )
 from steersman.models.quantity import Quantity
 from steersman.models.resource import (
+    ALL_NAMESPACES,
     GVK,
     Column,
     Dynamic,
@@ -57,6 +58,7 @@ from steersman.models.times import Duration, MicroTime
 from steersman.models.wire import DecodeError, decode, encode, from_dict, to_dict
 
 __all__ = [
+    "ALL_NAMESPACES",
     "EMPTY",
     "GVK",
     "ApplyPatch",

@@ -35,6 +35,7 @@ from steersman.models.meta import ObjectMeta, PartialObjectMetadata
 from steersman.models.wire import decode, from_dict
 
 __all__ = [
+    "ALL_NAMESPACES",
     "GVK",
     "Column",
     "Dynamic",
@@ -52,6 +53,9 @@ __all__ = [
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+ALL_NAMESPACES: Final = "*"
+"""For `namespace=` of reads of many objects: all namespaces. Nothing else means all."""
 
 _DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -167,6 +171,38 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True):
         if not subresource:
             return f"{path}/{name}"
         return f"{path}/{name}/{_quoted[subresource]}"
+
+    def object_namespace(self, namespace: str | None, default: str) -> str:
+        """Return the namespace of one object; `""` for cluster-scoped kinds.
+
+        Args:
+            namespace: The namespace that the caller names; `None` means `default`.
+            default: The namespace for callers that name none; `""` where there is no default.
+
+        Raises:
+            ValueError: There is no namespace, or it is `ALL_NAMESPACES`.
+        """
+        if not self.namespaced:
+            return ""
+        found = default if namespace is None else namespace
+        if not found or found == ALL_NAMESPACES:
+            raise ValueError(f"{self.kind} is namespaced and namespace={namespace!r} names no namespace: pass one")
+        return found
+
+    def list_namespace(self, namespace: str | None, default: str) -> str:
+        """Return the namespace of a read of many objects, as `object_namespace` does; `""` for `ALL_NAMESPACES`.
+
+        Raises:
+            ValueError: There is no namespace. Only `ALL_NAMESPACES` means all.
+        """
+        if namespace == ALL_NAMESPACES or not self.namespaced:
+            return ""
+        found = default if namespace is None else namespace
+        if not found:
+            raise ValueError(
+                f"{self.kind} is namespaced and namespace={namespace!r} names no namespace: pass one, or ALL_NAMESPACES"
+            )
+        return found
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.version}.{self.group}" if self.group else f"{self.plural}.{self.version}"

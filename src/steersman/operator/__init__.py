@@ -3,7 +3,7 @@
 `Operator` and `Context` are what users write against; `run_operator` with `Settings` is what `steersman run` does.
 """
 
-from steersman.operator.context import ALL_NAMESPACES, Context, SyncContext
+from steersman.operator.context import Context, SyncContext
 from steersman.operator.declarations import (
     ControllerDeclaration,
     DeclarationError,
@@ -23,7 +23,6 @@ from steersman.operator.server import BindError
 from steersman.operator.settings import Settings, SettingsError, load_settings
 
 __all__ = [
-    "ALL_NAMESPACES",
     "BindError",
     "Context",
     "ControllerDeclaration",

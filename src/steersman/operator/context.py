@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from steersman.client.errors import NotFound
 from steersman.controller.blocking import run_in_loop
 from steersman.controller.request import Request
-from steersman.models import Key, KindLike, View, view_of
+from steersman.models import ALL_NAMESPACES, Key, KindLike, View, view_of
 from steersman.telemetry.log import Logger
 
 if TYPE_CHECKING:
@@ -25,12 +25,9 @@ if TYPE_CHECKING:
     from steersman.operator.reach import Labels, Reach
     from steersman.operator.runtime import Runtime
 
-__all__ = ["ALL_NAMESPACES", "Context", "SyncContext"]
+__all__ = ["Context", "SyncContext"]
 
 T = TypeVar("T")
-
-ALL_NAMESPACES = ""
-"""For `namespace=`: every namespace that the operator works in."""
 
 
 class Context:
@@ -66,7 +63,7 @@ class Context:
 
     # Reads from the cache.
 
-    def get(self, kind: KindLike[T], name: str, namespace: str | None = None) -> T | None:
+    def get(self, kind: KindLike[T], name: str, *, namespace: str | None = None) -> T | None:
         """The object from the cache, or `None`.
 
         Raises `NotCachedError` for a kind that is not among the operator's owns, reads and watches, and
@@ -96,12 +93,12 @@ class Context:
 
     # Reads from the API server.
 
-    async def fetch(self, kind: KindLike[T], name: str, namespace: str | None = None) -> T | None:
+    async def fetch(self, kind: KindLike[T], name: str, *, namespace: str | None = None) -> T | None:
         """The object as the API server has it now, or `None`; for kinds that are not declared, or to be sure."""
         view = view_of(kind)
         key = self._key(view, name, namespace)
         try:
-            return await self.client.get(view, key.name, key.namespace or None)
+            return await self.client.get(view, key.name, namespace=key.namespace)
         except NotFound as missing:
             if missing.kind_is_missing:
                 raise
@@ -112,7 +109,8 @@ class Context:
     ) -> tuple[T, ...]:
         """The objects as the API server has them now, page by page."""
         view = view_of(kind)
-        found = self.client.iterate(view, self._namespace(view, namespace) or None, labels=labels)
+        place = self._namespace(view, namespace) or ALL_NAMESPACES
+        found = self.client.iterate(view, namespace=place, labels=labels)
         return tuple([item async for item in found])
 
     # Writes.
@@ -150,7 +148,7 @@ class Context:
             view,
             key.name,
             patch,
-            namespace=key.namespace or None,
+            namespace=key.namespace,
             subresource=subresource or None,
             field_manager=self._runtime.field_manager,
         )
@@ -161,8 +159,8 @@ class Context:
         self,
         target: Any,
         name: str | None = None,
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
     ) -> bool:
         """Delete an object, given itself or as kind and `name`; false when there is none any more.
@@ -189,19 +187,14 @@ class Context:
         self._runtime.event(subject, reason, message, type=type, action=action)
 
     def _key(self, view: View[Any], name: str, namespace: str | None) -> Key:
-        if not view.info.namespaced:
-            return Key("", name)
-        place = namespace or (self._owner.metadata.namespace if self._owner is not None else "")
-        if not place:
-            raise ValueError(f"{view.info.kind} {name!r}: in which namespace? Pass namespace=…")
-        return Key(place, name)
+        return Key(view.info.object_namespace(namespace, self._default_namespace), name)
 
     def _namespace(self, view: View[Any], namespace: str | None) -> str:
-        if not view.info.namespaced:
-            return ""
-        if namespace is not None:
-            return namespace
-        return self._owner.metadata.namespace if self._owner is not None else ""
+        return view.info.list_namespace(namespace, self._default_namespace)
+
+    @property
+    def _default_namespace(self) -> str:
+        return "" if self._owner is None else self._owner.metadata.namespace
 
     def _target(self, target: Any, name: str | None, namespace: str | None) -> tuple[View[Any], Key]:
         if isinstance(target, type | View):
@@ -241,11 +234,11 @@ class SyncContext:
         """The wall clock, in UTC."""
         return self._context.now()
 
-    def get(self, kind: KindLike[T], name: str, namespace: str | None = None) -> T | None:
+    def get(self, kind: KindLike[T], name: str, *, namespace: str | None = None) -> T | None:
         """See `Context.get`."""
 
         async def get() -> T | None:
-            return self._context.get(kind, name, namespace)
+            return self._context.get(kind, name, namespace=namespace)
 
         return self._run(get())
 
@@ -264,9 +257,9 @@ class SyncContext:
 
         return self._run(list_())
 
-    def fetch(self, kind: KindLike[T], name: str, namespace: str | None = None) -> T | None:
+    def fetch(self, kind: KindLike[T], name: str, *, namespace: str | None = None) -> T | None:
         """See `Context.fetch`."""
-        return self._run(self._context.fetch(kind, name, namespace))
+        return self._run(self._context.fetch(kind, name, namespace=namespace))
 
     def apply(self, obj: T, *, owned: bool = True, force: bool = True) -> T:
         """See `Context.apply`."""
@@ -282,9 +275,9 @@ class SyncContext:
         """See `Context.patch`."""
         return self._run(self._context.patch(target, patch, name=name, namespace=namespace, subresource=subresource))
 
-    def delete(self, target: Any, name: str | None = None, namespace: str | None = None) -> bool:
+    def delete(self, target: Any, name: str | None = None, *, namespace: str | None = None) -> bool:
         """See `Context.delete`."""
-        return self._run(self._context.delete(target, name, namespace))
+        return self._run(self._context.delete(target, name, namespace=namespace))
 
     def event(
         self, reason: str, message: str, *, type: Literal["Normal", "Warning"] = "Normal", about: Any = None

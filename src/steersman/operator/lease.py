@@ -31,7 +31,7 @@ class ApiLease:
     async def read(self) -> Record | None:
         """The record as the API server has it now; `None` when there is no Lease."""
         try:
-            found = await self._client.get(LEASE, self._name, self._namespace, timeout=_TIMEOUT)
+            found = await self._client.get(LEASE, self._name, namespace=self._namespace, timeout=_TIMEOUT)
         except NotFound:
             return None
         return record_of(found.body)

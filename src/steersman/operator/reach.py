@@ -10,7 +10,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
 from steersman.cache import Cache, NotCachedError
-from steersman.models import GVK, Key, LabelSelector, PartialObjectMetadata, Selector, View, metadata_of, parse_labels
+from steersman.models import (
+    ALL_NAMESPACES,
+    GVK,
+    Key,
+    LabelSelector,
+    PartialObjectMetadata,
+    Selector,
+    View,
+    metadata_of,
+    parse_labels,
+)
 from steersman.models.selectors import from_label_selector, from_labels
 
 __all__ = ["BARRIER", "LabelIndexes", "Labels", "Reach"]
@@ -92,7 +102,9 @@ class Reach:
         if index is None and owner is None and selector is not None:
             index = self._indexes.best(view, selector)
         try:
-            return self._cache.list(view, namespace=namespace or None, labels=selector, owner=owner, index=index)
+            return self._cache.list(
+                view, namespace=namespace or ALL_NAMESPACES, labels=selector, owner=owner, index=index
+            )
         except NotCachedError:
             if not namespace:  # no namespace matches the operator's selector at the moment
                 return ()

@@ -163,7 +163,7 @@ class Reconciler:
             self._view,
             metadata.name,
             patch,
-            metadata.namespace or None,
+            namespace=metadata.namespace,
             subresource="status",
             want="metadata",
             field_manager=runtime.field_manager,

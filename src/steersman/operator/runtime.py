@@ -80,7 +80,7 @@ class Runtime:
             await self.client.delete(
                 view,
                 key.name,
-                key.namespace or None,
+                namespace=key.namespace,
                 propagation=propagation,
                 preconditions=Preconditions(uid=uid) if uid else None,
             )

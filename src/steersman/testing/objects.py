@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
+from steersman.models import ALL_NAMESPACES
 from steersman.testing.controlplane_http import CallError
 from steersman.testing.faults import USER_AGENT
 from steersman.testing.waiting import eventually
@@ -114,16 +115,16 @@ class Objects:
 
         return self._do(go, "apply", timeout=60.0)
 
-    def get(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
+    def get(self, kind: str, name: str, *, namespace: str | None = None) -> Object | None:
         """An object, or None where there is none. Raises `CallError` for a kind that is not served."""
         return self._verb("GET", kind, name, namespace, missing=True)
 
-    def list(self, kind: str, namespace: str | None = None, *, labels: str = "", all_namespaces: bool = False) -> Found:
-        """All objects of a kind in a namespace (or in all), those that match a label selector."""
+    def list(self, kind: str, *, namespace: str | None = None, labels: str = "") -> Found:
+        """All objects of a kind in a namespace (or in `ALL_NAMESPACES`), those that match a label selector."""
 
         async def go(client: Client) -> list[Object]:
             served = await self._find(client, kind)
-            path = served.path("" if all_namespaces else namespace or self.namespace)
+            path = served.path("" if namespace == ALL_NAMESPACES else namespace or self.namespace)
             answer = await client.raw.request("GET", path, query=(("labelSelector", labels),) if labels else ())
             found: dict[str, Any] = json.loads(answer.body)
             version = f"{served.group}/{served.version}".strip("/")
@@ -136,8 +137,8 @@ class Objects:
         kind: str,
         name: str,
         body: Mapping[str, Any] | Sequence[Any],
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         subresource: str = "",
         type: Literal["merge", "json", "strategic", "apply"] = "merge",
     ) -> Object:
@@ -152,16 +153,16 @@ class Objects:
             ),
         )
 
-    def scale(self, kind: str, name: str, replicas: int, namespace: str | None = None) -> Object:
+    def scale(self, kind: str, name: str, replicas: int, *, namespace: str | None = None) -> Object:
         """Set the replicas through the scale sub-resource, as `kubectl scale` does; returns the Scale."""
-        return self.patch(kind, name, {"spec": {"replicas": replicas}}, namespace, subresource="scale")
+        return self.patch(kind, name, {"spec": {"replicas": replicas}}, namespace=namespace, subresource="scale")
 
     def delete(
         self,
         kind: str,
         name: str,
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
         wait: bool = False,
         within: float = 30.0,
@@ -170,15 +171,15 @@ class Objects:
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         self._verb("DELETE", kind, name, namespace, body=body, missing=True)
         if wait:
-            self.wait(kind, name, "deleted", namespace, within=within)
+            self.wait(kind, name, "deleted", namespace=namespace, within=within)
 
     def wait(
         self,
         kind: str,
         name: str,
         condition: str | Callable[[Object], object] = "Ready",
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         within: float = 30.0,
     ) -> Object:
         """Wait until an object is as wanted, and return it (empty when it is deleted).
@@ -188,7 +189,7 @@ class Objects:
         """
 
         def reached() -> Object | None:
-            found = self.get(kind, name, namespace)
+            found = self.get(kind, name, namespace=namespace)
             if condition == "deleted":
                 return {} if found is None else None
             return found if found is not None and _is(found, condition) else None
@@ -200,7 +201,7 @@ class Objects:
                 within=within,
                 what=f"{kind} {name} is {wanted}",
                 until=lambda found: found[0] is not None,
-                shown=lambda: self.get(kind, name, namespace),
+                shown=lambda: self.get(kind, name, namespace=namespace),
             )[0]
             or {}
         )

@@ -131,10 +131,10 @@ class Admission:
         """Show a line to whoever made the request (`kubectl` prints it); at most 256 characters are kept."""
         self.warnings.append(text[:256])
 
-    def get(self, kind: KindLike[T], name: str, namespace: str | None = None) -> T | None:
+    def get(self, kind: KindLike[T], name: str, *, namespace: str | None = None) -> T | None:
         """An object from the operator's cache; the kind stands in `reads=` of the webhook. Raises `NotCachedError`."""
         view = view_of(kind)
-        space = (namespace or self.namespace) if view.info.namespaced else ""
+        space = view.info.object_namespace(namespace, self.namespace)
         reads = self._cache()
         return cast("T | None", self._read(lambda: reads.get(view, Key(space, name))))
 
@@ -143,12 +143,11 @@ class Admission:
         kind: KindLike[T],
         *,
         namespace: str | None = None,
-        all_namespaces: bool = False,
         labels: Any = None,
     ) -> tuple[T, ...]:
-        """Objects from the operator's cache: of the request's namespace unless another, or all, are asked for."""
+        """Objects from the operator's cache: of the request's namespace by default."""
         view = view_of(kind)
-        space = "" if all_namespaces or not view.info.namespaced else namespace or self.namespace
+        space = view.info.list_namespace(namespace, self.namespace)
         reads = self._cache()
         return cast("tuple[T, ...]", self._read(lambda: reads.list(view, space, labels, None)))
 

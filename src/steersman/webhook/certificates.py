@@ -193,7 +193,9 @@ class SelfManaged:
 
     async def _read(self) -> tuple[Dynamic | None, Keys | None, StoreError | None]:
         try:
-            secret = await self._client.get(_SECRET, self._settings.secret, self._settings.namespace, timeout=_TIMEOUT)
+            secret = await self._client.get(
+                _SECRET, self._settings.secret, namespace=self._settings.namespace, timeout=_TIMEOUT
+            )
         except NotFound:
             return None, None, None
         try:

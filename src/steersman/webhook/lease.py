@@ -35,7 +35,7 @@ class Turn:
     async def take(self, monotonic: float, now: datetime) -> bool:
         """Whether it is this replica's turn; asks for it where nobody has it. Raises what `Client` raises."""
         try:
-            found = await self._client.get(_LEASE, self._name, self._namespace, timeout=_TIMEOUT)
+            found = await self._client.get(_LEASE, self._name, namespace=self._namespace, timeout=_TIMEOUT)
         except NotFound:
             return await self._create(now)
         version = found.metadata.resource_version
@@ -57,7 +57,7 @@ class Turn:
             return
         self._ours = False
         try:
-            found = await self._client.get(_LEASE, self._name, self._namespace, timeout=_TIMEOUT)
+            found = await self._client.get(_LEASE, self._name, namespace=self._namespace, timeout=_TIMEOUT)
         except NotFound:
             return
         spec = cast("Mapping[str, Any]", found.body.get("spec") or {})

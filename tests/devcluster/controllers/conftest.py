@@ -35,7 +35,7 @@ class Lab:
         return await self.client.create(body, kind=kind)
 
     async def get(self, kind: Any, name: str) -> Any:
-        return await self.client.get(kind, name, self.namespace)
+        return await self.client.get(kind, name, namespace=self.namespace)
 
     async def find(self, kind: Any, name: str) -> Any:
         """The object, or `None`."""
@@ -47,15 +47,15 @@ class Lab:
             return None
 
     async def list(self, kind: Any, **selectors: Any) -> list[Any]:
-        page = await self.client.list(kind, self.namespace, **selectors)
+        page = await self.client.list(kind, namespace=self.namespace, **selectors)
         return sorted(page.items, key=key_of)
 
     async def patch(self, kind: Any, name: str, body: Any, **options: Any) -> Any:
         patch = JsonPatch(body) if isinstance(body, list) else MergePatch(body)
-        return await self.client.patch(kind, name, patch, self.namespace, **options)
+        return await self.client.patch(kind, name, patch, namespace=self.namespace, **options)
 
     async def delete(self, kind: Any, name: str, **options: Any) -> None:
-        await self.client.delete(kind, name, self.namespace, **options)
+        await self.client.delete(kind, name, namespace=self.namespace, **options)
 
     async def until(self, kind: Any, name: str, condition: Callable[[Any], Any], what: str = "") -> Any:
         """Wait until an object exists and fits; fails with how it is."""

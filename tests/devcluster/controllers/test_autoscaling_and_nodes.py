@@ -113,5 +113,5 @@ async def test_a_silent_node_loses_its_pods(lab):
     condition = get_condition(node.status.conditions, "Ready")
     assert (condition.status, condition.reason) == ("Unknown", "NodeStatusUnknown")
     await lab.until(Pod, "lost", lambda p: p.metadata.deletion_timestamp)
-    await lab.client.delete(Pod, "lost", lab.namespace, grace_period=0)
+    await lab.client.delete(Pod, "lost", namespace=lab.namespace, grace_period=0)
     await lab.client.delete(Node, name)

@@ -41,7 +41,7 @@ async def test_a_deleted_namespace_is_emptied_first(lab):
     assert left.message.endswith("finalizers remaining: example.com/wait in 1 resource instances")
     from steersman.models import MergePatch
 
-    await lab.client.patch(ConfigMap, "held", MergePatch({"metadata": {"finalizers": None}}), name)
+    await lab.client.patch(ConfigMap, "held", MergePatch({"metadata": {"finalizers": None}}), namespace=name)
     await gone(lab, Namespace, name)
 
 
@@ -77,7 +77,7 @@ async def test_a_budget_counts_pods_and_refuses_evictions(lab):
     await lab.until(PodDisruptionBudget, "web", lambda b: b.status.disruptions_allowed == 0)
     pod = (await lab.list(Pod))[0]
     try:
-        await lab.client.evict(pod.metadata.name, lab.namespace)
+        await lab.client.evict(pod.metadata.name, namespace=lab.namespace)
     except TooManyRequests:
         return
     raise AssertionError("the eviction went through")

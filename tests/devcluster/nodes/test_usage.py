@@ -55,7 +55,7 @@ async def run(client: Client, name: str, *, annotations: dict[str, str] | None =
     await client.raw.request("POST", "/api/v1/namespaces/default/pods", body=json.dumps(body).encode())
 
     async def runs() -> bool:
-        return (await client.get(Pod, name, "default")).status.phase == "Running"
+        return (await client.get(Pod, name, namespace="default")).status.phase == "Running"
 
     await until(runs)
 
@@ -169,10 +169,10 @@ async def test_an_autoscaler_follows_the_annotated_use_of_pods(cluster: DevClust
             await client.raw.request("POST", path, body=json.dumps(document).encode())
 
         async def is_scaled() -> bool:
-            return (await client.get(Deployment, "web", "default")).spec.replicas == 3
+            return (await client.get(Deployment, "web", namespace="default")).spec.replicas == 3
 
         await until(is_scaled)  # the controller looks every 15 seconds
-        hpa = await client.get(HorizontalPodAutoscaler, "web", "default")
+        hpa = await client.get(HorizontalPodAutoscaler, "web", namespace="default")
         assert str(hpa.status.current_metrics[0].resource.current.average_value) == "150m"
 
 

@@ -133,7 +133,7 @@ async def _selects_pods(ctx: Context, monitor: ConfigMonitor) -> bool:
     before = get_condition(monitor.status.conditions, "PodsSelected")
     if before is not None and before.status == "True" and before.observed_generation == monitor.metadata.generation:
         return True
-    page = await ctx.client.list(Pod, monitor.metadata.namespace, labels=monitor.spec.pod_selector, limit=1)
+    page = await ctx.client.list(Pod, namespace=monitor.metadata.namespace, labels=monitor.spec.pod_selector, limit=1)
     return bool(page.items)
 
 

@@ -125,5 +125,5 @@ async def _patch(sidecars: SidecarSet, pod: Pod, reason: str, ctx: Context) -> W
 
 
 async def _has_changed(pod: Pod, ctx: Context) -> bool:
-    found = await ctx.fetch(metadata_of(Pod), pod.metadata.name, pod.metadata.namespace)
+    found = await ctx.fetch(metadata_of(Pod), pod.metadata.name, namespace=pod.metadata.namespace)
     return found is None or found.metadata.resource_version != pod.metadata.resource_version

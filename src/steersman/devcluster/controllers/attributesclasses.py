@@ -6,8 +6,8 @@ from typing import Final
 
 from steersman.devcluster.controllers.volumes import drop_finalizer
 from steersman.k8s import PersistentVolume, PersistentVolumeClaim, VolumeAttributesClass
-from steersman.models import Key, MergePatch
-from steersman.operator import ALL_NAMESPACES, Context, Operator, Watch
+from steersman.models import ALL_NAMESPACES, Key, MergePatch
+from steersman.operator import Context, Operator, Watch
 
 __all__ = ["register"]
 

@@ -82,7 +82,7 @@ class Pass:
         target = self.spec.scale_target_ref
         try:
             view = await _view(target.api_version or "", target.kind, self.ctx.client)
-            scale = await self.ctx.client.get_scale(view, target.name, self.hpa.metadata.namespace)
+            scale = await self.ctx.client.get_scale(view, target.name, namespace=self.hpa.metadata.namespace)
         except ApiError as problem:
             message = f"the HPA controller was unable to get the target's current scale: {problem}"
             self._say("AbleToScale", "False", "FailedGetScale", message)
@@ -128,7 +128,7 @@ class Pass:
         return step.replicas, why
 
     async def _scale(self, view: View[Any], name: str, present: int, wanted: int, why: str) -> None:
-        await self.ctx.client.set_scale(view, name, wanted, self.hpa.metadata.namespace)
+        await self.ctx.client.set_scale(view, name, wanted, namespace=self.hpa.metadata.namespace)
         changes = self.history.ups if wanted > present else self.history.downs
         changes.append((self.now.timestamp(), abs(wanted - present)))
         del changes[:-100]

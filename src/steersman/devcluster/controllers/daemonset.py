@@ -34,8 +34,8 @@ from steersman.k8s.core_v1 import (
     PodTemplateSpec,
     Toleration,
 )
-from steersman.models import Key, key_of, replace, scaled_value
-from steersman.operator import ALL_NAMESPACES, Context, Operator, Watch
+from steersman.models import ALL_NAMESPACES, Key, key_of, replace, scaled_value
+from steersman.operator import Context, Operator, Watch
 
 __all__ = ["TOLERATIONS", "Plan", "plan", "pod_for_node", "register", "should_run", "target_node"]
 

@@ -133,7 +133,11 @@ class Rollout:
     def _old_pods_run(self) -> bool:
         """Whether Pods of old templates have not ended yet; those of a ReplicaSet that is gone do not count."""
         old = {rs.metadata.uid for rs in self.old}
-        owned = (pod for rs in self.old for pod in self.ctx.cache.list(Pod, owner=rs.metadata.uid))
+        owned = (
+            pod
+            for rs in self.old
+            for pod in self.ctx.cache.list(Pod, namespace=rs.metadata.namespace, owner=rs.metadata.uid)
+        )
         return bool(old) and any(not pod.status or pod.status.phase not in ("Failed", "Succeeded") for pod in owned)
 
     async def _scale(self) -> None:
@@ -291,6 +295,10 @@ def _gone(pod: Pod) -> bool:
 def _to_recreated(pod: Pod, ctx: Context) -> list[Key]:
     """The Deployment that waits for old Pods to end before it makes new ones."""
     of_pod = controller_of(pod)
-    rs = ctx.get(ReplicaSet, of_pod.name, pod.metadata.namespace) if of_pod and of_pod.kind == "ReplicaSet" else None
+    rs = (
+        ctx.get(ReplicaSet, of_pod.name, namespace=pod.metadata.namespace)
+        if of_pod and of_pod.kind == "ReplicaSet"
+        else None
+    )
     of_set = controller_of(rs) if rs is not None else None
     return [Key(pod.metadata.namespace, of_set.name)] if of_set and of_set.kind == "Deployment" else []

@@ -85,7 +85,7 @@ async def _scale(owner: OwnerReference, namespace: str, ctx: Context) -> tuple[s
             return d.metadata.uid, 1 if d.spec.replicas is None else d.spec.replicas
     try:
         kind = lookup(owner.api_version, owner.kind) or await ctx.client.resolve(owner.api_version, owner.kind)
-        return owner.uid, (await ctx.client.get_scale(kind, owner.name, namespace)).replicas
+        return owner.uid, (await ctx.client.get_scale(kind, owner.name, namespace=namespace)).replicas
     except ApiError:
         group = owner.api_version.rpartition("/")[0]
         resource = f"{owner.kind.lower()}s.{group}" if group else f"{owner.kind.lower()}s"

@@ -189,7 +189,7 @@ class Collector:
                 await self._client.delete(
                     kind.view,
                     metadata.name,
-                    metadata.namespace or None,
+                    namespace=metadata.namespace,
                     propagation=verdict.propagation,
                     preconditions=Preconditions(uid=metadata.uid),
                 )
@@ -210,7 +210,7 @@ class Collector:
         if owner.uid in self._absent:
             return OwnerState.ABSENT
         try:
-            live = await self._client.get(kind.view, key.name, key.namespace or None)
+            live = await self._client.get(kind.view, key.name, namespace=key.namespace)
         except NotFound:
             live = None
         state = state_of(live.metadata if live is not None else None, owner.uid)
@@ -263,7 +263,7 @@ class Collector:
 
     async def _patch(self, view: View[PartialObjectMetadata], obj: ObjectMeta, metadata: Mapping[str, object]) -> None:
         await self._client.patch(
-            view, obj.name, MergePatch({"metadata": metadata}), obj.namespace or None, want="metadata"
+            view, obj.name, MergePatch({"metadata": metadata}), namespace=obj.namespace, want="metadata"
         )
 
 

@@ -86,7 +86,7 @@ async def end_of_life(job: Job, ctx: Context) -> Result | None:
     await ctx.client.delete(
         Job,
         job.metadata.name,
-        job.metadata.namespace,
+        namespace=job.metadata.namespace,
         propagation="Foreground",
         preconditions=Preconditions(uid=job.metadata.uid),
         missing_ok=True,

@@ -94,15 +94,15 @@ async def _empty(kind: Served, namespace: str, ctx: Context) -> _Answer:
     """Delete all of one kind, and say what is still there."""
     info = kind.view.info
     try:
-        page = await ctx.client.list(kind.view, namespace, resource_version=None)
+        page = await ctx.client.list(kind.view, namespace=namespace, resource_version=None)
         if not page.items:
             return _Answer(0, Counter())
         if "deletecollection" in kind.verbs:
-            await ctx.client.delete_collection(kind.view, namespace, propagation="Background")
+            await ctx.client.delete_collection(kind.view, namespace=namespace, propagation="Background")
         else:
             for item in page.items:
-                await ctx.client.delete(kind.view, item.metadata.name, namespace, missing_ok=True)
-        page = await ctx.client.list(kind.view, namespace)
+                await ctx.client.delete(kind.view, item.metadata.name, namespace=namespace, missing_ok=True)
+        page = await ctx.client.list(kind.view, namespace=namespace)
     except (NotFound, MethodNotAllowed):
         return _Answer(0, Counter())
     except ApiError as problem:

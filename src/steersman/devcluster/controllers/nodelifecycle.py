@@ -15,8 +15,8 @@ from steersman.devcluster.controllers.fitting import tolerates
 from steersman.devcluster.controllers.pods import NODE_INDEX, is_ready, phase_of
 from steersman.k8s import Lease, Node, Pod
 from steersman.k8s.core_v1 import NodeCondition, Taint
-from steersman.models import Key, MergePatch, StrategicMergePatch, key_of, to_dict
-from steersman.operator import ALL_NAMESPACES, Context, Operator, Watch
+from steersman.models import ALL_NAMESPACES, Key, MergePatch, StrategicMergePatch, key_of, to_dict
+from steersman.operator import Context, Operator, Watch
 
 __all__ = ["leaves_at", "register", "taints_for"]
 
@@ -84,7 +84,7 @@ def taints_for(node: Node, ready: str, now: datetime) -> list[Taint]:
 
 async def _watch_over(node: Node, ctx: Context, grace: float) -> Result:
     now = ctx.now()
-    lease = ctx.get(Lease, node.metadata.name, LEASES)
+    lease = ctx.get(Lease, node.metadata.name, namespace=LEASES)
     renewed: Any = lease.spec.renew_time if lease is not None else None
     condition = _condition(node, "Ready")
     heard = renewed or (condition.last_heartbeat_time if condition else None) or node.metadata.creation_timestamp or now

@@ -13,8 +13,8 @@ from typing import Any, Final
 from steersman.client import Conflict, NotFound, Preconditions
 from steersman.devcluster.controllers.pods import phase_of
 from steersman.k8s import Node, Pod
-from steersman.models import StrategicMergePatch
-from steersman.operator import ALL_NAMESPACES, Context, Operator
+from steersman.models import ALL_NAMESPACES, StrategicMergePatch
+from steersman.operator import Context, Operator
 
 __all__ = ["OUT_OF_SERVICE", "PodCollector", "excess_terminated", "is_out_of_service", "register"]
 
@@ -117,11 +117,13 @@ async def _end(pod: Pod, ctx: Context, condition: Mapping[str, Any] | None = Non
                 known = {"observedGeneration": metadata.generation or None, "lastTransitionTime": since}
                 status["conditions"] = [{**condition, **known}]
             patch = StrategicMergePatch({"metadata": {"uid": metadata.uid}, "status": status})
-            await ctx.client.patch(Pod, metadata.name, patch, metadata.namespace, subresource="status", want="metadata")
+            await ctx.client.patch(
+                Pod, metadata.name, patch, namespace=metadata.namespace, subresource="status", want="metadata"
+            )
         await ctx.client.delete(
             Pod,
             metadata.name,
-            metadata.namespace,
+            namespace=metadata.namespace,
             grace_period=0,
             preconditions=Preconditions(uid=metadata.uid),
             missing_ok=True,

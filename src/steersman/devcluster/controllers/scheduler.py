@@ -19,8 +19,8 @@ from steersman.devcluster.controllers.placing import NOT_HELPFUL, Placing, Victi
 from steersman.devcluster.controllers.pods import NODE_INDEX, UNBOUND, phase_of, pod_condition
 from steersman.devcluster.controllers.spreading import Bound, PodGroup, group_of
 from steersman.k8s import Node, PersistentVolumeClaim, Pod, PodDisruptionBudget, StorageClass
-from steersman.models import Key, MergePatch, StrategicMergePatch, encode, key_of
-from steersman.operator import ALL_NAMESPACES, Context, Operator, Watch
+from steersman.models import ALL_NAMESPACES, Key, MergePatch, StrategicMergePatch, encode, key_of
+from steersman.operator import Context, Operator, Watch
 
 __all__ = ["Ledger", "Scheduler", "register"]
 

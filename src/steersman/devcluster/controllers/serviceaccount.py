@@ -50,7 +50,7 @@ def register(
     """
 
     async def root_ca(namespace: Namespace, ctx: Context) -> None:
-        known = ctx.get(ConfigMap, ROOT_CA, namespace.metadata.name)
+        known = ctx.get(ConfigMap, ROOT_CA, namespace=namespace.metadata.name)
         wanted = {"ca.crt": ca_bundle}
         metadata = ObjectMeta(
             name=ROOT_CA,
@@ -87,7 +87,7 @@ def register(
 
 async def default_account(namespace: Namespace, ctx: Context) -> None:
     """Create the ServiceAccount `default` of a namespace that lives."""
-    if ctx.get(ServiceAccount, "default", namespace.metadata.name) is None:
+    if ctx.get(ServiceAccount, "default", namespace=namespace.metadata.name) is None:
         await _create(ctx, ServiceAccount(metadata=ObjectMeta(name="default", namespace=namespace.metadata.name)))
 
 

@@ -22,8 +22,8 @@ from steersman.devcluster.controllers.claims import (
 )
 from steersman.k8s import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from steersman.k8s.core_v1 import HostPathVolumeSource, ObjectReference, PersistentVolumeSpec
-from steersman.models import Key, MergePatch, ObjectMeta, to_dict
-from steersman.operator import ALL_NAMESPACES, Context, Operator, Watch
+from steersman.models import ALL_NAMESPACES, Key, MergePatch, ObjectMeta, to_dict
+from steersman.operator import Context, Operator, Watch
 
 __all__ = ["PROVISIONER", "register"]
 
@@ -231,9 +231,9 @@ def _reference(claim: PersistentVolumeClaim) -> ObjectReference:
 async def reclaim(volume: PersistentVolume, ctx: Context) -> None:
     """Say whether a volume is free, and let it go as its policy says once its claim is gone."""
     reference = volume.spec.claim_ref
-    claim = ctx.get(PersistentVolumeClaim, reference.name or "", reference.namespace) if reference else None
+    claim = ctx.get(PersistentVolumeClaim, reference.name or "", namespace=reference.namespace) if reference else None
     if reference is not None and reference.uid and claim is None:
-        claim = await ctx.fetch(PersistentVolumeClaim, reference.name or "", reference.namespace)
+        claim = await ctx.fetch(PersistentVolumeClaim, reference.name or "", namespace=reference.namespace)
     released = reference is not None and bool(reference.uid) and (claim is None or claim.metadata.uid != reference.uid)
     if volume.metadata.deletion_timestamp is not None:
         if reference is None or released:
