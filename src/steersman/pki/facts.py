@@ -1,7 +1,7 @@
 """Reads what certificates say: until when they are valid, for which hosts, who signed them.
 
-It checks signatures and never decides whom to trust. Like `x509` it imports `cryptography` at once, so it is imported
-where certificates are really read.
+It checks signatures and makes no decision about trust. `cryptography` is imported when the first certificate is read,
+because an operator without webhooks reads none.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
-
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import serialization
+from typing import TYPE_CHECKING
 
 from steersman.pki.authority import KeyPair
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 __all__ = ["Facts", "belongs", "describe", "fingerprint", "signed_by", "split"]
 
@@ -31,6 +31,8 @@ class Facts:
 
 def describe(pem: bytes) -> Facts:
     """The facts of the first certificate in `pem`; raises ValueError where there is none."""
+    from cryptography import x509
+
     cert = x509.load_pem_x509_certificate(pem)
     hosts: set[str] = set()
     try:
@@ -44,6 +46,8 @@ def describe(pem: bytes) -> Facts:
 
 def fingerprint(pem: bytes) -> str:
     """The SHA-256 of the first certificate in `pem`, in hex; raises ValueError where there is none."""
+    from cryptography import x509
+
     return _digest(x509.load_pem_x509_certificate(pem))
 
 
@@ -52,6 +56,9 @@ def split(bundle: bytes) -> list[bytes]:
 
     Raises ValueError for what holds no certificate or a broken one.
     """
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+
     if not bundle.strip():
         return []
     return [cert.public_bytes(serialization.Encoding.PEM) for cert in x509.load_pem_x509_certificates(bundle)]
@@ -59,6 +66,9 @@ def split(bundle: bytes) -> list[bytes]:
 
 def signed_by(cert_pem: bytes, issuer_pem: bytes) -> bool:
     """Whether the certificate was signed by that authority's key; says nothing about dates."""
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature
+
     cert, issuer = x509.load_pem_x509_certificate(cert_pem), x509.load_pem_x509_certificate(issuer_pem)
     try:
         cert.verify_directly_issued_by(issuer)
@@ -69,6 +79,9 @@ def signed_by(cert_pem: bytes, issuer_pem: bytes) -> bool:
 
 def belongs(pair: KeyPair) -> bool:
     """Whether the private key is that of the certificate; raises ValueError where one of them cannot be read."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+
     try:
         key = serialization.load_pem_private_key(pair.key_pem, None)
     except TypeError as problem:  # an encrypted key
@@ -77,4 +90,6 @@ def belongs(pair: KeyPair) -> bool:
 
 
 def _digest(cert: x509.Certificate) -> str:
+    from cryptography.hazmat.primitives import serialization
+
     return hashlib.sha256(cert.public_bytes(serialization.Encoding.DER)).hexdigest()

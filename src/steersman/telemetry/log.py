@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, MutableMapping
 from contextvars import ContextVar
 from typing import Any, Protocol, TextIO, cast
 
-import structlog
-
 from steersman.telemetry import early
+from steersman.telemetry.plain_structlog import structlog
 
 __all__ = ["CONTEXT", "Logger", "bind", "configure", "get_logger", "hide_local_variables", "merge_context", "unbind"]
 

@@ -15,9 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-import yaml
-
-from steersman import documents
 from steersman.client.config.errors import ConfigError
 from steersman.client.config.files import read_bytes
 
@@ -203,7 +200,7 @@ def read_kubeconfig(file: Path) -> Kubeconfig:
     """One file. Raises `ConfigError` when it cannot be read or is no kubeconfig."""
     file = file.absolute()
     content = read_bytes(file, source=str(file))
-    document = _parse(content, file, documents.text_only)
+    document = _parse(content, file, text_only=True)
     if document is None:
         return Kubeconfig(files=(file,))
     if not isinstance(document, dict):
@@ -228,9 +225,14 @@ def read_kubeconfig(file: Path) -> Kubeconfig:
     )
 
 
-def _parse(content: bytes, file: Path, scalars: documents.Scalars | None = None) -> Any:
+def _parse(content: bytes, file: Path, *, text_only: bool = False) -> Any:
+    # An operator in a cluster reads no kubeconfig, so it does not import the YAML parser.
+    import yaml
+
+    from steersman import documents
+
     try:
-        return documents.load(content, scalars=scalars)
+        return documents.load(content, scalars=documents.text_only if text_only else None)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
