@@ -16,9 +16,10 @@ from benchmarks.peers.widget import Widget, WidgetStatus
 from steersman.cache import Cache, Change, ProcessMemory
 from steersman.client import Client
 from steersman.client.config import load_config
-from steersman.controller import Controller, Predicate, Request, Source, generation_changed
+from steersman.controller import Controller, Request, Source
 from steersman.controller.status import patch_status
 from steersman.k8s import ConfigMap, Pod
+from steersman.predicates import Predicate, generation_changed
 
 meter = Meter()
 

@@ -10,8 +10,9 @@ from typing import Any
 from benchmarks.peers.kinds import kind_of
 from benchmarks.peers.meter import STAMP, Meter
 from benchmarks.peers.widget import Widget, WidgetStatus
-from steersman import Context, Operator, Predicate, generation_changed
+from steersman import Context, Operator
 from steersman.cache.entry import Change
+from steersman.predicates import Predicate, generation_changed
 
 meter = Meter()
 

@@ -2,42 +2,43 @@
 
     from steersman import Context, Model, Operator, Resource
 
-The names here are loaded when they are first used, so that `import steersman` costs next to nothing. Built-in kinds
-are in `steersman.k8s`, the API client in `steersman.client`, tools for tests in `steersman.testing`.
+A name is loaded from its module at its first use, so that `import steersman` costs next to nothing. The other public
+modules are `steersman.k8s` (the built-in kinds), `steersman.client`, `steersman.predicates`, `steersman.metrics`,
+`steersman.logs`, `steersman.manifests` and `steersman.testing`.
 """
 
 from __future__ import annotations
 
 from steersman.version import __version__
 
-TYPE_CHECKING = False  # typing's own would cost more to import than all the rest of this module
+TYPE_CHECKING = False  # importing it from typing would cost more than the rest of this module
 
 if TYPE_CHECKING:
-    from steersman.cache import NotCachedError, UndecodableError
-    from steersman.client import Client
-    from steersman.client.config import Config, load_config
+    from steersman.cache import (
+        NotCachedError,
+        UndecodableError,
+    )
+    from steersman.client import (
+        Client,
+    )
+    from steersman.client.config import (
+        Config,
+        load_config,
+    )
     from steersman.controller import (
+        Backoff,
         Debounce,
-        Predicate,
         Request,
         RequeueError,
         Result,
         TerminalError,
-        annotations_changed,
-        created,
-        deleted,
-        generation_changed,
-        labelled,
-        labels_changed,
-        namespace,
-        resource_version_changed,
+        object_reference,
+        owner_reference,
         to_annotation,
         to_controller,
         to_label,
         to_owner,
         to_self,
-        updated,
-        where,
     )
     from steersman.models import (
         ALL_NAMESPACES,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
         StrategicMergePatch,
         View,
         dynamic,
+        evolve,
         field,
         get_condition,
         is_true,
@@ -106,7 +108,104 @@ if TYPE_CHECKING:
         load_settings,
         run_operator,
     )
-    from steersman.webhook import Admission, DeniedError, FieldError, Invalid, MatchCondition, WebhookOptions
+    from steersman.webhook import (
+        Admission,
+        DeniedError,
+        FieldError,
+        Invalid,
+        MatchCondition,
+        WebhookOptions,
+    )
+
+_MODULES = {
+    "ALL_NAMESPACES": "steersman.models",
+    "EMPTY": "steersman.models",
+    "GVK": "steersman.models",
+    "Column": "steersman.models",
+    "Condition": "steersman.models",
+    "Conditions": "steersman.models",
+    "DecodeError": "steersman.models",
+    "Duration": "steersman.models",
+    "Dynamic": "steersman.models",
+    "IntOrString": "steersman.models",
+    "JsonPatch": "steersman.models",
+    "Key": "steersman.models",
+    "LabelSelector": "steersman.models",
+    "LabelSelectorRequirement": "steersman.models",
+    "MergePatch": "steersman.models",
+    "MicroTime": "steersman.models",
+    "Model": "steersman.models",
+    "ObjectMeta": "steersman.models",
+    "OwnerReference": "steersman.models",
+    "PartialObjectMetadata": "steersman.models",
+    "Quantity": "steersman.models",
+    "Resource": "steersman.models",
+    "Scale": "steersman.models",
+    "Selector": "steersman.models",
+    "StrategicMergePatch": "steersman.models",
+    "View": "steersman.models",
+    "dynamic": "steersman.models",
+    "evolve": "steersman.models",
+    "field": "steersman.models",
+    "get_condition": "steersman.models",
+    "is_true": "steersman.models",
+    "key_of": "steersman.models",
+    "metadata_of": "steersman.models",
+    "parse_labels": "steersman.models",
+    "ready_when": "steersman.models",
+    "replace": "steersman.models",
+    "CEL": "steersman.models.markers",
+    "ExactlyOneOf": "steersman.models.markers",
+    "Format": "steersman.models.markers",
+    "Ge": "steersman.models.markers",
+    "Gt": "steersman.models.markers",
+    "Le": "steersman.models.markers",
+    "ListMap": "steersman.models.markers",
+    "Lt": "steersman.models.markers",
+    "MaxItems": "steersman.models.markers",
+    "MaxLength": "steersman.models.markers",
+    "MaxProperties": "steersman.models.markers",
+    "MinItems": "steersman.models.markers",
+    "MinLength": "steersman.models.markers",
+    "MinProperties": "steersman.models.markers",
+    "MultipleOf": "steersman.models.markers",
+    "Pattern": "steersman.models.markers",
+    "Backoff": "steersman.controller",
+    "Debounce": "steersman.controller",
+    "Request": "steersman.controller",
+    "RequeueError": "steersman.controller",
+    "Result": "steersman.controller",
+    "TerminalError": "steersman.controller",
+    "object_reference": "steersman.controller",
+    "owner_reference": "steersman.controller",
+    "to_annotation": "steersman.controller",
+    "to_controller": "steersman.controller",
+    "to_label": "steersman.controller",
+    "to_owner": "steersman.controller",
+    "to_self": "steersman.controller",
+    "Context": "steersman.operator",
+    "DeclarationError": "steersman.operator",
+    "LeadershipLostError": "steersman.operator",
+    "NotLeaderError": "steersman.operator",
+    "Operator": "steersman.operator",
+    "Settings": "steersman.operator",
+    "SyncContext": "steersman.operator",
+    "Watch": "steersman.operator",
+    "load_settings": "steersman.operator",
+    "run_operator": "steersman.operator",
+    "Admission": "steersman.webhook",
+    "DeniedError": "steersman.webhook",
+    "FieldError": "steersman.webhook",
+    "Invalid": "steersman.webhook",
+    "MatchCondition": "steersman.webhook",
+    "WebhookOptions": "steersman.webhook",
+    "NotCachedError": "steersman.cache",
+    "UndecodableError": "steersman.cache",
+    "Config": "steersman.client.config",
+    "load_config": "steersman.client.config",
+    "Client": "steersman.client",
+}
+"""The module of each public name."""
 
 __all__ = [
     "ALL_NAMESPACES",
@@ -114,6 +213,7 @@ __all__ = [
     "EMPTY",
     "GVK",
     "Admission",
+    "Backoff",
     "Client",
     "Column",
     "Condition",
@@ -159,7 +259,6 @@ __all__ = [
     "OwnerReference",
     "PartialObjectMetadata",
     "Pattern",
-    "Predicate",
     "Quantity",
     "Request",
     "RequeueError",
@@ -176,68 +275,36 @@ __all__ = [
     "Watch",
     "WebhookOptions",
     "__version__",
-    "annotations_changed",
-    "created",
-    "deleted",
     "dynamic",
+    "evolve",
     "field",
-    "generation_changed",
     "get_condition",
     "is_true",
     "key_of",
-    "labelled",
-    "labels_changed",
     "load_config",
     "load_settings",
     "metadata_of",
-    "namespace",
+    "object_reference",
+    "owner_reference",
     "parse_labels",
     "ready_when",
     "replace",
-    "resource_version_changed",
     "run_operator",
     "to_annotation",
     "to_controller",
     "to_label",
     "to_owner",
     "to_self",
-    "updated",
-    "where",
 ]
-
-_ROOMS = (
-    "steersman.models",
-    "steersman.models.markers",
-    "steersman.controller",
-    "steersman.operator",
-    "steersman.webhook",
-    "steersman.cache",
-    "steersman.client.config",
-    "steersman.client",
-)
-"""Where the names live, cheapest first: a module of types does not load the runtime."""
-
-_HOME = {
-    "Client": "steersman.client",
-    "Config": "steersman.client.config",
-    "load_config": "steersman.client.config",
-    "NotCachedError": "steersman.cache",
-    "UndecodableError": "steersman.cache",
-}
 
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
+    if name not in _MODULES:
         raise AttributeError(f"module 'steersman' has no attribute {name!r}")
     from importlib import import_module
 
-    for room in (_HOME[name],) if name in _HOME else _ROOMS:
-        module = import_module(room)
-        if name in getattr(module, "__all__", ()):
-            value = getattr(module, name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module 'steersman' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -135,11 +135,11 @@ operator = Operator("boats")
 @operator.controller
 async def reconcile(boat: Boat) -> None: ...
 
-@operator.converts(Boat, BoatV2)
+@operator.converter
 def up(old: Boat) -> BoatV2:
     return BoatV2(metadata=old.metadata, spec=old.spec)
 
-@operator.converts(BoatV2, Boat)
+@operator.converter
 def down(new: BoatV2) -> Boat:
     return Boat(metadata=new.metadata, spec=new.spec)
 """

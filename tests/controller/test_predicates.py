@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from steersman.controller import (
+from steersman.k8s import ConfigMap
+from steersman.models import Key, ObjectMeta, metadata_of
+from steersman.predicates import (
     annotations_changed,
     created,
     generation_changed,
@@ -15,9 +17,7 @@ from steersman.controller import (
     updated,
     where,
 )
-from steersman.controller import deleted as deleted_
-from steersman.k8s import ConfigMap
-from steersman.models import Key, ObjectMeta, metadata_of
+from steersman.predicates import deleted as deleted_
 
 from .fakes import FakeEntry, added, deleted
 from .fakes import updated as updated_to

@@ -11,16 +11,15 @@ from steersman.controller import (
     LOW_PRIORITY,
     Controller,
     Source,
-    generation_changed,
     to_annotation,
     to_controller,
     to_label,
     to_owner,
     to_self,
-    where,
 )
 from steersman.k8s import ConfigMap, Deployment, Node, ReplicaSet
 from steersman.models import Key, ObjectMeta, OwnerReference, view_of
+from steersman.predicates import generation_changed, where
 from steersman.telemetry.metrics import REGISTRY
 from steersman.testing import virtual_time
 

@@ -38,11 +38,11 @@ async def reconcile(obj: Widget, ctx: Context) -> None: ...
 async def fleets(obj: Fleet, ctx: Context) -> None: ...
 
 
-@operator.defaults
+@operator.defaulter
 def fill(obj: Widget) -> Widget | None: ...
 
 
-@operator.validates
+@operator.validator
 def judge(obj: Widget) -> None: ...
 
 
@@ -50,13 +50,13 @@ def judge_fleet(obj: Fleet) -> None:
     """Declared by tests that need an operator without conversions."""
 
 
-@operator.converts(WidgetV1, Widget)
+@operator.converter
 def up(obj: WidgetV1) -> Widget: ...
 
 
-@operator.converts(Widget, WidgetV1)
+@operator.converter
 def down(obj: Widget) -> WidgetV1: ...
 
 
-@operator.mutates(Pod, on="create")
+@operator.mutator(on="create")
 def inject(pod: Pod) -> Pod | None: ...

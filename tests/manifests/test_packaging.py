@@ -211,7 +211,7 @@ def test_no_probe_waits_for_a_fixed_delay() -> None:
 def test_addresses_that_are_not_ready_are_published_for_conversion_alone() -> None:
     """Reviews go to replicas that are ready; a replica that fills its caches may need its own conversions for that."""
     alone = Operator("reviews")
-    alone.validates(shipped_app.judge_fleet)
+    alone.validator(shipped_app.judge_fleet)
     for source, published in ((shipped_app.operator, True), (alone, None)):
         package = replace(PACKAGE, operator=source)
         service = by_name(install_file(package))["Service", package.home, package.webhook_service]

@@ -90,7 +90,7 @@ def test_finalizers_patch_the_kind_itself() -> None:
 def test_timers_read_what_they_declare() -> None:
     operator = operator_of()
 
-    @operator.every(30, reads=[Node])
+    @operator.timer(30, reads=[Node])
     async def tick(ctx: Context) -> None: ...
 
     assert grants(rules_for(operator))["/nodes"] == "get list watch"

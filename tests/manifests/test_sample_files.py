@@ -37,10 +37,10 @@ operator = Operator("fleet")
 @operator.controller
 async def reconcile(ship: Ship, ctx: Context) -> None: ...
 
-@operator.converts(Ship, ShipV2)
+@operator.converter
 def up(old: Ship) -> ShipV2: ...
 
-@operator.converts(ShipV2, Ship)
+@operator.converter
 def down(new: ShipV2) -> Ship: ...
 """
 Command = Callable[..., tuple[Any, str, str]]

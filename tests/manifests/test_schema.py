@@ -146,7 +146,7 @@ def test_an_operator_s_definitions_have_all_versions_and_the_conversion() -> Non
     assert classes_of(operator) == [V2, V1]
     assert "conversion" not in crds(operator)[0]["spec"]
 
-    @operator.converts(V1, V2)
+    @operator.converter
     def up(obj: V1) -> V2: ...
 
     assert crds(operator)[0]["spec"]["conversion"]["webhook"]["clientConfig"]["service"]["name"] == "conv-webhook"

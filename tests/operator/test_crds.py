@@ -139,11 +139,11 @@ def converting() -> Operator:
     @operator.controller
     async def reconcile(kite: Kite, ctx: Context) -> None: ...
 
-    @operator.converts(Kite, KiteV2)
+    @operator.converter
     def up(old: Kite) -> KiteV2:
         return KiteV2(metadata=old.metadata, spec=old.spec)
 
-    @operator.converts(KiteV2, Kite)
+    @operator.converter
     def down(new: KiteV2) -> Kite:
         return Kite(metadata=new.metadata, spec=new.spec)
 

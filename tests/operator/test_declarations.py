@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from steersman import (
+    Backoff,
     Context,
     DeclarationError,
     Dynamic,
@@ -18,10 +19,10 @@ from steersman import (
     Watch,
     WebhookOptions,
     dynamic,
-    generation_changed,
     to_label,
 )
 from steersman.k8s import ConfigMap, Deployment, Pod, Secret
+from steersman.predicates import generation_changed
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -116,7 +117,7 @@ def test_everything_else_is_collected(operator):  # noqa: C901 - a list of decla
     @operator.finalizer("tests.steersman.dev/two")
     async def two(thing: Thing) -> None: ...
 
-    @operator.every(30, reads=[ConfigMap])
+    @operator.timer(30, reads=[ConfigMap])
     async def tick(ctx: Context) -> None: ...
 
     @operator.on_startup
@@ -127,21 +128,21 @@ def test_everything_else_is_collected(operator):  # noqa: C901 - a list of decla
 
     operator.permit("get, create", Secret, names=["ca"])
 
-    @operator.defaults
+    @operator.defaulter
     def default(thing: Thing) -> Thing: ...
 
-    @operator.validates
+    @operator.validator
     def validate(thing: Thing, old: Thing | None) -> None: ...
 
-    @operator.mutates(Pod, on="create")
+    @operator.mutator(on="create")
     def inject(pod: Pod) -> Pod: ...
 
-    @operator.converts(Thing, ThingV2)
+    @operator.converter
     def up(old: Thing) -> ThingV2: ...
 
     refused(operator.check, "no conversion leads the way Thing: v2 → v1")
 
-    @operator.converts(ThingV2, Thing)
+    @operator.converter
     def down(new: ThingV2) -> Thing: ...
 
     operator.check()
@@ -149,8 +150,48 @@ def test_everything_else_is_collected(operator):  # noqa: C901 - a list of decla
     assert [(t.name, t.interval) for t in operator.timers] == [("tick", 30)]
     assert [h.when for h in operator.hooks] == ["startup", "shutdown"]
     assert operator.permissions[0].verbs == ("get", "create")
-    assert [w.purpose for w in operator.webhooks] == ["defaults", "validates", "mutates", "converts", "converts"]
+    assert [w.purpose for w in operator.webhooks] == ["defaulter", "validator", "mutator", "converter", "converter"]
     assert [v.info.kind for v in operator.kinds()] == ["Thing", "ConfigMap"]
+
+
+def test_a_controller_declares_the_delays_of_its_retries(operator):
+    @operator.controller(backoff=Backoff(base=1, cap=60))
+    async def reconcile(thing: Thing) -> None: ...
+
+    @operator.controller(name="other")
+    async def other(thing: Thing) -> None: ...
+
+    assert [c.backoff for c in operator.controllers] == [Backoff(base=1, cap=60), Backoff()]
+
+
+def test_a_mutator_and_a_converter_take_their_kinds_from_the_annotations(operator):
+    @operator.mutator
+    def inject(pod: Pod) -> Pod: ...
+
+    @operator.converter
+    def up(old: Thing) -> ThingV2: ...
+
+    mutator, converter = operator.webhooks
+    assert mutator.rule.path == "/mutate--v1-pod"
+    assert (converter.kind.info.version, converter.to.info.version) == ("v1", "v2")
+
+
+def test_a_converter_names_the_version_that_it_returns(operator):
+    def up(old: Thing): ...
+
+    refused(lambda: operator.converter(up), "annotate the result with the version", "target=")
+    operator.converter(target=ThingV2)(up)
+    refused(lambda: operator.converter(target=ThingV2)(up), "already declared at")
+    refused(lambda: operator.converter(target=Thing)(up), "converts v1 to itself")
+
+
+def test_a_class_is_a_webhook_by_the_method_of_its_purpose(operator):
+    class Limits:
+        def validate(self, thing: Thing) -> None: ...
+
+    operator.validator(Limits)
+    assert operator.webhooks[0].takes == ("object",)
+    refused(lambda: operator.defaulter(Limits), "is a class without a `default` method")
 
 
 def refused(declare, *words):
@@ -227,6 +268,7 @@ async def _fine(thing: Thing, ctx: Context): ...
         ({"workers": 0}, "workers=0: at least 1"),
         ({"timeout": 0}, "timeout=0: seconds, more than 0"),
         ({"debounce": -1}, "debounce=-1: seconds, more than 0"),
+        ({"backoff": 5.0}, "backoff= takes Backoff(base=…, cap=…), not 5.0"),
         ({"kind": Pod}, "kind= says Pod, but the first parameter is annotated Thing"),
     ],
 )
@@ -255,7 +297,7 @@ def test_a_finalizer_needs_a_qualified_name_and_a_controller_of_its_kind(operato
     operator.finalizer("tests.steersman.dev/cleanup")(_fine)
     refused(lambda: operator.finalizer("tests.steersman.dev/cleanup")(_fine), "already declared at")
     refused(operator.check, "has no controller")
-    operator.every(1)(_tick)
+    operator.timer(1)(_tick)
     refused(operator.check, "needs a controller for Thing")
 
 
@@ -263,22 +305,22 @@ async def _tick(): ...
 
 
 def test_other_declarations_are_checked_too(operator):
-    refused(lambda: operator.every(0)(_tick), "seconds, more than 0")
-    operator.every(5)(_tick)
-    refused(lambda: operator.every(5)(_tick), "already declared")
+    refused(lambda: operator.timer(0)(_tick), "seconds, more than 0")
+    operator.timer(5)(_tick)
+    refused(lambda: operator.timer(5)(_tick), "already declared")
     refused(lambda: operator.permit("fetch", Secret), "verbs are")
-    refused(lambda: operator.mutates(Pod, on="creation")(_hook), "on='creation'")
-    refused(lambda: operator.mutates(Pod, on="delete")(_hook), "cannot be changed")
-    refused(lambda: operator.mutates(Pod)(_tick), "expected `(obj: Kind)`")
-    refused(lambda: operator.mutates(Pod, options=WebhookOptions(timeout=60))(_hook), "from 1 to 30")
+    refused(lambda: operator.mutator(kind=Pod, on="creation")(_hook), "on='creation'")
+    refused(lambda: operator.mutator(kind=Pod, on="delete")(_hook), "cannot be changed")
+    refused(lambda: operator.mutator(kind=Pod)(_tick), "expected `(obj: Kind)`")
+    refused(lambda: operator.mutator(kind=Pod, options=WebhookOptions(timeout=60))(_hook), "from 1 to 30")
     refused(
-        lambda: operator.validates(kind=Pod, options=WebhookOptions(reinvocation="IfNeeded"))(_hook),
+        lambda: operator.validator(kind=Pod, options=WebhookOptions(reinvocation="IfNeeded"))(_hook),
         "webhooks that mutate",
     )
-    operator.mutates(Pod)(_hook)
-    refused(lambda: operator.mutates(Pod)(_hook), "/mutate--v1-pod is already declared", "name=")
-    operator.mutates(Pod, name="second")(_hook)
-    refused(lambda: operator.converts(Thing, Pod)(_hook), "between versions of one kind")
+    operator.mutator(kind=Pod)(_hook)
+    refused(lambda: operator.mutator(kind=Pod)(_hook), "/mutate--v1-pod is already declared", "name=")
+    operator.mutator(kind=Pod, name="second")(_hook)
+    refused(lambda: operator.converter(source=Thing, target=Pod)(_hook), "between versions of one kind")
     refused(lambda: operator.on_startup(_fine), "expected `(ctx: Context)` or no parameter")
 
 

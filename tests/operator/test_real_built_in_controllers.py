@@ -63,7 +63,7 @@ async def test_objects_that_are_being_deleted_are_reconciled_on_request(world):
     async def silent(config: ConfigMap) -> None:
         words.append(("silent", config.metadata.deletion_timestamp is not None))
 
-    @operator.controller(name="present", deleting=True)
+    @operator.controller(name="present", terminating=True)
     async def present(config: ConfigMap, ctx: Context) -> None:
         leaving = config.metadata.deletion_timestamp is not None
         words.append(("present", leaving))

@@ -284,7 +284,7 @@ async def test_events_timers_and_hooks(world):
     async def end() -> None:
         said.append("shutdown")
 
-    @operator.every(0.1, reads=[Thing])
+    @operator.timer(0.1, reads=[Thing])
     async def tick(ctx: Context) -> None:
         said.append(("tick", len(ctx.list(Thing, namespace=ALL_NAMESPACES))))
 

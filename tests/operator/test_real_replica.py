@@ -284,7 +284,7 @@ async def test_namespaces_by_label_come_and_go_while_the_operator_runs(world):
     operator, seen = counting("by-label")
     lists = []
 
-    @operator.every(0.1, reads=[Job])
+    @operator.timer(0.1, reads=[Job])
     async def look(ctx: Context) -> None:
         lists.append({(j.metadata.namespace, j.metadata.name) for j in ctx.list(Job)})
 

@@ -16,7 +16,7 @@ from steersman.operator.settings import SettingsError
 def refusing(name):
     operator = Operator(name)
 
-    @operator.validates
+    @operator.validator
     async def refuse(new: ConfigMap) -> None:
         raise DeniedError("no")
 

@@ -32,7 +32,7 @@ def create(cluster, body, query="", plural="configmaps"):
 def refusing(name, **options):
     operator = Operator(name)
 
-    @operator.validates(options=WebhookOptions(**options))
+    @operator.validator(options=WebhookOptions(**options))
     async def refuse(new: ConfigMap) -> None:
         raise DeniedError(f"{name} lets nothing pass")
 
@@ -47,7 +47,7 @@ def test_a_webhook_reads_what_it_declares_from_the_cache(cluster, operator):
     """H3: and nothing else; a kind that is not declared is told to the log, not to the client."""
     injector = Operator("injector")
 
-    @injector.mutates(ConfigMap, on="create", reads=[Secret])
+    @injector.mutator(on="create", reads=[Secret])
     async def greet(obj: ConfigMap, ctx: Admission) -> ConfigMap:
         found = ctx.get(Secret, obj.data["from"])
         names = sorted(s.metadata.name for s in ctx.list(Secret, labels={"greeting": "yes"}))
@@ -69,7 +69,7 @@ def test_a_webhook_reads_what_it_declares_from_the_cache(cluster, operator):
 def test_a_blocking_function_reads_from_the_cache_in_its_thread(cluster, operator):
     blocking = Operator("blocking")
 
-    @blocking.validates(reads=[Secret])
+    @blocking.validator(reads=[Secret])
     def check(new: ConfigMap, ctx: Admission) -> None:
         if ctx.get(Secret, "forbidden") is not None:
             raise DeniedError("there is a Secret that forbids it")
@@ -95,7 +95,7 @@ def test_a_standby_serves_webhooks_too(cluster, operator):
     """L4: the leader is another replica, and this one answers all the same."""
     leading = Operator("pair")
 
-    @leading.every(3600)
+    @leading.timer(3600)
     async def nothing() -> None: ...
 
     operator(leading, settings={"leader_elect": True}, admin=True)

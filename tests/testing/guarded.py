@@ -38,28 +38,28 @@ async def reconcile(gate: Gate, ctx: Context) -> None:
         raise RuntimeError("red gates do not open")
 
 
-@operator.defaults
+@operator.defaulter
 async def default_colour(gate: Gate) -> Gate:
     return replace(gate, spec=replace(gate.spec, colour=gate.spec.colour or "green"))
 
 
-@operator.validates
+@operator.validator
 def refuse_grey(gate: Gate) -> None:
     if gate.spec.colour == "grey":
         raise DeniedError("grey is no colour")
 
 
-@operator.validates(name="slow")
+@operator.validator(name="slow")
 async def take_a_minute(gate: Gate) -> None:
     if gate.spec.colour == "slow":
         await asyncio.sleep(60)
 
 
-@operator.converts(OldGate, Gate)
+@operator.converter
 async def forth(gate: OldGate) -> Gate:
     return Gate(metadata=gate.metadata, spec=GateSpec(colour=gate.spec.paint))
 
 
-@operator.converts(Gate, OldGate)
+@operator.converter
 async def back(gate: Gate) -> OldGate:
     return OldGate(metadata=gate.metadata, spec=OldGateSpec(paint=gate.spec.colour))

@@ -57,11 +57,11 @@ class New(Resource, group=GROUP, version="v1", kind="Thing"):
 def things(loses=False):
     app = Operator("things")
 
-    @app.converts(Old, New)
+    @app.converter
     def forth(obj: Old) -> New:
         return New(metadata=obj.metadata, spec=obj.spec)
 
-    @app.converts(New, Old)
+    @app.converter
     async def back(obj: New) -> Old:
         return Old(metadata=obj.metadata, spec=Spec() if loses and obj.spec.size > 2 else obj.spec)
 
@@ -159,7 +159,7 @@ def test_operators_that_cannot_be_tested_are_refused():
         round_trips(Operator("none"))
     half = Operator("half")
 
-    @half.converts(Old, New)
+    @half.converter
     def forth(obj: Old) -> New:
         return New(spec=obj.spec)
 

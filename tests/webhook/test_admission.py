@@ -76,7 +76,7 @@ async def test_what_a_handler_leaves_alone_is_in_no_patch(asked):
 
 async def test_a_value_that_differs_from_the_default_is_written_where_the_object_lacks_it(asked):
     """H4: `replace` would fail there, since there is nothing to replace."""
-    ask = asked(Gadget, lambda g, _: replace(g, spec=replace(g.spec, size=5)), "mutates")
+    ask = asked(Gadget, lambda g, _: replace(g, spec=replace(g.spec, size=5)), "mutator")
     response = await ask.decides(review(gadget()))
     assert operations(response) == [("add", "/spec/size")]
 
@@ -89,7 +89,7 @@ async def test_a_container_is_appended_and_the_others_keep_what_nobody_knows(ask
         return replace(p, spec=replace(p.spec, containers=(*p.spec.containers, sidecar)))
 
     raw = pod({"name": "app", "image": "app:1", "hologram": 3})
-    response = await asked(Pod, inject, "mutates").decides(review(raw))
+    response = await asked(Pod, inject, "mutator").decides(review(raw))
     assert operations(response) == [("add", "/spec/containers/1")]
     after = patched(raw, response)
     assert after["spec"]["containers"][0] == {"name": "app", "image": "app:1", "hologram": 3}
@@ -103,7 +103,7 @@ async def test_a_container_that_moves_keeps_what_nobody_knows(asked):
         return replace(p, spec=replace(p.spec, containers=tuple(reversed(p.spec.containers))))
 
     raw = pod({"name": "a", "image": "a:1", "x": 1}, {"name": "b", "image": "b:1", "y": 2})
-    response = await asked(Pod, reverse, "mutates").decides(review(raw))
+    response = await asked(Pod, reverse, "mutator").decides(review(raw))
     assert patched(raw, response)["spec"]["containers"] == list(reversed(raw["spec"]["containers"]))
 
 
@@ -112,7 +112,7 @@ async def test_a_dynamic_view_is_changed_in_place(asked):
         obj["spec"]["colour"] = "blue"
         return obj
 
-    ask = asked(dynamic("tests.steersman.dev/v1", "Gadget"), paint, "mutates")
+    ask = asked(dynamic("tests.steersman.dev/v1", "Gadget"), paint, "mutator")
     assert operations(await ask.decides(review(gadget()))) == [("add", "/spec/colour")]
 
 
@@ -125,7 +125,7 @@ async def test_a_refusal_is_a_422_with_a_cause_for_each_field(asked):
             [FieldError.required("spec.colour"), FieldError.not_supported("spec.parts[0]", "x", ["a", "b"])],
         )
 
-    response = await asked(Gadget, check, "validates").decides(review(gadget(size=3)))
+    response = await asked(Gadget, check, "validator").decides(review(gadget(size=3)))
     status = response["status"]
     assert response["allowed"] is False
     assert (status["code"], status["reason"], status["status"]) == (422, "Invalid", "Failure")
@@ -153,7 +153,7 @@ async def test_a_denial_says_why_and_may_choose_its_code(asked):
     def gone(_g, _):
         raise DeniedError("too many", code=429, reason="TooManyRequests")
 
-    response = await asked(Gadget, forbid, "validates").decides(review(gadget()))
+    response = await asked(Gadget, forbid, "validator").decides(review(gadget()))
     assert response["status"] == {
         "metadata": {},
         "status": "Failure",
@@ -162,7 +162,7 @@ async def test_a_denial_says_why_and_may_choose_its_code(asked):
         "details": {},
         "code": 403,
     } or (response["status"]["code"], response["status"]["message"]) == (403, "not on Fridays")
-    assert (await asked(Gadget, gone, "validates").decides(review(gadget())))["status"]["code"] == 429
+    assert (await asked(Gadget, gone, "validator").decides(review(gadget())))["status"]["code"] == 429
 
 
 async def test_warnings_are_shown_whether_the_request_passes_or_not(asked):
@@ -174,9 +174,9 @@ async def test_warnings_are_shown_whether_the_request_passes_or_not(asked):
         admission.warn("think twice")
         raise DeniedError("no")
 
-    response = await asked(Gadget, warn, "validates").decides(review(gadget()))
+    response = await asked(Gadget, warn, "validator").decides(review(gadget()))
     assert response["warnings"] == ["size is deprecated", "use scale", "x" * 256]
-    response = await asked(Gadget, refuse, "validates").decides(review(gadget()))
+    response = await asked(Gadget, refuse, "validator").decides(review(gadget()))
     assert response["warnings"] == ["think twice"]
 
 
@@ -193,7 +193,7 @@ async def test_a_handler_knows_the_request(asked):
     body = review(
         gadget(size=2), old=gadget(size=1), operation="UPDATE", dryRun=True, subResource="status", options=None
     )
-    await asked(Gadget, look, "validates").decides(body)
+    await asked(Gadget, look, "validator").decides(body)
     assert seen.pop("old").spec.size == 1
     assert seen == {
         "user": "jane", "groups": ("dev",), "dry": True, "space": "prod", "sub": "status", "operation": "UPDATE",
@@ -203,7 +203,7 @@ async def test_a_handler_knows_the_request(asked):
 
 async def test_a_delete_shows_the_object_that_goes(asked):
     sizes = []
-    ask = asked(Gadget, lambda g, _: sizes.append(g.spec.size), "validates")
+    ask = asked(Gadget, lambda g, _: sizes.append(g.spec.size), "validator")
     await ask.decides(review(None, old=gadget(size=7), operation="DELETE"))
     assert sizes == [7]
 
@@ -229,20 +229,20 @@ async def test_a_delete_shows_the_object_that_goes(asked):
     ],
 )
 async def test_a_malformed_review_is_a_400_that_says_what_is_missing(asked, body, words):
-    code, status = await asked(Gadget, lambda g, _: None, "validates")(body)
+    code, status = await asked(Gadget, lambda g, _: None, "validator")(body)
     assert (code, status["kind"], status["reason"]) == (400, "Status", "BadRequest")
     assert words in status["message"]
 
 
 async def test_an_object_that_does_not_fit_its_class_is_refused_with_the_field(asked):
-    ask = asked(Gadget, lambda g, _: None, "validates")
+    ask = asked(Gadget, lambda g, _: None, "validator")
     response = await ask.decides(review(gadget(size="big")))
     assert response["status"]["code"] == 422
     assert response["status"]["details"]["causes"][0]["field"] == "spec.size"
 
 
 async def test_a_required_field_that_is_missing_is_told_as_the_api_server_tells_it(asked):
-    ask = asked(Pod, lambda p, _: None, "mutates")
+    ask = asked(Pod, lambda p, _: None, "mutator")
     response = await ask.decides(review(pod({"image": "app:1"})))
     (cause,) = response["status"]["details"]["causes"]
     assert cause == {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.containers[0].name"}
@@ -255,7 +255,7 @@ async def test_a_crash_is_a_500_without_a_word_of_what_happened_and_logged_once(
         raise KeyError("the secret is swordfish")
 
     with capture_logs() as lines:
-        code, status = await asked(Gadget, crash, "mutates")(review(gadget()))
+        code, status = await asked(Gadget, crash, "mutator")(review(gadget()))
     assert (code, status["code"], status["reason"]) == (500, 500, "InternalError")
     assert status["message"] == "the webhook the-hook failed; the operator's log says why"
     assert len(lines) == 1
@@ -283,7 +283,7 @@ async def test_nonsense_that_a_handler_returns_is_a_500_that_the_log_explains(as
 
 @pytest.mark.parametrize("field", ["name", "namespace", "uid", "resource_version"])
 async def test_the_identity_of_an_object_is_not_a_handlers_to_change(asked, field):
-    ask = asked(Gadget, lambda g, _: replace(g, metadata=replace(g.metadata, **{field: "other"})), "mutates")
+    ask = asked(Gadget, lambda g, _: replace(g, metadata=replace(g.metadata, **{field: "other"})), "mutator")
     with capture_logs() as lines:
         code, _ = await ask(review(gadget()))
     assert code == 500
@@ -291,7 +291,7 @@ async def test_the_identity_of_an_object_is_not_a_handlers_to_change(asked, fiel
 
 
 async def test_labels_and_annotations_are_a_handlers_to_change(asked):
-    ask = asked(Gadget, lambda g, _: replace(g, metadata=replace(g.metadata, labels={"a": "b"})), "mutates")
+    ask = asked(Gadget, lambda g, _: replace(g, metadata=replace(g.metadata, labels={"a": "b"})), "mutator")
     assert operations(await ask.decides(review(gadget()))) == [("add", "/metadata/labels")]
 
 
@@ -309,7 +309,7 @@ async def test_a_handler_that_hangs_is_given_up_before_the_api_server_gives_up()
     for query, seconds in times.items():
         started = loop.time()
         with capture_logs() as lines:
-            code, status = await Asked(Gadget, hang, "mutates")(review(gadget()), query)
+            code, status = await Asked(Gadget, hang, "mutator")(review(gadget()), query)
         assert (code, status["reason"]) == (504, "Timeout")
         assert loop.time() - started == pytest.approx(seconds)
         assert len(lines) == 1
@@ -321,7 +321,7 @@ async def test_more_reviews_than_fit_are_asked_to_come_again(asked):
     async def wait(_g, _):
         await free.wait()
 
-    ask = asked(Gadget, wait, "mutates", most=2)
+    ask = asked(Gadget, wait, "mutator", most=2)
     waiting = [asyncio.create_task(ask(review(gadget()))) for _ in range(2)]
     await asyncio.sleep(0)
     code, status = await ask(review(gadget()))
@@ -340,7 +340,7 @@ class Tea(Resource, group="webhook.steersman.dev", version="v1"):
 
 
 async def test_a_value_that_an_enum_of_the_class_does_not_have_is_refused_with_those_it_has(asked):
-    ask = asked(Tea, lambda tea, _: None, "validates")
+    ask = asked(Tea, lambda tea, _: None, "validator")
     sent = gadget() | {"kind": "Tea", "spec": {"kind": "mint"}}
     response = await ask.decides(review(sent))
     assert response["status"]["code"] == 422

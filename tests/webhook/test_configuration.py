@@ -24,13 +24,13 @@ SERVICE = ClientConfig(service=("cellar-system", "cellar-webhook", 443), ca_bund
 def cellar(options=None):
     operator = Operator("cellar")
 
-    @operator.defaults
+    @operator.defaulter
     async def fill(obj: Cask) -> None: ...
 
-    @operator.validates(on=("create", "update", "delete"))
+    @operator.validator(on=("create", "update", "delete"))
     async def check(new: Cask, old: Cask | None, ctx: Admission) -> None: ...
 
-    @operator.mutates(Pod, on="create", options=options or WebhookOptions())
+    @operator.mutator(on="create", options=options or WebhookOptions())
     async def inject(pod: Pod) -> None: ...
 
     return operator
@@ -109,7 +109,7 @@ def test_options_stand_where_the_api_has_them():
 def test_sub_resources_have_a_path_of_their_own():
     operator = Operator("scaler")
 
-    @operator.validates(options=WebhookOptions(subresources=("status",)))
+    @operator.validator(options=WebhookOptions(subresources=("status",)))
     async def watch(new: Deployment) -> None: ...
 
     [validating] = made(operator, ClientConfig(url="https://127.0.0.1:9443/"))
@@ -141,37 +141,37 @@ def test_options_that_no_server_takes_are_refused_where_they_are_written(options
 
 def test_what_is_told_of_a_wrong_declaration_names_the_function():
     operator = Operator("wrong")
-    with pytest.raises(DeclarationError, match="what is being deleted cannot be changed"):
+    with pytest.raises(DeclarationError, match="a deleted object cannot be changed"):
 
-        @operator.mutates(Pod, on="delete")
+        @operator.mutator(on="delete")
         async def late(pod: Pod) -> None: ...
 
     with pytest.raises(DeclarationError, match="on='destroy': operations are connect, create, delete, update"):
 
-        @operator.validates(on="destroy")
+        @operator.validator(on="destroy")
         async def odd(pod: Pod) -> None: ...
 
     with pytest.raises(DeclarationError, match="reinvocation= is for webhooks that mutate"):
 
-        @operator.validates(options=WebhookOptions(reinvocation="IfNeeded"))
+        @operator.validator(options=WebhookOptions(reinvocation="IfNeeded"))
         async def again(pod: Pod) -> None: ...
 
-    @operator.validates
+    @operator.validator
     async def first(pod: Pod) -> None: ...
 
     with pytest.raises(DeclarationError, match=r"/validate--v1-pod is already declared at .*give this one a name="):
 
-        @operator.validates
+        @operator.validator
         async def second(pod: Pod) -> None: ...
 
 
 def test_two_webhooks_of_one_kind_are_told_apart_by_name():
     operator = Operator("two")
 
-    @operator.mutates(Pod, on="create")
+    @operator.mutator(on="create")
     async def first(pod: Pod) -> None: ...
 
-    @operator.mutates(Pod, on="create", name="second")
+    @operator.mutator(on="create", name="second")
     async def second(pod: Pod) -> None: ...
 
     [mutating] = made(operator)

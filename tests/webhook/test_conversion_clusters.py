@@ -57,7 +57,7 @@ class ShapeBeta(Resource, group=GROUP, version="v1beta1", kind="Shape", storage=
 def shapes():
     app = Operator("shapes")
 
-    @app.converts(ShapeAlpha, Shape)
+    @app.converter
     async def from_alpha(obj: ShapeAlpha) -> Shape:
         width, x, height = obj.spec.size.partition("x")
         if not x:
@@ -65,17 +65,17 @@ def shapes():
         spec = HubSpec(width=int(width), height=int(height), labels=obj.spec.labels)
         return Shape(metadata=obj.metadata, spec=spec)
 
-    @app.converts(Shape, ShapeAlpha)
+    @app.converter
     def to_alpha(obj: Shape) -> ShapeAlpha:
         spec = AlphaSpec(size=f"{obj.spec.width}x{obj.spec.height}", labels=obj.spec.labels)
         return ShapeAlpha(metadata=obj.metadata, spec=spec)
 
-    @app.converts(ShapeBeta, Shape)
+    @app.converter
     async def from_beta(obj: ShapeBeta) -> Shape:
         extent = obj.spec.extent
         return Shape(spec=HubSpec(width=extent.width, height=extent.height, labels=obj.spec.labels))
 
-    @app.converts(Shape, ShapeBeta)
+    @app.converter
     async def to_beta(obj: Shape) -> ShapeBeta:
         extent = Extent(width=obj.spec.width, height=obj.spec.height)
         return ShapeBeta(metadata=obj.metadata, spec=BetaSpec(extent=extent, labels=obj.spec.labels))
@@ -243,7 +243,7 @@ class TestMigration:
     def test_nothing_is_forgotten_while_an_object_cannot_be_written(self, server, cluster, operator, command):
         app = shapes()
 
-        @app.validates
+        @app.validator
         async def keep(new: Shape, old: Shape | None) -> None:
             if old is not None and new.metadata.name == "stuck":
                 raise DeniedError("it is stuck")
@@ -273,14 +273,14 @@ def test_a_handler_gets_labels_and_annotations_through(server, cluster, operator
     """What one version cannot say it may keep in an annotation."""
     app = Operator("keepers")
 
-    @app.converts(ShapeAlpha, Shape)
+    @app.converter
     async def forth(obj: ShapeAlpha) -> Shape:
         width, _, height = obj.spec.size.partition("x")
         annotations = {**obj.metadata.annotations, f"{GROUP}/size": obj.spec.size}
         metadata = replace(obj.metadata, annotations=annotations)
         return Shape(metadata=metadata, spec=HubSpec(width=int(width), height=int(height)))
 
-    @app.converts(Shape, ShapeAlpha)
+    @app.converter
     async def back(obj: Shape) -> ShapeAlpha:
         annotations = dict(obj.metadata.annotations)
         size = annotations.pop(f"{GROUP}/size", f"{obj.spec.width}x{obj.spec.height}")
@@ -288,11 +288,11 @@ def test_a_handler_gets_labels_and_annotations_through(server, cluster, operator
 
     for leaf in (ShapeBeta,):
 
-        @app.converts(leaf, Shape)
+        @app.converter(source=leaf, target=Shape)
         async def up(obj: ShapeBeta) -> Shape:
             return Shape(metadata=obj.metadata)
 
-        @app.converts(Shape, leaf)
+        @app.converter(source=Shape, target=leaf)
         async def down(obj: Shape) -> ShapeBeta:
             return ShapeBeta(metadata=obj.metadata)
 

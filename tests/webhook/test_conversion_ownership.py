@@ -38,11 +38,11 @@ class PipeV1(Resource, group=GROUP, version="v1", kind="Pipe", storage=False):
 def pipes():
     app = Operator("pipes")
 
-    @app.converts(PipeV1, Pipe)
+    @app.converter
     def up(old: PipeV1) -> Pipe:
         return Pipe(metadata=old.metadata, spec=old.spec)
 
-    @app.converts(Pipe, PipeV1)
+    @app.converter
     def down(new: Pipe) -> PipeV1:
         return PipeV1(metadata=new.metadata, spec=new.spec)
 

@@ -100,11 +100,11 @@ def test_an_own_kind_is_defaulted_and_validated(server, cluster, operator):
     """H3: what is wrong with a field comes back as a Status with a cause for it."""
     widgets = Operator("widgets")
 
-    @widgets.defaults
+    @widgets.defaulter
     async def colour(obj: Widget) -> Widget | None:
         return None if obj.spec.colour else replace(obj, spec=replace(obj.spec, colour="red"))
 
-    @widgets.validates
+    @widgets.validator
     async def small(new: Widget, old: Widget | None, ctx: Admission) -> list[str]:
         if new.spec.size > 10:
             raise Invalid(FieldError.invalid("spec.size", new.spec.size, "must be at most 10"))
@@ -133,7 +133,7 @@ def test_a_mutation_of_a_built_in_kind_keeps_what_the_handler_did_not_touch(serv
     """H4: the server's object differs from the one that was sent by what the handler changed, and by nothing else."""
     injector = Operator("injector")
 
-    @injector.mutates(Pod, on="create", options=WebhookOptions(object_selector={"matchLabels": {"inject": "yes"}}))
+    @injector.mutator(on="create", options=WebhookOptions(object_selector={"matchLabels": {"inject": "yes"}}))
     def inject(pod: Pod) -> Pod:
         agent = Container(name="agent", image="agent:1")
         return replace(pod, spec=replace(pod.spec, containers=(*pod.spec.containers, agent)))
@@ -166,7 +166,7 @@ def test_a_dry_run_is_known_to_the_handler(server, cluster, operator):
     seen = []
     maps = Operator("maps")
 
-    @maps.validates(options=WebhookOptions(side_effects="NoneOnDryRun"))
+    @maps.validator(options=WebhookOptions(side_effects="NoneOnDryRun"))
     async def remember(new: ConfigMap, ctx: Admission) -> None:
         seen.append((new.metadata.name, ctx.dry_run))
 
@@ -180,7 +180,7 @@ def test_a_crash_stops_the_request_and_tells_nobody_why(server, cluster, operato
     """H3: a crash is a 500 that says so without its details; the log has them, once, with the request's uid."""
     crashes = Operator("crashes")
 
-    @crashes.validates
+    @crashes.validator
     def crash(new: ConfigMap) -> None:
         if new.metadata.name == "crash":
             raise RuntimeError("the password is hunter2")
@@ -201,7 +201,7 @@ def test_a_warning_reaches_the_client(server, cluster, operator):
     """H3: beside an answer that lets the request pass."""
     warns = Operator("warns")
 
-    @warns.validates
+    @warns.validator
     async def old_fashioned(new: ConfigMap) -> str | None:
         return "purple is out of fashion" if "purple" in new.data else None
 
@@ -220,7 +220,7 @@ def test_a_handler_that_hangs_is_given_up_in_time_and_the_failure_policy_decides
     slow = Operator("slow")
     released = threading.Event()
 
-    @slow.validates(options=WebhookOptions(timeout=2, failure_policy=policy))
+    @slow.validator(options=WebhookOptions(timeout=2, failure_policy=policy))
     def wait(new: ConfigMap) -> None:
         if new.metadata.name == "slow":
             released.wait(20)
@@ -252,7 +252,7 @@ def test_an_operator_that_is_down_stops_what_it_must_check_unless_told_otherwise
     """H2: nobody answers, so the failure policy decides; and a stopped operator has taken its configurations back."""
     gone = Operator("gone")
 
-    @gone.validates(options=WebhookOptions(failure_policy=policy))
+    @gone.validator(options=WebhookOptions(failure_policy=policy))
     async def pass_all(new: ConfigMap) -> None:
         return None
 
@@ -311,7 +311,7 @@ def test_a_process_that_hangs_is_given_up_by_the_server_and_the_failure_policy_d
     """H3: as an operator is that has been stopped by a debugger: it is connected to, and says nothing."""
     hung = Operator("hung")
 
-    @hung.validates(options=WebhookOptions(timeout=1, failure_policy=policy))
+    @hung.validator(options=WebhookOptions(timeout=1, failure_policy=policy))
     async def never(new: ConfigMap) -> None: ...
 
     selector = {"matchLabels": {"kubernetes.io/metadata.name": cluster.namespace}}
@@ -348,7 +348,7 @@ def test_deletions_are_validated_too(server, cluster, operator):
     """H3: on a delete the handler is given the object that is to go."""
     keeper = Operator("keeper")
 
-    @keeper.validates(on="delete")
+    @keeper.validator(on="delete")
     async def keep(old: ConfigMap) -> None:
         if old.data.get("keep") == "yes":
             raise DeniedError("it is still needed", code=409, reason="Conflict")
@@ -368,20 +368,20 @@ def test_requests_of_a_sub_resource_bring_its_own_kind(server, cluster, operator
     """H3: a Scale, an Eviction, and options of a connection, each as the handler's annotation says."""
     guard = Operator("guard")
 
-    @guard.validates(kind=Deployment, on="update", options=WebhookOptions(subresources=("scale",)))
+    @guard.validator(kind=Deployment, on="update", options=WebhookOptions(subresources=("scale",)))
     async def small(new: Scale, old: Scale | None) -> None:
         if new.spec.replicas > 5:
             raise DeniedError(f"from {old.spec.replicas} to {new.spec.replicas} is too far")
 
-    @guard.mutates(Deployment, on="update", options=WebhookOptions(subresources=("scale",)), name="round")
+    @guard.mutator(kind=Deployment, on="update", options=WebhookOptions(subresources=("scale",)), name="round")
     async def even(new: Scale) -> Scale:
         return replace(new, spec=replace(new.spec, replicas=new.spec.replicas // 2 * 2))
 
-    @guard.validates(kind=Pod, on="create", options=WebhookOptions(subresources=("eviction",)))
+    @guard.validator(kind=Pod, on="create", options=WebhookOptions(subresources=("eviction",)))
     async def stay(new: Eviction) -> None:
         raise DeniedError(f"{new.metadata.name} stays", code=429, reason="TooManyRequests")
 
-    @guard.validates(kind=Pod, on="connect", options=WebhookOptions(subresources=("exec",)))
+    @guard.validator(kind=Pod, on="connect", options=WebhookOptions(subresources=("exec",)))
     async def out(new: Dynamic) -> None:
         raise DeniedError(f"no {new['command'][0]} here")
 
@@ -411,7 +411,7 @@ def test_match_conditions_and_operations_limit_what_is_asked(server, cluster, op
     picky = Operator("picky")
     wanted = MatchCondition("only-red", "object.data.?colour.orValue('') == 'red'")
 
-    @picky.mutates(ConfigMap, on="create", options=WebhookOptions(match_conditions=[wanted]))
+    @picky.mutator(on="create", options=WebhookOptions(match_conditions=[wanted]))
     async def stamp(obj: ConfigMap) -> ConfigMap:
         seen.append(obj.metadata.name)
         return replace(obj, data={**obj.data, "seen": "yes"})
@@ -427,7 +427,7 @@ def test_a_large_object_passes(server, cluster, operator):
     """H3: a ConfigMap of the most that a server stores, twice in one request, is no reason to refuse."""
     large = Operator("large")
 
-    @large.validates
+    @large.validator
     async def pass_all(new: ConfigMap, old: ConfigMap | None) -> None:
         return None
 
@@ -441,7 +441,7 @@ def test_requests_of_other_namespaces_are_not_asked_about(server, cluster, opera
     """H2: a run that works in one namespace is in the way of no other."""
     jealous = Operator("jealous")
 
-    @jealous.validates
+    @jealous.validator
     async def refuse(new: ConfigMap) -> None:
         raise DeniedError("nothing passes here")
 
@@ -455,7 +455,7 @@ def test_a_server_that_cannot_reach_us_is_told_at_the_start_and_left_alone(serve
     """H2: the operator ends with the API server's own words, and leaves nothing that would stop others' writes."""
     far = Operator("far")
 
-    @far.validates
+    @far.validator
     async def refuse(new: ConfigMap) -> None:
         raise DeniedError("nothing passes here")
 

@@ -76,7 +76,7 @@ class Endpoints:
 def marking(name):
     operator = Operator(name)
 
-    @operator.mutates(ConfigMap, on="create")
+    @operator.mutator(on="create")
     async def mark(obj: ConfigMap) -> ConfigMap:
         return replace(obj, data={**obj.data, "seen": "yes"})
 

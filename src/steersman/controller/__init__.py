@@ -48,6 +48,7 @@ from steersman.controller.predicates import (
     where,
 )
 from steersman.controller.queue import DEFAULT_PRIORITY, LOW_PRIORITY, Debounce, Job, QueueClosedError, WorkQueue
+from steersman.controller.references import object_reference
 from steersman.controller.request import Request, RequeueError, Result, TerminalError
 from steersman.controller.sources import Source
 from steersman.controller.status import NoStatusSubresourceError, patch_status
@@ -94,6 +95,7 @@ __all__ = [
     "labelled",
     "labels_changed",
     "namespace",
+    "object_reference",
     "owner_reference",
     "patch_status",
     "remove_finalizer",

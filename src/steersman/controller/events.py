@@ -14,9 +14,10 @@ from random import Random
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from steersman.client.errors import ApiError, ClientError, NotFound
+from steersman.controller.references import group_version_kind
 from steersman.controller.spam_filter import SpamFilter
 from steersman.controller.worker import CURRENT_REQUEST
-from steersman.models import ObjectMeta, info_of
+from steersman.models import ObjectMeta
 from steersman.models.patches import MergePatch
 from steersman.models.times import MicroTime
 from steersman.telemetry.clock import Now, utc_now
@@ -299,11 +300,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def _reference(obj: Any) -> _Reference:
-    if hasattr(obj, "__resource__"):
-        info = info_of(obj)
-        api_version, kind = info.api_version, info.kind
-    else:
-        api_version, kind = str(obj.api_version), str(obj.kind)
+    api_version, kind = group_version_kind(obj)
     m = obj.metadata
     return _Reference(api_version, kind, m.namespace, m.name, m.uid, m.resource_version)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from steersman.models import HasMetadata, OwnerReference, info_of
+from steersman.controller.references import group_version_kind
+from steersman.models import HasMetadata, OwnerReference
 
 __all__ = ["OwnershipError", "controller_of", "is_controlled_by", "is_owned_by", "owner_reference"]
 
@@ -24,11 +25,7 @@ def owner_reference(owner: Any, *, controller: bool = True, block_owner_deletion
     Raises:
         OwnershipError: `owner` has no uid, because it was not read from the cluster.
     """
-    if hasattr(owner, "__resource__"):
-        info = info_of(owner)
-        api_version, kind = info.api_version, info.kind
-    else:
-        api_version, kind = str(owner.api_version), str(owner.kind)
+    api_version, kind = group_version_kind(owner)
     metadata = owner.metadata
     if not metadata.uid:
         raise OwnershipError(

@@ -1,4 +1,4 @@
-"""`Periodic`: runs a function at an interval, for work without events (`@operator.every(30)`).
+"""`Periodic`: runs a function at an interval, for work without events (`@operator.timer(30)`).
 
 Runs do not overlap: a run that takes longer than the interval delays the next one. Failures are logged and counted and
 do not change the schedule.

@@ -109,7 +109,7 @@ class Package:
 
     @property
     def serves_conversions(self) -> bool:
-        return any(webhook.purpose == "converts" for webhook in self.operator.webhooks)
+        return any(webhook.purpose == "converter" for webhook in self.operator.webhooks)
 
     @property
     def cert_manager(self) -> bool:

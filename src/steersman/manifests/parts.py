@@ -46,7 +46,7 @@ class Parts:
 def parts_of(package: Package, *, check: Check | None = None) -> Parts:
     """All documents of a package, those included that it does not install. Raises `ManifestError`."""
     operator = package.operator
-    converted = {(w.kind.info.group, w.kind.info.kind) for w in operator.webhooks if w.purpose == "converts"}
+    converted = {(w.kind.info.group, w.kind.info.kind) for w in operator.webhooks if w.purpose == "converter"}
     service = Conversion(package.webhook_service, package.home)
     made = definitions(
         classes_of(operator),

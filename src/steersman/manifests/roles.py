@@ -107,7 +107,7 @@ def _injection(operator: Operator) -> list[PolicyRule]:
     return injection_rules(
         mutating=[f"{operator.name}-mutating"] if True in kinds else (),
         validating=[f"{operator.name}-validating"] if False in kinds else (),
-        crds={w.kind.info.crd_name for w in operator.webhooks if w.purpose == "converts"},
+        crds={w.kind.info.crd_name for w in operator.webhooks if w.purpose == "converter"},
     )
 
 

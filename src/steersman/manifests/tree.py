@@ -69,7 +69,7 @@ def _conversions(source: Any, namespace: str | None) -> dict[tuple[str, str], Co
     if not isinstance(source, Operator):
         return {}
     service = Conversion(f"{source.name}-webhook", namespace or f"{source.name}-system")
-    return {(w.kind.info.group, w.kind.info.kind): service for w in source.webhooks if w.purpose == "converts"}
+    return {(w.kind.info.group, w.kind.info.kind): service for w in source.webhooks if w.purpose == "converter"}
 
 
 def config_files(

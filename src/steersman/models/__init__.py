@@ -13,6 +13,7 @@ from steersman.models.conditions import (
     remove_condition,
     set_condition,
 )
+from steersman.models.evolve import PathError, evolve
 from steersman.models.intstr import IntOrString, scaled_value
 from steersman.models.meta import (
     Condition,
@@ -86,6 +87,7 @@ __all__ = [
     "PartialObjectMetadata",
     "Patch",
     "PatchError",
+    "PathError",
     "Quantity",
     "Resource",
     "ResourceInfo",
@@ -97,6 +99,7 @@ __all__ = [
     "decode",
     "dynamic",
     "encode",
+    "evolve",
     "field",
     "from_dict",
     "get_condition",

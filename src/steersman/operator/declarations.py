@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from steersman.cache import IndexFunction
-from steersman.controller import Debounce
+from steersman.controller import Backoff, Debounce
+from steersman.controller.backoff import DEFAULT_BACKOFF
 from steersman.controller.mappers import MapperLike
 from steersman.controller.predicates import PredicateLike
 from steersman.models import KindLike, View
@@ -97,8 +98,9 @@ class ControllerDeclaration:
     workers: int = 4
     timeout: float | None = None
     debounce: Debounce | None = None
-    deleting: bool = False
-    """Whether objects that are being deleted are reconciled, too."""
+    backoff: Backoff = DEFAULT_BACKOFF
+    terminating: bool = False
+    """Whether terminating objects are reconciled, too."""
 
     @property
     def place(self) -> Place:
@@ -167,7 +169,7 @@ class Permission:
 class WebhookDeclaration:
     """A function for admission (`rule` says of what), or for conversion of `kind` to the version `to`."""
 
-    purpose: Literal["defaults", "validates", "mutates", "converts"]
+    purpose: Literal["defaulter", "validator", "mutator", "converter"]
     kind: View[Any]
     handler: Handler
     takes: tuple[Literal["object", "old", "admission"], ...]

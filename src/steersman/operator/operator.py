@@ -1,18 +1,18 @@
-"""`Operator`: one object that describes an operator, from which everything else is derived.
+"""`Operator`: the description of an operator, from which everything else is derived.
 
-It collects declarations and does nothing: importing a module with an operator touches no cluster, no file and no
-loop, so that the CLI can read it to run it, and tools to derive CRDs and RBAC from it. Decorators return the
-function unchanged, ready to be tested.
+An `Operator` collects declarations and starts nothing. Importing a module with an operator opens no connection, reads
+no file and needs no event loop, so that the CLI can run it and tools can derive CRDs and RBAC rules from it.
+Decorators return the function unchanged, so that tests can call it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, overload
 
 from steersman.cache import IndexFunction
-from steersman.controller import Debounce
+from steersman.controller import Backoff, Debounce
+from steersman.controller.backoff import DEFAULT_BACKOFF
 from steersman.controller.predicates import PredicateLike
 from steersman.models import GVK, KindLike, View, view_of
 from steersman.operator.declarations import (
@@ -24,36 +24,37 @@ from steersman.operator.declarations import (
     Permission,
     TimerDeclaration,
     Watch,
-    WebhookDeclaration,
 )
-from steersman.operator.signatures import handler_of, kind_of, reviewed, views_of, webhook_handler
-from steersman.webhook.admission import Purpose
-from steersman.webhook.configuration import WebhookOptions, WebhookRule, path_of
+from steersman.operator.names import FINALIZER_NAME, OPERATOR_NAME
+from steersman.operator.signatures import handler_of, kind_of, views_of
+from steersman.operator.webhook_decorators import WebhookDecorators
 
 __all__ = ["Operator"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_FINALIZER = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _VERBS = {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"}
-_OPERATIONS = {"create", "update", "delete", "connect"}
-_OPTIONS = WebhookOptions()
 
 
-class Operator:
+class Operator(WebhookDecorators):
     """The description of an operator: `operator = Operator("demo-operator")`.
 
-    `name` is a DNS label; it names the lease, the field manager (unless `field_manager` is given) and the Events'
-    reporter. Changing the field manager of a deployed operator leaves fields behind that nobody owns. Raises
-    `DeclarationError`, here and in all decorators, with the place in the source.
+    Changing the field manager of a deployed operator leaves fields in the cluster that no manager removes.
+
+    Args:
+        name: A DNS label. It names the lease and the reporter of Events.
+        field_manager: The field manager of all writes; `name` by default.
+
+    Raises:
+        DeclarationError: Here and in all decorators, with the place in the source.
     """
 
     def __init__(self, name: str, *, field_manager: str | None = None) -> None:
-        if not _NAME.fullmatch(name):
+        if not OPERATOR_NAME.fullmatch(name):
             raise DeclarationError(
                 f"Operator({name!r}): the name must be a DNS label: lower-case letters, digits and '-', at most 63"
             )
+        super().__init__()
         self.name = name
         self.field_manager = field_manager or name
         self._controllers: dict[str, ControllerDeclaration] = {}
@@ -62,7 +63,6 @@ class Operator:
         self._hooks: list[HookDeclaration] = []
         self._indexes: dict[tuple[GVK, str], IndexDeclaration] = {}
         self._permissions: list[Permission] = []
-        self._webhooks: list[WebhookDeclaration] = []
 
     def __repr__(self) -> str:
         return f"<Operator {self.name}: {', '.join(self._controllers) or 'no controllers'}>"
@@ -92,10 +92,6 @@ class Operator:
     def permissions(self) -> tuple[Permission, ...]:
         return tuple(self._permissions)
 
-    @property
-    def webhooks(self) -> tuple[WebhookDeclaration, ...]:
-        return tuple(self._webhooks)
-
     @overload
     def controller(self, reconcile: F, /) -> F: ...
     @overload
@@ -113,7 +109,8 @@ class Operator:
         workers: int = 4,
         timeout: float | None = None,
         debounce: Debounce | float | None = None,
-        deleting: bool = False,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        terminating: bool = False,
     ) -> Callable[[F], F]: ...
     def controller(
         self,
@@ -129,22 +126,34 @@ class Operator:
         workers: int = 4,
         timeout: float | None = None,
         debounce: Debounce | float | None = None,
-        deleting: bool = False,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        terminating: bool = False,
     ) -> Any:
-        """Declare a controller; the kind is the annotation of the function's first parameter.
+        """Declare a controller of the kind that annotates the function's first parameter.
 
-        `async def reconcile(obj: Kind, ctx: Context)` returns nothing, a status, or `Result(…)`; a plain `def` runs
-        in a thread pool and gets a `SyncContext`; a class (made once, without arguments) or an instance with a
-        `reconcile` method works too.
+        `async def reconcile(obj: Kind, ctx: Context)` returns `None`, a status or a `Result`. A plain `def` runs in a
+        thread and receives a `SyncContext`. A class (instantiated once, without arguments) or an instance with a
+        `reconcile` method works too. The status that the function returns does not start another reconcile.
 
-        `owns` watches children by controller reference and allows writing them; `reads` caches kinds for `ctx.get`
-        and `ctx.list`, the reconciled kind too if others of it are read; `watches` maps changes of other kinds.
-        `where` filters changes of the reconciled kind. `timeout` (seconds) ends one reconcile with a retry.
-        `debounce` waits for so many quiet seconds before reconciling, at most ten times as long. `name` is the kind
-        in lower case by default; a second controller of a kind needs one. `kind` is for dynamic and metadata views.
-        `deleting` has objects reconciled that are being deleted, too; without it only finalizers see those.
+        Args:
+            reconcile: The function, where the decorator is used without arguments.
+            name: The name in logs and metrics; by default the kind in lower case. A second controller of a kind needs
+                one.
+            kind: The kind, for functions of `Dynamic` or `PartialObjectMetadata`.
+            owns: Kinds of children: their changes start a reconcile of their controller, and the operator may write
+                them.
+            reads: Kinds that `ctx.get` and `ctx.list` read from the cache. The reconciled kind is one of them only if
+                it is listed.
+            watches: Other kinds whose changes start reconciles.
+            where: A predicate for changes of the reconciled kind.
+            workers: The number of concurrent reconciles.
+            timeout: Seconds after which a reconcile is cancelled and retried.
+            debounce: Seconds without a change before a reconcile starts (at most ten times as long), or a `Debounce`.
+            backoff: The delays before the retries of a failed reconcile.
+            terminating: Whether terminating objects are reconciled, too. Finalizers are called for them anyway.
 
-        The status that the function returns does not wake it again; an explicit write to the object does.
+        Raises:
+            DeclarationError: The function or an argument cannot be used.
         """
 
         def declare(function: Any) -> Any:
@@ -158,6 +167,8 @@ class Operator:
                 )
             if workers < 1:
                 raise place.error(f"workers={workers}: at least 1")
+            if not isinstance(backoff, Backoff):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise place.error(f"backoff= takes Backoff(base=…, cap=…), not {backoff!r}")
             for label, seconds in (("timeout", timeout), ("debounce", debounce)):
                 if isinstance(seconds, int | float) and seconds <= 0:
                     raise place.error(f"{label}={seconds:g}: seconds, more than 0")
@@ -177,23 +188,31 @@ class Operator:
                 workers=workers,
                 timeout=timeout,
                 debounce=quiet,
-                deleting=deleting,
+                backoff=backoff,
+                terminating=terminating,
             )
             return function
 
         return declare if reconcile is None else declare(reconcile)
 
     def finalizer(self, name: str, *, kind: KindLike[Any] | None = None) -> Callable[[F], F]:
-        """Declare what must happen before an object may go: `@operator.finalizer("apps.example.com/backup")`.
+        """Declare a finalizer: `@operator.finalizer("example.com/backup")` on `(obj: Kind, ctx: Context)`.
 
-        The finalizer is added before the first reconcile of an object, and removed when the function returns. It is
-        called again after `RequeueError`, any other exception, or a `Result` with `requeue_after`, and must bear being
-        called twice. Several finalizers of a kind run one after the other, in the order of their declaration.
+        The finalizer is added before the first reconcile of an object, and removed when the function returns. The
+        function is called again after an exception or a `Result` with `requeue_after`, and must be idempotent. Several
+        finalizers of a kind run in the order of their declaration.
+
+        Args:
+            name: The key in `metadata.finalizers`, as `domain/name`.
+            kind: The kind, if the annotation of the first parameter does not name it.
+
+        Raises:
+            DeclarationError: The name, the kind or the function cannot be used.
         """
 
         def declare(function: F) -> F:
             handler = handler_of(function, "object", method="finalize")
-            if not _FINALIZER.fullmatch(name):
+            if not FINALIZER_NAME.fullmatch(name):
                 raise handler.place.error(f"finalizer {name!r}: write domain/name, such as 'example.com/cleanup'")
             for before in self._finalizers:
                 if before.name == name and before.kind.info.gvk == kind_of(handler, kind).info.gvk:
@@ -207,10 +226,15 @@ class Operator:
         return declare
 
     def index(self, name: str, kind: KindLike[Any], function: IndexFunction) -> None:
-        """Declare that objects of `kind` are found by `function`'s value: `ctx.list(Pod, index=("node", "node-1"))`.
+        """Declare an index of the cache, for `ctx.list(Pod, index=("node", "node-1"))`.
 
-        `function` is pure, takes the object in the view of `kind`, and returns a value, several or `None`. The kind is
-        to be declared by a controller or timer as well. Raises `DeclarationError` when the name is taken for the kind.
+        Args:
+            name: The name of the index.
+            kind: The kind, which a controller, timer or webhook declares, too.
+            function: A pure function of an object in the view of `kind`; returns a value, several, or `None`.
+
+        Raises:
+            DeclarationError: The kind has another index of that name.
         """
         view = view_of(kind)
         known = self._indexes.get((view.info.gvk, name))
@@ -218,199 +242,67 @@ class Operator:
             raise DeclarationError(f"index {name!r} of {view.info.kind} is declared already, by another function")
         self._indexes[view.info.gvk, name] = IndexDeclaration(name, view, function)
 
-    def every(
-        self, seconds: float, *, name: str | None = None, reads: Sequence[KindLike[Any]] = ()
+    def timer(
+        self, interval: float, *, name: str | None = None, reads: Sequence[KindLike[Any]] = ()
     ) -> Callable[[F], F]:
-        """Declare a timer: called every `seconds` on the leader, first after one interval, never twice at once."""
+        """Declare a timer: `@operator.timer(60.0)` on `async def check(ctx: Context)`.
+
+        The leader calls the function, first after one interval, and never twice at a time.
+
+        Args:
+            interval: Seconds between the starts of two calls.
+            name: The name in logs and metrics; by default that of the function.
+            reads: Kinds that `ctx.get` and `ctx.list` read from the cache.
+
+        Raises:
+            DeclarationError: The function or an argument cannot be used.
+        """
 
         def declare(function: F) -> F:
             handler = handler_of(function, "context", method="tick")
-            if not seconds > 0:
-                raise handler.place.error(f"every({seconds!r}): seconds, more than 0")
+            if not interval > 0:
+                raise handler.place.error(f"timer({interval!r}): seconds, more than 0")
             declared = name or handler.place.name.rpartition(".")[2]
             if (before := self._timers.get(declared)) is not None:
                 raise handler.place.error(f"a timer named {declared!r} is already declared at {before.place}")
             views = views_of(reads, "reads", handler.place)
-            self._timers[declared] = TimerDeclaration(declared, float(seconds), handler, views)
+            self._timers[declared] = TimerDeclaration(declared, float(interval), handler, views)
             return function
 
         return declare
 
     def on_startup(self, function: F) -> F:
-        """Call once, when this replica leads and before its controllers start. A failure ends the process."""
+        """Declare a function that the leader calls once before its controllers start; a failure ends the process."""
         self._hooks.append(HookDeclaration("startup", handler_of(function, "context")))
         return function
 
     def on_shutdown(self, function: F) -> F:
-        """Call once, after the controllers have stopped and before the lease is released. Failures are logged."""
+        """Declare a function that the leader calls once after its controllers have stopped; failures are logged."""
         self._hooks.append(HookDeclaration("shutdown", handler_of(function, "context")))
         return function
 
     def permit(
         self, verbs: str | Iterable[str], kind: KindLike[Any], *, names: Iterable[str] = (), subresource: str = ""
     ) -> None:
-        """Declare a permission that no controller implies: `operator.permit("get create", Secret, names=["ca"])`."""
+        """Declare a permission that no controller implies: `operator.permit("get create", Secret, names=["ca"])`.
+
+        Args:
+            verbs: Verbs of the API, separated by spaces or commas, or as a list.
+            kind: The kind.
+            names: The names of objects, to limit the permission to them.
+            subresource: The subresource, such as `status` or `scale`.
+
+        Raises:
+            DeclarationError: A verb does not exist.
+        """
         words = tuple(verbs.replace(",", " ").split()) if isinstance(verbs, str) else tuple(verbs)
         unknown = [word for word in words if word not in _VERBS]
         if not words or unknown:
             raise DeclarationError(f"permit({verbs!r}): verbs are {', '.join(sorted(_VERBS))}")
         self._permissions.append(Permission(words, view_of(kind), tuple(names), subresource))
 
-    @overload
-    def defaults(self, function: F, /) -> F: ...
-    @overload
-    def defaults(
-        self,
-        function: None = None,
-        /,
-        *,
-        on: str | Iterable[str] = ("create", "update"),
-        reads: Sequence[KindLike[Any]] = (),
-        name: str = "",
-        options: WebhookOptions = ...,
-    ) -> Callable[[F], F]: ...
-    def defaults(
-        self,
-        function: Any = None,
-        /,
-        *,
-        on: str | Iterable[str] = ("create", "update"),
-        reads: Sequence[KindLike[Any]] = (),
-        name: str = "",
-        options: WebhookOptions = _OPTIONS,
-    ) -> Any:
-        """Declare a defaulting webhook of an own kind: `(obj: Kind[, ctx: Admission]) -> Kind | None`.
-
-        What the function returns replaces the object, `None` leaves it; fields that the class does not know stay. It
-        must be idempotent: the API server may call it again. Raises `DeniedError` or `Invalid` to refuse. Defaults that
-        depend on nothing belong to the fields of the class, where they cost no request.
-        """
-        declare = self._admission("defaults", None, on, reads, name, options)
-        return declare if function is None else declare(function)
-
-    @overload
-    def validates(self, function: F, /) -> F: ...
-    @overload
-    def validates(
-        self,
-        function: None = None,
-        /,
-        *,
-        kind: KindLike[Any] | None = None,
-        on: str | Iterable[str] = ("create", "update"),
-        reads: Sequence[KindLike[Any]] = (),
-        name: str = "",
-        options: WebhookOptions = ...,
-    ) -> Callable[[F], F]: ...
-    def validates(
-        self,
-        function: Any = None,
-        /,
-        *,
-        kind: KindLike[Any] | None = None,
-        on: str | Iterable[str] = ("create", "update"),
-        reads: Sequence[KindLike[Any]] = (),
-        name: str = "",
-        options: WebhookOptions = _OPTIONS,
-    ) -> Any:
-        """Declare a validating webhook of any kind: `(new: Kind[, old: Kind | None][, ctx: Admission])`.
-
-        It refuses by raising `Invalid` with a `FieldError` for each field, or `DeniedError`; it may return warnings,
-        which the client is shown. `old` is `None` for creates; for deletes the first argument is the object that goes.
-        Rules that the schema or CEL can say belong there, where they cost no request.
-
-        Requests of a sub-resource (in `options`) bring its own kind of object: `kind=Deployment` with `scale` brings a
-        `Scale`, as the annotation says, and `kind=Pod` with `eviction` an `Eviction`.
-        """
-        declare = self._admission("validates", kind, on, reads, name, options)
-        return declare if function is None else declare(function)
-
-    def mutates(
-        self,
-        kind: KindLike[Any],
-        *,
-        on: str | Iterable[str] = ("create", "update"),
-        reads: Sequence[KindLike[Any]] = (),
-        name: str = "",
-        options: WebhookOptions = _OPTIONS,
-    ) -> Callable[[F], F]:
-        """Declare a mutating webhook of any kind: `@operator.mutates(Pod, on="create")`.
-
-        The function is that of `defaults`. `reads` names kinds that `ctx.get` and `ctx.list` answer from the cache, on
-        every replica, leader or not. `options` says which requests come (selectors, match conditions, sub-resources)
-        and what is done when nobody answers. `name` tells two webhooks of one kind apart.
-        """
-        return self._admission("mutates", kind, on, reads, name, options)
-
-    def converts(self, source: KindLike[Any], target: KindLike[Any]) -> Callable[[F], F]:
-        """Declare how objects of one version become those of another: `(obj: Source) -> Target`, both of one kind.
-
-        One function a direction. Versions without a function of their own are reached through others: give every
-        version a pair with one hub. Metadata is carried over as it is; of it, only labels and annotations may change.
-        """
-
-        def declare(function: F) -> F:
-            handler, takes = webhook_handler(function, "converts")
-            place = handler.place
-            old, new = views_of([source], "converts", place)[0], views_of([target], "converts", place)[0]
-            if (old.info.group, old.info.kind) != (new.info.group, new.info.kind):
-                raise place.error(f"converts between versions of one kind, not {old.info.gvk} and {new.info.gvk}")
-            if old.info.version == new.info.version:
-                raise place.error(f"converts {old.info.version} to itself")
-            for before in self._webhooks:
-                if before.purpose == "converts" and (before.kind.info.gvk, before.to and before.to.info.gvk) == (
-                    old.info.gvk,
-                    new.info.gvk,
-                ):
-                    raise place.error(f"this conversion is already declared at {before.place}")
-            self._webhooks.append(WebhookDeclaration("converts", old, handler, takes, to=new))
-            return function
-
-        return declare
-
-    def _admission(
-        self,
-        purpose: Purpose,
-        kind: KindLike[Any] | None,
-        on: str | Iterable[str],
-        reads: Sequence[KindLike[Any]],
-        name: str,
-        options: WebhookOptions,
-    ) -> Callable[[F], F]:
-        operations = tuple(on.replace(",", " ").split()) if isinstance(on, str) else tuple(on)
-
-        def declare(function: F) -> F:
-            handler, takes = webhook_handler(function, purpose)
-            place = handler.place
-            view, seen = reviewed(handler, kind, purpose, options.subresources)
-            if unknown := [word for word in operations if word not in _OPERATIONS]:
-                raise place.error(f"on={unknown[0]!r}: operations are {', '.join(sorted(_OPERATIONS))}")
-            if not operations:
-                raise place.error("on=: at least one operation")
-            if purpose != "validates" and "delete" in operations:
-                raise place.error("on='delete': what is being deleted cannot be changed; use validates")
-            if problem := options.problem(purpose != "validates"):
-                raise place.error(problem)
-            if name and not _NAME.fullmatch(name):
-                raise place.error(f"name={name!r}: lower-case letters, digits and '-'")
-            path = path_of(purpose, view.info, options.subresources) + (f"-{name}" if name else "")
-            for before in self._webhooks:
-                if before.rule is not None and before.rule.path == path:
-                    raise place.error(f"{path} is already declared at {before.place}; give this one a name=")
-            rule = WebhookRule(purpose, view, operations, path, options)
-            read = views_of(reads, "reads", place)
-            self._webhooks.append(WebhookDeclaration(purpose, view, handler, takes, rule, None, read, seen))
-            return function
-
-        return declare
-
-    @property
-    def webhook_rules(self) -> tuple[WebhookRule, ...]:
-        """What the API server is to ask, for its webhook configurations."""
-        return tuple(w.rule for w in self._webhooks if w.rule is not None)
-
     def kinds(self) -> tuple[View[Any], ...]:
-        """Every kind that is cached while the operator runs."""
+        """Return every kind that is cached while the operator runs."""
         found: dict[Any, View[Any]] = {}
         for c in self.controllers:
             for view in (c.kind, *c.owns, *c.reads, *(view_of(w.kind) for w in c.watches)):
@@ -423,19 +315,17 @@ class Operator:
         return tuple(found.values())
 
     def check(self) -> None:
-        """Raise `DeclarationError` for what can only be judged as a whole, such as having nothing to do."""
+        """Check the declarations as a whole.
+
+        Raises:
+            DeclarationError: There is nothing to run, a conversion is missing, or a finalizer has no controller.
+        """
         if not (self._controllers or self._timers or self._webhooks):
             raise DeclarationError(
                 f"operator {self.name!r} has no controller, no timer and no webhook; declare one with"
                 " @operator.controller, in a module that is imported together with the operator"
             )
-        conversions = [w for w in self._webhooks if w.purpose == "converts"]
-        if conversions:
-            from steersman.webhook.conversion import Conversion, missing
-
-            found = missing([Conversion(w.kind, cast(Any, w.to), w.handler.call, str(w.place)) for w in conversions])
-            if found:  # objects that are stored in the one version could not be read in the other
-                raise conversions[0].place.error(f"no conversion leads the way {', '.join(found)}: declare it, too")
+        self._check_conversions()
         reconciled = {c.kind.info.gvk for c in self.controllers}
         for f in self._finalizers:
             if f.kind.info.gvk not in reconciled:

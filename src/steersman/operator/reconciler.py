@@ -97,7 +97,7 @@ class Reconciler:
                 return Result(requeue_after=0.0)  # `where` may filter the change that this was
             if outcome.state is not FinalizerState.READY:
                 return Result(requeue_after=outcome.requeue_after) if outcome.requeue_after is not None else None
-        elif entry.deleting and not self.declaration.deleting:
+        elif entry.deleting and not self.declaration.terminating:
             return None
         handler = self._handler
         try:

@@ -10,13 +10,21 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from steersman.models import Dynamic, PartialObjectMetadata, Resource, View, view_of
 from steersman.operator.declarations import Handler, Place
 
-__all__ = ["handler_of", "kind_of", "place_of", "reviewed", "views_of", "webhook_handler"]
+__all__ = ["Purpose", "converted", "handler_of", "kind_of", "place_of", "reviewed", "views_of", "webhook_handler"]
 
+Purpose: TypeAlias = Literal["defaulter", "validator", "mutator", "converter"]
+_METHODS: Final[dict[Purpose, str]] = {
+    "defaulter": "default",
+    "validator": "validate",
+    "mutator": "mutate",
+    "converter": "convert",
+}
+"""The method of a class or instance that is used as a webhook."""
 Shape = Literal["object", "context", "free"]
 """`(obj, ctx)` or `(obj)`; `(ctx)` or `()`; anything."""
 
@@ -60,19 +68,17 @@ def handler_of(what: Any, shape: Shape, *, method: str = "reconcile") -> Handler
     return Handler(function, is_async, takes_object=shape == "object", takes_context=takes_context, place=place)
 
 
-def webhook_handler(
-    what: Any, purpose: Literal["defaults", "validates", "mutates", "converts"]
-) -> tuple[Handler, tuple[Literal["object", "old", "admission"], ...]]:
+def webhook_handler(what: Any, purpose: Purpose) -> tuple[Handler, tuple[Literal["object", "old", "admission"], ...]]:
     """The handler of a webhook, and what it takes: `(obj[, old][, ctx: Admission])`, `old` for validations only."""
     from steersman.webhook.admission import Admission
 
     place = place_of(what)
-    function = _callable(what, purpose, place)
+    function = _callable(what, _METHODS[purpose], place)
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise place.error("is a generator; write `async def` with `return`, not `yield`")
     expected = {
-        "converts": "expected `(obj: Old)`",
-        "validates": "expected `(obj: Kind)`, and after it `old: Kind | None` and `ctx: Admission` if wanted",
+        "converter": "expected `(obj: Old)`",
+        "validator": "expected `(obj: Kind)`, and after it `old: Kind | None` and `ctx: Admission` if wanted",
     }.get(purpose, "expected `(obj: Kind)` or `(obj: Kind, ctx: Admission)`")
     parameters = list(inspect.signature(function).parameters.values())
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters) or any(
@@ -84,8 +90,8 @@ def webhook_handler(
     takes: list[Literal["object", "old", "admission"]] = ["object"]
     takes.extend("admission" if hints.get(p.name) is Admission else "old" for p in wanted[1:])
     allowed: dict[str, Any] = {
-        "converts": (("object",),),
-        "validates": (("object",), ("object", "old"), ("object", "admission"), ("object", "old", "admission")),
+        "converter": (("object",),),
+        "validator": (("object",), ("object", "old"), ("object", "admission"), ("object", "old", "admission")),
     }
     if not wanted or tuple(takes) not in allowed.get(purpose, (("object",), ("object", "admission"))):
         raise place.error(f"takes {len(wanted)} parameters: {expected}")
@@ -119,13 +125,31 @@ def kind_of(handler: Handler, kind: Any = None) -> View[Any]:
     return _view(annotation, handler.place)
 
 
-def reviewed(handler: Handler, kind: Any, purpose: str, subresources: Sequence[str]) -> tuple[View[Any], View[Any]]:
+def converted(handler: Handler, source: Any, target: Any) -> tuple[View[Any], View[Any]]:
+    """Return the versions that a converter converts from and to.
+
+    Raises:
+        DeclarationError: The annotations and arguments do not name two versions of one kind.
+    """
+    place = handler.place
+    old = kind_of(handler, source)
+    if target is None:
+        target = _annotations(handler.call, place).get("return")
+        if not (isinstance(target, type) and issubclass(target, Resource)):
+            raise place.error("annotate the result with the version that it converts to, or pass target=")
+    new = _view(target, place, "target")
+    if (old.info.group, old.info.kind) != (new.info.group, new.info.kind):
+        raise place.error(f"converts between versions of one kind, not {old.info.gvk} and {new.info.gvk}")
+    if old.info.version == new.info.version:
+        raise place.error(f"converts {old.info.version} to itself")
+    return old, new
+
+
+def reviewed(handler: Handler, kind: Any, subresources: Sequence[str]) -> tuple[View[Any], View[Any]]:
     """The kind whose requests are reviewed, and the view in which the function sees what they bring.
 
     They differ for sub-resources alone, whose requests may bring another kind: then the annotation says which.
     """
-    if purpose == "mutates":
-        kind = views_of([kind], purpose, handler.place)[0]
     if kind is None or not subresources or "" in subresources:
         view = kind_of(handler, kind)
         return view, view

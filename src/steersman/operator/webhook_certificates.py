@@ -73,7 +73,7 @@ async def _self_managed(operator: Operator, settings: Settings, config: Config, 
         (wanted.namespace, wanted.service_name),
         mutating=(f"{operator.name}-mutating",) if any(r.mutating for r in rules) else (),
         validating=(f"{operator.name}-validating",) if any(not r.mutating for r in rules) else (),
-        crds=tuple(sorted({w.kind.info.crd_name for w in operator.webhooks if w.purpose == "converts"})),
+        crds=tuple(sorted({w.kind.info.crd_name for w in operator.webhooks if w.purpose == "converter"})),
     )
     made = SelfManaged(client, wanted, targets)
     try:

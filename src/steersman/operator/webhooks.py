@@ -192,7 +192,7 @@ class Webhooks:
         for declared in self._operator.webhooks:
             if declared.rule is not None:
                 routes[declared.rule.path] = AdmissionRoute(self._hook(declared), spans=self._span)
-        conversions = [w for w in self._operator.webhooks if w.purpose == "converts"]
+        conversions = [w for w in self._operator.webhooks if w.purpose == "converter"]
         if conversions:
             from steersman.webhook.conversion import Conversion, Converters
 

@@ -94,6 +94,7 @@ class Wiring:
             workers=settings.workers or declared.workers,
             timeout=declared.timeout,
             debounce=declared.debounce,
+            backoff=declared.backoff,
             rng=self._rng,
         )
         readable = runtime.reach([*views, declared.kind], reach.whose)  # mappers look for the reconciled kind

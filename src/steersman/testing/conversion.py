@@ -263,7 +263,7 @@ def conversions_of(operator: Any) -> list[Conversion]:
     """The conversions that an operator declares, callable without a cluster."""
     found: list[Conversion] = []
     for declared in operator_of(operator).webhooks:
-        if declared.purpose == "converts":
+        if declared.purpose == "converter":
             function = declared.handler.call
 
             async def call(obj: Any, _: Any, function: Callable[[Any], Any] = function) -> Any:
@@ -323,7 +323,7 @@ def round_trips(
 
     found = conversions_of(operator)
     if not found:
-        raise ValueError("this operator declares no conversions: use @operator.converts(Old, New)")
+        raise ValueError("this operator declares no conversions: use @operator.converter")
     if gaps := missing(found):
         raise ValueError(f"no conversions lead {'; '.join(gaps)}")
     views = {(c.source.info.kind, c.source.info.version): c.source for c in found}

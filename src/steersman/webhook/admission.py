@@ -39,7 +39,7 @@ from steersman.webhook.review import (
 __all__ = ["Admission", "AdmissionRoute", "Hook", "Purpose", "Reads"]
 
 T = TypeVar("T")
-Purpose = Literal["defaults", "validates", "mutates"]
+Purpose = Literal["defaulter", "validator", "mutator"]
 
 log = get_logger("webhook")
 
@@ -301,7 +301,7 @@ class AdmissionRoute:
             returned = await hook.call(obj, admission)
         except AdmissionRefusedError as refusal:
             return refused(review, refusal, admission.warnings)
-        if hook.purpose == "validates":
+        if hook.purpose == "validator":
             return allowed(review.uid, warnings=[*admission.warnings, *_warnings(hook, returned)])
         return allowed(review.uid, patch=self._patch(raw, obj, returned), warnings=admission.warnings)
 

@@ -69,7 +69,7 @@ class WebhookRule:
 
     @property
     def mutating(self) -> bool:
-        return self.purpose != "validates"
+        return self.purpose != "validator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class ClientConfig:
 
 def path_of(purpose: Purpose, info: ResourceInfo, subresources: Sequence[str] = ()) -> str:
     """Where requests of a kind are sent: `/mutate-apps-example-com-v1-helloapp`."""
-    verb = "validate" if purpose == "validates" else "mutate"
+    verb = "validate" if purpose == "validator" else "mutate"
     group = info.group.replace(".", "-") if info.group else ""
     path = f"/{verb}-{group}-{info.version}-{info.kind.lower()}"
     more = "-".join(s for s in subresources if s)

@@ -169,7 +169,7 @@ class Registration:
     # Conversions.
 
     def _converted(self) -> Iterator[ResourceInfo]:
-        kinds = {w.kind.info.plural: w.kind.info for w in self._operator.webhooks if w.purpose == "converts"}
+        kinds = {w.kind.info.plural: w.kind.info for w in self._operator.webhooks if w.purpose == "converter"}
         yield from kinds.values()
 
     async def _convert(self, name: str) -> None:

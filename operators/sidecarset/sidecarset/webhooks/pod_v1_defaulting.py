@@ -15,8 +15,7 @@ _ELSEWHERE = {
 }
 
 
-@operator.mutates(
-    Pod,
+@operator.mutator(
     on="create",
     reads=[SidecarSet],
     options=WebhookOptions(namespace_selector=_ELSEWHERE, reinvocation="IfNeeded"),

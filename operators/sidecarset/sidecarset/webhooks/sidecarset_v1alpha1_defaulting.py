@@ -5,6 +5,6 @@ from sidecarset.defaulting import defaulted
 from sidecarset.manager import operator
 
 
-@operator.defaults
+@operator.defaulter
 def default(sidecars: SidecarSet) -> SidecarSet:
     return defaulted(sidecars)

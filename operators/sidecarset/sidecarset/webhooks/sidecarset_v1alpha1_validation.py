@@ -7,7 +7,7 @@ from sidecarset.manager import operator
 from sidecarset.validation import conflicts, errors_of
 
 
-@operator.validates(reads=[SidecarSet])
+@operator.validator(reads=[SidecarSet])
 async def validate(sidecars: SidecarSet, old: SidecarSet | None, ctx: Admission) -> None:
     if sidecars.metadata.deletion_timestamp is not None:
         return  # its finalizers must be able to go

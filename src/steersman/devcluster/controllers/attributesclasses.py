@@ -20,7 +20,7 @@ def register(operator: Operator) -> None:
         name="vac-protection",
         reads=[PersistentVolume, PersistentVolumeClaim],
         watches=[Watch(PersistentVolumeClaim, to=_of_claim), Watch(PersistentVolume, to=_of_volume)],
-        deleting=True,
+        terminating=True,
     )(reconcile)
 
 

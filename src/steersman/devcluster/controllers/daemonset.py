@@ -64,7 +64,7 @@ def register(operator: Operator) -> None:
         owns=[Pod, ControllerRevision],
         reads=[DaemonSet],
         watches=[Watch(Node, to=_all_sets), Watch(Pod, to=to_matching(DaemonSet))],
-        deleting=True,
+        terminating=True,
     )(reconcile)
 
 

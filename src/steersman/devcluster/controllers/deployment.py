@@ -50,7 +50,7 @@ def register(operator: Operator) -> None:
         reads=[Pod, Deployment],
         watches=[Watch(ReplicaSet, to=to_matching(Deployment)), Watch(Pod, to=_to_recreated, where=_gone)],
         workers=8,
-        deleting=True,
+        terminating=True,
     )(reconcile)
 
 

@@ -62,9 +62,9 @@ def register(operator: Operator, collector: Collector | None = None) -> None:
     collector = collector or Collector()
     operator.on_startup(collector.start)
     operator.on_shutdown(collector.stop)
-    operator.every(30.0, name="garbage-discovery")(collector.discover)
+    operator.timer(30.0, name="garbage-discovery")(collector.discover)
 
-    @operator.controller(name="garbage-kinds", deleting=True, workers=1)
+    @operator.controller(name="garbage-kinds", terminating=True, workers=1)
     async def follow(definition: CustomResourceDefinition, ctx: Context) -> None:  # pyright: ignore[reportUnusedFunction]
         await collector.discover(ctx)
 

@@ -32,10 +32,10 @@ CONTROLLER = "kubernetes.io/job-controller"
 
 def register(operator: Operator, *, failure_backoff: float = 10.0) -> None:
     """Declare the controllers; `failure_backoff` is the wait in seconds after a first failure."""
-    operator.controller(owns=[Pod], reads=[Job], watches=[Watch(Pod, to=to_matching(Job))], workers=8, deleting=True)(
-        _with_backoff(failure_backoff)
-    )
-    operator.controller(name="job-orphans", reads=[Job], where=_is_tracked, deleting=True)(release_orphan)
+    operator.controller(
+        owns=[Pod], reads=[Job], watches=[Watch(Pod, to=to_matching(Job))], workers=8, terminating=True
+    )(_with_backoff(failure_backoff))
+    operator.controller(name="job-orphans", reads=[Job], where=_is_tracked, terminating=True)(release_orphan)
     operator.controller(name="job-ttl", where=tally.is_finished)(end_of_life)
 
 

@@ -49,7 +49,7 @@ class Left(NamedTuple):
 
 def register(operator: Operator) -> None:
     """Declare the controller."""
-    operator.controller(where=_is_leaving, deleting=True, workers=8)(reconcile)
+    operator.controller(where=_is_leaving, terminating=True, workers=8)(reconcile)
 
 
 def _is_leaving(namespace: Namespace) -> bool:

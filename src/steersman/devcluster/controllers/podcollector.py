@@ -41,7 +41,7 @@ def register(
 ) -> None:
     """Declare the controller; `period` and `quarantine` are seconds, `threshold` is a number of Pods (0: unlimited)."""
     collector = PodCollector(quarantine, threshold)
-    operator.every(period, name="pod-garbage-collector", reads=[Pod, Node])(collector.collect)
+    operator.timer(period, name="pod-garbage-collector", reads=[Pod, Node])(collector.collect)
 
 
 class PodCollector:

@@ -43,7 +43,7 @@ RETRY_SECONDS = 0.25
 def register(operator: Operator) -> None:
     """Declare the controller."""
     operator.controller(
-        owns=[Pod], reads=[ReplicaSet], watches=[Watch(Pod, to=to_matching(ReplicaSet))], workers=8, deleting=True
+        owns=[Pod], reads=[ReplicaSet], watches=[Watch(Pod, to=to_matching(ReplicaSet))], workers=8, terminating=True
     )(reconcile)
 
 

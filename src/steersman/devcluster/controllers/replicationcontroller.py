@@ -24,7 +24,7 @@ __all__ = ["register"]
 
 def register(operator: Operator) -> None:
     """Declare the controller."""
-    operator.controller(owns=[Pod], deleting=True)(reconcile)
+    operator.controller(owns=[Pod], terminating=True)(reconcile)
 
 
 def as_replica_set(rc: ReplicationController) -> ReplicaSet:

@@ -44,7 +44,7 @@ def register(operator: Operator) -> None:
         reads=[StatefulSet, PersistentVolumeClaim],
         watches=[Watch(Pod, to=to_matching(StatefulSet))],
         workers=8,
-        deleting=True,
+        terminating=True,
     )(reconcile)
 
 

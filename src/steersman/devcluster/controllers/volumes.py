@@ -65,13 +65,13 @@ def register(operator: Operator, *, root: str = "/var/lib/steersman/volumes", de
             Watch(Pod, to=_claims_used),
             Watch(StorageClass, to=_to_pending),
         ],
-        deleting=True,
+        terminating=True,
     )(binder.claim)
     operator.controller(
         name="persistentvolume-reclaimer",
         reads=[PersistentVolume],
         watches=[Watch(PersistentVolumeClaim, to=_to_volume)],
-        deleting=True,
+        terminating=True,
     )(reclaim)
 
 

@@ -70,7 +70,7 @@ def service_version(package: Package, listing: Listing, given: Iterable[Mapping[
     parts = parts_of(there)
     # OLM gives certificates to webhooks; what an operator that makes its own may do is left out.
     parts = replace(parts, rbac=parts_of(replace(there, certificates="cert-manager")).rbac)
-    converts = any(w.purpose == "converts" for w in package.operator.webhooks)
+    converts = any(w.purpose == "converter" for w in package.operator.webhooks)
     annotations = {
         "alm-examples": json.dumps(examples(parts, given), indent=2, sort_keys=True),
         "capabilities": listing.capability,

@@ -1,0 +1,55 @@
+"""`steersman.metrics`: metrics of an operator are declared once, under names that follow the rules."""
+
+import pytest
+from prometheus_client import generate_latest
+
+from steersman.metrics import REGISTRY, MetricError, counter, gauge, histogram
+
+
+def test_metrics_are_served_with_those_of_steersman():
+    counter("testshop_backups_total", "Backups that have been completed.", ["shop"]).labels("north").inc()
+    gauge("testshop_open_orders", "Orders that are not shipped.").set(3)
+    histogram("testshop_backup_duration_seconds", "Duration of a backup.", buckets=[1, 10]).observe(2)
+    text = generate_latest(REGISTRY).decode()
+    assert 'testshop_backups_total{shop="north"} 1.0' in text
+    assert "testshop_open_orders 3.0" in text
+    assert 'testshop_backup_duration_seconds_bucket{le="10.0"} 1.0' in text
+
+
+def test_the_same_declaration_returns_the_same_metric():
+    first = gauge("testshop_shelves", "Shelves.", ["hall"])
+    assert gauge("testshop_shelves", "Shelves.", ["hall"]) is first
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda: gauge("testshop_carts", "Other words.", ["hall"]),
+        lambda: gauge("testshop_carts", "Carts.", ["door"]),
+        lambda: histogram("testshop_carts", "Carts.", ["hall"]),
+    ],
+)
+def test_another_declaration_of_a_name_is_refused(again):
+    gauge("testshop_carts", "Carts.", ["hall"])
+    with pytest.raises(MetricError, match="'testshop_carts' is declared already"):
+        again()
+
+
+@pytest.mark.parametrize(
+    ("declare", "words"),
+    [
+        (lambda: gauge("backups", "x"), "snake_case with a prefix"),
+        (lambda: gauge("shopBackups_open", "x"), "snake_case with a prefix"),
+        (lambda: counter("shop_backups", "x"), "the name of a counter ends in _total"),
+        (lambda: gauge("shop_backups_total", "x"), "only counters end in _total"),
+        (lambda: histogram("shop_size_sum", "x"), "reserves _sum"),
+        (lambda: counter("steersman_backups_total", "x"), "prefix is reserved"),
+        (lambda: counter("workqueue_backups_total", "x"), "prefix is reserved"),
+        (lambda: gauge("shop_open", "x", ["le"]), "le and quantile are reserved"),
+        (lambda: gauge("shop_open", "x", ["Hall"]), "label 'Hall'"),
+        (lambda: gauge("shop_open", "x", ["hall", "hall"]), "a label is repeated"),
+    ],
+)
+def test_names_that_break_a_rule_are_refused(declare, words):
+    with pytest.raises(MetricError, match=words):
+        declare()
