@@ -12,7 +12,7 @@ READY := $(VENV)/.ready
 help: ## Show what can be done here
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): pyproject.toml requirements/dev.txt
+$(READY): pyproject.toml packages/steersman-cluster/pyproject.toml requirements/dev.txt
 	@$(PYTHON) hack/setup.py $(VENV)
 	@touch $@
 
@@ -27,7 +27,7 @@ test-real: $(READY) controlplane ## Run all tests, with the real control plane m
 
 test-foreign: $(READY) ## Run other projects' clients and test suites on the embedded cluster (first build: 20 minutes)
 	@bash hack/foreign.sh && bash hack/upstream.sh
-	@$(BIN)/python -m pytest -q tests/devcluster/foreign
+	@$(BIN)/python -m pytest -q tests/cluster/foreign
 
 test-compiled: $(READY) ## Build the compiled wheel and run on it the tests of what is compiled
 	@bash hack/compiled.sh
@@ -55,8 +55,9 @@ generate: $(READY) ## Generate src/steersman/k8s from the API server's OpenAPI
 controlplane: ## Build kube-apiserver, etcd and friends once, into the user's cache
 	@bash hack/controlplane/build.sh
 
-wheels: $(READY) ## Build into dist/ the source distribution and a plain wheel (seconds), and a compiled wheel (minutes)
+wheels: $(READY) ## Build into dist/ source distributions and plain wheels (seconds), and a compiled wheel (minutes)
 	@$(BIN)/hatchling build
+	@cd packages/steersman-cluster && ../../$(BIN)/hatchling build -d ../../dist
 	@echo "Compiling the hot paths for this Python and platform; this takes two to five minutes."
 	@STEERSMAN_COMPILE=1 $(BIN)/hatchling build -t wheel
 
@@ -71,6 +72,7 @@ lock: $(READY) ## Bring requirements/*.txt, the lock files, in step with pyproje
 	@for set in "runtime" "dev --extra dev --extra otel --extra pydantic --extra uvloop --group dev" "bench --group bench"; do \
 	  set -- $$set; name=$$1; shift; \
 	  $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-emit-index-url --no-header \
+	    --no-emit-package steersman --no-emit-package steersman-cluster \
 	    --python-version 3.11 pyproject.toml "$$@" -o requirements/$$name.txt || exit 1; \
 	done
 

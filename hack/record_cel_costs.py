@@ -1,4 +1,4 @@
-"""Record what expressions cost on kube-apiserver, for `tests/devcluster/cel/test_costs.py`.
+"""Record what expressions cost on kube-apiserver, for `tests/cluster/cel/test_costs.py`.
 
     python hack/record_cel_costs.py
 
@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.devcluster.cel.cost_expressions import EXPRESSIONS, SCHEMA, VALUE  # noqa: E402
+from tests.cluster.cel.cost_expressions import EXPRESSIONS, SCHEMA, VALUE  # noqa: E402
 
 
 def costs(schema: dict[str, Any] | None) -> dict[str, int]:
@@ -32,7 +32,7 @@ def costs(schema: dict[str, Any] | None) -> dict[str, int]:
 
 def main() -> None:
     recorded = {"typed": costs(SCHEMA), "dynamic": costs(None)}
-    target = ROOT / "tests/devcluster/cel/data/actual_costs.json"
+    target = ROOT / "tests/cluster/cel/data/actual_costs.json"
     target.write_text(json.dumps(recorded, indent=1, ensure_ascii=False) + "\n")
 
 

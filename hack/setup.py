@@ -1,6 +1,7 @@
 """Make the virtual environment that the Makefile uses, from the lock file, with nothing but Python.
 
-Installs exactly what `requirements/dev.txt` pins, hashes checked, then the project itself as an editable install.
+Installs exactly what `requirements/dev.txt` pins, hashes checked, then the distributions of this
+repository as editable installs.
 Runs on the bare interpreter of the machine, so it imports only the standard library.
 """
 
@@ -42,6 +43,8 @@ def main() -> None:
     print("setup: installing the locked dependencies", flush=True)
     pip(python, "--require-hashes", "-r", "requirements/dev.txt")
     pip(python, "--no-deps", "--no-build-isolation", "--editable", ".")
+    for project in sorted(ROOT.glob("packages/*/pyproject.toml")):
+        pip(python, "--no-deps", "--no-build-isolation", "--editable", str(project.parent))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the integration tests of controller-runtime and of kube-rs, which tests/devcluster/foreign/ runs against the
+# Builds the integration tests of controller-runtime and of kube-rs, which tests/cluster/foreign/ runs against the
 # embedded cluster: `hack/upstream.sh [controller-runtime] [kube-rs]`. Into ~/.cache/steersman/foreign; needs Go and its
 # module proxy, Rust and its registry. Suites that are built already are not built again. The first build takes ten
 # minutes for each; without Go or Rust the tests are skipped.
@@ -16,10 +16,10 @@ built() { # DIRECTORY STAMP: whether what the stamp says is there
 
 stamp="$(sha256sum hack/upstream.sh | cut -c1-16)"
 
-controller_runtime() { # the version is that of tests/devcluster/foreign/go
+controller_runtime() { # the version is that of tests/cluster/foreign/go
   local source home package
-  (cd tests/devcluster/foreign/go && go mod download sigs.k8s.io/controller-runtime)
-  source="$(cd tests/devcluster/foreign/go && go list -m -f '{{.Dir}}' sigs.k8s.io/controller-runtime)"
+  (cd tests/cluster/foreign/go && go mod download sigs.k8s.io/controller-runtime)
+  source="$(cd tests/cluster/foreign/go && go list -m -f '{{.Dir}}' sigs.k8s.io/controller-runtime)"
   home="$into/controller-runtime"
   if ! built "$home" "$source $stamp"; then
     echo "building the suites of $(basename "$source")"

@@ -17,7 +17,7 @@ from pathlib import Path
 import zstandard
 
 CORE = "api_v1"
-TARGET = Path(__file__).resolve().parent.parent / "src/steersman/devcluster/data"
+TARGET = Path(__file__).resolve().parent.parent / "packages/steersman-cluster/src/steersman_cluster/data"
 
 
 def main() -> int:

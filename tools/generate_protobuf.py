@@ -15,7 +15,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).resolve().parent.parent / "src/steersman/devcluster/protobuf/fields.json"
+TARGET = (
+    Path(__file__).resolve().parent.parent / "packages/steersman-cluster/src/steersman_cluster/protobuf/fields.json"
+)
 VERSION = "v0.36.2"
 PACKAGES = (
     "api/admissionregistration/v1", "api/apps/v1", "api/authentication/v1", "api/authorization/v1",

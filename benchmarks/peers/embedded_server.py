@@ -22,8 +22,8 @@ def report(mark: str, **facts: object) -> None:
 
 async def first_answers(count: int) -> None:
     """Start an in-process cluster and ask it one thing, so many times in one process."""
-    from steersman.devcluster.cluster import DevCluster, Options
     from steersman.k8s import Namespace
+    from steersman_cluster.cluster import DevCluster, Options
 
     report("imported")
     for number in range(count):
@@ -37,7 +37,7 @@ async def first_answers(count: int) -> None:
 
 async def serve(options: dict[str, object]) -> None:
     """A cluster that listens, until stdin ends."""
-    from steersman.devcluster.cluster import DevCluster, Options
+    from steersman_cluster.cluster import DevCluster, Options
 
     capacity = {"cpu": "64", "memory": "256Gi", "pods": "10000"}
     async with DevCluster.start(Options(capacity=capacity, **options)) as cluster:  # type: ignore[arg-type]

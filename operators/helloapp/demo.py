@@ -26,9 +26,9 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 from steersman.client import Client
-from steersman.devcluster.loading import load
-from steersman.devcluster.manifests import read
 from steersman.k8s import Deployment, Pod, ReplicaSet
+from steersman.manifest_files import read
+from steersman.manifest_files.apply import load
 from steersman.models import MergePatch
 from steersman.telemetry.log import configure
 from steersman.testing.controlplane_cluster import Cluster

@@ -24,9 +24,9 @@ from rich.table import Table
 from rich.text import Text
 from steersman import MergePatch, ObjectMeta
 from steersman.client import Client, Invalid
-from steersman.devcluster.loading import load
-from steersman.devcluster.manifests import read
 from steersman.k8s import Container, Pod, PodSpec
+from steersman.manifest_files import read
+from steersman.manifest_files.apply import load
 from steersman.telemetry.log import configure
 from steersman.testing import eventually
 from steersman.testing.controlplane_cluster import Cluster

@@ -11,6 +11,7 @@ _DISTRIBUTIONS: Final = {
     "cel_expr_python": "cel-expr-python",
     "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
     "opentelemetry.sdk": "opentelemetry-sdk",
+    "steersman_cluster": "steersman-cluster",
 }
 """Names of distributions that differ from the names of their modules."""
 

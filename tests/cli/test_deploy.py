@@ -15,9 +15,9 @@ import pytest
 from steersman.cli.app import run
 from steersman.cli.applyset import set_id
 from steersman.cli.rollout import RolloutError, rolled_out
-from steersman.devcluster.cluster import DevCluster
 from steersman.testing.controlplane import ControlPlane
 from steersman.testing.embedded import EmbeddedCluster
+from steersman_cluster.cluster import DevCluster
 
 APP = (Path(__file__).parents[1] / "manifests/shipped_app.py").read_text()
 Command = Callable[..., tuple[Any, str, str]]

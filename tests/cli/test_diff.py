@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.manifests import broad, golden_types
 
 from steersman.cli.app import run
-from steersman.devcluster.crd.checking import compile_check
 from steersman.manifests import crds
 from steersman.manifests.compat import changes_between
+from steersman_cluster.crd.checking import compile_check
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from steersman.cli.app import run
-from steersman.devcluster.cluster import DevCluster, Options
-from steersman.extras import MissingExtraError, require
+from steersman.extras import require
 
 APP = """
 from steersman import Context, Model, Operator, Resource
@@ -47,20 +46,22 @@ def command(capsys, monkeypatch, tmp_path):
 
 
 def test_dev_names_all_missing_packages_before_a_cluster_starts(command, tmp_path):
-    code, out, err = command("dev", "bare_app:operator", "--no-live", without=("watchfiles", "cel_expr_python"))
+    code, out, err = command("dev", "bare_app:operator", "--no-live", without=("watchfiles", "steersman_cluster"))
     assert (code, out) == (1, "")
     assert err == (
-        "error: `steersman dev` needs cel-expr-python and watchfiles, which are not installed: "
+        "error: `steersman dev` needs steersman-cluster and watchfiles, which are not installed: "
         "pip install 'steersman[dev]'\n"
     )
     assert not (tmp_path / "state").exists()
 
 
-@pytest.mark.parametrize("detach", [(), ("--detach",)])
-def test_a_cluster_without_the_cel_library_is_refused_before_it_starts(command, detach, tmp_path):
-    code, out, err = command("cluster", "start", *detach, without=("cel_expr_python",))
+@pytest.mark.parametrize("words", [("start",), ("start", "--detach"), ("stop",), ("status",), ("load", "app.yaml")])
+def test_cluster_commands_without_the_embedded_cluster_name_the_command_that_installs_it(command, words, tmp_path):
+    code, out, err = command("cluster", *words, without=("steersman_cluster",))
     assert (code, out) == (1, "")
-    assert "error: the embedded cluster needs cel-expr-python, which is not installed: pip install" in err
+    assert err == (
+        "error: `steersman cluster` needs steersman-cluster, which is not installed: pip install 'steersman[dev]'\n"
+    )
     assert not (tmp_path / "state").exists()
 
 
@@ -89,12 +90,5 @@ def test_init_names_copier_and_ruff_together_and_writes_nothing(command, tmp_pat
     assert not (tmp_path / "new").exists()
 
 
-async def test_a_cluster_in_python_is_refused_as_well(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cel_expr_python", None)
-    with pytest.raises(MissingExtraError, match="cel-expr-python"):
-        async with DevCluster.start(Options(nodes=0, controllers=False)):
-            pass
-
-
 def test_installed_packages_are_not_named():
-    require("a test", "dev", "pytest", "copier", "ruff", "watchfiles", "cel_expr_python")
+    require("a test", "dev", "pytest", "copier", "ruff", "watchfiles", "steersman_cluster")

@@ -13,8 +13,8 @@ import pytest
 
 from steersman.client import Client
 from steersman.client.config import load_config
-from steersman.devcluster.controllers.thread import running
 from steersman.testing.controlplane import Cluster, ControlPlane, available
+from steersman_cluster.controllers.thread import running
 
 from .harness import Both, Server
 from .pairs import Pair

@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-_PATH = Path(__file__).parent.parent / "devcluster" / "crd" / "cases.py"
+_PATH = Path(__file__).parent.parent / "cluster" / "crd" / "cases.py"
 _SPEC = importlib.util.spec_from_file_location("crd_cases_of_units", _PATH)
 assert _SPEC is not None
 assert _SPEC.loader is not None

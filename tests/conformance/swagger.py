@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from steersman.devcluster.protobuf.wire import fields_in
+from steersman_cluster.protobuf.wire import fields_in
 
 __all__ = ["VERBS", "shape", "swagger"]
 

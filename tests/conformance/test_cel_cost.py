@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from steersman.devcluster.cel.sizes import sizes_of
-from steersman.devcluster.cel.types import from_schema
-from steersman.devcluster.crd.costs import RULE_LIMIT
-from steersman.devcluster.crd.definition_rules import validate_definition, validate_definition_update
-from steersman.devcluster.crd.rules import Rule
+from steersman_cluster.cel.sizes import sizes_of
+from steersman_cluster.cel.types import from_schema
+from steersman_cluster.crd.costs import RULE_LIMIT
+from steersman_cluster.crd.definition_rules import validate_definition, validate_definition_update
+from steersman_cluster.crd.rules import Rule
 
 from .cost_cases import EXPRESSIONS, ITEM
 from .crd_cases import definition, obj

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from steersman.devcluster.cel import Meter, Program, from_schema
+from steersman_cluster.cel import Meter, Program, from_schema
 
 from .crd_cases import obj
 from .harness import Both

@@ -9,10 +9,10 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from steersman.client import Client
-from steersman.devcluster import nodes
-from steersman.devcluster.nodes.behaviour import Defaults
 from steersman.testing.controlplane import Cluster, ControlPlane, available
 from steersman.testing.embedded import EmbeddedCluster
+from steersman_cluster import nodes
+from steersman_cluster.nodes.behaviour import Defaults
 
 from .kubectl import Run, same
 

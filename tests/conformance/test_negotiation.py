@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from steersman.devcluster.protobuf import MEDIA_TYPE, decode, encode
+from steersman_cluster.protobuf import MEDIA_TYPE, decode, encode
 
 from .harness import Answer, Both, compare
 from .steps import CONFIG_MAPS, DEPLOYMENTS, PODS, config_map, deployment, play, pod

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from steersman.client import Client, NotFound
-from steersman.devcluster import nodes
-from steersman.devcluster.nodes.behaviour import PREFIX
 from steersman.testing.controlplane import Cluster
+from steersman_cluster import nodes
+from steersman_cluster.nodes.behaviour import PREFIX
 
 from .harness import Both
 

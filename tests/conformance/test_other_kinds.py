@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.devcluster.kinds import cases
+from tests.cluster.kinds import cases
 
 from .harness import Both
 from .kinds import play, sequences

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from steersman.client import Client
-from steersman.devcluster.controllers.thread import running
 from steersman.k8s import PriorityClass
 from steersman.models import ObjectMeta
 from steersman.testing.controlplane import ControlPlane, available
+from steersman_cluster.controllers.thread import running
 
 from .pairs import VIEWS, Pair
 from .test_controllers import POD, condition

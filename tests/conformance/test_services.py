@@ -1,7 +1,7 @@
 """Services and their endpoints on both servers."""
 
 import pytest
-from tests.devcluster.kinds import cases
+from tests.cluster.kinds import cases
 
 from .harness import Both
 from .kinds import play, sequences

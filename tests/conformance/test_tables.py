@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from tests.devcluster.kinds import cases
+from tests.cluster.kinds import cases
 
 from .harness import Answer, Both, compare
 from .kinds import _renamed

@@ -194,8 +194,8 @@ async def test_old_watch_paths_still_work(both: Both):
 
 def _frames(data: bytes) -> list[dict[str, Any]]:
     """The events of a stream: four bytes of length, then a bare WatchEvent with an enveloped object in it."""
-    from steersman.devcluster.protobuf import decode
-    from steersman.devcluster.protobuf.wire import fields_in
+    from steersman_cluster.protobuf import decode
+    from steersman_cluster.protobuf.wire import fields_in
 
     found: list[dict[str, Any]] = []
     while data:

@@ -8,7 +8,7 @@ import pytest
 
 from .harness import APPLY, MERGE, STRATEGIC, Both
 
-RECORDED = Path(__file__).parent.parent / "devcluster" / "kinds" / "recorded_workloads.json"
+RECORDED = Path(__file__).parent.parent / "cluster" / "kinds" / "recorded_workloads.json"
 CASES: list[dict[str, Any]] = json.loads(RECORDED.read_text())
 GROUPS = {"Job": "/apis/batch/v1", "CronJob": "/apis/batch/v1"}
 CORE = ("Pod", "PodTemplate", "ReplicationController")

@@ -96,9 +96,9 @@ def _serving(make: Callable[[bytes], dict[str, Any]]) -> Callable[[], Run]:
     """A target that sends requests to an API server in the same process; a 500 is a failure."""
 
     def prepare() -> Run:
-        from tests.devcluster.api.direct import ADMIN, Direct, Headers
+        from tests.cluster.api.direct import ADMIN, Direct, Headers
 
-        from steersman.devcluster.api.messages import Params, Request
+        from steersman_cluster.api.messages import Params, Request
 
         runner = asyncio.Runner()
         direct = Direct()
@@ -167,7 +167,7 @@ def _identified(data: bytes) -> dict[str, Any]:
 
 
 def _expressions() -> Run:
-    from steersman.devcluster.cel import ANY, CelError, CompileError, program
+    from steersman_cluster.cel import ANY, CelError, CompileError, program
 
     compiled = program._cached
 
@@ -199,7 +199,7 @@ def _kubeconfigs() -> Run:
 
 
 def _protobuf() -> Run:
-    from steersman.devcluster.protobuf import NotProtobufError, decode
+    from steersman_cluster.protobuf import NotProtobufError, decode
 
     def run(data: bytes) -> str:
         try:
@@ -211,7 +211,7 @@ def _protobuf() -> Run:
 
 
 def _sessions() -> Run:
-    from steersman.devcluster.spdy import Session, SpdyError
+    from steersman_cluster.spdy import Session, SpdyError
 
     def run(data: bytes) -> str:
         session = Session()
@@ -380,7 +380,7 @@ def _kubeconfig_seeds() -> Sequence[bytes]:
 
 
 def _protobuf_seeds() -> Sequence[bytes]:
-    from steersman.devcluster.protobuf import encode
+    from steersman_cluster.protobuf import encode
 
     return (
         encode(POD),
@@ -390,7 +390,7 @@ def _protobuf_seeds() -> Sequence[bytes]:
 
 
 def _session_seeds() -> Sequence[bytes]:
-    from steersman.devcluster.spdy.headers import HeaderWriter
+    from steersman_cluster.spdy.headers import HeaderWriter
 
     def control(kind: int, body: bytes, flags: int = 0) -> bytes:
         return bytes((0x80, 3, 0, kind, flags)) + len(body).to_bytes(3, "big") + body

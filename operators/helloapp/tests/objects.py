@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from steersman.client import Client, NotFound
 from steersman.client.config import load_config
-from steersman.devcluster.loading import load
-from steersman.devcluster.manifests import Manifest, parse, read
 from steersman.k8s import Deployment, Pod
+from steersman.manifest_files import Manifest, parse, read
+from steersman.manifest_files.apply import load
 from steersman.models import MergePatch
 
 from helloapp.api.v1.helloapp_types import HelloApp

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from steersman import LabelSelector, LabelSelectorRequirement, ObjectMeta, replace
-from steersman.devcluster.kinds.containers import container_faults
-from steersman.devcluster.objects import Path
 from steersman.k8s import Container, Pod, PodSpec
 from steersman.models import from_dict, to_dict
+from steersman_cluster.kinds.containers import container_faults
+from steersman_cluster.objects import Path
 
 from sidecarset import containers
 from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet, SidecarSetSpec, UpdateStrategy

@@ -11,8 +11,8 @@ import typer
 
 from steersman.client import Client
 from steersman.client.config import load_config
-from steersman.devcluster.loading import Outcome, load
-from steersman.devcluster.manifests import Manifest, read
+from steersman.manifest_files import Manifest, read
+from steersman.manifest_files.apply import Outcome, load
 
 __all__ = ["apply_files", "line"]
 

@@ -186,7 +186,7 @@ def _icon(path: Path) -> tuple[str, str]:
 def _samples(directory: Path) -> list[dict[str, Any]]:
     if not directory.is_dir() or not any(directory.rglob("*.y*ml")):
         return []
-    from steersman.devcluster.manifests import read
+    from steersman.manifest_files import read
 
     manifests, problems = read([directory])
     for problem in problems:

@@ -1,6 +1,6 @@
 """`steersman cluster`: the embedded cluster from the command line: start, stop, status, load.
 
-What a command does is elsewhere (`hosting`, `devcluster.detached`, `devcluster.loading`); here are its words.
+What a command does is elsewhere (`hosting`, `steersman_cluster.detached`, `manifest_files`); here are its words.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from steersman.extras import is_installed, require
 
 __all__ = ["app"]
 
@@ -25,11 +27,20 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
+
+@app.callback()
+def _check_installed(context: typer.Context) -> None:
+    if context.invoked_subcommand != "assets":
+        require("`steersman cluster`", "dev", "steersman_cluster")
+
+
 Output = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")]
 
 
 def _complete_name(incomplete: str) -> list[str]:
-    from steersman.devcluster.detached import names
+    if not is_installed("steersman_cluster"):
+        return []
+    from steersman_cluster.detached import names
 
     return [name for name in names() if name.startswith(incomplete)]
 
@@ -122,9 +133,8 @@ def start(
         steersman cluster start --node-kind process --images images.yaml
     """
     from steersman.cli import cluster_shown as shown
-    from steersman.devcluster.cluster import Options, require_extras
+    from steersman_cluster.cluster import Options
 
-    require_extras()
     if images is not None and node_kind != "process":
         raise typer.BadParameter("--images is for --node-kind process: simulated nodes run no containers")
     options = Options(
@@ -132,7 +142,7 @@ def start(
         audit_path=audit_log,
     )  # fmt: skip
     if detach and not as_child:
-        from steersman.devcluster.detached import spawn
+        from steersman_cluster.detached import spawn
 
         words = [word for word in sys.argv[1:] if word not in ("--detach", "-d")]
         seen = spawn(["cluster", *words[words.index("start") :], "--as-child"], name)
@@ -182,7 +192,7 @@ def stop(
         steersman cluster stop --all
     """
     from steersman.cli import cluster_shown as shown
-    from steersman.devcluster import detached
+    from steersman_cluster import detached
 
     name = _one_name(name, other_name)
     if all_ and name is not None:
@@ -202,7 +212,7 @@ def stop(
 
 def _stop(seen: object) -> str:
     from steersman.cli.kubeconfig import take_out
-    from steersman.devcluster import detached
+    from steersman_cluster import detached
 
     assert isinstance(seen, detached.Seen)
     if seen.state == "killed":
@@ -237,7 +247,7 @@ def status(
         steersman cluster status tests -o json
     """
     from steersman.cli import cluster_shown as shown
-    from steersman.devcluster import detached
+    from steersman_cluster import detached
 
     name = _one_name(name, other_name)
     wanted = detached.names() if name is None else [name]
@@ -286,7 +296,7 @@ def load(
     """
     from steersman.cli import cluster_shown as shown
     from steersman.cli.applying import apply_files
-    from steersman.devcluster import detached
+    from steersman_cluster import detached
 
     given = [*(paths or ()), *(filename or ())]
     if not given:

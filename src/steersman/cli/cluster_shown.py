@@ -13,7 +13,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steersman.devcluster.detached import DEFAULT_NAME, Record, Seen, names
+from steersman_cluster.detached import DEFAULT_NAME, Record, Seen, names
 
 if TYPE_CHECKING:
     from steersman.client import Client

@@ -92,13 +92,14 @@ def dev(
         steersman dev helloapp:operator --no-reload --no-live   # breakpoint() works
     """
     from steersman.cli.dev_session import Wanted
-    from steersman.devcluster.cluster import Options
     from steersman.extras import require
     from steersman.telemetry.log import configure
 
     shown = sys.stdout.isatty() if live is None else live
-    needed = ["cel_expr_python", *(["watchfiles"] if reload else []), *(["rich"] if shown else [])]
+    needed = ["steersman_cluster", *(["watchfiles"] if reload else []), *(["rich"] if shown else [])]
     require("`steersman dev`", "dev", *needed)
+    from steersman_cluster.cluster import Options
+
     if images is not None and node_kind != "process":
         raise typer.BadParameter("--images is for --node-kind process: simulated nodes run no containers")
     configure(level="error")

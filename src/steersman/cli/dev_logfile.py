@@ -9,7 +9,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Final, cast
 
-from steersman.devcluster.detached import StateError, checked, state_directory
+from steersman_cluster.detached import StateError, checked, state_directory
 
 __all__ = ["LogFile", "log_path"]
 

@@ -23,13 +23,13 @@ from steersman.cli.dev_logfile import LogFile, log_path
 from steersman.cli.dev_scene import EventLine, Object, Scene, forest, log_line
 from steersman.cli.hosting import started, stop_on_signals
 from steersman.cli.observed import command
-from steersman.devcluster.detached import Record, claim
-from steersman.devcluster.loading import load
-from steersman.devcluster.manifests import Manifest, read
+from steersman.manifest_files import Manifest, read
+from steersman.manifest_files.apply import load
 from steersman.version import __version__
+from steersman_cluster.detached import Record, claim
 
 if TYPE_CHECKING:
-    from steersman.devcluster.cluster import DevCluster, Options
+    from steersman_cluster.cluster import DevCluster, Options
 
 __all__ = ["Session", "Wanted", "project_directory"]
 

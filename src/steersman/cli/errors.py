@@ -22,11 +22,8 @@ def explain(problem: BaseException, *, debug: bool = False) -> int:
 
 def _words(problem: BaseException) -> tuple[str, int]:
     # Here, because most commands need none of these rooms, and most runs no error.
-    from steersman.cli.hosting import HostError
-    from steersman.cli.kubeconfig import KubeconfigError
     from steersman.cli.loading import LoadError
     from steersman.client.errors import ClientError
-    from steersman.devcluster.detached import StateError
     from steersman.extras import MissingExtraError
     from steersman.models.declaring import ModelDeclarationError
     from steersman.operator.crds import CrdInstallError
@@ -43,14 +40,27 @@ def _words(problem: BaseException) -> tuple[str, int]:
             return str(problem), problem.code
         case LeadershipLostError():
             return f"this replica no longer leads: {problem}", FAILED
-        case CrdInstallError() | KubeconfigError() | HostError() | StateError() | MissingExtraError():
+        case CrdInstallError() | MissingExtraError():
             return str(problem), FAILED
         case ClientError() | DeclarationError() | ModelDeclarationError() | BindError() | StartupHookError():
             return str(problem), FAILED
         case BaseExceptionGroup():
             return _words(problem.exceptions[0])
+        case _ if isinstance(problem, _cluster_errors()):
+            return str(problem), FAILED
         case _:
             return (
                 f"{type(problem).__name__}: {problem}. This should not have happened; --debug shows where it did",
                 FAILED,
             )
+
+
+def _cluster_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of the embedded cluster; none where it is not installed."""
+    if not is_installed("steersman_cluster"):
+        return ()
+    from steersman.cli.hosting import HostError
+    from steersman.cli.kubeconfig import KubeconfigError
+    from steersman_cluster.detached import StateError
+
+    return HostError, KubeconfigError, StateError

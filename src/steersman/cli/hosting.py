@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steersman.cli.kubeconfig import context_name, merge, take_out
-from steersman.devcluster.detached import Claim, Record, claim
 from steersman.version import __version__
+from steersman_cluster.detached import Claim, Record, claim
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from steersman.devcluster.cluster import DevCluster, Options
+    from steersman_cluster.cluster import DevCluster, Options
 
 __all__ = ["HostError", "Hosted", "host", "ready", "started", "stop_on_signals"]
 
@@ -102,9 +102,9 @@ async def _host(wanted: Hosted, mine: Claim, show: Callable[[Record], None]) -> 
 
 async def started(options: Options) -> DevCluster:
     """A cluster in which Pods can be made. Raises `HostError`; closes what it opened when it fails."""
-    from steersman.devcluster.cluster import DevCluster
-    from steersman.devcluster.nodes.process.images import HOST_IMAGE, ImageError, Images
-    from steersman.devcluster.storage import DataError
+    from steersman_cluster.cluster import DevCluster
+    from steersman_cluster.nodes.process.images import HOST_IMAGE, ImageError, Images
+    from steersman_cluster.storage import DataError
 
     try:
         Images(options.images).find(

@@ -17,12 +17,12 @@ __all__ = ["judge"]
 
 
 def judge() -> Check | None:
-    """The checker, or `None` without the `dev` extra."""
-    return _check if is_installed("cel_expr_python") else None
+    """The checker, or `None` without `steersman-cluster`."""
+    return _check if is_installed("steersman_cluster") else None
 
 
 def _check(crd: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    from steersman.devcluster.crd.definition_rules import validate_definition
+    from steersman_cluster.crd.definition_rules import validate_definition
 
     spec = dict(crd["spec"])
     spec.setdefault("conversion", {"strategy": "None"})

@@ -17,14 +17,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from steersman.devcluster.auth.auditpolicy import Policy
-from steersman.devcluster.cluster import DevCluster, Options
 from steersman.testing.controlplane_audit import AuditPolicy
 from steersman.testing.controlplane_binaries import BinariesNotFoundError, find_binaries
 from steersman.testing.controlplane_cluster import Cluster
 from steersman.testing.controlplane_http import ApiSession, client_context
 from steersman.testing.controlplane_kubeconfig import certificate_user, cluster_at
 from steersman.testing.faults import Faults
+from steersman_cluster.auth.auditpolicy import Policy
+from steersman_cluster.cluster import DevCluster, Options
 
 __all__ = ["EmbeddedCluster"]
 
@@ -55,7 +55,7 @@ class EmbeddedCluster(Cluster):
         audit: AuditPolicy | None = None,
         **options: Any,
     ) -> Self:
-        """Start a cluster and return when it is ready; `options` are those of `devcluster.Options`."""
+        """Start a cluster and return when it is ready; `options` are those of `steersman_cluster.cluster.Options`."""
         directory = Path(tempfile.mkdtemp(prefix="steersman-embedded-"))
         policy = Policy(json.loads((audit or AuditPolicy()).text()))
         wanted = Options(controllers=controllers, nodes=nodes, ready_after=ready_after, audit=policy, **options)

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from steersman.devcluster.api.info import RequestInfo
-    from steersman.devcluster.api.messages import Request, Response
-    from steersman.devcluster.api.server import APIServer
+    from steersman_cluster.api.info import RequestInfo
+    from steersman_cluster.api.messages import Request, Response
+    from steersman_cluster.api.server import APIServer
 
 __all__ = [
     "Fault",
@@ -223,7 +223,7 @@ class Faults:
         server.handle = handle  # type: ignore[method-assign]
 
     async def _serve(self, server: APIServer, inner: Handle, request: Request) -> Response:
-        from steersman.devcluster.api.info import resolve
+        from steersman_cluster.api.info import resolve
 
         info = resolve(request.method, request.path, request.params)
         chosen = self._chosen(info, _asker(server, request, info), request.headers.get("User-Agent") or "")
@@ -272,8 +272,8 @@ class Faults:
 
 
 def _asker(server: APIServer, request: Request, info: RequestInfo) -> str:
-    from steersman.devcluster.auth import Attributes
-    from steersman.devcluster.errors import APIError
+    from steersman_cluster.auth import Attributes
+    from steersman_cluster.errors import APIError
 
     attributes = Attributes(info.verb, path=request.path)
     try:
@@ -283,8 +283,8 @@ def _asker(server: APIServer, request: Request, info: RequestInfo) -> str:
 
 
 def _answer(fault: Fault) -> Response:
-    from steersman.devcluster.api.messages import failure
-    from steersman.devcluster.errors import APIError
+    from steersman_cluster.api.messages import failure
+    from steersman_cluster.errors import APIError
 
     details: dict[str, Any] | None = None
     headers: tuple[tuple[str, str], ...] = ()

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from steersman.devcluster.admission.calling import WebhookCaller
 from steersman.webhook.http import WebhookRequest, WebhookServer
+from steersman_cluster.admission.calling import WebhookCaller
 
 __all__ = ["inprocess_server"]
 

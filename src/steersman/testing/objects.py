@@ -23,7 +23,7 @@ from steersman.testing.waiting import eventually
 if TYPE_CHECKING:
     from steersman.client import Client
     from steersman.client.config import Config
-    from steersman.devcluster.manifests import Manifest
+    from steersman.manifest_files import Manifest
 
 __all__ = ["Objects", "ServedKind", "manifests_of"]
 
@@ -101,7 +101,7 @@ class Objects:
         place = namespace or self.namespace
 
         async def go(client: Client) -> list[Object]:
-            from steersman.devcluster.loading import load
+            from steersman.manifest_files.apply import load
 
             found: dict[int, Object] = {}
             async for outcome in load(client, manifests, namespace=place, field_manager=field_manager, force=force):
@@ -302,7 +302,7 @@ class _Thread:
 
 
 def manifests_of(what: Path | str | Mapping[str, Any]) -> list[Manifest]:
-    from steersman.devcluster.manifests import Manifest, parse, read
+    from steersman.manifest_files import Manifest, parse, read
 
     if isinstance(what, Mapping):
         return [Manifest("the test", json.loads(json.dumps(what)))]

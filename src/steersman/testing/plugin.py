@@ -169,7 +169,10 @@ class _Shared:
 
 def _start(choice: str, **options: Any) -> Cluster:
     """A cluster of the chosen kind, to be closed."""
+    from steersman.extras import require
+
     if choice == "embedded":
+        require("the fixture `cluster`", "dev", "steersman_cluster", otherwise="run pytest --cluster=kubeconfig")
         from steersman.testing.embedded import EmbeddedCluster
 
         return EmbeddedCluster.start(**options)

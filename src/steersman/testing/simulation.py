@@ -27,10 +27,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from steersman.client import Client
 from steersman.client.config import Config
-from steersman.devcluster.api.inprocess import InProcessTransport
-from steersman.devcluster.auth.auditpolicy import Policy
-from steersman.devcluster.cluster import ADMIN, DevCluster, Options
-from steersman.devcluster.strategy import User
 from steersman.testing.controlplane_audit import WRITES, AuditPolicy
 from steersman.testing.faults import USER_AGENT, Faults
 from steersman.testing.inprocess_webhooks import inprocess_server
@@ -40,6 +36,10 @@ from steersman.testing.rbac import identity
 from steersman.testing.recording import Reconcile, Recorder, recorded
 from steersman.testing.running import ObservedReplica, idle_settings, operator_of
 from steersman.testing.waiting import eventually
+from steersman_cluster.api.inprocess import InProcessTransport
+from steersman_cluster.auth.auditpolicy import Policy
+from steersman_cluster.cluster import ADMIN, DevCluster, Options
+from steersman_cluster.strategy import User
 
 if TYPE_CHECKING:
     from steersman.operator.operator import Operator
@@ -129,7 +129,7 @@ class Simulation:
     @classmethod
     @asynccontextmanager
     async def start(cls, seed: int = 0, **options: Any) -> AsyncGenerator[Simulation]:
-        """A simulation for the time of a block; `options` are those of `devcluster.Options`."""
+        """A simulation for the time of a block; `options` are those of `steersman_cluster.cluster.Options`."""
         clock = asyncio.get_running_loop().time
         start = clock()
 
@@ -188,7 +188,7 @@ class Simulation:
 
     async def apply(self, *what: Path | str | Mapping[str, Any], namespace: str | None = None) -> None:
         """Apply files, text and objects as `Cluster.apply` does. Raises `AssertionError` for what is refused."""
-        from steersman.devcluster.loading import load
+        from steersman.manifest_files.apply import load
 
         manifests = [manifest for one in what for manifest in manifests_of(one)]
         place = namespace or self.namespace

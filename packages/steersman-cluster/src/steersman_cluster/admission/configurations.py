@@ -1,0 +1,68 @@
+"""The webhooks that are registered now, in the order in which they are called; read once, then following changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from steersman_cluster.auth.reading import part, parts
+from steersman_cluster.objects import Object, name_of
+from steersman_cluster.strategy import Reader
+
+__all__ = ["Webhook", "Webhooks"]
+
+_GROUP = "admissionregistration.k8s.io"
+MUTATING, VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """One webhook of one configuration."""
+
+    configuration: str
+    uid: str
+    """Unique among all webhooks."""
+    spec: Object
+
+    @property
+    def name(self) -> str:
+        """Its name, as refusals tell it."""
+        return self.spec.get("name") or ""
+
+    @property
+    def ignores_failures(self) -> bool:
+        """Whether a write goes on without an answer."""
+        return self.spec.get("failurePolicy") == "Ignore"
+
+    @property
+    def timeout(self) -> float:
+        """How many seconds it has to answer."""
+        return self.spec.get("timeoutSeconds") or 10
+
+    @property
+    def client_config(self) -> Object:
+        """Where it is."""
+        return part(self.spec, "clientConfig")
+
+
+class Webhooks:
+    """All webhooks of one sort (`MUTATING` or `VALIDATING`), configurations by name."""
+
+    def __init__(self, reader: Reader, resource: str) -> None:
+        self._reader = reader
+        self._resource = resource
+        self._known: tuple[Webhook, ...] | None = None
+
+    def changed(self, resource: str) -> None:
+        """A configuration was written or deleted."""
+        if resource == self._resource:
+            self._known = None
+
+    def all(self) -> tuple[Webhook, ...]:
+        """The webhooks in the order of their calls."""
+        if self._known is None:
+            self._known = tuple(
+                Webhook(name_of(item), f"{name_of(item)}/{spec.get('name')}/{index}", spec)
+                for item in sorted(self._reader.list(_GROUP, self._resource), key=name_of)
+                for index, spec in enumerate(parts(item, "webhooks"))
+            )
+        return self._known

@@ -1,0 +1,72 @@
+"""What the checks of the Pod Security Standards read of a Pod, and how they name what they found. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import cast
+
+from steersman_cluster.objects import Object
+
+__all__ = [
+    "all_containers",
+    "bad_profiles",
+    "container_names",
+    "containers",
+    "counted",
+    "pod_context",
+    "quoted",
+    "setters",
+]
+
+
+def all_containers(spec: Object) -> Iterator[Object]:
+    """Every container of a Pod, init containers first."""
+    for field in ("initContainers", "containers", "ephemeralContainers"):
+        yield from cast("Sequence[Object]", spec.get(field) or ())
+
+
+def containers(spec: Object) -> Iterator[tuple[str, Object]]:
+    """Name and security context of every container."""
+    for container in all_containers(spec):
+        yield container.get("name") or "", container.get("securityContext") or {}
+
+
+def pod_context(spec: Object) -> Object:
+    """The security context of the Pod as a whole."""
+    return spec.get("securityContext") or {}
+
+
+def quoted(items: Sequence[str]) -> str:
+    """`"a", "b"`."""
+    return ", ".join(f'"{item}"' for item in items)
+
+
+def counted(word: str, items: Collection[str]) -> str:
+    """The word, in the plural unless there is one item."""
+    return word if len(items) == 1 else f"{word}s"
+
+
+def container_names(names: Sequence[str]) -> str:
+    """`containers "a", "b"`."""
+    return f"{counted('container', names)} {quoted(names)}"
+
+
+def setters(pod: bool, names: Sequence[str]) -> list[str]:
+    """Who set what may not be set: the Pod, some of its containers."""
+    return [*(["pod"] if pod else []), *([container_names(names)] if names else [])]
+
+
+def bad_profiles(spec: Object, field: str, allowed: Collection[str]) -> tuple[list[str], list[str]]:
+    """Who set a profile of a type that is not allowed, and those types."""
+
+    def bad(context: Object) -> str | None:
+        profile: Object | None = context.get(field)
+        kind = (profile.get("type") or "") if profile is not None else None
+        return None if kind is None or kind in allowed else kind
+
+    pod = bad(pod_context(spec))
+    found = [(name, kind) for name, context in containers(spec) if (kind := bad(context)) is not None]
+    kinds = {kind for _, kind in found}
+    if pod is not None:
+        kinds.add(pod)
+    return setters(pod is not None, [name for name, _ in found]), sorted(kinds)

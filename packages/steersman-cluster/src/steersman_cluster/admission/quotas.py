@@ -1,0 +1,56 @@
+"""ResourceQuota: nothing gets in that would exceed a quota of its namespace.
+
+What is used is counted from what is stored, at once, because reads are current here: nobody gets in twice, and none is
+kept out because a status is not written yet. Texts follow the API server's `plugin/pkg/admission/resourcequota`.
+"""
+
+from __future__ import annotations
+
+from steersman_cluster.admission.lookups import Lookups
+from steersman_cluster.admission.write import CREATE, UPDATE, Write
+from steersman_cluster.objects import Object, dig, name_of
+from steersman_cluster.quota import Amounts, applies, missing, names_of, printed, quantities, usage
+
+__all__ = ["check_quotas"]
+
+
+def check_quotas(write: Write, lookups: Lookups) -> None:
+    """Refuse what a quota has no room for. Raises `APIError` (403)."""
+    if write.operation not in (CREATE, UPDATE) or write.subresource or not write.namespace or write.obj is None:
+        return
+    for quota in lookups.quotas(write.namespace):
+        _check(write, write.obj, quota, lookups)
+
+
+def _check(write: Write, obj: Object, quota: Object, lookups: Lookups) -> None:
+    hard = quantities(dig(quota, "status", "hard") or dig(quota, "spec", "hard"))
+    names = names_of(hard, write.group, write.resource)
+    if not names or not applies(quota, obj):
+        return
+    if write.is_on("pods") and write.operation == CREATE and (lacking := missing(names, obj)):
+        raise write.forbidden(f"failed quota: {name_of(quota)}: {lacking}")
+    wants = usage(write.group, write.resource, obj)
+    if write.old is not None:
+        before = usage(write.group, write.resource, write.old)
+        wants = {name: amount - before[name] if name in before else amount for name, amount in wants.items()}
+    wants = {name: wants[name] for name in names if name in wants and wants[name] > 0}
+    if not wants:
+        return
+    used = _used(write, quota, list(wants), lookups)
+    over = [name for name, amount in wants.items() if used[name] + amount > hard[name]]
+    if over:
+        asked, now, most = (printed({name: of[name] for name in over}) for of in (wants, used, hard))
+        raise write.forbidden(f"exceeded quota: {name_of(quota)}, requested: {asked}, used: {now}, limited: {most}")
+
+
+def _used(write: Write, quota: Object, names: list[str], lookups: Lookups) -> Amounts:
+    """What the objects of this resource use already; of what nobody uses, in the notation of the limit."""
+    zero = {name: amount - amount for name, amount in quantities(dig(quota, "spec", "hard")).items()}
+    total = {name: zero[name] for name in names}
+    for obj in lookups.reader.list(write.group, write.resource, write.namespace):
+        if applies(quota, obj):
+            amounts = usage(write.group, write.resource, obj)
+            for name in names:
+                if name in amounts:
+                    total[name] = amounts[name] + total[name]
+    return total

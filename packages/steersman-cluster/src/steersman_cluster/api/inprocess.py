@@ -1,0 +1,170 @@
+"""The door for Steersman's own clients in the same process: no socket, no TLS, and time may be virtual."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlencode
+
+from steersman.client.errors import ConnectError, ConnectionLost, TransportTimeout, UpgradeRefused
+from steersman.client.transport.base import HeaderPairs, Query, RequestHeaders, StreamResponse
+from steersman.client.transport.base import Response as Answer
+from steersman_cluster.api.messages import Params, Request, Response
+from steersman_cluster.errors import APIError
+from steersman_cluster.strategy import User
+
+if TYPE_CHECKING:
+    from steersman_cluster.api.server import APIServer
+
+__all__ = ["InProcessTransport"]
+
+
+class _Headers(dict[str, str]):
+    """Headers with names in lower case."""
+
+    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
+        return super().get(name.lower(), default)
+
+
+class InProcessTransport:
+    """A `client.transport.Transport` that calls an API server; all is asked as `user`, whatever the headers say.
+
+    With `quiet` no warnings are passed on: for who knows what it does, as the built-in controllers do, which read what
+    is deprecated as long as it is served.
+    """
+
+    def __init__(self, server: APIServer, user: User | None = None, *, quiet: bool = False) -> None:
+        self._server = server
+        self._user = user
+        self._quiet = quiet
+        self._closed = False
+
+    def _request(self, method: str, path: str, query: Query, headers: RequestHeaders, body: bytes | None) -> Request:
+        if self._closed:
+            raise ConnectError(f"{method} {path}: the client is closed")
+        pairs = tuple(query.items() if isinstance(query, Mapping) else query)
+        given = headers.items() if isinstance(headers, Mapping) else headers
+        found = _Headers((name.lower(), value) for name, value in given)
+        return Request(method, unquote(path), Params(pairs), found, body or b"", self._user, query=urlencode(pairs))
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: RequestHeaders = (),
+        body: bytes | None = None,
+        timeout: float,
+    ) -> Answer:
+        request = self._request(method, path, query, headers, body)
+        try:
+            async with asyncio.timeout(timeout):
+                response = await self._server.handle(request)
+                data = response.body
+                if response.stream is not None:
+                    data = b"".join([chunk async for chunk in response.stream])
+        except TimeoutError:
+            raise TransportTimeout(f"{method} {path}: no answer within {timeout:g} s") from None
+        return Answer(response.status, self._headers(response), data)
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: RequestHeaders = (),
+        body: bytes | None = None,
+        connect_timeout: float,
+        idle_timeout: float,
+    ) -> AsyncGenerator[StreamResponse]:
+        response = await self._server.handle(self._request(method, path, query, headers, body))
+        chunks = response.stream if response.stream is not None else _whole(response.body)
+        reading = _timed(chunks, idle_timeout, f"{method} {path}")
+        try:
+            yield StreamResponse(response.status, self._headers(response), reading)
+        finally:
+            for each in (reading, chunks):
+                close = getattr(each, "aclose", None)
+                if close is not None:
+                    await close()
+
+    async def websocket(
+        self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
+    ) -> _End:
+        given = headers.items() if isinstance(headers, Mapping) else headers
+        request = self._request("GET", path, query, (*given, ("Upgrade", "websocket")), None)
+        response = await self._server.handle(request)
+        chosen = next((p for p in response.protocols if p in protocols), None)
+        if response.serve is None or chosen is None:
+            raise UpgradeRefused(f"GET {path}", response.status, response.body, response.content_type)
+        ours, theirs = _pipe(chosen)
+        ours.task = asyncio.ensure_future(response.serve(theirs))  # type: ignore[arg-type]
+        return ours
+
+    async def close(self) -> None:
+        self._closed = True
+
+    def _headers(self, response: Response) -> HeaderPairs:
+        headers = response.headers
+        if self._quiet and headers:
+            headers = [pair for pair in headers if pair[0] != "Warning"]
+        return HeaderPairs((("Content-Type", response.content_type), *headers))
+
+
+async def _whole(body: bytes) -> AsyncIterator[bytes]:
+    yield body
+
+
+async def _timed(chunks: AsyncIterator[bytes], seconds: float, what: str) -> AsyncIterator[bytes]:
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                chunk = await anext(chunks, None)
+        except TimeoutError:
+            raise TransportTimeout(f"{what}: silence for {seconds:g} s") from None
+        except APIError as problem:  # too late for a status: over a socket the connection would break
+            raise ConnectionLost(f"{what}: the connection broke: {problem}") from None
+        if chunk is None:
+            return
+        yield chunk
+
+
+class _End:
+    """One end of a web socket that is no socket."""
+
+    def __init__(self, protocol: str) -> None:
+        self.protocol = protocol
+        self.peer: _End | None = None
+        self.task: asyncio.Future[object] | None = None
+        self._messages: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._closed = False
+
+    async def send(self, data: bytes) -> None:
+        if self._closed or self.peer is None or self.peer._closed:
+            raise ConnectionLost("the web socket is closed")
+        self.peer._messages.put_nowait(data)
+
+    async def receive(self) -> bytes | None:
+        if self._closed and self._messages.empty():
+            return None
+        return await self._messages.get()
+
+    async def close(self) -> None:
+        for end in (self, self.peer):
+            if end is not None and not end._closed:
+                end._closed = True
+                end._messages.put_nowait(None)
+        if self.task is not None:
+            task, self.task = self.task, None
+            await asyncio.wait([task])
+
+
+def _pipe(protocol: str) -> tuple[_End, _End]:
+    one, other = _End(protocol), _End(protocol)
+    one.peer, other.peer = other, one
+    return one, other

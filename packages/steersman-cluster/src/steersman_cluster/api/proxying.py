@@ -1,0 +1,185 @@
+"""One request of a client, repeated on a connection of its own: over TLS where that is asked, upgraded where both wish.
+
+Bodies of requests are whole, those of answers are passed on as they come, however long that takes. The credentials of
+the client stay here. Nobody's certificate is checked, as the API server does not when it proxies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+from urllib.parse import quote
+
+import httptools
+
+from steersman_cluster.api.messages import Request, Response, Socket
+from steersman_cluster.kubelet import Connection
+
+__all__ = ["repeat"]
+
+_HOP: Final = frozenset(
+    (
+        "authorization", "connection", "content-length", "host", "keep-alive", "proxy-authenticate",
+        "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade",
+    )
+)  # fmt: skip
+_PROTOCOLS: Final = "sec-websocket-protocol"
+_BEARER: Final = "base64url.bearer.authorization.k8s.io."
+"""A web socket protocol that is a token."""
+_FIRST_WORD: Final = 30.0
+"""Seconds for the other side to begin its answer."""
+_CHUNK: Final = 64 * 1024
+
+
+async def repeat(
+    request: Request, path: str, host: str, connect: Callable[[], Awaitable[Connection]], *, secure: bool = False
+) -> Response:
+    """The answer of the other side, or its connection where it agrees to an upgrade. Raises `OSError` and `APIError`.
+
+    `path` is decoded and without the query, `host` is what the other side is told that it is called.
+    """
+    try:
+        async with asyncio.timeout(_FIRST_WORD):
+            connection = await connect()
+            try:
+                if secure:
+                    await connection[1].start_tls(_unverified())
+                return await _exchange(request, path, host, connection)
+            except BaseException:
+                connection[1].close()
+                raise
+    except httptools.HttpParserError as problem:
+        raise ConnectionError(str(problem)) from None
+
+
+def _unverified() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+class _Answer:
+    """What httptools tells of an answer while it is read."""
+
+    def __init__(self) -> None:
+        self.headers: list[tuple[str, str]] = []
+        self.begun = False
+        self.done = False
+        self._body = bytearray()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name.decode("latin-1"), value.decode("latin-1")))
+
+    def on_headers_complete(self) -> None:
+        self.begun = True
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        self.done = True
+
+    def taken(self) -> bytes:
+        """What came of the body since the last call."""
+        body = bytes(self._body)
+        self._body.clear()
+        return body
+
+
+def _upgrade(request: Request) -> str:
+    """What the client wants its connection to become; "" for nothing."""
+    wanted = "upgrade" in (request.headers.get("Connection") or "").lower()
+    return (request.headers.get("Upgrade") or "") if wanted else ""
+
+
+def _head(request: Request, path: str, host: str, upgrade: str) -> bytes:
+    target = quote(path, safe="/!$&'()*+,;=:@~-._") + (f"?{request.query}" if request.query else "")
+    lines = [f"{request.method} {target} HTTP/1.1", f"Host: {host}"]
+    lines += ["Connection: Upgrade", f"Upgrade: {upgrade}"] if upgrade else ["Connection: close"]
+    for name, value in request.headers.items():
+        if name.lower() == _PROTOCOLS:
+            kept = [protocol for protocol in map(str.strip, value.split(",")) if not protocol.startswith(_BEARER)]
+            lines += [f"{name}: {', '.join(kept)}"] if kept else []
+        elif name.lower() not in _HOP:
+            lines.append(f"{name}: {value}")
+    if request.body:
+        lines.append(f"Content-Length: {len(request.body)}")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
+
+
+async def _exchange(request: Request, path: str, host: str, connection: Connection) -> Response:
+    reader, writer = connection
+    upgrade = _upgrade(request)
+    writer.write(_head(request, path, host, upgrade) + request.body)
+    answer = _Answer()
+    parser = httptools.HttpResponseParser(answer)
+    while not answer.begun:
+        data = await reader.read(_CHUNK)
+        if not data:
+            raise ConnectionError("EOF")
+        try:
+            parser.feed_data(data)
+        except httptools.HttpParserUpgrade as switched:
+            return _switched(answer, connection, data[switched.args[0] :])
+    kind = next((value for name, value in answer.headers if name.lower() == "content-type"), "")
+    kept = tuple((name, value) for name, value in answer.headers if name.lower() not in (*_HOP, "content-type"))
+    status = parser.get_status_code()
+    if answer.done or request.method == "HEAD" or status in (204, 304):
+        writer.close()
+        return Response(status, answer.taken(), kind, kept)
+    return Response(status, b"", kind, kept, stream=_rest(parser, answer, connection))
+
+
+async def _rest(parser: httptools.HttpResponseParser, answer: _Answer, connection: Connection) -> AsyncIterator[bytes]:
+    """The body as it comes; it ends early where the other side ends it early."""
+    reader, writer = connection
+    try:
+        while True:
+            if body := answer.taken():
+                yield body
+            if answer.done:
+                return
+            try:
+                data = await reader.read(_CHUNK)
+                if not data:
+                    return
+                parser.feed_data(data)
+            except (OSError, httptools.HttpParserError):
+                return
+    finally:
+        writer.close()
+
+
+def _switched(answer: _Answer, connection: Connection, early: bytes) -> Response:
+    """The connection is another protocol's from here on: bytes both ways, until either side goes."""
+
+    async def serve(socket: Socket) -> None:
+        reader, writer = connection
+
+        async def outwards() -> None:
+            data = early or await reader.read(_CHUNK)
+            while data:
+                await socket.send(data)
+                data = await reader.read(_CHUNK)
+
+        async def inwards() -> None:
+            while (data := await socket.receive()) is not None:
+                writer.write(data)
+                await writer.drain()
+
+        ways = [asyncio.ensure_future(outwards()), asyncio.ensure_future(inwards())]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            writer.close()
+            with suppress(OSError):
+                await socket.close()
+
+    return Response(101, b"", "", tuple(answer.headers), serve=serve, tunnel="upgrade")

@@ -1,0 +1,155 @@
+"""Doors of Pods that lead to a node: logs, exec, attach and port-forward.
+
+What cannot be is refused before the connection is upgraded, by the API server or by the kubelet. After that the
+client's protocol decides: `channels` for web sockets, `tunnels` for SPDY.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import TYPE_CHECKING, Final, cast
+
+from steersman_cluster.api import channels, tunnels
+from steersman_cluster.api.messages import Response, Socket
+from steersman_cluster.api.podoptions import (
+    ExecOptions,
+    container_of,
+    exec_options,
+    log_options,
+    pod_of,
+    ports_of,
+)
+from steersman_cluster.errors import APIError, bad_request, not_found
+from steersman_cluster.kubelet import STDERR, STDOUT, Connection, ExecSession, Kubelet
+from steersman_cluster.objects import Object, dig
+
+if TYPE_CHECKING:
+    from steersman_cluster.api.call import Call
+
+__all__ = ["attach", "execute", "kubelet_of", "log", "portforward"]
+
+_SPDY: Final = "spdy/3.1"
+_REFUSED_WITHIN: Final = 0.05
+"""Seconds that a kubelet has for refusing a log with a Status."""
+
+
+def kubelet_of(call: Call, node: str) -> Kubelet:
+    """The kubelet of a node. Raises 404 where there is no such node, 500 where nothing answers for it."""
+    kubelet = call.server.kubelets.find(node)
+    if kubelet is None:
+        if call.reader.get("", "nodes", "", node) is None:
+            raise not_found("", "nodes", node)
+        raise APIError(500, "InternalError", f"error dialing backend: no kubelet answers for node {node}")
+    return kubelet
+
+
+def _host(call: Call, pod: Object) -> Kubelet:
+    node = dig(pod, "spec", "nodeName", default="")
+    if not node:
+        raise bad_request(f"pod {call.name} does not have a host assigned")
+    return kubelet_of(call, node)
+
+
+async def log(call: Call) -> Response:
+    """GET of a container's log, as a stream; nothing of a Pod that is on no node. Raises `APIError`."""
+    options = log_options(call)
+    pod = pod_of(call)
+    container = container_of(call, pod)
+    node = dig(pod, "spec", "nodeName", default="")
+    if not node:
+        return Response(204, b"", "")
+    chunks = kubelet_of(call, node).logs(call.namespace, call.name, container, options)
+    # The kubelet refuses at the first chunk: that must become a Status, not a broken stream. While it has nothing to
+    # say, as of a log that is followed and still empty, the answer begins without it.
+    first = asyncio.ensure_future(anext(chunks, b""))
+    await asyncio.wait((first,), timeout=_REFUSED_WITHIN)
+    if first.done() and (problem := first.exception()) is not None:
+        raise problem
+    shown = _log(first, chunks)
+    if (call.request.headers.get("Upgrade") or "").lower() == "websocket":
+        return Response(101, serve=lambda socket: channels.copy(socket, shown), protocols=channels.LOG_PROTOCOLS)
+    return Response(200, content_type="text/plain", stream=shown)
+
+
+async def _log(first: asyncio.Future[bytes], chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    try:
+        yield await first
+        async for chunk in chunks:
+            yield chunk
+    finally:
+        first.cancel()
+        if isinstance(chunks, AsyncGenerator):
+            await cast("AsyncGenerator[bytes]", chunks).aclose()
+
+
+async def execute(call: Call) -> Response:
+    """A command in a container. Raises `APIError`."""
+    options = exec_options(call)
+    pod = pod_of(call)
+    container = container_of(call, pod)
+    kubelet = _host(call, pod)
+    spdy = _upgrades_to_spdy(call)
+    if not options.command:
+        raise bad_request("you must specify at least one command for the container")
+    _need_streams(options)
+    session = await kubelet.exec(
+        call.namespace, call.name, container, options.command, stdin=options.stdin, tty=options.tty
+    )
+    return _conversation(session, options, spdy=spdy)
+
+
+async def attach(call: Call) -> Response:
+    """A container's main process. Raises `APIError`."""
+    options = exec_options(call)
+    pod = pod_of(call)
+    container = container_of(call, pod)
+    kubelet = _host(call, pod)
+    spdy = _upgrades_to_spdy(call)
+    _need_streams(options)
+    session = await kubelet.attach(call.namespace, call.name, container, stdin=options.stdin, tty=options.tty)
+    return _conversation(session, options, spdy=spdy)
+
+
+async def portforward(call: Call) -> Response:
+    """Connections to ports of a Pod. Raises `APIError`."""
+    ports = ports_of(call)
+    pod = pod_of(call)
+    kubelet = _host(call, pod)
+    spdy = _upgrades_to_spdy(call)
+
+    async def connect(port: int) -> Connection:
+        return await kubelet.connect(call.namespace, call.name, port)
+
+    if spdy:
+        return Response(101, serve=lambda socket: tunnels.forward(socket, connect), tunnel=tunnels.FORWARD_PROTOCOL)
+
+    async def serve(socket: Socket) -> None:
+        if socket.protocol == tunnels.TUNNEL:
+            await tunnels.forward(socket, connect)
+        else:
+            await channels.forward(socket, connect, ports)
+
+    return Response(101, serve=serve, protocols=(tunnels.TUNNEL, *channels.FORWARD_PROTOCOLS))
+
+
+def _need_streams(options: ExecOptions) -> None:
+    if not (options.stdin or options.stdout or options.stderr):
+        raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
+
+
+def _conversation(session: ExecSession, options: ExecOptions, *, spdy: bool) -> Response:
+    if spdy:
+        return Response(101, serve=lambda socket: tunnels.talk(socket, session, options), tunnel=tunnels.EXEC_PROTOCOL)
+    heard = [channel for channel, wanted in ((STDOUT, options.stdout), (STDERR, options.stderr)) if wanted]
+    return Response(101, serve=lambda socket: channels.talk(socket, session, heard), protocols=channels.EXEC_PROTOCOLS)
+
+
+def _upgrades_to_spdy(call: Call) -> bool:
+    """Whether the client wants SPDY rather than a web socket. Raises 400 for neither."""
+    upgrade = (call.request.headers.get("Upgrade") or "").lower()
+    if not upgrade:
+        raise bad_request("Upgrade request required")
+    if upgrade not in ("websocket", _SPDY):
+        raise bad_request(f"unable to upgrade: {upgrade} is not served, use a web socket or SPDY/3.1")
+    return upgrade == _SPDY

@@ -1,0 +1,43 @@
+"""Who asks, and whether they may: certificates, tokens, users, RBAC, impersonation, reviews and the audit log.
+
+`Auth` puts it together for the API server. Nothing here listens or stores; what is stored is read through a `Reader`,
+and a decision holds exactly as long as what it was made of.
+"""
+
+from steersman_cluster.auth.attributes import Attributes, forbidden_error
+from steersman_cluster.auth.authenticate import ANONYMOUS, Authenticator, Headers
+from steersman_cluster.auth.bootstrap import BootstrapObject
+from steersman_cluster.auth.bootstrap import objects as bootstrap_objects
+from steersman_cluster.auth.certificates import SERVING_HOSTS
+from steersman_cluster.auth.escalation import check_escalation
+from steersman_cluster.auth.jwt import BadTokenError, SigningKey
+from steersman_cluster.auth.kubeconfig import kubeconfig, write_kubeconfig
+from steersman_cluster.auth.rbac import MASTERS, Authorizer
+from steersman_cluster.auth.reviews import user_info
+from steersman_cluster.auth.rules import aggregate
+from steersman_cluster.auth.service import Auth
+from steersman_cluster.auth.tokens import TokenIssuer, account_groups, account_name
+
+__all__ = [
+    "ANONYMOUS",
+    "MASTERS",
+    "SERVING_HOSTS",
+    "Attributes",
+    "Auth",
+    "Authenticator",
+    "Authorizer",
+    "BadTokenError",
+    "BootstrapObject",
+    "Headers",
+    "SigningKey",
+    "TokenIssuer",
+    "account_groups",
+    "account_name",
+    "aggregate",
+    "bootstrap_objects",
+    "check_escalation",
+    "forbidden_error",
+    "kubeconfig",
+    "user_info",
+    "write_kubeconfig",
+]

@@ -1,0 +1,83 @@
+"""Who asks: by client certificate, by static token, by ServiceAccount token, or anonymous.
+
+A credential that is shown and is not good ends the request with 401; only who shows none is `system:anonymous`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from steersman_cluster.auth.certificates import certificate_user
+from steersman_cluster.auth.jwt import BadTokenError
+from steersman_cluster.auth.tokens import TokenIssuer, VerifiedToken
+from steersman_cluster.errors import APIError, unauthorized
+from steersman_cluster.strategy import User
+
+__all__ = ["ANONYMOUS", "Authenticator", "Headers"]
+
+ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
+
+_MOST_CERTIFICATES = 1024
+
+
+class Headers(Protocol):
+    """The headers of a request; names in any case. A `multidict.CIMultiDict` is one."""
+
+    def get(self, key: str, /) -> str | None: ...
+
+    def items(self) -> Iterable[tuple[str, str]]: ...
+
+
+class Authenticator:
+    """Finds out who asks. `static` maps bearer tokens to users; with `anonymous=False` nobody may be unknown."""
+
+    def __init__(
+        self, tokens: TokenIssuer, static: Mapping[str, User] | None = None, *, anonymous: bool = True
+    ) -> None:
+        self.tokens = tokens
+        self._anonymous = anonymous
+        self._static: dict[str, User] = {}
+        self._certificates: dict[bytes, User | None] = {}
+        for token, user in (static or {}).items():
+            self.add_token(token, user)
+
+    def add_token(self, token: str, user: User) -> None:
+        """Let a bearer token stand for a user, who is in `system:authenticated` besides their own groups."""
+        groups = user.groups if "system:authenticated" in user.groups else (*user.groups, "system:authenticated")
+        self._static[token] = User(user.name, user.uid, groups, user.extra)
+
+    def authenticate(self, headers: Headers, peer: bytes | User | None = None) -> User:
+        """Who asks. `peer` is the client's verified certificate (DER), or the user, where that is known already.
+
+        Raises the 401 where a credential is shown that is not good.
+        """
+        if isinstance(peer, User):
+            return peer
+        if peer is not None and (user := self._certified(peer)) is not None:
+            return user
+        scheme, _, token = (headers.get("Authorization") or "").partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            if not self._anonymous:
+                raise unauthorized()
+            return ANONYMOUS
+        try:
+            return self.authenticate_token(token).user
+        except (BadTokenError, APIError):
+            raise unauthorized() from None
+
+    def authenticate_token(self, token: str, audiences: Iterable[str] = ()) -> VerifiedToken:
+        """Whom a bearer token stands for; raises `BadTokenError` or an `APIError` that says why for nobody."""
+        wanted = tuple(audiences) or self.tokens.audiences
+        if (user := self._static.get(token)) is not None:
+            common = tuple(item for item in wanted if item in self.tokens.audiences)
+            return VerifiedToken(user, common)
+        return self.tokens.verify(token, wanted)
+
+    def _certified(self, der: bytes) -> User | None:
+        if der not in self._certificates:
+            if len(self._certificates) >= _MOST_CERTIFICATES:
+                self._certificates.clear()
+            self._certificates[der] = certificate_user(der)
+        return self._certificates[der]

@@ -1,0 +1,297 @@
+"""A whole cluster in this process: API server, controllers, nodes; started and stopped as one.
+
+    async with DevCluster.start() as cluster:
+        async with cluster.client() as client:
+            await client.create(...)
+
+The API listens on loopback only, speaks TLS only, and knows who asks: whoever has the kubeconfig is the administrator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import ssl
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from steersman.client import Client
+from steersman.client.config import Config
+from steersman.pki import Authority, KeyPair, as_file
+from steersman_cluster.api.inprocess import InProcessTransport
+from steersman_cluster.api.server import APIServer
+from steersman_cluster.auth import SERVING_HOSTS, SigningKey, kubeconfig, write_kubeconfig
+from steersman_cluster.auth.audit import Log
+from steersman_cluster.auth.auditpolicy import Policy
+from steersman_cluster.storage import Database, Storage
+from steersman_cluster.strategy import User
+
+if TYPE_CHECKING:
+    from steersman_cluster.api.http import Front
+    from steersman_cluster.kubelet import Kubelet
+    from steersman_cluster.nodes import Nodes
+
+__all__ = ["ADMIN", "DevCluster", "Options", "serving_context"]
+
+ADMIN: Final = User("kubernetes-admin", groups=("system:masters", "system:authenticated"))
+_CONTROLLERS: Final = User("system:kube-controller-manager", groups=("system:masters", "system:authenticated"))
+_NODES: Final = User("system:node:embedded", groups=("system:masters", "system:nodes", "system:authenticated"))
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a cluster is made of."""
+
+    data: Path | None = None
+    """A directory to keep the cluster in; in memory without one."""
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 takes a free one."""
+    listen: bool = True
+    """False: in-process clients only, no socket."""
+    controllers: bool = True
+    nodes: int = 1
+    node_kind: str = "simulated"
+    images: Path | None = None
+    """What the images of process nodes are."""
+    ready_after: float | None = None
+    """Seconds that a simulated Pod takes to become Ready; None leaves the default."""
+    kubeconfig: Path | None = None
+    """Where the administrator's kubeconfig is written; a temporary place without it."""
+    audit: Policy | None = None
+    audit_path: Path | None = None
+    metrics: bool = True
+    """Whether the nodes' usage is served as metrics.k8s.io, as by a metrics server."""
+    capacity: dict[str, str] | None = None
+
+
+class DevCluster:
+    """A running cluster. Belongs to the event loop that started it."""
+
+    def __init__(
+        self, options: Options, *, now: Callable[[], float] = time.time, rng: random.Random | None = None
+    ) -> None:
+        self.options = options
+        self._now = now
+        self._rng = rng
+        self._database = Database(options.data / "cluster.db") if options.data is not None else None
+        authority, key = _identity(self._database)
+        self.authority = authority
+        self.audit = (
+            Log(options.audit, path=options.audit_path, now=now)
+            if options.audit is not None or options.audit_path is not None
+            else None
+        )
+        self.server = APIServer(
+            Storage(self._database, now=now),
+            authority=authority,
+            key=key,
+            now=now,
+            rng=rng,
+            aggregated=options.controllers,
+            service_accounts=options.controllers,
+            audit=self.audit,
+        )
+        self.kubeconfig = options.kubeconfig or Path(tempfile.mkdtemp(prefix="steersman-"), "kubeconfig")
+        """The administrator's kubeconfig, mode 0600; written when the cluster listens."""
+        self.nodes: Nodes | None = None
+        self._node_client: Client | None = None
+        self._added: list[Nodes] = []
+        self._front: Front | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stop = asyncio.Event()
+        self.port = 0
+
+    @classmethod
+    @asynccontextmanager
+    async def start(
+        cls,
+        options: Options | None = None,
+        *,
+        now: Callable[[], float] = time.time,
+        rng: random.Random | None = None,
+    ) -> AsyncGenerator[DevCluster]:
+        """A cluster for the time of a block. Raises `OSError` for a port that is taken, `DataError` for bad data."""
+        cluster = cls(options or Options(), now=now, rng=rng)
+        try:
+            await cluster.open()
+            yield cluster
+        finally:
+            await cluster.close()
+
+    async def open(self) -> None:
+        """Listen, and start controllers and nodes; returns when all are there."""
+        options = self.options
+        if options.listen:
+            await self.listen(options.port)
+        if options.controllers:
+            self._tasks.append(asyncio.create_task(self._control(), name="controllers"))
+        if options.nodes:
+            await self._start_nodes()
+
+    async def listen(self, port: int = 0) -> None:
+        """Open the door; also after `unlisten`, to come back on the same port."""
+        from steersman_cluster.api.http import Front
+
+        self._front = Front(self.server, serving_context(self.authority))
+        self.port = await self._front.start(self.options.host, port)
+        self.server.address = self.url
+        self.server.kubernetes.publish(self.options.host, self.port)
+        credential = self.authority.client(ADMIN.name, ("system:masters",))
+        write_kubeconfig(self.kubeconfig, kubeconfig(self.url, self.authority.cert_pem, credential, user=ADMIN.name))
+
+    async def unlisten(self) -> None:
+        """Shut the door: connections end as if the API server had died. What is inside goes on."""
+        if self._front is not None:
+            await self._front.close()
+            self._front = None
+
+    async def close(self) -> None:
+        """Stop everything, in the order in which nobody writes to the dead; safe to call twice."""
+        if self.nodes is not None:
+            await self.nodes.close()
+            self.nodes = None
+        while self._added:
+            await self._added.pop().close()
+        if self._node_client is not None:
+            await self._node_client.close()
+            self._node_client = None
+        self._stop.set()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError, TimeoutError):
+                await asyncio.wait_for(task, 10)
+        self._tasks.clear()
+        await self.unlisten()
+        await self.server.close()
+        if self.audit is not None:
+            self.audit.close()
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+        if self.options.kubeconfig is None:
+            shutil.rmtree(self.kubeconfig.parent, ignore_errors=True)
+
+    @property
+    def listening(self) -> bool:
+        """Whether the door is open."""
+        return self._front is not None
+
+    async def add_node(
+        self, name: str, *, capacity: Mapping[str, str] | None = None, labels: Mapping[str, str] | None = None
+    ) -> None:
+        """One more simulated node, Ready when this returns."""
+        from steersman_cluster import nodes
+
+        if self._node_client is None:
+            self._node_client = self.client(_NODES, field_manager="kubelet")
+        added = await nodes.start(
+            self._node_client,
+            "simulated",
+            names=(name,),
+            capacity=capacity,
+            labels=labels,
+            defaults=self._defaults(),
+            now=self._utc,
+        )
+        self._added.append(added)
+        for node, kubelet in added.kubelets.items():
+            self._register(node, kubelet)
+
+    # For users.
+
+    @property
+    def url(self) -> str:
+        """The API server's address."""
+        host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
+        return f"https://{host}:{self.port}"
+
+    @property
+    def config(self) -> Config:
+        """A configuration for `client`; its address is only a name, since no socket is used."""
+        return Config.for_url("http://embedded.invalid")
+
+    def client(self, user: User = ADMIN, **options: Any) -> Client:
+        """A client in this process, without a socket, as any user; `options` are the Client's own."""
+        return Client(self.config, transport=InProcessTransport(self.server, user), **options)
+
+    # Parts.
+
+    async def _control(self) -> None:
+        from steersman_cluster import controllers
+
+        await controllers.run(
+            self.config,
+            transport=lambda _config: InProcessTransport(self.server, _CONTROLLERS, quiet=True),
+            stop=self._stop,
+            now=self._utc,
+            rng=self._rng,
+            options={
+                "serviceaccount": {
+                    "ca_bundle": self.authority.cert_pem.decode(),
+                    "sign": self.server.auth.tokens.legacy,
+                }
+            },
+        )
+
+    async def _start_nodes(self) -> None:
+        from steersman_cluster import nodes
+
+        options = self.options
+        self._node_client = self.client(_NODES, field_manager="kubelet")
+        self.nodes = await nodes.start(
+            self._node_client,
+            options.node_kind,  # type: ignore[arg-type]
+            options.nodes,
+            now=self._utc,
+            images=options.images,
+            data=options.data / "nodes" if options.data is not None else None,
+            server=(options.host, self.port) if self.port else None,
+            capacity=options.capacity,
+            defaults=self._defaults(),
+        )
+        for name, kubelet in self.nodes.kubelets.items():
+            self._register(name, kubelet)
+
+    def _register(self, node: str, kubelet: Kubelet) -> None:
+        self.server.kubelets.register(node, kubelet)
+        if self.options.metrics:
+            self.server.metrics.serve()
+
+    def _defaults(self) -> Any:
+        from steersman_cluster import nodes
+
+        after = self.options.ready_after
+        return None if after is None else nodes.Defaults(ready_after=after)
+
+    def _utc(self) -> datetime:
+        return datetime.fromtimestamp(self._now(), UTC)
+
+
+def _identity(database: Database | None) -> tuple[Authority, SigningKey]:
+    """The cluster's authority and the key of its tokens; kept with its data, so that credentials outlive a restart."""
+    if database is None:
+        return Authority.create(), SigningKey()
+    cert, secret, token = (database.fact(name) for name in ("ca.crt", "ca.key", "tokens.key"))
+    if cert is not None and secret is not None and token is not None:
+        return Authority.load(KeyPair(cert, secret)), SigningKey.load(token)
+    authority, key = Authority.create(), SigningKey()
+    database.remember("ca.crt", authority.pair.cert_pem)
+    database.remember("ca.key", authority.pair.key_pem)
+    database.remember("tokens.key", key.pem)
+    return authority, key
+
+
+def serving_context(authority: Authority) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.cert_pem.decode())
+    context.verify_mode = ssl.CERT_OPTIONAL
+    pair = authority.serving("kube-apiserver", SERVING_HOSTS)
+    with as_file(pair.key_pem + pair.cert_pem) as path:
+        context.load_cert_chain(path)
+    return context

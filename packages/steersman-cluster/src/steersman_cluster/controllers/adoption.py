@@ -1,0 +1,98 @@
+"""Adoption and release: a workload controls what its selector matches, and nothing else.
+
+What nobody controls and the selector matches is adopted; what stopped matching is released and left alone. Both are
+patches that carry the uid, so that a namesake made meanwhile is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from steersman.client import Conflict, Invalid, NotFound
+from steersman.controller import controller_of, owner_reference
+from steersman.controller.ownership import wire_reference
+from steersman.models import Key, LabelSelector, MergePatch, Selector, key_of
+from steersman.models.selectors import NOTHING, from_label_selector
+from steersman.operator import Context
+from steersman_cluster.controllers.pods import ORPHANS
+
+__all__ = ["claimed", "selector_of", "to_matching"]
+
+T = TypeVar("T")
+
+
+def selector_of(owner: Any) -> Selector:
+    """What the owner selects; an empty or missing selector selects nothing."""
+    selector: LabelSelector | None = owner.spec.selector
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        return NOTHING
+    return from_label_selector(selector)
+
+
+async def claimed(
+    ctx: Context,
+    owner: Any,
+    kind: type[T],
+    *,
+    accepts: Callable[[T], bool] = lambda _: True,
+    selector: Selector | None = None,
+) -> tuple[T, ...]:
+    """The objects of `kind` that `owner` controls, after adopting and releasing.
+
+    `accepts` says which orphans fit beside their labels; `selector` is the owner's unless given. Costs what it finds
+    and the namespace's orphans, never a scan of everything. An owner that is being deleted adopts nothing.
+    """
+    selector = selector_of(owner) if selector is None else selector
+    mine: list[T] = []
+    for obj in ctx.list(kind, owned=True):
+        found: Any = obj
+        reference = controller_of(found)
+        if reference is None or reference.uid != owner.metadata.uid:
+            continue
+        if selector.matches(found.metadata.labels):
+            mine.append(obj)
+        elif owner.metadata.deletion_timestamp is None:
+            await _release(ctx, owner, found)
+    if owner.metadata.deletion_timestamp is None:
+        for obj in ctx.list(kind, index=(ORPHANS, owner.metadata.namespace)):
+            candidate: Any = obj
+            fits = candidate.metadata.deletion_timestamp is None and selector.matches(candidate.metadata.labels)
+            if fits and accepts(obj) and (adopted := await _adopt(ctx, owner, candidate)) is not None:
+                mine.append(adopted)
+    return tuple(mine)
+
+
+async def _adopt(ctx: Context, owner: Any, obj: Any) -> Any:
+    references = [*map(wire_reference, obj.metadata.owner_references), wire_reference(owner_reference(owner))]
+    return await _patch_owners(ctx, obj, references)
+
+
+async def _release(ctx: Context, owner: Any, obj: Any) -> None:
+    left = [wire_reference(o) for o in obj.metadata.owner_references if o.uid != owner.metadata.uid]
+    await _patch_owners(ctx, obj, left)
+
+
+async def _patch_owners(ctx: Context, obj: Any, references: list[Any]) -> Any:
+    """The patched object; `None` where somebody was faster."""
+    metadata = {
+        "uid": obj.metadata.uid,
+        "resourceVersion": obj.metadata.resource_version,
+        "ownerReferences": references or None,
+    }
+    try:
+        return await ctx.patch(obj, MergePatch({"metadata": metadata}))
+    except (NotFound, Conflict, Invalid):
+        return None
+
+
+def to_matching(kind: type[Any]) -> Callable[[Any, Context], Iterable[Key]]:
+    """A mapper to the owners of `kind` that might adopt an orphan."""
+
+    def to(obj: Any, ctx: Context) -> Iterable[Key]:
+        if controller_of(obj) is not None or obj.metadata.deletion_timestamp is not None:
+            return ()
+        owners = ctx.list(kind, namespace=obj.metadata.namespace)
+        return [key_of(owner) for owner in owners if selector_of(owner).matches(obj.metadata.labels)]
+
+    return to

@@ -1,0 +1,207 @@
+"""One decision of the scheduler: which nodes can take a Pod, which of them is best, and who must go where none can.
+
+Pure: a decision is made of one moment's nodes and Pods, and writes nothing. Preemption follows the scheduler's: the
+fewest budgets broken, then the least important victims, then the fewest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from steersman.k8s import Node, Pod, PodDisruptionBudget
+from steersman.models.selectors import from_label_selector
+from steersman_cluster.controllers import fitting
+from steersman_cluster.controllers.fitting import Amounts, requests_of
+from steersman_cluster.controllers.spreading import Bound, Spread, default_crowd
+
+__all__ = ["NOT_HELPFUL", "Placing", "Problem", "Victims", "cheapest", "priority_of", "unplaced"]
+
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+NO_VICTIMS = "No preemption victims found for incoming pod"
+_FOREVER = datetime.max.replace(tzinfo=UTC)
+
+
+class Problem(NamedTuple):
+    """Why a node cannot take a Pod, and whether it might if other Pods left."""
+
+    text: str
+    might_fit: bool
+
+
+class Victims(NamedTuple):
+    """The Pods that must leave a node, the most important first, and how many of them break a budget."""
+
+    node: str
+    pods: Sequence[Pod]
+    broken: int = 0
+
+
+def priority_of(pod: Pod) -> int:
+    return pod.spec.priority or 0
+
+
+class Placing:
+    """The nodes for one Pod.
+
+    Args:
+        pod: The Pod to place.
+        nodes: All nodes.
+        used: Returns the amounts that are booked on a node.
+        bound: Returns the Pods that have a node.
+        exclusive: Those of them with required anti-affinity.
+        peers: The number of Pods on each node that the Pod is spread with by default.
+    """
+
+    def __init__(
+        self,
+        pod: Pod,
+        nodes: Sequence[Node],
+        used: Callable[[str], Amounts],
+        bound: Callable[[], Sequence[Bound]],
+        exclusive: Sequence[Bound] = (),
+        peers: Mapping[str, int] | None = None,
+    ) -> None:
+        self.pod = pod
+        self.nodes = nodes
+        self._used = used
+        self._wants = requests_of(pod)
+        self._ports = fitting.host_ports_of(pod)
+        self._exclusive = exclusive
+        self._default_crowd = default_crowd(nodes, peers or {})
+        self._labels = {node.metadata.name: node.metadata.labels for node in nodes}
+        affinity = pod.spec.affinity
+        self._sociable = affinity is not None and bool(affinity.pod_affinity or affinity.pod_anti_affinity)
+        self._choosy = self._sociable or bool(pod.spec.topology_spread_constraints)
+        self._list = bound
+        self._known: Sequence[Bound] | None = None
+        self._spread = Spread(pod, nodes, self._bound) if self._choosy else None
+
+    @property
+    def _bound(self) -> Sequence[Bound]:
+        if self._known is None:
+            self._known = self._list()
+        return self._known
+
+    def problem(self, node: Node, gone: Collection[Pod] = ()) -> Problem | None:
+        """Why the node cannot take the Pod, supposed that some Pods had left it; `None` when it can."""
+        name = node.metadata.name
+        used = self._used(name)
+        if gone:
+            left = Counter(used)
+            for pod in gone:
+                left.subtract(requests_of(pod))
+            used = left
+        if text := fitting.node_problem(self.pod, node, used, self._wants):
+            return Problem(text, fitting.is_for_want_of_room(text) and fitting.would_fit_alone(node, self._wants))
+        uids = {pod.metadata.uid for pod in gone}
+        if self._ports and (text := self._port_problem(name, uids)):
+            return Problem(text, might_fit=True)
+        excluded = fitting.anti_affinity_problem(
+            self.pod, node, self._placed(item for item in self._exclusive if item[0].metadata.uid not in uids)
+        )
+        if not self._choosy:
+            return Problem(excluded, might_fit=True) if excluded else None
+        spread, bound = self._spread, self._bound
+        if gone:
+            bound = [item for item in bound if item[0].metadata.uid not in uids]
+            spread = Spread(self.pod, self.nodes, bound)
+        if spread is not None and (text := spread.problem(node)):
+            return Problem(text, not text.endswith(")"))
+        if self._sociable and (text := fitting.affinity_problem(self.pod, node, self._placed(bound))):
+            return Problem(text, "anti-affinity" in text)
+        return Problem(excluded, might_fit=True) if excluded else None
+
+    def _port_problem(self, node: str, gone: Collection[str]) -> str:
+        others = (pod for pod, at in self._bound if at == node and pod.metadata.uid not in gone)
+        return fitting.port_problem(self._ports, (port for pod in others for port in fitting.host_ports_of(pod)))
+
+    def _placed(self, bound: Iterable[Bound]) -> list[tuple[Pod, Mapping[str, str]]]:
+        return [(pod, self._labels.get(name, {})) for pod, name in bound]
+
+    def best(self, nodes: Iterable[Node]) -> str:
+        """The name of the best of some nodes that all can take the Pod; the least loaded where all else is equal."""
+        others = self._placed(self._bound) if self._sociable else ()
+
+        def rank(node: Node) -> tuple[int, int, float, str]:
+            liked = fitting.preference(self.pod, node) + fitting.sociability(self.pod, node, others)
+            crowd = self._spread.crowd(node) if self._spread is not None else 0
+            crowd += self._default_crowd.get(node.metadata.name, 0)
+            return -liked, crowd, self._used(node.metadata.name).get("pods", 0), node.metadata.name
+
+        return min(rank(node) for node in nodes)[-1]
+
+    def victims(self, node: Node, budgets: Sequence[PodDisruptionBudget]) -> Victims | str:
+        """Who must leave a node so that the Pod fits: as few and unimportant as can be. Or why that is no use."""
+        mine = priority_of(self.pod)
+        below = [pod for pod, at in self._bound if at == node.metadata.name and priority_of(pod) < mine]
+        if not below:
+            return NO_VICTIMS
+        if (problem := self.problem(node, below)) is not None:
+            return problem.text
+        below.sort(key=_unimportance)
+        protected = _protected(below, budgets)
+        gone = list(below)
+        broken = 0
+        for pod in (*protected, *(pod for pod in below if pod not in protected)):
+            spared = [other for other in gone if other is not pod]
+            if self.problem(node, spared) is None:
+                gone = spared
+            elif pod in protected:
+                broken += 1
+        return Victims(node.metadata.name, gone, broken)
+
+
+def cheapest(found: Sequence[Victims]) -> Victims | None:
+    """The victims that are missed the least."""
+
+    def price(victims: Victims) -> tuple[int, int, int, int, float]:
+        priorities = [priority_of(pod) for pod in victims.pods]
+        top = max(priorities)
+        first = min(_started(pod) for pod in victims.pods if priority_of(pod) == top)
+        return victims.broken, top, sum(n + 2**31 for n in priorities), len(priorities), -first.timestamp()
+
+    return min(found, key=price, default=None)
+
+
+def _started(pod: Pod) -> datetime:
+    return pod.status.start_time or _FOREVER
+
+
+def _unimportance(pod: Pod) -> tuple[int, datetime]:
+    return -priority_of(pod), _started(pod)
+
+
+def _protected(pods: Iterable[Pod], budgets: Sequence[PodDisruptionBudget]) -> list[Pod]:
+    """Those whose leaving would break a budget, given that those before them leave as well."""
+    left = [b.status.disruptions_allowed or 0 for b in budgets]
+    found: list[Pod] = []
+    for pod in pods:
+        breaks = False
+        for index, budget in enumerate(budgets):
+            if budget.metadata.namespace != pod.metadata.namespace or not pod.metadata.labels:
+                continue
+            selector: Any = budget.spec.selector
+            if selector is None or not from_label_selector(selector).matches(pod.metadata.labels):
+                continue
+            if pod.metadata.name not in budget.status.disrupted_pods:
+                left[index] -= 1
+                breaks = breaks or left[index] < 0
+        if breaks:
+            found.append(pod)
+    return found
+
+
+def unplaced(count: int, problems: Iterable[str], helped: Mapping[str, int] | None) -> str:
+    """What is told of a Pod that no node takes; `helped` counts why preemption was no use, `None` where it was."""
+    text = f"0/{count} nodes are available: {_counted(Counter(problems))}."
+    if helped is None:
+        return text
+    why = _counted(helped)
+    return f"{text} no new claims to deallocate, preemption: 0/{count} nodes are available: {why}."
+
+
+def _counted(reasons: Mapping[str, int]) -> str:
+    return ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))

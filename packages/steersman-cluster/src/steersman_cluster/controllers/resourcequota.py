@@ -1,0 +1,73 @@
+"""ResourceQuotas: what is used of them, told in the status. (Who is kept out is admission's affair.)
+
+Whatever a quota counts is listed, which is right for any kind, custom ones included. Pods, Services and claims that
+change bring their namespace's quotas back at once; the rest is looked at every few seconds.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from steersman.client import NotFound
+from steersman.controller import Result
+from steersman.k8s import PersistentVolumeClaim, Pod, ResourceQuota, Service
+from steersman.k8s.core_v1 import ResourceQuotaStatus
+from steersman.models import Key, encode, key_of
+from steersman.operator import Context, Operator, Watch
+from steersman_cluster.quota import Amounts, applies, quantities, resource_of, usage
+
+__all__ = ["register"]
+
+_AGAIN = 3.0
+"""Seconds until kinds that are not watched are counted again."""
+_WATCHED = {("", "pods"), ("", "services"), ("", "persistentvolumeclaims")}
+
+
+def register(operator: Operator) -> None:
+    """Declare the controller."""
+    watches = [Watch(kind, to=_to_quotas) for kind in (Pod, Service, PersistentVolumeClaim)]
+    operator.controller(name="resourcequota", reads=[ResourceQuota], watches=watches)(reconcile)
+
+
+def _to_quotas(obj: Any, ctx: Context) -> list[Key]:
+    return [key_of(quota) for quota in ctx.list(ResourceQuota, namespace=obj.metadata.namespace)]
+
+
+async def reconcile(quota: ResourceQuota, ctx: Context) -> Result:
+    """Count anew, and write what changed."""
+    hard = dict(quota.spec.hard)
+    body = json.loads(encode(quota))
+    used: Amounts = {name: amount - amount for name, amount in quantities(hard).items()}
+    counted = {resource_of(name) for name in hard} - {("", "")}
+    for group, resource in sorted(counted):
+        for obj in await _all(group, resource, quota.metadata.namespace, ctx):
+            if not applies(body, obj):
+                continue
+            for name, amount in usage(group, resource, obj).items():
+                if name in used:
+                    used[name] = amount + used[name]
+    status = ResourceQuotaStatus(hard=hard, used=used)
+    return Result(status=status, requeue_after=None if counted <= _WATCHED else _AGAIN)
+
+
+async def _all(group: str, resource: str, namespace: str, ctx: Context) -> list[dict[str, Any]]:
+    """All objects of a resource in a namespace; none of one that there is not."""
+    version = await _version(group, ctx) if group else ""
+    if version is None:
+        return []
+    base = f"/apis/{group}/{version}" if group else "/api/v1"
+    try:
+        answer = await ctx.client.raw.request("GET", f"{base}/namespaces/{namespace}/{resource}")
+    except NotFound:
+        return []
+    return json.loads(answer.body)["items"]
+
+
+async def _version(group: str, ctx: Context) -> str | None:
+    """The preferred version of a group; `None` where there is no such group."""
+    try:
+        answer = await ctx.client.raw.request("GET", f"/apis/{group}")
+    except NotFound:
+        return None
+    return json.loads(answer.body)["preferredVersion"]["version"]

@@ -1,0 +1,64 @@
+"""`Plain`: the strategy of kinds that have few rules of their own, and the ground of those that have more.
+
+Families override `faults` (what is wrong with the object as such), `changes` (what may not change) and
+`status_faults`; the order of errors then is the API server's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from steersman_cluster.errors import FieldError
+from steersman_cluster.kinds import columns
+from steersman_cluster.kinds import meta as metadata
+from steersman_cluster.objects import Object, meta
+from steersman_cluster.strategy import Column, Strategy, WriteContext
+
+__all__ = ["CREATED_AT", "Plain"]
+
+CREATED_AT = Column("Created At", "date", description=columns.AGE_TEXT)
+
+
+class Plain(Strategy):
+    """ObjectMeta's rules, a name and the time of creation."""
+
+    namespaced = True
+    qualified_finalizers = True
+    """Whether finalizers must be Kubernetes' own or have a domain; custom resources and some groups ask less."""
+    revalidated = True
+    """Whether a change has its metadata checked as a new object's too, as most kinds do."""
+    revalidated_first = False
+    """Whether that, and the faults of the object, come before what may not change."""
+
+    columns: tuple[Column, ...] = (columns.NAME, CREATED_AT)
+
+    def row(self, obj: Object, now: float) -> list[Any]:
+        return [columns.name(obj), meta(obj).get("creationTimestamp")]
+
+    def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
+        return self.faults(obj)
+
+    def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        again = metadata.repeated_update(obj, old, self.qualified_finalizers)
+        if ctx.subresource:
+            return [*again, *self.status_faults(obj, old, ctx)]
+        whole = self.faults(obj)
+        if self.revalidated:
+            whole = (
+                metadata.repeated_create(obj, old, self.namespaced, self.name_rule, self.qualified_finalizers) + whole
+            )
+        if self.revalidated_first:
+            return [*whole, *again, *self.changes(obj, old)]
+        return [*again, *self.changes(obj, old), *whole]
+
+    def faults(self, obj: Object) -> list[FieldError]:
+        """What is wrong with an object, new or changed, beyond ObjectMeta."""
+        return []
+
+    def changes(self, obj: Object, old: Object) -> list[FieldError]:
+        """What a change may not change, beyond ObjectMeta."""
+        return []
+
+    def status_faults(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        """What is wrong with a change that came through a sub-resource."""
+        return []

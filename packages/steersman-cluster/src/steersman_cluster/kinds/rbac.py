@@ -1,0 +1,163 @@
+"""Roles and bindings: their form. Who may write them is decided elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from steersman_cluster.errors import FieldError, field_invalid, not_supported, required
+from steersman_cluster.kinds import columns
+from steersman_cluster.kinds import names as check
+from steersman_cluster.kinds.parts import items, part, word
+from steersman_cluster.kinds.plain import CREATED_AT, Plain
+from steersman_cluster.objects import Object, Path, meta
+from steersman_cluster.strategy import Column, WriteContext
+
+__all__ = ["STRATEGIES", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
+
+_GROUP = "rbac.authorization.k8s.io"
+
+
+class Role(Plain):
+    create_on_update = True
+    name_rule = "path"
+    revalidated_first = True
+    columns = (columns.NAME, CREATED_AT)
+
+    def default(self, obj: Object) -> None:
+        obj.setdefault("rules", None)
+
+    def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        super().prepare_create(obj, ctx)
+        obj["rules"] = obj.get("rules") or None
+
+    def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
+        super().prepare_update(obj, old, ctx)
+        obj["rules"] = obj.get("rules") or None
+
+    def row(self, obj: Object, now: float) -> list[Any]:
+        return [columns.name(obj), meta(obj).get("creationTimestamp")]
+
+    def faults(self, obj: Object) -> list[FieldError]:
+        rules = enumerate(items(obj, "rules"))
+        return [fault for index, rule in rules for fault in self._rule(Path("rules").at(index), rule)]
+
+    def _rule(self, path: Path, rule: Object) -> list[FieldError]:
+        found: list[FieldError] = []
+        if not rule.get("verbs"):
+            found.append(required(path / "verbs", "verbs must contain at least one value"))
+        if urls := rule.get("nonResourceURLs"):
+            at = path / "nonResourceURLs"
+            if self.namespaced:
+                found.append(field_invalid(at, urls, "namespaced rules cannot apply to non-resource URLs"))
+            if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+                text = "rules cannot apply to both regular resources and non-resource URLs"
+                found.append(field_invalid(at, urls, text))
+            return found
+        if not rule.get("apiGroups"):
+            found.append(required(path / "apiGroups", "resource rules must supply at least one api group"))
+        if not rule.get("resources"):
+            found.append(required(path / "resources", "resource rules must supply at least one resource"))
+        return found
+
+
+class ClusterRole(Role):
+    namespaced = False
+
+    def faults(self, obj: Object) -> list[FieldError]:
+        found = super().faults(obj)
+        aggregation = obj.get("aggregationRule")
+        if aggregation is None:
+            return found
+        path, selectors = Path("aggregationRule.clusterRoleSelectors"), items(aggregation, "clusterRoleSelectors")
+        if not selectors:
+            text = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+            found.append(required(path, text))
+        for index, selector in enumerate(selectors):
+            found += check.label_selector(path.at(index), selector)
+        return found
+
+
+class RoleBinding(Plain):
+    create_on_update = True
+    name_rule = "path"
+    revalidated_first = True
+    roles: Sequence[str] = ("Role", "ClusterRole")
+    columns = (
+        columns.NAME,
+        Column("Role", description="What is granted."),
+        columns.AGE,
+        Column("Users", description="To which users.", priority=1),
+        Column("Groups", description="To which groups.", priority=1),
+        Column("ServiceAccounts", description="To which ServiceAccounts.", priority=1),
+    )
+
+    def row(self, obj: Object, now: float) -> list[Any]:
+        role, subjects = part(obj, "roleRef"), items(obj, "subjects")
+        users = [word(s, "name") for s in subjects if s.get("kind") == "User"]
+        groups = [word(s, "name") for s in subjects if s.get("kind") == "Group"]
+        accounts = [f"{word(s, 'namespace')}/{word(s, 'name')}" for s in subjects if s.get("kind") == "ServiceAccount"]
+        return [
+            columns.name(obj),
+            f"{word(role, 'kind')}/{word(role, 'name')}",
+            columns.age(obj, now),
+            ", ".join(users),
+            ", ".join(groups),
+            ", ".join(accounts),
+        ]
+
+    def default(self, obj: Object) -> None:
+        reference = obj.setdefault("roleRef", {})
+        reference["apiGroup"] = word(reference, "apiGroup") or _GROUP
+        for subject in items(obj, "subjects"):
+            if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
+                subject["apiGroup"] = _GROUP
+
+    def faults(self, obj: Object) -> list[FieldError]:
+        reference, path = part(obj, "roleRef"), Path("roleRef")
+        found: list[FieldError] = []
+        if (group := word(reference, "apiGroup")) != _GROUP:
+            found.append(not_supported(path / "apiGroup", group, (_GROUP,)))
+        found += check.enum(path / "kind", word(reference, "kind"), self.roles)
+        name = word(reference, "name")
+        found += check.path_segment(path / "name", name) if name else [required(path / "name")]
+        for index, subject in enumerate(items(obj, "subjects")):
+            found += self._subject(Path("subjects").at(index), subject)
+        return found
+
+    def _subject(self, path: Path, subject: Object) -> list[FieldError]:
+        kind, name, group = word(subject, "kind"), word(subject, "name"), word(subject, "apiGroup")
+        found = [] if name else [required(path / "name")]
+        if kind == "ServiceAccount":
+            found += check.dns_subdomain(path / "name", name) if name else []
+            if group:
+                found.append(not_supported(path / "apiGroup", group, ("",)))
+            if not self.namespaced and not subject.get("namespace"):
+                found.append(required(path / "namespace"))
+        elif kind in ("User", "Group"):
+            if group != _GROUP:
+                found.append(not_supported(path / "apiGroup", group, (_GROUP,)))
+        else:
+            found.append(not_supported(path / "kind", kind, ("ServiceAccount", "User", "Group")))
+        return found
+
+    def changes(self, obj: Object, old: Object) -> list[FieldError]:
+        if obj.get("roleRef") == old.get("roleRef"):
+            return []
+        reference = part(obj, "roleRef")
+        names = (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
+        shown = {name: word(reference, field) for name, field in names}
+        return [field_invalid("roleRef", shown, "cannot change roleRef")]
+
+
+class ClusterRoleBinding(RoleBinding):
+    namespaced = False
+    roles = ("ClusterRole",)
+
+
+STRATEGIES = {
+    (_GROUP, "v1", "Role"): Role(),
+    (_GROUP, "v1", "ClusterRole"): ClusterRole(),
+    (_GROUP, "v1", "RoleBinding"): RoleBinding(),
+    (_GROUP, "v1", "ClusterRoleBinding"): ClusterRoleBinding(),
+}

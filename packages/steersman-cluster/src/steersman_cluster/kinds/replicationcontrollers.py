@@ -1,0 +1,121 @@
+"""ReplicationControllers and PodTemplates: the oldest kinds with a template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from steersman_cluster.errors import FieldError, field_invalid, required
+from steersman_cluster.kinds import columns
+from steersman_cluster.kinds.columns import AGE, NAME
+from steersman_cluster.kinds.podspec import template_faults
+from steersman_cluster.kinds.podspec_defaults import default_template
+from steersman_cluster.kinds.workload_base import Workload, replicas
+from steersman_cluster.kinds.workload_cells import CONTAINERS, IMAGES, SELECTOR, container_cells, count
+from steersman_cluster.kinds.workload_faults import (
+    NO_MATCH,
+    always_faults,
+    bounded_faults,
+    non_negative_faults,
+    shown_labels,
+)
+from steersman_cluster.objects import Object, Path, dig, meta
+from steersman_cluster.strategy import Column, WriteContext
+
+_SPEC, _STATUS = Path("spec"), Path("status")
+
+__all__ = ["PodTemplate", "ReplicationController"]
+
+
+class ReplicationController(Workload):
+    """v1 ReplicationController: its selector and labels default to the template's labels."""
+
+    counted = ("replicas",)
+    selectable = ("status.replicas",)
+    columns = (
+        NAME,
+        Column("Desired", "integer", description="Replicas is the number of desired replicas."),
+        Column("Current", "integer", description="How many Pods there are."),
+        Column("Ready", "integer", description="The number of ready replicas for this replication controller."),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    )
+
+    def default(self, obj: Object) -> None:
+        spec: Object = obj.setdefault("spec", {})
+        if (template := spec.get("template")) is not None:
+            default_template(template)
+            if labels := dig(template, "metadata", "labels"):
+                if not spec.get("selector"):
+                    spec["selector"] = dict(labels)
+                if not meta(obj).get("labels"):
+                    obj.setdefault("metadata", {})["labels"] = dict(labels)
+        if spec.get("replicas") is None:
+            spec["replicas"] = 1
+
+    def faults(self, obj: Object) -> list[FieldError]:
+        spec: Object = obj["spec"]
+        found = non_negative_faults(spec, _SPEC, ("minReadySeconds",))
+        selector: dict[str, str] = spec.get("selector") or {}
+        if not selector:
+            found.append(required(_SPEC / "selector"))
+        found += non_negative_faults(spec, _SPEC, ("replicas",))
+        if (template := spec.get("template")) is None:
+            return [*found, required(_SPEC / "template")]
+        labels: dict[str, str] = dig(template, "metadata", "labels", default={})
+        if selector and any(labels.get(key) != value for key, value in selector.items()):
+            found.append(field_invalid(_SPEC / "template" / "metadata" / "labels", shown_labels(labels), NO_MATCH))
+        found += template_faults(template, _SPEC / "template")
+        return found + always_faults(template, _SPEC / "template", "ReplicationController")
+
+    def status_faults(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        status: Object = obj.get("status") or {}
+        counts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+        found = non_negative_faults(status, _STATUS, ("replicas", *counts, "observedGeneration"))
+        return found + bounded_faults(status, _STATUS, counts)
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        return {"status.replicas": str(count(obj, "status", "replicas"))}
+
+    def row(self, obj: Object, now: float) -> list[Any]:
+        return [
+            columns.name(obj),
+            replicas(obj),
+            count(obj, "status", "replicas"),
+            count(obj, "status", "readyReplicas"),
+            columns.age(obj, now),
+            *container_cells(dig(obj, "spec", "template", "spec", "containers")),
+            columns.labels(dig(obj, "spec", "selector")),
+        ]
+
+
+class PodTemplate(Workload):
+    """v1 PodTemplate: a template and nothing else."""
+
+    has_status = False
+    template = ("template",)
+    warns_of_name = False
+    columns = (
+        NAME,
+        Column("Containers", description="Names of each container in the template."),
+        Column("Images", description="Images referenced by each container in the template."),
+        Column("Pod Labels", description="The labels for the pod template."),
+    )
+
+    def default(self, obj: Object) -> None:
+        default_template(obj.setdefault("template", {}))
+
+    def faults(self, obj: Object) -> list[FieldError]:
+        return template_faults(obj.get("template") or {}, Path("template"))
+
+    def content(self, obj: Object) -> Any:
+        return obj.get("template")
+
+    def row(self, obj: Object, now: float) -> list[Any]:
+        return [
+            columns.name(obj),
+            *container_cells(dig(obj, "template", "spec", "containers")),
+            columns.labels(dig(obj, "template", "metadata", "labels")),
+        ]

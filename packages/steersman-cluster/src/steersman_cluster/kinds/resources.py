@@ -1,0 +1,104 @@
+"""Devices: classes, claims and what nodes offer. They can be written and read; nothing allocates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from steersman_cluster.errors import FieldError
+from steersman_cluster.kinds import columns
+from steersman_cluster.kinds import names as check
+from steersman_cluster.kinds.parts import items, part, word
+from steersman_cluster.kinds.plain import Plain
+from steersman_cluster.objects import Object, Path, meta
+from steersman_cluster.strategy import Column, WriteContext
+
+__all__ = ["STRATEGIES", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"]
+
+
+def _default_requests(spec: Object) -> None:
+    devices = spec.setdefault("devices", {})
+    devices.setdefault("requests", None)
+    for request in items(devices, "requests"):
+        subrequests = items(request, "firstAvailable")
+        for asked in (request.get("exactly"), *subrequests):
+            if asked is None:
+                continue
+            mode = asked["allocationMode"] = word(asked, "allocationMode") or "ExactCount"
+            if mode == "ExactCount" and not asked.get("count"):
+                asked["count"] = 1
+
+
+class DeviceClass(Plain):
+    namespaced = False
+    generation = True
+    columns = (columns.NAME, columns.AGE)
+
+    def row(self, obj: Object, now: float) -> list[Any]:
+        return [columns.name(obj), columns.age(obj, now)]
+
+    def default(self, obj: Object) -> None:
+        obj.setdefault("spec", {})
+
+
+class ResourceClaim(Plain):
+    has_status = True
+    columns = (columns.NAME, Column("State", description="Whether it is allocated and used."), columns.AGE)
+
+    def row(self, obj: Object, now: float) -> list[Any]:
+        status = part(obj, "status")
+        states = ["deleted"] if meta(obj).get("deletionTimestamp") else []
+        allocated = status.get("allocation") is not None
+        states.append("allocated" if allocated else "pending")
+        if status.get("reservedFor"):
+            states.append("reserved")
+        return [columns.name(obj), ",".join(states), columns.age(obj, now)]
+
+    def default(self, obj: Object) -> None:
+        _default_requests(obj.setdefault("spec", {}))
+
+    def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        obj["status"] = {}
+
+    def changes(self, obj: Object, old: Object) -> list[FieldError]:
+        return check.immutable(Path("spec"), obj.get("spec"), old.get("spec"))
+
+
+class ResourceClaimTemplate(Plain):
+    columns = (columns.NAME, columns.AGE)
+
+    def row(self, obj: Object, now: float) -> list[Any]:
+        return [columns.name(obj), columns.age(obj, now)]
+
+    def default(self, obj: Object) -> None:
+        _default_requests(obj.setdefault("spec", {}).setdefault("spec", {}))
+
+    def changes(self, obj: Object, old: Object) -> list[FieldError]:
+        return check.immutable(Path("spec"), obj.get("spec"), old.get("spec"))
+
+
+class ResourceSlice(Plain):
+    namespaced = False
+    generation = True
+    columns = (
+        columns.NAME,
+        Column("Node", description="Where the devices are."),
+        Column("Driver", description="Whose they are."),
+        Column("Pool", description="Which pool they belong to."),
+        columns.AGE,
+    )
+
+    def row(self, obj: Object, now: float) -> list[Any]:
+        spec = part(obj, "spec")
+        node = "<all>" if spec.get("allNodes") else word(spec, "nodeName")
+        pool = word(part(spec, "pool"), "name")
+        return [columns.name(obj), node, word(spec, "driver"), pool, columns.age(obj, now)]
+
+
+_GROUP = "resource.k8s.io"
+
+STRATEGIES = {
+    (_GROUP, "v1", "DeviceClass"): DeviceClass(),
+    (_GROUP, "v1", "ResourceClaim"): ResourceClaim(),
+    (_GROUP, "v1", "ResourceClaimTemplate"): ResourceClaimTemplate(),
+    (_GROUP, "v1", "ResourceSlice"): ResourceSlice(),
+}

@@ -1,0 +1,101 @@
+"""What the kinds that make Pods have in common: a template, a status, a generation.
+
+Kinds say where their template is and what is theirs; this module brings the rest. Nothing here reads storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from steersman_cluster.errors import FieldError
+from steersman_cluster.kinds import formats
+from steersman_cluster.kinds import meta as metadata
+from steersman_cluster.kinds.plain import Plain
+from steersman_cluster.kinds.podspec_defaults import default_template, drop_disabled
+from steersman_cluster.kinds.podwarnings import template_warnings
+from steersman_cluster.objects import Object, Path, dig, meta
+from steersman_cluster.strategy import WriteContext
+
+__all__ = ["Workload", "name_warnings", "replicas"]
+
+POD_NAMES = "Pod names and hostnames"
+
+
+class Workload(Plain):
+    """A kind with `spec.template`."""
+
+    generation = True
+    has_status = True
+    revalidated = False
+    template: tuple[str, ...] = ("spec", "template")
+    warns_of_name = True
+    counted: tuple[str, ...] = ()
+    """Numbers that stand in the status even when nothing was counted."""
+    kept_metadata: tuple[str, ...] = ()
+    """What of the metadata a status write keeps."""
+
+    def default(self, obj: Object) -> None:
+        """The template's defaults, then the kind's."""
+        parent: Object = obj
+        for name in self.template[:-1]:
+            parent = parent.setdefault(name, {})
+        default_template(parent.setdefault(self.template[-1], {}))
+        self.default_own(obj, obj.setdefault("spec", {}))
+
+    def default_own(self, obj: Object, spec: Object) -> None:
+        """What the kind fills in beside the template."""
+
+    def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
+        drop_disabled(dig(obj, *self.template, "spec", default={}))
+        super().prepare_update(obj, old, ctx)
+
+    def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        drop_disabled(dig(obj, *self.template, "spec", default={}))
+        super().prepare_create(obj, ctx)
+        if self.has_status:
+            obj["status"] = dict.fromkeys(self.counted, 0)
+
+    def isolate_status(self, obj: Object, old: Object, ctx: WriteContext) -> None:
+        super().isolate_status(obj, old, ctx)
+        if ctx.subresource == "status":
+            for name in self.kept_metadata:
+                if name in meta(old):
+                    meta(obj)[name] = meta(old)[name]
+                else:
+                    meta(obj).pop(name, None)
+
+    revalidated_after = False
+    """Whether the spec's faults come before what may not change."""
+
+    def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        if ctx.subresource == "status":
+            return super().validate_update(obj, old, ctx)
+        if not self.revalidated_after:
+            again = metadata.repeated_update(obj, old)
+            return [*again, *self.changes(obj, old), *self.faults(obj)]
+        return [*metadata.repeated_update(obj, old), *self.faults(obj), *self.changes(obj, old)]
+
+    def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
+        if ctx.subresource:
+            return ()
+        found = list(name_warnings(obj)) if old is None and self.warns_of_name else []
+        if old is None or meta(obj).get("generation") != meta(old).get("generation"):
+            found += template_warnings(Path(".".join(self.template)), dig(obj, *self.template))
+        return found
+
+
+def name_warnings(obj: Object, where: str = POD_NAMES) -> Sequence[str]:
+    """A name that is no DNS label makes odd host names."""
+    name = meta(obj).get("name") or ""
+    if not (texts := formats.dns_label(name)):
+        return ()
+    return (
+        f"metadata.name: this is used in {where}, which can result in surprising behavior; "
+        f"a DNS label is recommended: [{' '.join(texts)}]",
+    )
+
+
+def replicas(obj: Object) -> Any:
+    """How many are wanted."""
+    return dig(obj, "spec", "replicas", default=0)

@@ -1,0 +1,349 @@
+"""The shell around the Pods' state machines: one watch, one heap of timers, a few writers, for any number of Pods.
+
+An `Agent` serves one node or several. It feeds what the watch, the timers and the runtime say into `machine.step`,
+hands the effects to the runtime, and writes what changed of `status`. There is no task per Pod: a Pod whose status
+has changed waits in line for one of the writers, and changes that come meanwhile go out in the same write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final, Protocol
+
+import msgspec
+
+from steersman.cache import Cache, Change
+from steersman.client import ApiError, Client, ClientError, Conflict, NotFound
+from steersman.k8s import Pod
+from steersman.telemetry.clock import Now, utc_now
+from steersman.telemetry.log import get_logger
+from steersman_cluster.nodes.life import Effect, Event, Life, Remove, Report, Role, Sync, Tick, Wake
+from steersman_cluster.nodes.machine import begin, step
+from steersman_cluster.nodes.recorder import Recorder
+from steersman_cluster.nodes.registration import Registration
+from steersman_cluster.nodes.status import status_of
+from steersman_cluster.objects import Object, dig, name_of, namespace_of, uid_of
+
+__all__ = ["Agent", "Held", "Runtime"]
+
+_STRATEGIC = "application/strategic-merge-patch+json"
+_WRITERS: Final = 8
+_RETRY: Final = 0.5
+_SYNC_TIMEOUT: Final = 30.0
+_FIELDS: Final = {Role.MAIN: "containers", Role.EPHEMERAL: "ephemeralContainers"}
+
+_log = get_logger("nodes")
+
+
+class Runtime(Protocol):
+    """What runs containers, in truth or in pretence. Called synchronously; answers through `Agent.post`."""
+
+    adopts: bool
+    """Whether containers go on running while no agent is there."""
+
+    def added(self, held: Held) -> None:
+        """A Pod is seen for the first time."""
+        ...
+
+    def synced(self, held: Held) -> None:
+        """There is a new version of the Pod."""
+        ...
+
+    def perform(self, held: Held, effect: Effect) -> None:
+        """Do what the machine says: `Prepare`, `Start`, `Stop`."""
+        ...
+
+    async def removed(self, held: Held) -> None:
+        """The Pod has ended and is about to be deleted: clean up after it."""
+        ...
+
+    def forgotten(self, held: Held) -> None:
+        """The Pod's object is gone: whatever still runs is to be killed at once."""
+        ...
+
+
+class Held:
+    """A Pod that an agent holds."""
+
+    __slots__ = ("deleted", "life", "node", "sent", "timer", "waiting", "writing")
+
+    def __init__(self, life: Life, node: str) -> None:
+        self.life = life
+        self.node = node
+        self.sent: Object = {}
+        """The fields of status as last written."""
+        self.waiting = False
+        self.writing = False
+        self.timer = 0.0
+        """The loop time of the next Tick; 0 for none."""
+        self.deleted = False
+
+    @property
+    def namespace(self) -> str:
+        return namespace_of(self.life.pod)
+
+    @property
+    def name(self) -> str:
+        return name_of(self.life.pod)
+
+    @property
+    def uid(self) -> str:
+        return self.life.uid
+
+
+class Agent:
+    """Kubelet of the nodes in `registrations`, by name. `now` is the wall clock; delays run on the loop's."""
+
+    def __init__(
+        self,
+        client: Client,
+        registrations: Mapping[str, Registration],
+        runtime: Callable[[Agent], Runtime],
+        *,
+        now: Now = utc_now,
+        events: bool = True,
+    ) -> None:
+        self.client = client
+        self.registrations = registrations
+        self.recorder = Recorder(client, self.clock)
+        self.pods: dict[str, Held] = {}
+        """By uid."""
+        self._now = now
+        self._events = events
+        self._names: dict[tuple[str, str], Held] = {}
+        self._heap: list[tuple[float, int, str, Event]] = []
+        self._numbers = itertools.count()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._dirty: asyncio.Queue[Held] = asyncio.Queue()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._cache = Cache(client, now=now)
+        self.runtime = runtime(self)
+
+    def clock(self) -> float:
+        """Seconds since the epoch."""
+        return self._now().timestamp()
+
+    # Life of the agent.
+
+    async def start(self) -> None:
+        """Register the nodes, then watch their Pods; returns when the Pods there are have been taken in."""
+        self._loop = asyncio.get_running_loop()
+        await asyncio.gather(*(r.register() for r in self.registrations.values()))
+        names = list(self.registrations)
+        fields = f"spec.nodeName={names[0]}" if len(names) == 1 else "spec.nodeName!="
+        informer = self._cache.informer(Pod, fields=fields)
+        informer.add_handler(self._changed)
+        spawn = self._loop.create_task
+        self._tasks = [
+            *(spawn(r.run(), name=f"heartbeat {name}") for name, r in self.registrations.items()),
+            *(spawn(self._write_statuses(), name=f"pod status {n}") for n in range(_WRITERS)),
+            spawn(self.recorder.run(), name="node events"),
+        ]
+        await self._cache.start()
+        await self._cache.wait_synced(_SYNC_TIMEOUT)
+
+    async def close(self) -> None:
+        """Stop at once: Pods stay in the API as they are."""
+        self._closed = True
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._tasks = []
+        await self._cache.close()
+
+    def find(self, namespace: str, name: str) -> Held | None:
+        """The Pod of that name, if one of these nodes has it."""
+        return self._names.get((namespace, name))
+
+    # What happens.
+
+    def _changed(self, change: Change) -> None:
+        if change.new is None:
+            self._gone(change.entry.uid)
+            return
+        pod: Object = msgspec.json.decode(change.new.raw())
+        node = dig(pod, "spec", "nodeName", default="")
+        if node not in self.registrations:
+            return
+        held = self.pods.get(uid_of(pod))
+        if held is not None:
+            self.post(held.uid, Sync(pod))
+            self.runtime.synced(held)
+            return
+        held = Held(begin(pod, self.clock(), adopt=self.runtime.adopts), node)
+        self.pods[held.uid] = held
+        self._names[held.namespace, held.name] = held
+        self.runtime.added(held)
+        self._queue(held)
+        self.post(held.uid, Tick())
+
+    def _gone(self, uid: str) -> None:
+        held = self.pods.pop(uid, None)
+        if held is None:
+            return
+        held.deleted = True
+        if self._names.get((held.namespace, held.name)) is held:
+            del self._names[held.namespace, held.name]
+        self.runtime.forgotten(held)
+
+    def post(self, uid: str, event: Event) -> None:
+        """Take in an event now; for a Pod that is gone it is dropped."""
+        held = self.pods.get(uid)
+        if held is None or self._closed:
+            return
+        before = held.life
+        held.life, effects = step(before, event, self.clock())
+        for effect in effects:
+            match effect:
+                case Report():
+                    self._report(held, effect)
+                case Wake(at):
+                    self._wake(held, at)
+                case Remove():
+                    pass  # the writer sees `life.removed`
+                case _:
+                    self.runtime.perform(held, effect)
+        if held.life is not before:
+            self._queue(held)
+
+    def post_after(self, seconds: float, uid: str, event: Event) -> None:
+        """Take in an event after so many seconds."""
+        self._at(self._loop.time() + seconds, uid, event)
+
+    def _wake(self, held: Held, at: float) -> None:
+        when = self._loop.time() + max(0.0, at - self.clock())
+        # One pending Tick a Pod is enough, the earliest: each step names the next one.
+        if held.timer and held.timer <= when + 0.001:
+            return
+        held.timer = when
+        self._at(when, held.uid, Tick())
+
+    def _at(self, when: float, uid: str, event: Event) -> None:
+        heapq.heappush(self._heap, (when, next(self._numbers), uid, event))
+        if self._heap[0][0] == when:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm = self._loop.call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        now = self._loop.time() + 0.001
+        while self._heap and self._heap[0][0] <= now:
+            _, _, uid, event = heapq.heappop(self._heap)
+            if isinstance(event, Tick) and (held := self.pods.get(uid)) is not None:
+                held.timer = 0.0
+            self.post(uid, event)
+        if self._heap and self._alarm is None:
+            self._alarm = self._loop.call_at(self._heap[0][0], self._ring)
+
+    def _report(self, held: Held, report: Report) -> None:
+        path = ""
+        if report.container is not None:
+            path = f"spec.{_FIELDS.get(report.container.role, 'initContainers')}{{{report.container.name}}}"
+        self.report(held, report.type, report.reason, report.message, path)
+
+    def report(self, held: Held, type: str, reason: str, message: str, field_path: str = "") -> None:
+        """Record an Event about a Pod."""
+        if self._events and not self.registrations[held.node].silent:
+            pod = {"kind": "Pod", "apiVersion": "v1", "metadata": held.life.pod["metadata"]}
+            self.recorder.record(held.node, pod, type, reason, message, field_path)
+
+    # What is written.
+
+    def resume(self, node: str) -> None:
+        """Write what was held back while the node was silent."""
+        for held in self.pods.values():
+            if held.node == node:
+                held.sent = {}
+                self._queue(held)
+
+    def _queue(self, held: Held) -> None:
+        if not held.waiting and not held.deleted:
+            held.waiting = True
+            self._dirty.put_nowait(held)
+
+    async def _write_statuses(self) -> None:
+        while True:
+            held = await self._dirty.get()
+            held.waiting = False
+            if held.writing or held.deleted or self.registrations[held.node].silent:
+                continue  # the writer that has it looks again when it is done; `resume` queues what was silent
+            held.writing = True
+            try:
+                await self._write(held)
+            except ClientError as problem:
+                _log.debug("a Pod's status was not written", pod=f"{held.namespace}/{held.name}", problem=str(problem))
+                held.sent = {}
+                self._loop.call_later(_RETRY, self._queue, held)
+            except Exception:  # noqa: BLE001 - one odd Pod must not end a writer
+                _log.exception("a Pod's status could not be worked out", pod=f"{held.namespace}/{held.name}")
+            finally:
+                held.writing = False
+
+    async def _write(self, held: Held) -> None:
+        path = f"/api/v1/namespaces/{held.namespace}/pods/{held.name}"
+        while True:
+            life = held.life
+            try:
+                await self._write_status(held, life, path)
+                if life.removed and not held.deleted:
+                    await self._delete(held, path)
+                    return
+            except (NotFound, Conflict) as problem:
+                if isinstance(problem, NotFound) or "UID" in str(problem) or "uid" in str(problem):
+                    return  # another Pod of that name, or none: the watch will tell
+                raise
+            if held.life is life or held.deleted:
+                return
+
+    async def _write_status(self, held: Held, life: Life, path: str) -> None:
+        address = self.registrations[held.node].info.address
+        status = status_of(life, address, self.clock())
+        for condition in status["conditions"]:
+            _keep_transition(condition, held.sent.get("conditions"))
+        changed = {key: value for key, value in status.items() if held.sent.get(key) != value}
+        if not changed:
+            return
+        if "conditions" in changed:
+            old = {c["type"]: c for c in held.sent.get("conditions") or ()}
+            changed["conditions"] = [c for c in status["conditions"] if old.get(c["type"]) != c]
+        body = msgspec.json.encode({"metadata": {"uid": life.uid}, "status": changed})
+        await self.client.raw.request("PATCH", f"{path}/status", body=body, content_type=_STRATEGIC, timeout=10.0)
+        held.sent = status
+
+    async def _delete(self, held: Held, path: str) -> None:
+        await self.runtime.removed(held)
+        options = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "gracePeriodSeconds": 0,
+            "preconditions": {"uid": held.uid},
+        }
+        with suppress(NotFound):
+            await self.client.raw.request("DELETE", path, body=msgspec.json.encode(options), timeout=10.0)
+
+    async def evict(self, namespace: str, name: str) -> None:
+        """Evict through the API, as `kubectl drain` does; raises `TooManyRequests` where a budget forbids it."""
+        body = {"kind": "Eviction", "apiVersion": "policy/v1", "metadata": {"name": name, "namespace": namespace}}
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
+        try:
+            await self.client.raw.request("POST", path, body=msgspec.json.encode(body), timeout=10.0)
+        except ApiError as problem:
+            if not isinstance(problem, NotFound):
+                raise
+
+
+def _keep_transition(condition: Object, sent: list[Object] | None) -> None:
+    """A condition that says what was written last keeps that time, whether or not the watch has echoed it."""
+    for before in sent or ():
+        if before["type"] == condition["type"] and before["status"] == condition["status"]:
+            condition["lastTransitionTime"] = before["lastTransitionTime"]

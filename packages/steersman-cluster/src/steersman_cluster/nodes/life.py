@@ -1,0 +1,361 @@
+"""The life of a Pod on a node, as values: how far each container is, what can happen, what is to be done.
+
+`machine.step` moves a `Life` by one `Event` and answers with `Effect`s; a runtime performs those and reports back
+with events. All times are seconds since the epoch, as floats. Nothing here does I/O or reads a clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from steersman_cluster.objects import Object, dig, meta, uid_of
+
+__all__ = [
+    "Asked",
+    "Condemned",
+    "Container",
+    "Effect",
+    "End",
+    "Ending",
+    "Event",
+    "Exit",
+    "Exited",
+    "Life",
+    "NotPrepared",
+    "NotStarted",
+    "Prepare",
+    "Prepared",
+    "Readiness",
+    "Remove",
+    "Report",
+    "Role",
+    "Stage",
+    "Start",
+    "Started",
+    "StartedUp",
+    "Stop",
+    "Sync",
+    "Tick",
+    "Wake",
+    "containers_of",
+]
+
+
+class Role(Enum):
+    """What a container is for; it decides when it starts and whether it comes back."""
+
+    INIT = "init"
+    SIDECAR = "sidecar"
+    MAIN = "main"
+    EPHEMERAL = "ephemeral"
+    """Added to a running Pod for debugging; started once, and no part of the Pod's readiness or phase."""
+
+
+class Stage(Enum):
+    """How far a container is."""
+
+    WAITING = "waiting"
+    """Not running: never started, or waiting to be started again; `Container.exit` tells which."""
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    EXITED = "exited"
+    """Ended; stays so unless its policy starts it again."""
+
+
+class Asked(Enum):
+    """Whether the runtime was asked to make the Pod's ground, and did."""
+
+    NO = "no"
+    YES = "yes"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a run of a container ended."""
+
+    code: int
+    at: float
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    started_at: float | None = None
+    container_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container's progress."""
+
+    spec: Object
+    role: Role
+    stage: Stage = Stage.WAITING
+    attempt: int = 0
+    """How often it was started; events of earlier attempts mean nothing."""
+    restarts: int = 0
+    reason: str = ""
+    """Why it waits."""
+    message: str = ""
+    id: str = ""
+    image: str = ""
+    """The image of the present run."""
+    started_at: float = 0.0
+    started: bool = False
+    """Running, and the startup probe has passed."""
+    ready: bool = False
+    exit: Exit | None = None
+    """How the latest run ended; none while it runs."""
+    last: Exit | None = None
+    """How the run before the present one ended."""
+    backoff: float = 0.0
+    """Seconds of back-off that the next restart has to wait since the exit; 0 means at once."""
+    backoff_at: float = 0.0
+    retry_at: float = 0.0
+    pull_backoff: float = 0.0
+    flip_at: float = 0.0
+    """When a failed pull turns into a back-off."""
+    kill: str = ""
+    """Why it is stopped, where that is not because the Pod ends."""
+    grace: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return self.spec["name"]
+
+    @property
+    def live(self) -> bool:
+        """Whether the runtime has, or may have, something running for it."""
+        return self.stage in (Stage.STARTING, Stage.RUNNING, Stage.STOPPING)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a Pod is ended by its node: its phase becomes Failed with this reason and message."""
+
+    reason: str
+    message: str
+    grace: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A Pod on its node."""
+
+    pod: Object
+    containers: tuple[Container, ...]
+    begun_at: float
+    ground: Asked = Asked.NO
+    ground_retry_at: float = 0.0
+    ip: str = ""
+    ending: Ending | None = None
+    closing: str = ""
+    """The phase that the Pod will have once everything has stopped: its main containers have ended for good."""
+    finished: str = ""
+    """`Succeeded` or `Failed` once nothing will run any more."""
+    removed: bool = False
+    """Whether `Remove` was said."""
+
+    @property
+    def uid(self) -> str:
+        return uid_of(self.pod)
+
+    @property
+    def spec(self) -> Object:
+        return self.pod.get("spec") or {}
+
+    @property
+    def deleting(self) -> bool:
+        return bool(meta(self.pod).get("deletionTimestamp"))
+
+    @property
+    def policy(self) -> str:
+        return self.spec.get("restartPolicy") or "Always"
+
+    @property
+    def grace(self) -> float:
+        """Seconds that containers get to stop."""
+        if self.deleting:
+            return float(dig(self.pod, "metadata", "deletionGracePeriodSeconds", default=0))
+        if self.ending is not None and self.ending.grace is not None:
+            return self.ending.grace
+        return float(dig(self.pod, "spec", "terminationGracePeriodSeconds", default=30))
+
+    def container(self, name: str) -> Container | None:
+        """The container of that name."""
+        return next((c for c in self.containers if c.name == name), None)
+
+    @property
+    def has_inits(self) -> bool:
+        """Whether the Pod has init containers, sidecars among them."""
+        return bool(self.spec.get("initContainers"))
+
+    @property
+    def initialized(self) -> bool:
+        """Whether a main container ever ran: then init containers do not run again."""
+        return any(c.role is Role.MAIN and (c.attempt or c.exit) for c in self.containers)
+
+
+def containers_of(spec: Object) -> tuple[Container, ...]:
+    """The containers of a Pod spec that has not run yet, in the order in which they start."""
+    inits = (
+        Container(c, Role.SIDECAR if c.get("restartPolicy") == "Always" else Role.INIT)
+        for c in spec.get("initContainers") or ()
+    )
+    mains = (Container(c, Role.MAIN) for c in spec.get("containers") or ())
+    return (*inits, *mains, *(Container(c, Role.EPHEMERAL) for c in spec.get("ephemeralContainers") or ()))
+
+
+# Events: what happened.
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """The API server has this version of the Pod."""
+
+    pod: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The ground is there: address, directories."""
+
+    ip: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotPrepared:
+    """The ground could not be made; it is tried again."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A container runs: `started` where there is no startup probe to wait for, `ready` where there is none at all."""
+
+    container: str
+    attempt: int
+    id: str = ""
+    started: bool = True
+    ready: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """A container could not be started: `ErrImagePull`, `CreateContainerConfigError`, `RunContainerError`."""
+
+    container: str
+    attempt: int
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """A container's process ended."""
+
+    container: str
+    attempt: int
+    code: int
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StartedUp:
+    """The startup probe has passed; `ready` where there is no readiness probe."""
+
+    container: str
+    attempt: int
+    ready: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """The readiness probe has made up its mind."""
+
+    container: str
+    attempt: int
+    ready: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Condemned:
+    """A liveness or startup probe has failed for good: `why` is `liveness` or `startup`."""
+
+    container: str
+    attempt: int
+    why: str
+    grace: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The node ends the Pod (eviction)."""
+
+    ending: Ending
+
+
+Event: TypeAlias = (
+    Sync | Tick | Prepared | NotPrepared | Started | NotStarted | Exited | StartedUp | Readiness | Condemned | End
+)
+
+
+# Effects: what is to be done.
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Make the ground; answered by `Prepared` or `NotPrepared`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start a container; answered by `Started` or `NotStarted`, and some day by `Exited`."""
+
+    container: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop a container within `grace` seconds; answered by `Exited`. Said again when the grace becomes shorter."""
+
+    container: str
+    attempt: int
+    grace: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Record an Event for people."""
+
+    type: str
+    reason: str
+    message: str
+    container: Container | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Send a `Tick` at this time."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Everything has stopped: clean up and delete the object."""
+
+
+Effect: TypeAlias = Prepare | Start | Stop | Report | Wake | Remove

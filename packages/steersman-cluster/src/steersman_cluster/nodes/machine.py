@@ -1,0 +1,464 @@
+"""The kubelet's mind as a pure function: `step(life, event, now) -> (life, effects)`.
+
+First the event is taken in, then `_Turn.advance` looks at where the Pod stands and says what is to be done next:
+init containers in order, sidecars before the rest, restarts after a back-off, stops within the grace period. The
+rules are those of the kubelet (kuberuntime's computePodActions). No clock, no I/O.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from steersman_cluster.nodes.life import (
+    Asked,
+    Condemned,
+    Container,
+    Effect,
+    End,
+    Ending,
+    Event,
+    Exit,
+    Exited,
+    Life,
+    NotPrepared,
+    NotStarted,
+    Prepare,
+    Prepared,
+    Readiness,
+    Remove,
+    Report,
+    Role,
+    Stage,
+    Start,
+    Started,
+    StartedUp,
+    Stop,
+    Sync,
+    Tick,
+    Wake,
+    containers_of,
+)
+from steersman_cluster.objects import Object, name_of, namespace_of
+
+__all__ = ["FIRST_BACKOFF", "LONGEST_BACKOFF", "begin", "step"]
+
+FIRST_BACKOFF: Final = 10.0
+LONGEST_BACKOFF: Final = 300.0
+"""Seconds; doubled at each restart in between, forgotten after twice the longest without a failure."""
+_PULL_SHOWN: Final = 1.0
+"""A failed pull is shown as ErrImagePull for so long before it becomes ImagePullBackOff."""
+_CONFIG_RETRY: Final = 3.0
+_GROUND_RETRY: Final = 3.0
+
+
+def begin(pod: Object, now: float, *, adopt: bool) -> Life:
+    """The life of a Pod that this node sees for the first time.
+
+    Where the API server says that it has run before, it goes on: with `adopt` running containers are taken to run
+    still, without it they are taken to have died with the node that ran them.
+    """
+    life = Life(pod, containers_of(pod.get("spec") or {}), now)
+    status: Object = pod.get("status") or {}
+    if status.get("phase") in ("Succeeded", "Failed"):
+        life = replace(life, finished=status["phase"])
+    fields = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+    known = {s["name"]: s for field in fields for s in status.get(field) or ()}
+    if not known:
+        return life
+    from steersman_cluster.nodes.status import remembered, seconds_of
+
+    containers = tuple(remembered(c, known.get(c.name), now, adopt=adopt) for c in life.containers)
+    begun = seconds_of(status.get("startTime")) or now
+    adopted = adopt and bool(status.get("podIP"))
+    return replace(
+        life,
+        containers=containers,
+        begun_at=begun,
+        ip=(status.get("podIP") or "") if adopted else "",
+        ground=Asked.DONE if adopted else Asked.NO,
+    )
+
+
+def step(life: Life, event: Event, now: float) -> tuple[Life, tuple[Effect, ...]]:
+    """Take in an event and say what is to be done; events of earlier attempts and unknown containers are ignored."""
+    turn = _Turn(life, now)
+    turn.take(event)
+    turn.advance()
+    return turn.result()
+
+
+class _Turn:
+    """One step's working copy."""
+
+    def __init__(self, life: Life, now: float) -> None:
+        self.life = life
+        self.now = now
+        self.containers = list(life.containers)
+        self.effects: list[Effect] = []
+        self.wakes: list[float] = []
+
+    def result(self) -> tuple[Life, tuple[Effect, ...]]:
+        if self.wakes:
+            self.effects.append(Wake(min(self.wakes)))
+        containers = tuple(self.containers)
+        if containers != self.life.containers:
+            self.life = replace(self.life, containers=containers)
+        return self.life, tuple(self.effects)
+
+    def change(self, index: int, **fields: Any) -> Container:
+        changed = self.containers[index] = replace(self.containers[index], **fields)
+        return changed
+
+    def set(self, **fields: Any) -> None:
+        self.life = replace(self.life, **fields)
+
+    def report(self, type: str, reason: str, message: str, container: Container | None = None) -> None:
+        self.effects.append(Report(type, reason, message, container))
+
+    @property
+    def pod_text(self) -> str:
+        pod = self.life.pod
+        return f"{name_of(pod)}_{namespace_of(pod)}({self.life.uid})"
+
+    # What happened.
+
+    def take(self, event: Event) -> None:
+        match event:
+            case Sync(pod):
+                self._sync(pod)
+            case Prepared(ip):
+                self.set(ground=Asked.DONE, ip=ip)
+            case NotPrepared(reason, message):
+                self.set(ground=Asked.NO, ground_retry_at=self.now + _GROUND_RETRY)
+                self.report("Warning", reason, message)
+            case End(ending):
+                self._end(ending)
+            case Tick():
+                pass
+            case _:
+                self._of_container(event)
+
+    def _of_container(self, event: Started | NotStarted | Exited | StartedUp | Readiness | Condemned) -> None:
+        index = next((i for i, c in enumerate(self.containers) if c.name == event.container), -1)
+        if index < 0 or self.containers[index].attempt != event.attempt:
+            return
+        container = self.containers[index]
+        match event:
+            case Started():
+                self._started(index, event)
+            case NotStarted():
+                self._not_started(index, event)
+            case Exited() if container.live:
+                self._exited(index, event)
+            case StartedUp(ready=ready) if container.stage is Stage.RUNNING:
+                self.change(index, started=True, ready=ready)
+            case Readiness(ready=ready) if container.stage is Stage.RUNNING:
+                self.change(index, ready=ready)
+            case Condemned(why=why, grace=grace) if container.stage is Stage.RUNNING:
+                grace = self.life.grace if grace is None else grace
+                self._stop(index, f"Container {container.name} failed {why} probe, will be restarted", grace)
+            case _:
+                pass
+
+    def _sync(self, pod: Object) -> None:
+        self.set(pod=pod)
+        every = containers_of(pod.get("spec") or {})
+        names = {container.name for container in self.containers}
+        self.containers += [c for c in every if c.role is Role.EPHEMERAL and c.name not in names]
+        specs = {container.name: container.spec for container in every}
+        for index, container in enumerate(self.containers):
+            spec = specs.get(container.name)
+            if spec is None or spec is container.spec:
+                continue
+            changed = spec.get("image") != container.spec.get("image")
+            self.change(index, spec=spec)
+            if not changed or container.role in (Role.INIT, Role.EPHEMERAL):
+                continue
+            if container.stage is Stage.RUNNING and not self.life.finished:
+                self._stop(index, f"Container {container.name} definition changed, will be restarted", self.life.grace)
+                self.change(index, backoff=0.0)
+            elif container.stage is Stage.WAITING:
+                self.change(index, backoff=0.0, pull_backoff=0.0, retry_at=0.0)
+
+    def _started(self, index: int, event: Started) -> None:
+        before = self.containers[index]
+        if before.stage not in (Stage.STARTING, Stage.STOPPING):
+            return
+        image = before.spec.get("image") or ""
+        container = self.change(
+            index,
+            stage=Stage.RUNNING if before.stage is Stage.STARTING else before.stage,
+            id=event.id,
+            image=image,
+            started_at=self.now,
+            started=event.started,
+            ready=event.started and event.ready and before.stage is Stage.STARTING,
+            restarts=before.restarts + (before.exit is not None),
+            last=before.exit or before.last,
+            exit=None,
+            reason="",
+            message="",
+            pull_backoff=0.0,
+        )
+        present = f'Container image "{image}" already present on machine and can be accessed by the pod'
+        self.report("Normal", "Pulled", present, container)
+        self.report("Normal", "Created", "Container created", container)
+        self.report("Normal", "Started", "Container started", container)
+
+    def _not_started(self, index: int, event: NotStarted) -> None:
+        container = self.containers[index]
+        if container.stage is Stage.STOPPING:
+            self.change(index, stage=Stage.WAITING)
+            return
+        if container.stage is not Stage.STARTING:
+            return
+        image = container.spec.get("image") or ""
+        if event.reason == "ErrImagePull":
+            wait = min(LONGEST_BACKOFF, container.pull_backoff * 2 or FIRST_BACKOFF)
+            self.change(
+                index,
+                stage=Stage.WAITING,
+                reason=event.reason,
+                message=event.message,
+                pull_backoff=wait,
+                flip_at=self.now + _PULL_SHOWN,
+                retry_at=self.now + wait,
+            )
+            self.report("Normal", "Pulling", f'Pulling image "{image}"', container)
+            self.report("Warning", "Failed", f'Failed to pull image "{image}": {event.message}', container)
+            self.report("Warning", "Failed", "Error: ErrImagePull", container)
+        elif event.reason in ("RunContainerError", "StartError"):
+            self.report("Warning", "Failed", f"Error: {event.message}", container)
+            ended = Exit(128, self.now, reason="StartError", message=event.message)
+            restarts = container.restarts + (container.exit is not None)
+            last = container.exit or container.last
+            self.change(index, stage=Stage.EXITED, exit=ended, restarts=restarts, last=last)
+        else:
+            self.change(
+                index,
+                stage=Stage.WAITING,
+                reason=event.reason,
+                message=event.message,
+                retry_at=self.now + _CONFIG_RETRY,
+            )
+            self.report("Warning", "Failed", f"Error: {event.message}", container)
+
+    def _exited(self, index: int, event: Exited) -> None:
+        container = self.containers[index]
+        reason = event.reason or ("Completed" if event.code == 0 else "Error")
+        ended = Exit(
+            event.code,
+            self.now,
+            event.signal,
+            reason,
+            event.message,
+            container.started_at or None,
+            container.id,
+        )
+        self.change(index, stage=Stage.EXITED, exit=ended, ready=False, started=False)
+
+    def _end(self, ending: Ending) -> None:
+        if self.life.ending is None and not self.life.finished:
+            self.set(ending=ending)
+            self.report("Warning", ending.reason, ending.message)
+
+    # What is to be done.
+
+    def advance(self) -> None:
+        life = self.life
+        if life.finished:
+            if life.deleting:
+                self._remove()
+            return
+        self._check_deadline()
+        if self.life.deleting or self.life.ending is not None or self.life.closing:
+            self._wind_down(self.life.closing)
+            return
+        if life.ground is not Asked.DONE:
+            self._prepare()
+            return
+        for index, container in enumerate(self.containers):
+            if container.role is Role.EPHEMERAL:
+                self._keep_running(index)
+        if self._run_inits():
+            self._run_mains()
+
+    def _check_deadline(self) -> None:
+        life = self.life
+        seconds = life.spec.get("activeDeadlineSeconds")
+        if seconds is None or life.ending is not None:
+            return
+        at = life.begun_at + seconds
+        if self.now >= at:
+            message = "Pod was active on the node longer than the specified deadline"
+            self.set(ending=Ending("DeadlineExceeded", message))
+            self.report("Normal", "DeadlineExceeded", message)
+        else:
+            self.wakes.append(at)
+
+    def _prepare(self) -> None:
+        if self.life.ground is not Asked.NO:
+            return
+        if self.now < self.life.ground_retry_at:
+            self.wakes.append(self.life.ground_retry_at)
+            return
+        self.set(ground=Asked.YES)
+        self.effects.append(Prepare())
+
+    def _run_inits(self) -> bool:
+        """Move the init containers on; whether the main containers' turn has come."""
+        initialized = self.life.initialized
+        for index, container in enumerate(self.containers):
+            if container.role is Role.SIDECAR:
+                self._keep_running(index)
+                if not initialized and not self.containers[index].started:
+                    return False
+            elif container.role is Role.INIT and not initialized:
+                if container.exit is not None and container.stage is Stage.EXITED and container.exit.code == 0:
+                    continue
+                if container.stage is Stage.EXITED and not self._comes_back(container):
+                    self._wind_down("Failed")
+                    return False
+                self._keep_running(index)
+                return False
+        return True
+
+    def _run_mains(self) -> None:
+        for index, container in enumerate(self.containers):
+            if container.role is Role.MAIN:
+                self._keep_running(index)
+        mains = [c for c in self.containers if c.role is Role.MAIN]
+        if all(c.stage is Stage.EXITED and not self._comes_back(c) for c in mains):
+            failed = any(c.exit is not None and c.exit.code for c in mains)
+            self._wind_down("Failed" if failed else "Succeeded")
+
+    def _comes_back(self, container: Container) -> bool:
+        if container.role is Role.EPHEMERAL:
+            return False
+        if container.role is Role.SIDECAR or "definition changed" in container.kill:
+            return True
+        code = container.exit.code if container.exit is not None else 0
+        if _has_rule(container.spec, code):
+            return True
+        policy = container.spec.get("restartPolicy") or self.life.policy
+        if policy == "Never":
+            return False
+        return code != 0 if policy == "OnFailure" or container.role is Role.INIT else True
+
+    def _keep_running(self, index: int) -> None:
+        """Start a container that should run and does not, as soon as its back-off allows."""
+        container = self.containers[index]
+        if container.live:
+            return
+        if container.stage is Stage.WAITING and container.retry_at > self.now:
+            self._wait(index)
+            return
+        if container.stage is Stage.EXITED:
+            if not self._comes_back(container):
+                return
+            if self._backs_off(index):
+                return
+        container = self.containers[index]
+        attempt = container.attempt + 1
+        self.change(index, stage=Stage.STARTING, attempt=attempt, kill="", retry_at=0.0)
+        self.effects.append(Start(container.name, attempt))
+
+    def _wait(self, index: int) -> None:
+        container = self.containers[index]
+        self.wakes.append(container.retry_at)
+        if container.reason != "ErrImagePull":
+            return
+        if self.now < container.flip_at:
+            self.wakes.append(container.flip_at)
+            return
+        text = f'Back-off pulling image "{container.spec.get("image") or ""}"'
+        self.change(index, reason="ImagePullBackOff", message=f"{text}: ErrImagePull: {container.message}")
+        self.report("Normal", "BackOff", text, container)
+        self.report("Warning", "Failed", "Error: ImagePullBackOff", container)
+
+    def _backs_off(self, index: int) -> bool:
+        """Whether an ended container must wait before it starts again; otherwise its next back-off is counted."""
+        container = self.containers[index]
+        assert container.exit is not None
+        ended = container.exit.at
+        expired = ended - container.backoff_at > 2 * LONGEST_BACKOFF
+        if container.backoff and not expired:
+            until = ended + container.backoff
+            if self.now < until:
+                name, seconds = container.name, _duration(container.backoff)
+                self.change(
+                    index,
+                    stage=Stage.WAITING,
+                    reason="CrashLoopBackOff",
+                    message=f"back-off {seconds} restarting failed container={name} pod={self.pod_text}",
+                    retry_at=until,
+                    **self._next_backoff(container, until),
+                )
+                text = f"Back-off restarting failed container {name} in pod {self.pod_text}"
+                self.report("Warning", "BackOff", text, container)
+                self.wakes.append(until)
+                return True
+            self.change(index, **self._next_backoff(container, self.now))
+        else:
+            self.change(index, backoff=FIRST_BACKOFF, backoff_at=self.now)
+        return False
+
+    @staticmethod
+    def _next_backoff(container: Container, at: float) -> dict[str, float]:
+        return {"backoff": min(LONGEST_BACKOFF, container.backoff * 2), "backoff_at": at}
+
+    # The end.
+
+    def _stop(self, index: int, message: str, grace: float) -> None:
+        container = self.change(index, stage=Stage.STOPPING, kill=message, grace=grace, ready=False)
+        self.report("Normal", "Killing", message, container)
+        self.effects.append(Stop(container.name, container.attempt, grace))
+
+    def _wind_down(self, phase: str = "") -> None:
+        """Stop what runs: sidecars last, the last of them first. Then the Pod is finished, or removed."""
+        if phase != self.life.closing:
+            self.set(closing=phase)
+        grace = self.life.grace
+        mains = [i for i, c in enumerate(self.containers) if c.role is not Role.SIDECAR and c.live]
+        sidecars = [i for i, c in enumerate(self.containers) if c.role is Role.SIDECAR and c.live]
+        for index in mains or sidecars[-1:]:
+            container = self.containers[index]
+            if container.stage is Stage.STOPPING and container.grace <= grace:
+                continue
+            if container.stage is Stage.STOPPING:
+                self.change(index, grace=grace)
+                self.effects.append(Stop(container.name, container.attempt, grace))
+            else:
+                self._stop(index, f"Stopping container {container.name}", grace)
+        if mains or sidecars:
+            return
+        if not phase:
+            ran = [c for c in self.containers if c.role is Role.MAIN]
+            good = all(c.exit is not None and c.exit.code == 0 for c in ran)
+            phase = "Succeeded" if good else "Failed"
+        if self.life.ending is not None:
+            phase = "Failed"
+        self.set(finished=phase)
+        if self.life.deleting:
+            self._remove()
+
+    def _remove(self) -> None:
+        if not self.life.removed:
+            self.set(removed=True)
+            self.effects.append(Remove())
+
+
+def _has_rule(spec: Object, code: int) -> bool:
+    """Whether one of a container's `restartPolicyRules` restarts it after this exit code."""
+    for rule in spec.get("restartPolicyRules") or ():
+        codes: Object = rule.get("exitCodes") or {}
+        if (code in (codes.get("values") or ())) == (codes.get("operator") == "In"):
+            return True
+    return False
+
+
+def _duration(seconds: float) -> str:
+    """A duration as Go prints it: `10s`, `1m20s`, `5m0s`."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -1,0 +1,177 @@
+"""What a Pod stands on: its address, its directory, its volumes; made before its containers, gone after them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steersman_cluster.nodes.process.environment import ConfigError, Facts, expand
+from steersman_cluster.nodes.process.payload import TokenRequest, files_of, references_of_volume, tokens_of, write
+from steersman_cluster.nodes.process.reading import Reading
+from steersman_cluster.nodes.process.sandbox import Mount
+from steersman_cluster.objects import Object, dig, name_of, namespace_of, uid_of
+
+if TYPE_CHECKING:
+    from steersman_cluster.nodes.process.runtime import Run
+
+__all__ = ["Ground", "MountError"]
+
+_PAYLOADS = ("configMap", "secret", "downwardAPI", "projected")
+
+
+class MountError(Exception):
+    """A volume that cannot be had (yet): FailedMount."""
+
+
+class Ground:
+    """One Pod's place on this machine. `directory` is its own; `shared` holds what outlives it (volumes of claims)."""
+
+    def __init__(self, facts: Facts, directory: Path, shared: Path, clock: Callable[[], float]) -> None:
+        self.facts = facts
+        self.directory = directory
+        self.references: set[tuple[str, str]] = set()
+        self.volumes: dict[str, Path] = {}
+        self.runs: dict[str, Run] = {}
+        self.starts: dict[str, asyncio.Task[None]] = {}
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.refreshing: asyncio.Task[None] | None = None
+        self._shared = shared
+        self._clock = clock
+        self._tokens: dict[TokenRequest, tuple[str, float]] = {}
+
+    @property
+    def pod(self) -> Object:
+        return self.facts.pod
+
+    async def make(self, reading: Reading) -> None:
+        """Make all volumes; raises `MountError` with the kubelet's words."""
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for volume in dig(self.pod, "spec", "volumes", default=[]):
+            name: str = volume["name"]
+            try:
+                self.volumes[name] = await self._volume(volume, reading)
+            except (ConfigError, ValueError, OSError) as problem:
+                raise MountError(f'MountVolume.SetUp failed for volume "{name}" : {problem}') from None
+
+    async def refresh(self, reading: Reading) -> None:
+        """Bring the files of volumes up to date; what is missing meanwhile stays as it was."""
+        for volume in dig(self.pod, "spec", "volumes", default=[]):
+            if any(kind in volume for kind in _PAYLOADS):
+                try:
+                    await self._payload(volume, reading)
+                except ConfigError:
+                    continue
+
+    @property
+    def renew_at(self) -> float | None:
+        """When the first token is to be renewed."""
+        return min((at for _, at in self._tokens.values()), default=None)
+
+    async def _volume(self, volume: Object, reading: Reading) -> Path:
+        if any(kind in volume for kind in _PAYLOADS):
+            return await self._payload(volume, reading)
+        if "emptyDir" in volume:
+            return _open_directory(self.directory / "volumes" / volume["name"])
+        if "hostPath" in volume:
+            return _host_path(volume["hostPath"])
+        if "persistentVolumeClaim" in volume:
+            return await self._claim(volume["persistentVolumeClaim"].get("claimName") or "", reading)
+        if "ephemeral" in volume:
+            return await self._claim(f"{name_of(self.pod)}-{volume['name']}", reading)
+        kind = next((key for key in volume if key != "name"), "empty")
+        raise ConfigError(f"volumes of kind {kind} are not known to nodes of kind process")
+
+    async def _payload(self, volume: Object, reading: Reading) -> Path:
+        wanted = references_of_volume(volume)
+        self.references |= wanted
+        found = await reading.objects(namespace_of(self.pod), wanted)
+        tokens = {request: await self._token(request, reading) for request in tokens_of(volume)}
+        directory = self.directory / "volumes" / volume["name"]
+        write(directory, files_of(volume, self.facts, found, tokens))
+        return directory
+
+    async def _token(self, request: TokenRequest, reading: Reading) -> str:
+        known = self._tokens.get(request)
+        now = self._clock()
+        if known is not None and now < known[1]:
+            return known[0]
+        token = await reading.token(self.pod, request)
+        self._tokens[request] = (token, now + 0.8 * request.seconds)
+        return token
+
+    async def _claim(self, name: str, reading: Reading) -> Path:
+        claim = await reading.get(f"/api/v1/namespaces/{namespace_of(self.pod)}/persistentvolumeclaims/{name}")
+        if claim is None:
+            raise ConfigError(f'persistentvolumeclaim "{name}" not found')
+        volume_name = dig(claim, "spec", "volumeName", default="")
+        if not volume_name:
+            raise ConfigError(f'persistentvolumeclaim "{name}" is not bound')
+        volume = await reading.get(f"/api/v1/persistentvolumes/{volume_name}") or {}
+        path = dig(volume, "spec", "hostPath", "path") or dig(volume, "spec", "local", "path")
+        if path:
+            return _open_directory(Path(path))
+        return _open_directory(self._shared / f"{volume_name}-{uid_of(claim)[:8]}")
+
+    def mounts(self, container: Object, env: dict[str, str]) -> list[Mount]:
+        """Where a container sees the volumes; raises `ConfigError` for a sub-path that leads out."""
+        kinds = {v["name"]: v for v in dig(self.pod, "spec", "volumes", default=[])}
+        found: list[Mount] = []
+        for mount in container.get("volumeMounts") or ():
+            name: str = mount["name"]
+            source = self.volumes[name]
+            payload = any(kind in kinds.get(name, {}) for kind in _PAYLOADS)
+            sub: str = mount.get("subPath") or expand(mount.get("subPathExpr") or "", env)
+            if sub:
+                if ".." in sub.split("/") or sub.startswith("/"):
+                    raise ConfigError(f'invalid subPath "{sub}" of volume "{name}"')
+                source = source / sub
+                if payload:
+                    source = source.resolve()
+                elif not source.exists():
+                    _open_directory(source)
+            claim: Object = kinds.get(name, {}).get("persistentVolumeClaim") or {}
+            read_only = payload or bool(mount.get("readOnly")) or bool(claim.get("readOnly"))
+            found.append(Mount(source, mount["mountPath"], read_only))
+        return found
+
+    def hosts_file(self) -> Path:
+        """The container's /etc/hosts, with the Pod's own name and its aliases."""
+        lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
+        lines.append(f"{self.facts.ip}\t{self.hostname}")
+        aliases: list[Object] = dig(self.pod, "spec", "hostAliases", default=[])
+        lines += ["\t".join([alias["ip"], *(alias.get("hostnames") or ())]) for alias in aliases]
+        path = self.directory / "hosts"
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    @property
+    def hostname(self) -> str:
+        return (dig(self.pod, "spec", "hostname") or name_of(self.pod))[:63]
+
+    def remove(self) -> None:
+        """Delete the Pod's directory; volumes of claims stay."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _open_directory(path: Path) -> Path:
+    if not path.exists():
+        path.mkdir(parents=True)
+        path.chmod(0o777)
+    return path
+
+
+def _host_path(source: Object) -> Path:
+    path, kind = Path(source["path"]), source.get("type") or ""
+    if kind == "DirectoryOrCreate":
+        path.mkdir(parents=True, exist_ok=True)
+    elif kind == "FileOrCreate" and not path.exists():
+        path.touch()
+    if not os.path.exists(path):
+        raise ConfigError(f"hostPath type check failed: {path} does not exist")
+    if (kind == "Directory" and not path.is_dir()) or (kind == "File" and not path.is_file()):
+        raise ConfigError(f"hostPath type check failed: {path} is not a {kind.lower()}")
+    return path

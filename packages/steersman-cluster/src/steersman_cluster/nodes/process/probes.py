@@ -1,0 +1,147 @@
+"""Probes and lifecycle actions: exec, httpGet, tcpSocket, grpc and sleep, really done; thresholds counted purely.
+
+A probe's outcome is a pair: whether it passed, and what a kubelet would say of it in the Unhealthy event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import aiohttp
+
+from steersman_cluster.objects import Object
+
+__all__ = ["Counter", "Outcome", "act", "port_of"]
+
+Outcome = tuple[bool, str]
+Execute = Callable[[Sequence[str]], Awaitable[tuple[int, str]]]
+"""Runs a command in the container: exit code and output."""
+
+_SHOWN: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """Counts outcomes in a row; `verdict` is what the probe holds to be true, `None` before it knows."""
+
+    successes: int
+    failures: int
+    verdict: bool | None = None
+    run: int = 0
+    last: bool | None = None
+
+    def take(self, passed: bool) -> Counter:
+        """The counter after one more outcome."""
+        run = self.run + 1 if passed == self.last else 1
+        enough = run >= (self.successes if passed else self.failures)
+        return replace(self, run=run, last=passed, verdict=passed if enough else self.verdict)
+
+
+def port_of(container: Object, port: Any) -> int:
+    """A port by number or by the name that the container gives it; raises `ValueError`."""
+    if isinstance(port, int):
+        return port
+    text = str(port)
+    if text.isdecimal():
+        return int(text)
+    for known in container.get("ports") or ():
+        if known.get("name") == text:
+            return int(known["containerPort"])
+    raise ValueError(f"couldn't find port: {text}")
+
+
+async def act(action: Object, container: Object, ip: str, execute: Execute, timeout: float) -> Outcome:
+    """Do what a probe or a lifecycle handler says, within `timeout` seconds."""
+    try:
+        async with asyncio.timeout(timeout):
+            if "exec" in action:
+                code, output = await execute(action["exec"].get("command") or [])
+                return code == 0, output[-_SHOWN:]
+            if "httpGet" in action:
+                return await _http(action["httpGet"], container, ip)
+            if "tcpSocket" in action:
+                return await _tcp(action["tcpSocket"], container, ip)
+            if "grpc" in action:
+                return await _grpc(action["grpc"], ip)
+            if "sleep" in action:
+                await asyncio.sleep(float(action["sleep"].get("seconds") or 0))
+                return True, ""
+    except TimeoutError:
+        if "exec" in action:
+            return (
+                False,
+                f"command timed out: {' '.join(action['exec'].get('command') or [])!r} timed out after {timeout:g}s",
+            )
+        return False, f"{_target(action, container, ip)}: context deadline exceeded"
+    except ValueError as problem:
+        return False, str(problem)
+    return False, "no handler that a node knows"
+
+
+def _target(action: Object, container: Object, ip: str) -> str:
+    if "httpGet" in action:
+        with suppress(ValueError):
+            return f'Get "{_url(action["httpGet"], container, ip)}"'
+    return "dial tcp"
+
+
+def _url(get: Object, container: Object, ip: str) -> str:
+    host = get.get("host") or ip
+    path: str = get.get("path") or "/"
+    scheme = (get.get("scheme") or "HTTP").lower()
+    return f"{scheme}://{host}:{port_of(container, get.get('port'))}{path if path.startswith('/') else f'/{path}'}"
+
+
+async def _http(get: Object, container: Object, ip: str) -> Outcome:
+    url = _url(get, container, ip)
+    headers = {"User-Agent": "kube-probe/1.36", "Accept": "*/*", "Connection": "close"}
+    headers.update({h["name"]: h.get("value") or "" for h in get.get("httpHeaders") or ()})
+    try:
+        connector = aiohttp.TCPConnector(ssl=False, force_close=True)
+        async with (
+            aiohttp.ClientSession(connector=connector) as session,
+            session.get(url, headers=headers, allow_redirects=False) as response,
+        ):
+            if 200 <= response.status < 400:
+                return True, ""
+            return False, f"HTTP probe failed with statuscode: {response.status}"
+    except (aiohttp.ClientError, OSError) as problem:
+        return False, f'Get "{url}": {_network(problem)}'
+
+
+def _network(problem: BaseException) -> str:
+    text = str(problem)
+    refused = "Connect call failed" in text or "refused" in text.lower()
+    return f"connect: connection refused ({text})" if refused else text or type(problem).__name__
+
+
+async def _tcp(socket: Object, container: Object, ip: str) -> Outcome:
+    host, port = socket.get("host") or ip, port_of(container, socket.get("port"))
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+    except OSError as problem:
+        return False, f"dial tcp {host}:{port}: {_network(problem)}"
+    writer.close()
+    return True, ""
+
+
+async def _grpc(health: Object, ip: str) -> Outcome:
+    try:
+        import grpc.aio  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError:
+        return False, "a grpc probe needs the package grpcio beside this node"
+    service = (health.get("service") or "").encode()
+    request = b"\x0a" + bytes([len(service)]) + service if service else b""
+    address = f"{ip}:{health['port']}"
+    channel: Any = grpc.aio.insecure_channel(address)  # pyright: ignore
+    try:
+        answer: bytes = await channel.unary_unary("/grpc.health.v1.Health/Check")(request)
+    except Exception as problem:  # noqa: BLE001 - grpc has a tree of its own, and no types
+        return False, f"service unhealthy (responded with {problem})"
+    finally:
+        await channel.close()
+    return (True, "") if answer == b"\x08\x01" else (False, 'service unhealthy (responded with "NOT_SERVING")')

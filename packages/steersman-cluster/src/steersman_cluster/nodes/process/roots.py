@@ -1,0 +1,86 @@
+"""The files of a container's root directory: a copy of its image's, or what it sees of the machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from steersman_cluster.nodes.process.images import Image
+from steersman_cluster.nodes.process.running import spawn
+from steersman_cluster.nodes.process.sandbox import Mount, real
+from steersman_cluster.nodes.process.view import LaunchError
+
+__all__ = ["copy_root", "interpreter_paths", "lay_out", "make_directory", "named_paths"]
+
+_PRIVATE: Final = ("/tmp/", "/dev/")  # noqa: S108 - what a container has of its own
+_MADE_IN_THE_SANDBOX: Final = {"proc", "dev", "tmp"}
+
+
+def interpreter_paths() -> list[str]:
+    """What this Python runs from, where it lies below the temporary directory: there containers have their own."""
+    return _outermost(sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path, os.getcwd())
+
+
+def named_paths(image: Image) -> list[str]:
+    """The files that an image's command names below the temporary directory, with the directories that they lie in."""
+    words = [word for word in (*image.command, *image.args) if word.startswith("/")]
+    return _outermost(*(os.path.dirname(word) if os.path.isfile(word) else word for word in words))
+
+
+def _outermost(*paths: str) -> list[str]:
+    """Those below the directories that containers have of their own; none that lies within another."""
+    found = {path for path in map(os.path.abspath, filter(None, paths)) if path.startswith(_PRIVATE)}
+    there = {path for path in found if os.path.isdir(path) and path.rstrip("/") not in ("/dev/shm", "/dev/pts")}  # noqa: S108
+    return sorted(path for path in there if not any(path.startswith(f"{other}/") for other in there))
+
+
+async def copy_root(source: Path, target: Path) -> Path:
+    """Copy an image's root directory for one run of a container; raises `LaunchError`."""
+    entries = _begin(source, target)
+    if not entries:
+        return target
+    said = bytearray()
+    # Modes, owners, links and sparse files stay as they are, and file systems that can share blocks do.
+    command = ["cp", "-a", "--", *entries, str(target)]
+    copying = await spawn(
+        command, dict(os.environ), "/", on_output=lambda _, data: said.extend(data), on_exit=lambda _: None
+    )
+    try:
+        code, _ = await copying.wait()
+    finally:
+        copying.kill()
+    if code:
+        raise LaunchError(f"the image's root directory {source} cannot be copied: {said.decode(errors='replace')}")
+    return target
+
+
+def _begin(source: Path, target: Path) -> list[str]:
+    """Make an empty target; return what is to be copied into it."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for name in _MADE_IN_THE_SANDBOX:
+        if (source / name).is_dir():
+            (target / name).mkdir()
+    return [str(entry) for entry in sorted(source.iterdir()) if entry.name not in _MADE_IN_THE_SANDBOX]
+
+
+def make_directory(root: Path, directory: str) -> None:
+    """Make a container's working directory in its copy of the image, as container runtimes do."""
+    (root / real(root, directory).lstrip("/")).mkdir(parents=True, exist_ok=True)
+
+
+def lay_out(root: Path, mounts: Sequence[Mount]) -> Path:
+    """Where nothing can be mounted: a private tree of links, as the container would have seen it."""
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    for mount in sorted(mounts, key=lambda m: m.target.count("/")):
+        target = root / mount.target.lstrip("/")
+        if not target.parent.exists():
+            target.parent.mkdir(parents=True)
+        if not target.exists():
+            target.symlink_to(mount.source)
+    return root

@@ -1,0 +1,348 @@
+"""One process of a container: its output, its input, its end; and commands run beside it.
+
+Every process is started by the launcher and leads a session of its own. `stop` asks by SIGTERM and insists by SIGKILL
+after the grace; in a sandbox the kernel then kills all that is left of the PID namespace, without one the process group
+is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import pty
+import signal
+import struct
+import termios
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, cast
+
+from steersman_cluster.kubelet import STDERR, STDOUT
+from steersman_cluster.nodes.process import guard
+from steersman_cluster.nodes.process.command import Sandbox, error_of, launch
+
+__all__ = ["Exit", "Process", "Session", "children_of", "exit_of", "spawn"]
+
+_CHUNK: Final = 64 * 1024
+Exit = tuple[int, int]
+"""Exit code and signal."""
+
+
+def exit_of(returncode: int) -> Exit:
+    """Exit code as a container runtime tells it: 128 + n after signal n."""
+    return (128 - returncode, -returncode) if returncode < 0 else (returncode, 0)
+
+
+def children_of(pid: int) -> list[int]:
+    """The direct children of a process."""
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return []
+    return [int(child) for child in text.split()]
+
+
+def consumed(pid: int) -> tuple[float, int]:
+    """The processor time in seconds and the resident memory in bytes of a process and of all below it."""
+    ticks = pages = 0
+    waiting = [pid]
+    while waiting:
+        process = waiting.pop()
+        with suppress(OSError, ValueError, IndexError):
+            # The name, in parentheses, may hold anything; the numbers follow it.
+            fields = Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()
+            ticks += sum(int(field) for field in fields[11:15])
+            pages += int(fields[21])
+        waiting += children_of(process)
+    return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def resize(fd: int, columns: int, rows: int) -> None:
+    """Set the size of a terminal."""
+    with suppress(OSError):
+        fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+class Process:
+    """A process and its three streams; `on_output` hears everything, in order."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        on_output: Callable[[int, bytes], None],
+        on_exit: Callable[[Exit], None],
+        *,
+        terminal: int | None,
+    ) -> None:
+        self.process = process
+        self.listeners: set[asyncio.Queue[tuple[int, bytes] | None]] = set()
+        """Who is attached; each is given all output from now on, and `None` at the end."""
+        self._on_output = on_output
+        self._terminal = terminal
+        self._roomy: asyncio.Future[None] | None = None
+        """Done when a full terminal takes more; `None` while no write waits for that."""
+        if terminal is not None:
+            os.set_blocking(terminal, False)
+        self._ended: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
+        self._on_exit = on_exit
+        self._task = asyncio.create_task(self._watch(), name=f"process {process.pid}")
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def ended(self) -> bool:
+        return self._ended.done()
+
+    async def wait(self) -> Exit:
+        """Exit code and signal, once all output has been read."""
+        return await asyncio.shield(self._ended)
+
+    async def _watch(self) -> None:
+        readers: list[asyncio.Task[None]] = []
+        if self._terminal is not None:
+            readers.append(asyncio.create_task(self._pump_terminal(self._terminal)))
+        else:
+            for stream, reader in ((STDOUT, self.process.stdout), (STDERR, self.process.stderr)):
+                if reader is not None:
+                    readers.append(asyncio.create_task(self._pump(stream, reader)))
+        code = await self.process.wait()
+        kill_group(self.pid, signal.SIGKILL)
+        if readers:
+            # A process that has left the group may hold the pipes open for ever.
+            _, late = await asyncio.wait(readers, timeout=1.0)
+            for task in late:
+                task.cancel()
+        let_go(self.process)
+        if self._terminal is not None:
+            self._has_room()
+            terminal, self._terminal = self._terminal, None  # its number may be another file's from here on
+            os.close(terminal)
+        for listener in self.listeners:
+            listener.put_nowait(None)
+        self._ended.set_result(exit_of(code))
+        self._on_exit(exit_of(code))
+
+    async def _pump(self, stream: int, reader: asyncio.StreamReader) -> None:
+        while chunk := await reader.read(_CHUNK):
+            self._output(stream, chunk)
+
+    async def _pump_terminal(self, fd: int) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(fd), "rb", 0)
+        )
+        try:
+            with suppress(OSError):  # a terminal reports its end as an error
+                await self._pump(STDOUT, reader)
+        finally:
+            transport.close()
+
+    def _output(self, stream: int, chunk: bytes) -> None:
+        self._on_output(stream, chunk)
+        for listener in self.listeners:
+            listener.put_nowait((stream, chunk))
+
+    async def write(self, data: bytes) -> None:
+        """Send to the standard input; dropped where there is none."""
+        if self._terminal is not None:
+            await self._type(data)
+            return
+        stdin = self.process.stdin
+        if stdin is not None and not stdin.is_closing():
+            with suppress(ConnectionError):
+                stdin.write(data)
+                await stdin.drain()
+
+    async def close_stdin(self) -> None:
+        """End the standard input."""
+        if self._terminal is not None:
+            await self._type(b"\x04")
+        elif self.process.stdin is not None:
+            self.process.stdin.close()
+
+    async def _type(self, data: bytes) -> None:
+        """Write all of it to the terminal as its program reads; drop the rest when that has ended."""
+        rest = memoryview(data)
+        while rest and self._terminal is not None:
+            try:
+                rest = rest[os.write(self._terminal, rest) :]
+            except BlockingIOError:
+                await self._room()
+            except OSError:
+                return
+
+    async def _room(self) -> None:
+        """Wait until the terminal takes more, or is closed."""
+        terminal = self._terminal
+        if terminal is None:
+            return
+        if self._roomy is None:
+            self._roomy = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().add_writer(terminal, self._has_room)
+        await asyncio.shield(self._roomy)
+
+    def _has_room(self) -> None:
+        if self._roomy is not None and self._terminal is not None:
+            asyncio.get_running_loop().remove_writer(self._terminal)
+            self._roomy.set_result(None)
+            self._roomy = None
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Set the terminal's size, where there is one."""
+        if self._terminal is not None:
+            resize(self._terminal, columns, rows)
+
+    def signal(self, number: int, *, sandboxed: bool) -> None:
+        """Signal the container's own process: in a sandbox the grandchild, since monitor and init stand above it."""
+        if self.ended:
+            return
+        if sandboxed:
+            for init in children_of(self.pid):
+                for app in children_of(init):
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.kill(app, number)
+            return
+        # Not the group: a container's other processes hear of it from the first one, or not at all.
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill all of it at once."""
+        if not self.ended:
+            kill_group(self.pid, signal.SIGKILL)
+
+
+def let_go(process: asyncio.subprocess.Process) -> None:
+    """Close our ends of an ended process's pipes: what it started may hold the others for a while, or for ever."""
+    cast(Any, process)._transport.close()
+
+
+def kill_group(pid: int, number: int) -> None:
+    """Signal a process group; nothing where it is gone."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+async def spawn(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    directory: str,
+    *,
+    on_output: Callable[[int, bytes], None],
+    on_exit: Callable[[Exit], None],
+    sandbox: Sandbox | None = None,
+    enter: int | None = None,
+    stdin: bool = False,
+    tty: bool = False,
+) -> Process:
+    """Start a command, in a `sandbox` or in the sandbox of the process `enter`; with `tty` on a terminal of its own.
+
+    Returns when its program runs. Raises `OSError` with the reason where it cannot be run.
+    """
+    terminal = pty.openpty() if tty else None
+    pipe = asyncio.subprocess.PIPE
+    streams = (pipe if stdin else asyncio.subprocess.DEVNULL, pipe, pipe) if terminal is None else (terminal[1],) * 3
+
+    async def start() -> asyncio.subprocess.Process:
+        with launch(command, env, directory, sandbox=sandbox, enter=enter, terminal=tty) as launched:
+            process = await asyncio.create_subprocess_exec(
+                *launched.argv,
+                env={guard.MARK: env[guard.MARK]} if guard.MARK in env else {},
+                stdin=streams[0],
+                stdout=streams[1],
+                stderr=streams[2],
+                pass_fds=launched.files,
+                start_new_session=True,
+            )
+        if (problem := await error_of(launched.report)) is not None:
+            await process.wait()
+            let_go(process)
+            raise problem
+        return process
+
+    try:
+        process = await _whole(start())
+    except BaseException:
+        if terminal is not None:
+            os.close(terminal[0])
+        raise
+    finally:
+        if terminal is not None:
+            os.close(terminal[1])
+    return Process(process, on_output, on_exit, terminal=terminal[0] if terminal is not None else None)
+
+
+async def _whole(
+    starting: Coroutine[Any, Any, asyncio.subprocess.Process],
+) -> asyncio.subprocess.Process:
+    """Start a process or do not: whoever is cancelled meanwhile, even again and again, leaves no process behind."""
+    task = asyncio.ensure_future(starting)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        undoing = asyncio.ensure_future(_undo(task))
+        while not undoing.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([undoing])
+        undoing.result()
+        raise
+
+
+async def _undo(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
+    with suppress(OSError):
+        process = await starting
+        kill_group(process.pid, signal.SIGKILL)
+        await process.wait()
+        let_go(process)
+
+
+class Session:
+    """`ExecSession` over a process: one of its own (`exec`) or one that is joined (`attach`).
+
+    `feeds` says that the process's standard input ends with this session (a container's `stdinOnce`).
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        *,
+        owned: bool,
+        output: asyncio.Queue[tuple[int, bytes] | None],
+        feeds: bool = False,
+    ) -> None:
+        self._process = process
+        self._owned = owned
+        self._feeds = owned or feeds
+        self._output = output
+
+    async def __aiter__(self) -> AsyncIterator[tuple[int, bytes]]:
+        while (item := await self._output.get()) is not None:
+            yield item
+
+    async def write(self, data: bytes) -> None:
+        await self._process.write(data)
+
+    async def close_stdin(self) -> None:
+        if self._feeds:
+            await self._process.close_stdin()
+
+    async def resize(self, columns: int, rows: int) -> None:
+        self._process.resize(columns, rows)
+
+    async def wait(self) -> int:
+        return (await self._process.wait())[0]
+
+    async def close(self) -> None:
+        self._process.listeners.discard(self._output)
+        if self._process.ended:
+            return
+        if self._owned:
+            self._process.kill()
+            await self._process.wait()
+        elif self._feeds:
+            await self._process.close_stdin()

@@ -1,0 +1,577 @@
+"""The runtime of process nodes: performs what the machine says with real processes, and reports what they do.
+
+Every start, stop and probe is a task of its Pod's ground and ends with it. What a task cannot do becomes an event of
+the machine; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from steersman.client import ClientError
+from steersman.telemetry.log import get_logger
+from steersman_cluster.nodes.agent import Agent, Held
+from steersman_cluster.nodes.life import (
+    Container,
+    Effect,
+    Exited,
+    NotPrepared,
+    NotStarted,
+    Prepare,
+    Prepared,
+    Start,
+    Started,
+    Stop,
+)
+from steersman_cluster.nodes.logs import MESSAGE_LOG_BYTES, MESSAGE_LOG_LINES
+from steersman_cluster.nodes.process import guard, probing
+from steersman_cluster.nodes.process.command import DEFAULT_PATH, Sandbox
+from steersman_cluster.nodes.process.environment import (
+    ConfigError,
+    Facts,
+    command_of,
+    environment_of,
+    references_of,
+    service_variables,
+)
+from steersman_cluster.nodes.process.ground import Ground, MountError
+from steersman_cluster.nodes.process.images import Image, ImageError, Images
+from steersman_cluster.nodes.process.logfile import LogFile, last_text
+from steersman_cluster.nodes.process.meter import SAMPLE_EVERY_SECONDS, Meter
+from steersman_cluster.nodes.process.probes import act
+from steersman_cluster.nodes.process.reading import Reading
+from steersman_cluster.nodes.process.roots import copy_root, interpreter_paths, lay_out, make_directory, named_paths
+from steersman_cluster.nodes.process.running import Exit, Process, children_of, consumed, spawn
+from steersman_cluster.nodes.process.sandbox import Mode, Mount, plan, sandbox_of
+from steersman_cluster.nodes.process.view import LaunchError, check_command
+from steersman_cluster.objects import Object, dig, name_of, namespace_of
+
+__all__ = ["ProcessRuntime", "Run"]
+
+_TERMINATION_LOG: Final = "/dev/termination-log"
+_LEAST_GRACE: Final = 2.0
+"""Seconds that a container gets after its preStop, however long that took."""
+_PATIENCE: Final = 3000
+"""How often a sandbox is looked at, every 10 ms, until it stands."""
+_MAX_MESSAGE_BYTES: Final = 4096
+"""How much of the end of a termination message file is shown."""
+_ADDRESSES: Final = count(1)
+"""Numbers of Pods' addresses: of all clusters of this process, whose Pods share the machine's loopback network."""
+_log = get_logger("nodes")
+
+
+@dataclass
+class Run:
+    """One run of a container."""
+
+    container: Object
+    attempt: int
+    process: Process
+    log: LogFile
+    env: dict[str, str]
+    directory: str
+    message_file: Path
+    meter: Meter = field(default_factory=lambda: Meter(time.monotonic()))
+    started_up: asyncio.Event = field(default_factory=asyncio.Event)
+    tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    stopping: asyncio.Task[None] | None = None
+
+
+class ProcessRuntime:
+    """Runs containers as processes. `data` holds directories of Pods, logs and volumes; `images` says what runs."""
+
+    adopts = False
+
+    def __init__(
+        self, agent: Agent, images: Images, data: Path, mode: Mode, server: tuple[str, int] | None = None
+    ) -> None:
+        self.mode: Mode = mode
+        self.grounds: dict[str, Ground] = {}
+        self.mark = secrets.token_hex(8)
+        self._agent = agent
+        self._images = images
+        self._data = data
+        self._reading = Reading(agent.client, self._source_changed)
+        self._server = server or self._reading.api_server()
+        self._guard: asyncio.subprocess.Process | None = None
+        self._cleaning: set[asyncio.Task[None]] = set()
+        self._metering: asyncio.Task[None] | None = None
+        self._beside: list[Process] = []
+        """What was started in containers that run: by probes, hooks and people."""
+
+    async def start(self) -> None:
+        """Before the first Pod: watch what volumes show, and set the guard where the kernel does not help."""
+        self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        await self._reading.start()
+        self._metering = asyncio.create_task(self._meter(), name="container metrics")
+        if self.mode == "plain":
+            self._guard = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", guard.__file__, self.mark),
+                stdin=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+
+    async def close(self) -> None:
+        """Kill everything and wait until it is gone. Pods stay in the API."""
+        if self._metering is not None:
+            self._metering.cancel()
+            await asyncio.wait([self._metering])
+            self._metering = None
+        for ground in list(self.grounds.values()):
+            await self._clear(ground)
+        self.grounds.clear()
+        if self._cleaning:
+            await asyncio.wait(self._cleaning)
+        beside = [process for process in self._beside if not process.ended]
+        for process in beside:
+            process.kill()
+        for process in beside:
+            await process.wait()
+        await self._reading.close()
+        if self._guard is not None and self._guard.stdin is not None:
+            self._guard.stdin.close()
+            await self._guard.wait()
+            self._guard = None
+        else:
+            # What a sandbox still holds dies with its first process, or was started beside it: a moment later.
+            await asyncio.to_thread(guard.kill_marked, self.mark)
+
+    async def _meter(self) -> None:
+        """Take a sample of every container now and then, so that a request finds one that is recent."""
+        while True:
+            await asyncio.sleep(SAMPLE_EVERY_SECONDS)
+            for run in [run for ground in self.grounds.values() for run in ground.runs.values()]:
+                if not run.process.ended:
+                    cpu_seconds, _ = await asyncio.to_thread(consumed, run.process.pid)
+                    run.meter.take(time.monotonic(), cpu_seconds)
+
+    # What the agent calls.
+
+    def added(self, held: Held) -> None:
+        pass
+
+    def synced(self, held: Held) -> None:
+        ground = self.grounds.get(held.uid)
+        if ground is None:
+            return
+        ground.facts.pod = held.life.pod
+        if any("downwardAPI" in v or "projected" in v for v in held.life.spec.get("volumes") or ()):
+            self._refresh(ground)
+
+    def perform(self, held: Held, effect: Effect) -> None:
+        match effect:
+            case Prepare():
+                ground = self.grounds.get(held.uid) or self._new_ground(held)
+                self._task(ground.tasks, self._prepare(held, ground), f"prepare {held.name}")
+            case Start(name, attempt):
+                ground = self.grounds[held.uid]
+                container = held.life.container(name)
+                assert container is not None
+                task = self._task(ground.tasks, self._start(held, ground, container, attempt), f"start {name}")
+                ground.starts[name] = task
+            case Stop(name, attempt, grace):
+                self._stop(held, name, attempt, grace)
+            case _:
+                pass
+
+    async def removed(self, held: Held) -> None:
+        ground = self.grounds.pop(held.uid, None)
+        if ground is not None:
+            await self._clear(ground)
+            ground.remove()
+
+    def forgotten(self, held: Held) -> None:
+        self._task(self._cleaning, self.removed(held), f"forget {held.name}")
+
+    # Ground.
+
+    def _new_ground(self, held: Held) -> Ground:
+        registration = self._agent.registrations[held.node]
+        host = registration.info.address
+        if held.life.spec.get("hostNetwork"):
+            ip = host
+        else:
+            number = next(_ADDRESSES)
+            ip = f"127.{16 + os.getpid() % 200}.{number >> 8 & 255}.{number & 255}"
+        facts = Facts(held.life.pod, ip=ip, host_ip=host, node=held.node, allocatable=registration.info.capacity)
+        ground = Ground(facts, self._data / "pods" / held.uid, self._data / "volumes", self._agent.clock)
+        self.grounds[held.uid] = ground
+        return ground
+
+    async def _prepare(self, held: Held, ground: Ground) -> None:
+        try:
+            await ground.make(self._reading)
+        except MountError as problem:
+            self._agent.post(held.uid, NotPrepared("FailedMount", str(problem)))
+        except (ClientError, OSError) as problem:
+            self._agent.post(
+                held.uid, NotPrepared("FailedCreatePodSandBox", f"Failed to create pod sandbox: {problem}")
+            )
+        else:
+            if ground.renew_at is not None:
+                self._task(ground.tasks, self._renew_tokens(ground), f"tokens of {held.name}")
+            self._agent.post(held.uid, Prepared(ground.facts.ip))
+
+    async def _renew_tokens(self, ground: Ground) -> None:
+        while (at := ground.renew_at) is not None:
+            await asyncio.sleep(max(5.0, at - self._agent.clock()))
+            self._refresh(ground)
+
+    def _source_changed(self, kind: str, namespace: str, name: str) -> None:
+        for ground in self.grounds.values():
+            if (kind, name) in ground.references and namespace_of(ground.pod) == namespace:
+                self._refresh(ground)
+
+    def _refresh(self, ground: Ground) -> None:
+        async def refresh() -> None:
+            try:
+                await asyncio.sleep(0)
+                await ground.refresh(self._reading)
+            except (ClientError, OSError) as problem:
+                _log.warning("volumes were not refreshed", pod=name_of(ground.pod), problem=str(problem))
+
+        previous = ground.refreshing
+
+        async def after() -> None:
+            if previous is not None and not previous.done():
+                await asyncio.wait([previous])
+            await refresh()
+
+        ground.refreshing = self._task(ground.tasks, after(), f"refresh {name_of(ground.pod)}")
+
+    async def _clear(self, ground: Ground) -> None:
+        """Kill what runs in a Pod and end its tasks."""
+        for task in list(ground.tasks):
+            if task is not asyncio.current_task():
+                task.cancel()
+        if ground.tasks:
+            await asyncio.wait(ground.tasks)
+        runs = list(ground.runs.values())
+        beside = [task for run in runs for task in run.tasks]
+        for task in beside:
+            task.cancel()
+        for run in runs:
+            run.process.kill()
+        for run in runs:
+            await run.process.wait()
+        if beside:
+            await asyncio.wait(beside)
+
+    # Containers.
+
+    async def _start(  # noqa: C901 - one refusal after the other
+        self, held: Held, ground: Ground, container: Container, attempt: int
+    ) -> None:
+        name = container.name
+
+        def refuse(reason: str, message: object) -> None:
+            self._agent.post(held.uid, NotStarted(name, attempt, reason, str(message)))
+
+        try:
+            run = await self._launch(held, ground, container.spec, attempt)
+        except ImageError as problem:
+            refuse("ErrImagePull", problem)
+            return
+        except ConfigError as problem:
+            refuse("CreateContainerConfigError", problem)
+            return
+        except LaunchError as problem:
+            refuse("RunContainerError", f"failed to create containerd task: {problem}")
+            return
+        except OSError as problem:
+            refuse("RunContainerError", f"failed to create containerd task: {problem.strerror or problem}")
+            return
+        except Exception as problem:  # noqa: BLE001 - the Pod shows what nobody thought of, and is tried again
+            if not isinstance(problem, ClientError):
+                _log.exception("a container could not be created", pod=held.name, container=name)
+            refuse("CreateContainerError", problem)
+            return
+        spec = container.spec
+        hook = dig(spec, "lifecycle", "postStart")
+        if hook is not None:
+            passed, output = await act(hook, spec, ground.facts.ip, self.executor(run), 3600.0)
+            if not passed:
+                path = f"spec.containers{{{name}}}"
+                self._agent.report(held, "Warning", "FailedPostStartHook", f"PostStartHook failed: {output}", path)
+                run.process.kill()
+        started, ready = "startupProbe" not in spec, "readinessProbe" not in spec
+        identity = f"process://{held.uid}/{name}/{attempt}"
+        self._agent.post(held.uid, Started(name, attempt, identity, started=started, ready=started and ready))
+        if run.process.ended:
+            self._exited(held, ground, run)
+            return
+        if started:
+            run.started_up.set()
+        for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
+            if kind in spec:
+                self._task(run.tasks, probing.watch(self._agent, held, ground, run, kind, self), f"{kind} of {name}")
+
+    async def _launch(self, held: Held, ground: Ground, spec: Object, attempt: int) -> Run:
+        image = self._images.find(spec.get("image") or "")
+        pod = held.life.pod
+        references = await self._reading.objects(held.namespace, references_of(spec))
+        services = service_variables(await self._reading.services(pod))
+        services["KUBERNETES_SERVICE_HOST"], services["KUBERNETES_SERVICE_PORT"] = (
+            self._server[0],
+            str(self._server[1]),
+        )
+        services["KUBERNETES_SERVICE_PORT_HTTPS"] = services["KUBERNETES_SERVICE_PORT"]
+        base = self._base_environment(ground, image, spec)
+        env = {**base, **environment_of(spec, ground.facts, references, services, image), guard.MARK: self.mark}
+        command = command_of(spec, image, env)
+        directory = spec.get("workingDir") or image.working_dir or "/"
+        _check_values(command, env, directory)
+        home = ground.directory / "containers" / spec["name"]
+        (home / "tmp").mkdir(parents=True, exist_ok=True)
+        message_file = home / "termination-log"
+        message_file.write_bytes(b"")
+        mounts = ground.mounts(spec, env)
+        if self.mode == "plain":
+            sandbox = None
+            directory = self._without_sandbox(spec, image, mounts, home, directory, message_file, env)
+        else:
+            sandbox = await self._sandboxed(ground, spec, image, command, mounts, home, directory, message_file, env)
+        log = LogFile(home / f"{attempt}.log", self._agent.clock)
+        (home / f"{attempt - 2}.log").unlink(missing_ok=True)
+        run: Run | None = None
+
+        def ended(_: Exit) -> None:
+            if run is not None and ground.runs.get(spec["name"]) is run and run.attempt == attempt:
+                self._agent_exited(held, ground, run)
+
+        try:
+            process = await spawn(
+                command,
+                env,
+                directory,
+                sandbox=sandbox,
+                on_output=log.write,
+                on_exit=ended,
+                stdin=bool(spec.get("stdin")),
+                tty=bool(spec.get("tty")),
+            )
+        except BaseException:
+            log.close()
+            raise
+        run = Run(spec, attempt, process, log, env, directory, message_file)
+        ground.runs[spec["name"]] = run
+        return run
+
+    def _base_environment(self, ground: Ground, image: Image, spec: Object) -> dict[str, str]:
+        env = {
+            "PATH": DEFAULT_PATH if image.root else os.environ.get("PATH", DEFAULT_PATH),
+            "HOME": "/root" if image.root else "/tmp",  # noqa: S108 - private to the container
+            "HOSTNAME": ground.hostname,
+            "POD_IP": ground.facts.ip,
+        }
+        if spec.get("tty"):
+            env["TERM"] = "xterm"
+        if image.root is None and "LANG" in os.environ:
+            env["LANG"] = os.environ["LANG"]
+        return env
+
+    def _without_sandbox(
+        self,
+        spec: Object,
+        image: Image,
+        mounts: list[Mount],
+        home: Path,
+        directory: str,
+        message_file: Path,
+        env: dict[str, str],
+    ) -> str:
+        """Lay out the files of a container that sees the machine's own; returns its working directory."""
+        if image.root is not None:
+            raise LaunchError(
+                f"the image's root directory {image.root} needs a sandbox, and neither bubblewrap nor user namespaces "
+                "work here: map the image to a command of this machine instead, or install bubblewrap"
+            )
+        message = Mount(message_file, spec.get("terminationMessagePath") or _TERMINATION_LOG)
+        root = lay_out(home / "root", [*mounts, message])
+        env["STEERSMAN_ROOT"] = str(root)
+        env["HOME"] = env["TMPDIR"] = str(home / "tmp")
+        return directory if os.path.isdir(directory) else str(root)
+
+    async def _sandboxed(
+        self,
+        ground: Ground,
+        spec: Object,
+        image: Image,
+        command: Sequence[str],
+        mounts: list[Mount],
+        home: Path,
+        directory: str,
+        message_file: Path,
+        env: dict[str, str],
+    ) -> Sandbox | None:
+        """The sandbox of a container; its image's root directory is copied for it, unless it is read-only."""
+        extra = [
+            Mount(message_file, spec.get("terminationMessagePath") or _TERMINATION_LOG),
+            Mount(ground.hosts_file(), "/etc/hosts"),
+        ]
+        read_only = bool(dig(spec, "securityContext", "readOnlyRootFilesystem"))
+        root = image.root
+        if root is None:
+            extra += [Mount(Path(path), path, read_only=True) for path in (*interpreter_paths(), *named_paths(image))]
+            if image.working_dir:
+                extra.append(Mount(Path(image.working_dir), image.working_dir))
+        elif not read_only:
+            root = await copy_root(root, home / "rootfs")
+            make_directory(root, directory)
+        targets = {m.target for m in mounts}
+        ops = plan(root, [*mounts, *(m for m in extra if m.target not in targets)], home, read_only=read_only)
+        check_command(ops, command, env, directory)
+        place = home / "root"
+        place.mkdir(exist_ok=True)
+        return sandbox_of(self.mode, ops, ground.hostname, place)
+
+    def _agent_exited(self, held: Held, ground: Ground, run: Run) -> None:
+        life = held.life.container(run.container["name"])
+        if life is not None and life.attempt == run.attempt and not life.started_at and life.stage.value == "starting":
+            return  # the start is not over yet; it will see that the process has ended
+        self._exited(held, ground, run)
+
+    def _exited(self, held: Held, ground: Ground, run: Run) -> None:
+        for task in list(run.tasks):
+            task.cancel()
+        run.log.close()
+        name: str = run.container["name"]
+        if ground.runs.get(name) is not run:
+            return
+
+        async def tell() -> None:
+            code, _ = await run.process.wait()
+            self._agent.post(held.uid, Exited(name, run.attempt, code, message=self._message(run, code)))
+
+        self._task(ground.tasks, tell(), f"end of {name}")
+
+    def _message(self, run: Run, code: int) -> str:
+        try:
+            with run.message_file.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _MAX_MESSAGE_BYTES))
+                text = file.read(_MAX_MESSAGE_BYTES)
+        except OSError:
+            text = b""
+        if not text and code and run.container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+            text = last_text(run.log.path, lines=MESSAGE_LOG_LINES, size=MESSAGE_LOG_BYTES)
+        return text.decode(errors="replace")
+
+    def _stop(self, held: Held, name: str, attempt: int, grace: float) -> None:
+        ground = self.grounds.get(held.uid)
+        run = ground.runs.get(name) if ground is not None else None
+        if ground is None or run is None or run.attempt != attempt:
+            if ground is not None and (starting := ground.starts.pop(name, None)) is not None:
+                starting.cancel()
+            asyncio.get_running_loop().call_soon(self._agent.post, held.uid, Exited(name, attempt, 137))
+            return
+        again = run.stopping is not None
+        if run.stopping is not None:
+            run.stopping.cancel()
+        for task in list(run.tasks):
+            task.cancel()
+        run.stopping = self._task(ground.tasks, self._stopping(held, ground, run, grace, again=again), f"stop {name}")
+
+    async def _stopping(self, held: Held, ground: Ground, run: Run, grace: float, *, again: bool) -> None:
+        time = asyncio.get_running_loop().time
+        deadline = time() + grace
+        hook = dig(run.container, "lifecycle", "preStop")
+        if hook is not None and not again and grace > 0:
+            passed, _ = await act(hook, run.container, ground.facts.ip, self.executor(run), grace)
+            if not passed:
+                path = f"spec.containers{{{run.container['name']}}}"
+                self._agent.report(held, "Warning", "FailedPreStopHook", "PreStopHook failed", path)
+        if grace > 0:
+            left = max(_LEAST_GRACE, deadline - time())
+            run.process.signal(15, sandboxed=self.mode != "plain")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await run.process.wait()
+        run.process.kill()
+
+    # Commands beside a container.
+
+    async def open(
+        self, run: Run, command: Sequence[str], on_output: Callable[[int, bytes], None], *, stdin: bool, tty: bool
+    ) -> Process:
+        """Start a command in a running container; raises `LaunchError` where it has just ended."""
+        env = {**run.env, "TERM": "xterm"} if tty else run.env
+        _check_values(command, env, run.directory)
+        enter = None if self.mode == "plain" else await self._inside(run)
+        process = await spawn(
+            command, env, run.directory, enter=enter, on_output=on_output, on_exit=_nothing, stdin=stdin, tty=tty
+        )
+        self._beside = [*(one for one in self._beside if not one.ended), process]
+        return process
+
+    async def _inside(self, run: Run) -> int:
+        """The container's own process, once the sandbox stands: in milliseconds, on a busy machine in seconds."""
+        for _ in range(_PATIENCE):
+            for init in children_of(run.process.pid):
+                for app in children_of(init):
+                    return app
+            if run.process.ended:
+                break
+            await asyncio.sleep(0.01)
+        raise LaunchError(f'container not found ("{run.container["name"]}")')
+
+    def executor(self, run: Run) -> Callable[[Sequence[str]], Coroutine[Any, Any, tuple[int, str]]]:
+        """Runs commands in a container to their end: exit code and output."""
+
+        async def execute(command: Sequence[str]) -> tuple[int, str]:
+            output = bytearray()
+
+            def hear(_: int, data: bytes) -> None:
+                output.extend(data)
+
+            try:
+                process = await self.open(run, command, hear, stdin=False, tty=False)
+            except LaunchError as problem:
+                return 126, str(problem)
+            except OSError as problem:
+                return 126, problem.strerror or str(problem)
+            try:
+                code, _ = await process.wait()
+            finally:
+                process.kill()
+            return code, output.decode(errors="replace")
+
+        return execute
+
+    def _task(self, group: set[asyncio.Task[None]], work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        group.add(task)
+        task.add_done_callback(group.discard)
+        task.add_done_callback(_complain)
+        return task
+
+
+def _nothing(_: Exit) -> None:
+    pass
+
+
+def _complain(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (problem := task.exception()) is not None:
+        _log.error("a task of a node failed", task=task.get_name(), problem=repr(problem))
+
+
+def _check_values(command: Sequence[str], env: Mapping[str, str], directory: str) -> None:
+    """Raise `LaunchError` for what no process can be given."""
+    if not command:
+        raise LaunchError("no command specified: give the container a command, or its image one")
+    if any("\0" in word for word in command):
+        raise LaunchError("an argument of the command contains a NUL byte")
+    if "\0" in directory:
+        raise LaunchError("the working directory contains a NUL byte")
+    for name, value in env.items():
+        if "\0" in value or "\0" in name:
+            raise LaunchError(f"environment variable {name} contains a NUL byte")

@@ -1,0 +1,219 @@
+"""A node's own object: registered with capacity and addresses, kept Ready, and alive by its Lease (KEP-589).
+
+The heartbeat renews the Lease every ten seconds and the Node's status every five minutes, as a kubelet does. It
+never gives up: a server that is away is tried again at the next beat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from steersman.client import AlreadyExists, Client, ClientError, NotFound
+from steersman.telemetry.log import get_logger
+from steersman_cluster.nodes.status import time_of
+from steersman_cluster.objects import Object
+
+__all__ = ["BIG", "HEARTBEAT", "KUBELET_VERSION", "NodeInfo", "Registration", "machine_capacity"]
+
+BIG: Final[Mapping[str, str]] = {"cpu": "64", "memory": "256Gi", "pods": "10000", "ephemeral-storage": "1Ti"}
+"""What a simulated node pretends to have."""
+HEARTBEAT: Final = 10.0
+_STATUS_EVERY: Final = 300.0
+_RETRY: Final = 1.0
+KUBELET_VERSION: Final = "v1.36.2"
+_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+_MERGE = "application/merge-patch+json"
+_STRATEGIC = "application/strategic-merge-patch+json"
+
+_log = get_logger("nodes")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInfo:
+    """What a node says of itself."""
+
+    name: str
+    address: str
+    runtime: str
+    """`simulated` or `process`; shown as the container runtime's name."""
+    capacity: Mapping[str, str]
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    taints: tuple[Mapping[str, str], ...] = ()
+    notes: tuple[tuple[str, bool, str, str], ...] = ()
+    """More conditions: type, whether true, reason, message."""
+
+
+def node_object(info: NodeInfo) -> Object:
+    """The Node to create, without status."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    labels = {
+        "kubernetes.io/hostname": info.name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": machine,
+        "beta.kubernetes.io/os": "linux",
+        "beta.kubernetes.io/arch": machine,
+        **info.labels,
+    }
+    spec: Object = {"taints": [dict(t) for t in info.taints]} if info.taints else {}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": info.name, "labels": labels}, "spec": spec}
+
+
+def node_status(info: NodeInfo, now: float, since: float) -> Object:
+    """The status of a node that is well."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    well = (
+        ("MemoryPressure", False, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        ("DiskPressure", False, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("PIDPressure", False, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        ("Ready", True, "KubeletReady", "kubelet is posting ready status"),
+        *info.notes,
+    )
+    return {
+        "capacity": dict(info.capacity),
+        "allocatable": dict(info.capacity),
+        "addresses": [
+            {"type": "InternalIP", "address": info.address},
+            {"type": "Hostname", "address": info.name},
+        ],
+        "conditions": [
+            {
+                "type": kind,
+                "status": "True" if true else "False",
+                "lastHeartbeatTime": time_of(now),
+                "lastTransitionTime": time_of(since),
+                "reason": reason,
+                "message": message,
+            }
+            for kind, true, reason, message in well
+        ],
+        "nodeInfo": {
+            "machineID": info.name,
+            "systemUUID": info.name,
+            "bootID": f"{info.name}-{int(since)}",
+            "kernelVersion": platform.release(),
+            "osImage": "Steersman embedded cluster",
+            "containerRuntimeVersion": f"{info.runtime}://1.0",
+            "kubeletVersion": KUBELET_VERSION,
+            "kubeProxyVersion": "",
+            "operatingSystem": "linux",
+            "architecture": machine,
+        },
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+    }
+
+
+class Registration:
+    """Registers one node and keeps it alive; `clock` gives seconds since the epoch."""
+
+    def __init__(self, client: Client, info: NodeInfo, clock: Callable[[], float]) -> None:
+        self.info = info
+        self.uid = ""
+        self.silent = False
+        """While true nothing is renewed: the node is lost."""
+        self._raw = client.raw
+        self._clock = clock
+        self._since = clock()
+        self._status_due = 0.0
+
+    async def register(self) -> None:
+        """Create the Node, or take over the one of this name, and report it Ready."""
+        body = node_object(self.info)
+        try:
+            answer = await self._send("POST", "/api/v1/nodes", body)
+        except AlreadyExists:
+            labels = {"metadata": {"labels": body["metadata"]["labels"]}}
+            answer = await self._send("PATCH", f"/api/v1/nodes/{self.info.name}", labels, _MERGE)
+        self.uid = answer["metadata"]["uid"]
+        await self.report()
+        await self._renew()
+
+    async def report(self) -> None:
+        """Write the Node's status: Ready."""
+        now = self._clock()
+        status = node_status(self.info, now, self._since)
+        await self._send("PATCH", f"/api/v1/nodes/{self.info.name}/status", {"status": status}, _STRATEGIC)
+        self._status_due = now + _STATUS_EVERY
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        wait = HEARTBEAT
+        while True:
+            await asyncio.sleep(wait)
+            if self.silent:
+                continue
+            try:
+                await self._renew()
+                if self._clock() >= self._status_due:
+                    await self.report()
+                wait = HEARTBEAT
+            except NotFound:
+                wait = await self._again()
+            except ClientError as problem:
+                _log.debug("the heartbeat failed", node=self.info.name, problem=str(problem))
+                wait = _RETRY
+
+    async def _again(self) -> float:
+        """Register anew: somebody has deleted the Node."""
+        try:
+            self._since = self._clock()
+            await self.register()
+        except ClientError as problem:
+            _log.debug("the node could not be registered again", node=self.info.name, problem=str(problem))
+            return _RETRY
+        return HEARTBEAT
+
+    async def mark(self, status: str, reason: str, message: str) -> None:
+        """Set the Ready condition as the node controller does for a node that has fallen silent."""
+        now = time_of(self._clock())
+        condition = {
+            "type": "Ready",
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
+        patch = {"status": {"conditions": [condition]}}
+        await self._send("PATCH", f"/api/v1/nodes/{self.info.name}/status", patch, _STRATEGIC)
+
+    async def recovered(self) -> None:
+        """Report Ready again after silence."""
+        self._since = self._clock()
+        self.silent = False
+        await self.report()
+        await self._renew()
+
+    async def _renew(self) -> None:
+        spec = {
+            "holderIdentity": self.info.name,
+            "leaseDurationSeconds": 40,
+            "renewTime": datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        }
+        path = f"{_LEASES}/{self.info.name}"
+        try:
+            await self._send("PATCH", path, {"spec": spec}, _MERGE)
+            return
+        except NotFound:
+            pass
+        owner = {"apiVersion": "v1", "kind": "Node", "name": self.info.name, "uid": self.uid}
+        metadata = {"name": self.info.name, "namespace": "kube-node-lease", "ownerReferences": [owner]}
+        await self._send("POST", _LEASES, {"metadata": metadata, "spec": spec})
+
+    async def _send(self, method: str, path: str, body: Object, content_type: str = "application/json") -> Any:
+        data = msgspec.json.encode(body)
+        response = await self._raw.request(method, path, body=data, content_type=content_type, timeout=10.0)
+        return msgspec.json.decode(response.body)
+
+
+def machine_capacity() -> dict[str, str]:
+    """What this machine has, for a node that really runs things on it."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024
+    return {"cpu": str(os.cpu_count() or 1), "memory": f"{memory}Ki", "pods": "250", "ephemeral-storage": "100Gi"}

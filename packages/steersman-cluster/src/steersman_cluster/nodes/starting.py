@@ -1,0 +1,194 @@
+"""`start`: bring up nodes of a kind and hand them over."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from steersman.client import Client
+from steersman.telemetry.clock import Now, utc_now
+from steersman_cluster.kubelet import Kubelet
+from steersman_cluster.nodes.agent import Agent
+from steersman_cluster.nodes.behaviour import Defaults
+from steersman_cluster.nodes.process.images import Images
+from steersman_cluster.nodes.process.kubelet import ProcessKubelet
+from steersman_cluster.nodes.process.runtime import ProcessRuntime
+from steersman_cluster.nodes.process.sandbox import Mode, detect
+from steersman_cluster.nodes.registration import BIG, NodeInfo, Registration, machine_capacity
+from steersman_cluster.nodes.simulated import SimulatedKubelet, SimulatedNode, SimulatedRuntime
+
+__all__ = ["Kind", "Nodes", "ProcessNode", "start"]
+
+Kind = Literal["simulated", "process"]
+
+
+_NOTES: dict[str, tuple[str, bool, str, str]] = {
+    "plain": (
+        "Sandboxed",
+        False,
+        "NoNamespaces",
+        "neither bubblewrap nor mount namespaces work here: containers find their mounts under $STEERSMAN_ROOT only",
+    )
+}
+
+
+class Nodes:
+    """Nodes that were started together, by name; close them to stop."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        nodes: Mapping[str, Any],
+        kubelets: Mapping[str, Kubelet],
+        *,
+        temporary: Path | None = None,
+    ) -> None:
+        self.agent = agent
+        self.kubelets = kubelets
+        """By node name, for the API server's directory."""
+        self._nodes = dict(nodes)
+        self._temporary = temporary
+
+    def add(self, nodes: Mapping[str, Any]) -> None:
+        """Make nodes known by their names."""
+        self._nodes.update(nodes)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._nodes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    async def close(self) -> None:
+        """Stop: nothing is written any more, and every process of the nodes is killed. Safe to call twice."""
+        await self.agent.close()
+        close = getattr(self.agent.runtime, "close", None)
+        if close is not None:
+            await close()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    async def __aenter__(self) -> Nodes:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+async def start(
+    client: Client,
+    kind: Kind = "simulated",
+    count: int = 1,
+    *,
+    prefix: str = "node-",
+    first: int = 1,
+    names: tuple[str, ...] = (),
+    capacity: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    defaults: Defaults | None = None,
+    events: bool = True,
+    now: Now = utc_now,
+    images: Path | None = None,
+    data: Path | None = None,
+    server: tuple[str, int] | None = None,
+    mode: Mode | None = None,
+) -> Nodes:
+    """Register nodes and run their Pods until `close`; returns once they are Ready and know their Pods.
+
+    They are called `node-1`, `node-2`, … unless `names` says otherwise. `defaults` are of simulated nodes. Of process
+    nodes are `images` (the file that maps images to local directories or commands), `data` (where volumes and logs
+    lie), `server` (what Pods get as `KUBERNETES_SERVICE_HOST` and `_PORT`) and `mode` (default: the best that works).
+    `events=False` writes no Events. Raises `ValueError` for another kind, and the client's errors when the API server
+    refuses.
+    """
+    every = names or tuple(f"{prefix}{number}" for number in range(first, first + count))
+    if kind == "simulated":
+        return await _simulated(client, every, capacity, labels or {}, defaults or Defaults(), events, now)
+    if kind == "process":
+        return await _process(client, every, capacity, labels or {}, images, data, server, events, now, mode)
+    raise ValueError(f"no such kind of node: {kind}; there are simulated and process")
+
+
+async def _simulated(
+    client: Client,
+    names: tuple[str, ...],
+    capacity: Mapping[str, str] | None,
+    labels: Mapping[str, str],
+    defaults: Defaults,
+    events: bool,
+    now: Now,
+) -> Nodes:
+    infos = [
+        NodeInfo(name, f"10.0.{number >> 8}.{number & 255}", "simulated", capacity or BIG, labels)
+        for number, name in enumerate(names, start=1)
+    ]
+
+    def clock() -> float:
+        return now().timestamp()
+
+    registrations = {info.name: Registration(client, info, clock) for info in infos}
+    agent = Agent(client, registrations, lambda a: SimulatedRuntime(a, defaults), now=now, events=events)
+    await agent.start()
+    runtime = agent.runtime
+    assert isinstance(runtime, SimulatedRuntime)
+    kubelet = SimulatedKubelet(agent)
+    nodes = {name: SimulatedNode(name, agent, runtime, kubelet) for name in names}
+    return Nodes(agent, nodes, dict.fromkeys(names, kubelet))
+
+
+async def _process(
+    client: Client,
+    names: tuple[str, ...],
+    capacity: Mapping[str, str] | None,
+    labels: Mapping[str, str],
+    images: Path | None,
+    data: Path | None,
+    server: tuple[str, int] | None,
+    events: bool,
+    now: Now,
+    asked: Mode | None,
+) -> Nodes:
+    mode = asked or await asyncio.to_thread(detect)
+    note = (_NOTES[mode],) if mode in _NOTES else ()
+    infos = [
+        NodeInfo(name, "127.0.0.1", "process", capacity or machine_capacity(), labels, notes=note) for name in names
+    ]
+
+    def clock() -> float:
+        return now().timestamp()
+
+    registrations = {info.name: Registration(client, info, clock) for info in infos}
+    home = data or Path(tempfile.mkdtemp(prefix="steersman-node-"))
+    agent = Agent(
+        client, registrations, lambda a: ProcessRuntime(a, Images(images), home, mode, server), now=now, events=events
+    )
+    runtime = agent.runtime
+    assert isinstance(runtime, ProcessRuntime)
+    await runtime.start()
+    nodes = Nodes(agent, {}, {}, temporary=None if data else home)
+    try:
+        await agent.start()
+    except BaseException:
+        await nodes.close()
+        raise
+    kubelet = ProcessKubelet(agent, runtime)
+    nodes.kubelets = dict.fromkeys(names, kubelet)
+    nodes.add({name: ProcessNode(name, kubelet, mode) for name in names})
+    return nodes
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessNode:
+    """One process node: its kubelet, and how its containers are kept apart."""
+
+    name: str
+    kubelet: ProcessKubelet
+    mode: Mode

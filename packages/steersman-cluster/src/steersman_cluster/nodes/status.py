@@ -1,0 +1,282 @@
+"""What a Pod's life looks like in its `status`, as a kubelet writes it; and the way back, after a restart.
+
+Pure: a `Life` in, the fields of `status` that belong to the node out. The rules of conditions are those of the
+kubelet's status generation. Fields of others (PodScheduled, readiness gates, qosClass) are left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from steersman_cluster.nodes.life import Asked, Container, Exit, Life, Role, Stage
+from steersman_cluster.objects import Object, dig, meta
+
+__all__ = ["OWN_CONDITIONS", "phase_of", "remembered", "seconds_of", "status_of", "time_of"]
+
+OWN_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+
+
+def time_of(seconds: float) -> str:
+    """RFC 3339 in whole seconds, as `metav1.Time` is written."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def seconds_of(text: str | None) -> float:
+    """The reverse of `time_of`; 0 for no time."""
+    if not text:
+        return 0.0
+    return datetime.fromisoformat(text).timestamp()
+
+
+def status_of(life: Life, host_ip: str, now: float) -> Object:
+    """The node's part of `status`. Conditions keep their transition time where they have not changed."""
+    phase = phase_of(life)
+    status: Object = {"phase": phase, "startTime": time_of(life.begun_at), "hostIP": host_ip}
+    status["hostIPs"] = [{"ip": host_ip}]
+    if generation := meta(life.pod).get("generation"):
+        status["observedGeneration"] = generation
+    if life.ip:
+        status["podIP"] = life.ip
+        status["podIPs"] = [{"ip": life.ip}]
+    if life.ending is not None:
+        status["reason"] = life.ending.reason
+        status["message"] = life.ending.message
+    roles = {
+        "initContainerStatuses": (Role.INIT, Role.SIDECAR),
+        "containerStatuses": (Role.MAIN,),
+        "ephemeralContainerStatuses": (Role.EPHEMERAL,),
+    }
+    for field, wanted in roles.items():
+        found = [_container_status(life, c) for c in life.containers if c.role in wanted]
+        if found or field == "containerStatuses":
+            status[field] = found
+    status["conditions"] = _conditions(life, phase, now)
+    return status
+
+
+def phase_of(life: Life) -> str:
+    """The phase: Pending until all main containers have started once, Running until all have ended for good."""
+    if life.finished:
+        return life.finished
+    mains = (c for c in life.containers if c.role is Role.MAIN)
+    return "Running" if all(c.exit is not None or c.started_at for c in mains) else "Pending"
+
+
+def _container_status(life: Life, container: Container) -> Object:
+    status: Object = {
+        "name": container.name,
+        "state": _state(life, container),
+        "lastState": {},
+        "ready": _ready(container),
+        "restartCount": container.restarts,
+        "image": container.image or container.spec.get("image") or "",
+        "imageID": container.image,
+        "started": container.started,
+    }
+    last = container.exit if "waiting" in status["state"] and container.exit is not None else container.last
+    if last is not None:
+        status["lastState"] = {"terminated": _terminated(last)}
+    found = container.id or (container.exit.container_id if container.exit is not None else "")
+    if found:
+        status["containerID"] = found
+    if container.role is Role.EPHEMERAL:
+        del status["started"]
+    return status
+
+
+def _ready(container: Container) -> bool:
+    if container.role is Role.INIT:
+        return container.stage is Stage.EXITED and container.exit is not None and container.exit.code == 0
+    return container.ready and container.role is not Role.EPHEMERAL
+
+
+def _state(life: Life, container: Container) -> Object:
+    stage = container.stage
+    if stage in (Stage.RUNNING, Stage.STOPPING) and container.started_at and container.exit is None:
+        return {"running": {"startedAt": time_of(container.started_at)}}
+    if stage is Stage.EXITED and container.exit is not None:
+        return {"terminated": _terminated(container.exit)}
+    if container.exit is not None and (not container.reason or life.finished):
+        return {"terminated": _terminated(container.exit)}
+    if life.finished and _should_have_run(life, container):
+        unknown = "The container could not be located when the pod was terminated"
+        return {
+            "terminated": {
+                "exitCode": 137,
+                "reason": "ContainerStatusUnknown",
+                "message": unknown,
+                "startedAt": None,
+                "finishedAt": None,
+            }
+        }
+    if container.reason and not life.finished:
+        waiting: Object = {"reason": container.reason}
+        if container.message:
+            waiting["message"] = container.message
+        return {"waiting": waiting}
+    return {"waiting": {"reason": "PodInitializing" if life.has_inits else "ContainerCreating"}}
+
+
+def _should_have_run(life: Life, container: Container) -> bool:
+    """Whether a container that did not run had its turn before its Pod ended; else it goes on waiting.
+
+    The rules are those of the kubelet's status manager.
+    """
+    if container.role is Role.EPHEMERAL:
+        return False
+    inits = [c for c in life.containers if c.role in (Role.INIT, Role.SIDECAR)]
+    if container.role is Role.MAIN:
+        return life.initialized or not inits or _has_passed(inits[-1])
+    return (not any(_ran(c) for c in inits) and container is inits[0]) or any(
+        map(_ran, inits[inits.index(container) :])
+    )
+
+
+def _ran(container: Container) -> bool:
+    return container.exit is not None or container.last is not None or bool(container.started_at)
+
+
+def _has_passed(init: Container) -> bool:
+    """Whether the main containers may start after this init container."""
+    if init.role is Role.SIDECAR:
+        return init.started
+    return any(end is not None and end.code == 0 for end in (init.exit, init.last))
+
+
+def _terminated(exit: Exit) -> Object:
+    state: Object = {"exitCode": exit.code}
+    if exit.signal:
+        state["signal"] = exit.signal
+    if exit.reason:
+        state["reason"] = exit.reason
+    if exit.message:
+        state["message"] = exit.message
+    state["startedAt"] = time_of(exit.started_at) if exit.started_at else None
+    state["finishedAt"] = time_of(exit.at)
+    if exit.container_id:
+        state["containerID"] = exit.container_id
+    return state
+
+
+def _conditions(life: Life, phase: str, now: float) -> list[Object]:
+    containers = _containers_ready(life, phase)
+    found = {
+        "PodReadyToStartContainers": (life.ground is Asked.DONE and not life.finished, "", ""),
+        "Initialized": _initialized(life, phase),
+        "Ready": _pod_ready(life, containers),
+        "ContainersReady": containers,
+    }
+    old = {c["type"]: c for c in dig(life.pod, "status", "conditions") or ()}
+    generation = meta(life.pod).get("generation")
+    conditions: list[Object] = []
+    for kind in OWN_CONDITIONS:
+        true, reason, message = found[kind]
+        value = "True" if true else "False"
+        before = old.get(kind)
+        same = before is not None and before.get("status") == value
+        condition: dict[str, Any] = {"type": kind, "status": value, "lastProbeTime": None}
+        condition["lastTransitionTime"] = before["lastTransitionTime"] if same and before else time_of(now)
+        if reason or (before and before.get("reason")):
+            condition["reason"] = reason or None
+        if message or (before and before.get("message")):
+            condition["message"] = message or None
+        if generation:
+            condition["observedGeneration"] = generation
+        conditions.append(condition)
+    return conditions
+
+
+def _names(containers: list[Container]) -> str:
+    return f"[{' '.join(c.name for c in containers)}]"
+
+
+def _containers_ready(life: Life, phase: str) -> tuple[bool, str, str]:
+    if phase == "Succeeded":
+        return False, "PodCompleted", ""
+    if phase == "Failed":
+        return False, "PodFailed", ""
+    unready = [c for c in life.containers if c.role in (Role.MAIN, Role.SIDECAR) and not c.ready]
+    if unready:
+        return False, "ContainersNotReady", f"containers with unready status: {_names(unready)}"
+    return True, "", ""
+
+
+def _pod_ready(life: Life, containers: tuple[bool, str, str]) -> tuple[bool, str, str]:
+    if not containers[0]:
+        return containers
+    present = {c["type"]: c.get("status") for c in dig(life.pod, "status", "conditions") or ()}
+    texts: list[str] = []
+    for gate in life.spec.get("readinessGates") or ():
+        kind = gate["conditionType"]
+        if kind not in present:
+            texts.append(f'corresponding condition of pod readiness gate "{kind}" does not exist.')
+        elif present[kind] != "True":
+            texts.append(f'the status of pod readiness gate "{kind}" is not "True", but {present[kind]}')
+    return (False, "ReadinessGatesNotReady", ", ".join(texts)) if texts else (True, "", "")
+
+
+def _initialized(life: Life, phase: str) -> tuple[bool, str, str]:
+    if phase == "Succeeded":
+        return True, "PodCompleted", ""
+    if life.initialized:
+        return True, "", ""
+    waiting = [
+        c
+        for c in life.containers
+        if (c.role is Role.INIT and not _ready(c)) or (c.role is Role.SIDECAR and not c.started)
+    ]
+    if waiting:
+        return False, "ContainersNotInitialized", f"containers with incomplete status: {_names(waiting)}"
+    return True, "", ""
+
+
+def remembered(container: Container, status: Object | None, now: float, *, adopt: bool) -> Container:
+    """A container as the API server remembers it, for a node that has just started."""
+    if status is None:
+        return container
+    restarts = status.get("restartCount") or 0
+    last = _exit_of(dig(status, "lastState", "terminated"))
+    base = replace(container, restarts=restarts, attempt=restarts, id=status.get("containerID") or "", last=last)
+    running, terminated = dig(status, "state", "running"), dig(status, "state", "terminated")
+    if terminated is not None:
+        return replace(base, stage=Stage.EXITED, attempt=restarts + 1, exit=_exit_of(terminated))
+    if running is not None:
+        began = seconds_of(running.get("startedAt"))
+        if adopt:
+            return replace(
+                base,
+                stage=Stage.RUNNING,
+                attempt=restarts + 1,
+                started_at=began,
+                image=status.get("image") or "",
+                started=bool(status.get("started")),
+                ready=bool(status.get("ready")),
+            )
+        lost = Exit(
+            137,
+            now,
+            reason="ContainerStatusUnknown",
+            message="The container could not be located when the node was restarted",
+            started_at=began,
+            container_id=base.id,
+        )
+        return replace(base, stage=Stage.EXITED, attempt=restarts + 1, exit=lost)
+    if last is not None:
+        return replace(base, stage=Stage.EXITED, exit=last, last=None)
+    return base
+
+
+def _exit_of(state: Object | None) -> Exit | None:
+    if state is None:
+        return None
+    return Exit(
+        state.get("exitCode") or 0,
+        seconds_of(state.get("finishedAt")),
+        state.get("signal") or 0,
+        state.get("reason") or "",
+        state.get("message") or "",
+        seconds_of(state.get("startedAt")) or None,
+        state.get("containerID") or "",
+    )

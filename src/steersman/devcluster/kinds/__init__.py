@@ -1,5 +1,0 @@
-"""The built-in kinds: what the API server defaults, forbids and remembers about each, one module a family."""
-
-from steersman.devcluster.kinds.registry import strategy_for
-
-__all__ = ["strategy_for"]
