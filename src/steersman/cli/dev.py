@@ -91,13 +91,13 @@ def dev(
 
         steersman dev helloapp:operator --no-reload --no-live   # breakpoint() works
     """
-    from steersman.cli.dev_session import Wanted
     from steersman.extras import require
     from steersman.telemetry.log import configure
 
     shown = sys.stdout.isatty() if live is None else live
     needed = ["steersman_cluster", *(["watchfiles"] if reload else []), *(["rich"] if shown else [])]
     require("`steersman dev`", "dev", *needed)
+    from steersman.cli.dev_session import Wanted
     from steersman_cluster.cluster import Options
 
     if images is not None and node_kind != "process":

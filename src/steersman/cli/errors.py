@@ -57,6 +57,8 @@ def _words(problem: BaseException) -> tuple[str, int]:
 
 def _cluster_errors() -> tuple[type[Exception], ...]:
     """Return the errors of the embedded cluster; none where it is not installed."""
+    from steersman.extras import is_installed
+
     if not is_installed("steersman_cluster"):
         return ()
     from steersman.cli.hosting import HostError
