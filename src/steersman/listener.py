@@ -102,6 +102,11 @@ class Listener:
         ]
         return int(self._sockets[0].getsockname()[1])
 
+    def add(self, protocol: Callable[[], asyncio.BaseProtocol], listening: socket.socket) -> None:
+        """Accept connections on a socket that listens already, beside the others; it is closed with them."""
+        self._sockets.append(listening)
+        self._accepting.append(asyncio.create_task(self._accept(listening, protocol), name="accept connections"))
+
     @property
     def address(self) -> tuple[str, int]:
         """The first address and the port that are listened on."""

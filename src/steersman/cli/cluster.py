@@ -82,6 +82,14 @@ def start(
             rich_help_panel=_HOW,
         ),
     ] = None,
+    network: Annotated[
+        Literal["auto", "namespaces", "loopback"],
+        typer.Option(
+            help="For process nodes: `namespaces` gives each Pod a network with DNS and Services, `loopback` "
+            "shares this machine's, and `auto` takes `namespaces` where the kernel allows it.",
+            rich_help_panel=_HOW,
+        ),
+    ] = "auto",
     controllers: Annotated[
         bool,
         typer.Option(
@@ -137,9 +145,11 @@ def start(
 
     if images is not None and node_kind != "process":
         raise typer.BadParameter("--images is for --node-kind process: simulated nodes run no containers")
+    if network != "auto" and node_kind != "process":
+        raise typer.BadParameter("--network is for --node-kind process: simulated nodes run no containers")
     options = Options(
         data=data, port=port, nodes=nodes, node_kind=node_kind, images=images, controllers=controllers,
-        audit_path=audit_log,
+        audit_path=audit_log, network=network,
     )  # fmt: skip
     if detach and not as_child:
         from steersman_cluster.detached import spawn

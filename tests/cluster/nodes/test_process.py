@@ -429,7 +429,8 @@ def test_pods_of_two_clusters_of_one_process_have_addresses_of_their_own() -> No
     spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
     addresses: list[str] = []
-    with EmbeddedCluster.start(node_kind="process") as one, EmbeddedCluster.start(node_kind="process") as other:
+    start = partial(EmbeddedCluster.start, node_kind="process", network="loopback")
+    with start() as one, start() as other:
         for cluster in (one, other):
             with cluster.test("default"):
                 cluster.apply(pod)

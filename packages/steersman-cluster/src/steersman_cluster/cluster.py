@@ -20,11 +20,12 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from steersman.client import Client
 from steersman.client.config import Config
 from steersman.pki import Authority, KeyPair, as_file
+from steersman.telemetry.log import get_logger
 from steersman_cluster.api.inprocess import InProcessTransport
 from steersman_cluster.api.server import APIServer
 from steersman_cluster.auth import SERVING_HOSTS, SigningKey, kubeconfig, write_kubeconfig
@@ -37,12 +38,17 @@ if TYPE_CHECKING:
     from steersman_cluster.api.http import Front
     from steersman_cluster.kubelet import Kubelet
     from steersman_cluster.nodes import Nodes
+    from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
 
-__all__ = ["ADMIN", "DevCluster", "Options", "serving_context"]
+__all__ = ["ADMIN", "DevCluster", "NetworkMode", "Options", "serving_context"]
 
+_log = get_logger("cluster")
 ADMIN: Final = User("kubernetes-admin", groups=("system:masters", "system:authenticated"))
 _CONTROLLERS: Final = User("system:kube-controller-manager", groups=("system:masters", "system:authenticated"))
 _NODES: Final = User("system:node:embedded", groups=("system:masters", "system:nodes", "system:authenticated"))
+
+
+NetworkMode = Literal["auto", "namespaces", "loopback"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,9 @@ class Options:
     node_kind: str = "simulated"
     images: Path | None = None
     """What the images of process nodes are."""
+    network: NetworkMode = "auto"
+    """Of process nodes: `namespaces` gives each Pod a network of its own, `loopback` shares this machine's, and `auto`
+    takes `namespaces` where the kernel allows it."""
     ready_after: float | None = None
     """Seconds that a simulated Pod takes to become Ready; None leaves the default."""
     kubeconfig: Path | None = None
@@ -102,6 +111,8 @@ class DevCluster:
         self.kubeconfig = options.kubeconfig or Path(tempfile.mkdtemp(prefix="steersman-"), "kubeconfig")
         """The administrator's kubeconfig, mode 0600; written when the cluster listens."""
         self.nodes: Nodes | None = None
+        self.network: ClusterNetwork | None = None
+        """The network of the Pods, where they have one of their own."""
         self._node_client: Client | None = None
         self._added: list[Nodes] = []
         self._front: Front | None = None
@@ -129,6 +140,8 @@ class DevCluster:
     async def open(self) -> None:
         """Listen, and start controllers and nodes; returns when all are there."""
         options = self.options
+        if options.nodes and options.node_kind == "process" and options.network != "loopback":
+            await self._start_network()
         if options.listen:
             await self.listen(options.port)
         if options.controllers:
@@ -143,7 +156,13 @@ class DevCluster:
         self._front = Front(self.server, serving_context(self.authority))
         self.port = await self._front.start(self.options.host, port)
         self.server.address = self.url
-        self.server.kubernetes.publish(self.options.host, self.port)
+        if self.network is not None:
+            from steersman_cluster.nodes.network.addresses import API_ADDRESS, API_PORT
+
+            self._front.also(self.network.listener("tcp", API_ADDRESS, API_PORT))
+            self.server.kubernetes.publish(API_ADDRESS, API_PORT)
+        else:
+            self.server.kubernetes.publish(self.options.host, self.port)
         credential = self.authority.client(ADMIN.name, ("system:masters",))
         write_kubeconfig(self.kubeconfig, kubeconfig(self.url, self.authority.cert_pem, credential, user=ADMIN.name))
 
@@ -170,6 +189,9 @@ class DevCluster:
         self._tasks.clear()
         await self.unlisten()
         await self.server.close()
+        if self.network is not None:
+            await self.network.close()
+            self.network = None
         if self.audit is not None:
             self.audit.close()
         if self._database is not None:
@@ -240,6 +262,20 @@ class DevCluster:
             },
         )
 
+    async def _start_network(self) -> None:
+        """Start a network of namespaces; with `auto` leave it out, and say why, where it cannot be had."""
+        from steersman_cluster.nodes.network.cluster_network import NetworkError
+        from steersman_cluster.nodes.network.detection import start_network
+
+        try:
+            self.network = await start_network()
+        except NetworkError as problem:
+            if self.options.network == "namespaces":
+                raise
+            _log.info("network_namespaces_unavailable", problem=str(problem))
+        else:
+            self.server.admission.caller.socket_factory = self.network.socket_for
+
     async def _start_nodes(self) -> None:
         from steersman_cluster import nodes
 
@@ -255,6 +291,7 @@ class DevCluster:
             server=(options.host, self.port) if self.port else None,
             capacity=options.capacity,
             defaults=self._defaults(),
+            network=self.network,
         )
         for name, kubelet in self.nodes.kubelets.items():
             self._register(name, kubelet)

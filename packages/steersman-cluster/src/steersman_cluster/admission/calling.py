@@ -14,6 +14,7 @@ import errno
 import io
 import ipaddress
 import json
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -78,6 +79,8 @@ class WebhookCaller:
         self._reader = reader
         self._contexts: dict[str, ssl.SSLContext] = {}
         self._session: aiohttp.ClientSession | None = None
+        self.socket_factory: Callable[[Any], socket.socket] | None = None
+        """Makes the sockets of connections, from an entry of `getaddrinfo`; `None` for sockets of this process."""
 
     async def close(self) -> None:
         """Close all connections; later calls open new ones."""
@@ -160,7 +163,8 @@ class WebhookCaller:
         if self._session is None:
             # No total timeout: each call has its own.
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30), timeout=aiohttp.ClientTimeout(total=None)
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30, socket_factory=self.socket_factory),
+                timeout=aiohttp.ClientTimeout(total=None),
             )
         return self._session
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import socket
 import ssl
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -53,6 +54,10 @@ class Front:
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port (a free one for 0). Raises `OSError`."""
         return await self.listener.start(self._connection, host, port)
+
+    def also(self, listening: socket.socket) -> None:
+        """Listen on a socket that listens already, after `start`."""
+        self.listener.add(self._connection, listening)
 
     async def close(self) -> None:
         """Stop listening and end every connection: streams at once, others when they have their answer."""

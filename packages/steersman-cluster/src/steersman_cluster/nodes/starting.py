@@ -8,19 +8,23 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from steersman.client import Client
 from steersman.telemetry.clock import Now, utc_now
 from steersman_cluster.kubelet import Kubelet
 from steersman_cluster.nodes.agent import Agent
 from steersman_cluster.nodes.behaviour import Defaults
+from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
 from steersman_cluster.nodes.process.images import Images
 from steersman_cluster.nodes.process.kubelet import ProcessKubelet
 from steersman_cluster.nodes.process.runtime import ProcessRuntime
 from steersman_cluster.nodes.process.sandbox import Mode, detect
 from steersman_cluster.nodes.registration import BIG, NodeInfo, Registration, machine_capacity
 from steersman_cluster.nodes.simulated import SimulatedKubelet, SimulatedNode, SimulatedRuntime
+
+if TYPE_CHECKING:
+    from steersman_cluster.nodes.network.service_sync import ServiceSync
 
 __all__ = ["Kind", "Nodes", "ProcessNode", "start"]
 
@@ -47,12 +51,14 @@ class Nodes:
         kubelets: Mapping[str, Kubelet],
         *,
         temporary: Path | None = None,
+        services: ServiceSync | None = None,
     ) -> None:
         self.agent = agent
         self.kubelets = kubelets
         """By node name, for the API server's directory."""
         self._nodes = dict(nodes)
         self._temporary = temporary
+        self._services = services
 
     def add(self, nodes: Mapping[str, Any]) -> None:
         """Make nodes known by their names."""
@@ -70,6 +76,8 @@ class Nodes:
     async def close(self) -> None:
         """Stop: nothing is written any more, and every process of the nodes is killed. Safe to call twice."""
         await self.agent.close()
+        if self._services is not None:
+            await self._services.close()
         close = getattr(self.agent.runtime, "close", None)
         if close is not None:
             await close()
@@ -100,12 +108,14 @@ async def start(
     data: Path | None = None,
     server: tuple[str, int] | None = None,
     mode: Mode | None = None,
+    network: ClusterNetwork | None = None,
 ) -> Nodes:
     """Register nodes and run their Pods until `close`; returns once they are Ready and know their Pods.
 
     They are called `node-1`, `node-2`, … unless `names` says otherwise. `defaults` are of simulated nodes. Of process
     nodes are `images` (the file that maps images to local directories or commands), `data` (where volumes and logs
-    lie), `server` (what Pods get as `KUBERNETES_SERVICE_HOST` and `_PORT`) and `mode` (default: the best that works).
+    lie), `server` (what Pods get as `KUBERNETES_SERVICE_HOST` and `_PORT`), `mode` (default: the best that works) and
+    `network` (a network of namespaces that the caller closes; without it all Pods share this machine's).
     `events=False` writes no Events. Raises `ValueError` for another kind, and the client's errors when the API server
     refuses.
     """
@@ -113,7 +123,7 @@ async def start(
     if kind == "simulated":
         return await _simulated(client, every, capacity, labels or {}, defaults or Defaults(), events, now)
     if kind == "process":
-        return await _process(client, every, capacity, labels or {}, images, data, server, events, now, mode)
+        return await _process(client, every, capacity, labels or {}, images, data, server, events, now, mode, network)
     raise ValueError(f"no such kind of node: {kind}; there are simulated and process")
 
 
@@ -155,11 +165,13 @@ async def _process(
     events: bool,
     now: Now,
     asked: Mode | None,
+    network: ClusterNetwork | None,
 ) -> Nodes:
     mode = asked or await asyncio.to_thread(detect)
     note = (_NOTES[mode],) if mode in _NOTES else ()
+    addresses = {name: network.add_node(name).address if network is not None else "127.0.0.1" for name in names}
     infos = [
-        NodeInfo(name, "127.0.0.1", "process", capacity or machine_capacity(), labels, notes=note) for name in names
+        NodeInfo(name, addresses[name], "process", capacity or machine_capacity(), labels, notes=note) for name in names
     ]
 
     def clock() -> float:
@@ -168,13 +180,24 @@ async def _process(
     registrations = {info.name: Registration(client, info, clock) for info in infos}
     home = data or Path(tempfile.mkdtemp(prefix="steersman-node-"))
     agent = Agent(
-        client, registrations, lambda a: ProcessRuntime(a, Images(images), home, mode, server), now=now, events=events
+        client,
+        registrations,
+        lambda a: ProcessRuntime(a, Images(images), home, mode, server, network),
+        now=now,
+        events=events,
     )
     runtime = agent.runtime
     assert isinstance(runtime, ProcessRuntime)
+    services: ServiceSync | None = None
+    if network is not None:
+        from steersman_cluster.nodes.network.service_sync import ServiceSync  # dnspython is slow to load
+
+        services = ServiceSync(client, network)
     await runtime.start()
-    nodes = Nodes(agent, {}, {}, temporary=None if data else home)
+    nodes = Nodes(agent, {}, {}, temporary=None if data else home, services=services)
     try:
+        if services is not None:
+            await services.start()
         await agent.start()
     except BaseException:
         await nodes.close()

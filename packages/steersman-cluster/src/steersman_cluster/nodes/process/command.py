@@ -42,7 +42,7 @@ class Launch:
     """How to start the launcher: its arguments, the files that it inherits, and where its report is read."""
 
     argv: list[str]
-    files: tuple[int, int]
+    files: tuple[int, ...]
     report: int
 
 
@@ -55,9 +55,14 @@ def launch(
     sandbox: Sandbox | None = None,
     enter: int | None = None,
     terminal: bool = False,
+    network: Sequence[int] = (),
 ) -> Generator[Launch]:
-    """Open the files of a launch and close those of the launcher at the end; the caller closes `report`."""
-    fields = {"command": list(command), "env": dict(env), "directory": directory, "terminal": terminal}
+    """Open the files of a launch and close those of the launcher at the end; the caller closes `report`.
+
+    `network` are descriptors of the namespaces to enter first; they stay open here.
+    """
+    fields: dict[str, object] = {"command": list(command), "env": dict(env), "directory": directory}
+    fields |= {"terminal": terminal, "network": list(network)}
     request = json.dumps({**fields, "parent": os.getpid(), "sandbox": sandbox, "enter": enter}).encode()
     file = os.memfd_create("request")
     report, writes = os.pipe()
@@ -66,7 +71,7 @@ def launch(
             writer.write(request)
         os.lseek(file, 0, os.SEEK_SET)
         argv = [sys.executable, "-I", "-S", launcher.__file__, str(file), str(writes)]
-        yield Launch(argv, (file, writes), report)
+        yield Launch(argv, (file, writes, *network), report)
     except BaseException:
         os.close(report)
         raise

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steersman_cluster.nodes.network.cluster_network import Attachment
+from steersman_cluster.nodes.network.resolver import full_name, hosts_file, resolv_conf
 from steersman_cluster.nodes.process.environment import ConfigError, Facts, expand
 from steersman_cluster.nodes.process.payload import TokenRequest, files_of, references_of_volume, tokens_of, write
 from steersman_cluster.nodes.process.reading import Reading
@@ -39,6 +41,8 @@ class Ground:
         self.starts: dict[str, asyncio.Task[None]] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.refreshing: asyncio.Task[None] | None = None
+        self.attachment: Attachment | None = None
+        """The Pod's network namespace, or its node's for a Pod on the host network."""
         self._shared = shared
         self._clock = clock
         self._tokens: dict[TokenRequest, tuple[str, float]] = {}
@@ -140,17 +144,32 @@ class Ground:
 
     def hosts_file(self) -> Path:
         """The container's /etc/hosts, with the Pod's own name and its aliases."""
-        lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
-        lines.append(f"{self.facts.ip}\t{self.hostname}")
-        aliases: list[Object] = dig(self.pod, "spec", "hostAliases", default=[])
-        lines += ["\t".join([alias["ip"], *(alias.get("hostnames") or ())]) for alias in aliases]
         path = self.directory / "hosts"
-        path.write_text("\n".join(lines) + "\n")
+        path.write_text(hosts_file(self.pod, self.facts.ip, self.hostname))
+        return path
+
+    def resolv_conf(self) -> Path:
+        """The container's /etc/resolv.conf."""
+        try:
+            host = Path("/etc/resolv.conf").read_text(errors="replace")
+        except OSError:
+            host = ""
+        path = self.directory / "resolv.conf"
+        path.write_text(resolv_conf(self.pod, host))
         return path
 
     @property
+    def namespaces(self) -> list[int]:
+        """The descriptors of the namespaces that the Pod's processes enter first."""
+        if self.attachment is None:
+            return []
+        user = self.attachment.user
+        return [*([user] if user is not None else []), self.attachment.namespace]
+
+    @property
     def hostname(self) -> str:
-        return (dig(self.pod, "spec", "hostname") or name_of(self.pod))[:63]
+        name = (dig(self.pod, "spec", "hostname") or name_of(self.pod))[:63]
+        return (dig(self.pod, "spec", "setHostnameAsFQDN") and full_name(self.pod)) or name
 
     def remove(self) -> None:
         """Delete the Pod's directory; volumes of claims stay."""

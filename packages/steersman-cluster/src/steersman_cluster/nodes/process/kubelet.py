@@ -109,9 +109,12 @@ class ProcessKubelet:
         held = pod_on(self._agent, namespace, pod)
         if not held.life.ip:
             raise APIError(500, "InternalError", f"pod {pod} has no address yet")
+        network = self._runtime.network
         problem: OSError | None = None
         for host in (held.life.ip, "127.0.0.1"):
             try:
+                if network is not None:
+                    return await network.connect(host, port, within=held.life.ip)
                 return await asyncio.open_connection(host, port)
             except OSError as error:
                 problem = error

@@ -9,7 +9,8 @@ no shell. The request's fields:
 - `terminal`: whether standard input is a terminal that becomes the controlling one;
 - `parent`: the node's process id; the process dies with that process;
 - `sandbox`: `null`, or the plan of the container's root directory (`kind`, `ops`, `hostname`, `place`, `program`);
-- `enter`: `null`, or a process whose namespaces and root directory the command is to run in.
+- `enter`: `null`, or a process whose namespaces and root directory the command is to run in;
+- `network`: descriptors of namespaces to enter first: a user namespace where there is one, and a network namespace.
 
 With namespaces there are three processes: a monitor, the first process of the PID namespace, and the container's own.
 The monitor's exit code is that of the container; 128 + n after signal n. Only the standard library is used.
@@ -283,8 +284,16 @@ def join(request: Request, report: int) -> int:
     return reap_until(child)
 
 
+def enter_network(namespaces: list[int]) -> None:
+    """Move this process into the namespaces of its Pod's network."""
+    for namespace in namespaces:
+        _call("setns", namespace, 0)
+        os.close(namespace)
+
+
 def run(request: Request, report: int) -> int:
     """Do what the request says; return the exit code where this process does not become the command."""
+    enter_network(request["network"])
     sandbox = request["sandbox"]
     if sandbox is not None and sandbox["kind"] == "namespaces":
         return isolate(request, report)

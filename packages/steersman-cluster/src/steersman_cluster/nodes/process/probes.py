@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import aiohttp
 
+from steersman_cluster.nodes.network.addresses import is_inside
+from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
 from steersman_cluster.objects import Object
 
 __all__ = ["Counter", "Outcome", "act", "port_of"]
@@ -54,19 +56,26 @@ def port_of(container: Object, port: Any) -> int:
     raise ValueError(f"couldn't find port: {text}")
 
 
-async def act(action: Object, container: Object, ip: str, execute: Execute, timeout: float) -> Outcome:
-    """Do what a probe or a lifecycle handler says, within `timeout` seconds."""
+async def act(
+    action: Object,
+    container: Object,
+    ip: str,
+    execute: Execute,
+    timeout: float,
+    network: ClusterNetwork | None = None,
+) -> Outcome:
+    """Do what a probe or a lifecycle handler says, within `timeout` seconds; in `network` where the Pod has one."""
     try:
         async with asyncio.timeout(timeout):
             if "exec" in action:
                 code, output = await execute(action["exec"].get("command") or [])
                 return code == 0, output[-_SHOWN:]
             if "httpGet" in action:
-                return await _http(action["httpGet"], container, ip)
+                return await _http(action["httpGet"], container, ip, network)
             if "tcpSocket" in action:
-                return await _tcp(action["tcpSocket"], container, ip)
+                return await _tcp(action["tcpSocket"], container, ip, network)
             if "grpc" in action:
-                return await _grpc(action["grpc"], ip)
+                return await _grpc(action["grpc"], ip, network)
             if "sleep" in action:
                 await asyncio.sleep(float(action["sleep"].get("seconds") or 0))
                 return True, ""
@@ -96,12 +105,13 @@ def _url(get: Object, container: Object, ip: str) -> str:
     return f"{scheme}://{host}:{port_of(container, get.get('port'))}{path if path.startswith('/') else f'/{path}'}"
 
 
-async def _http(get: Object, container: Object, ip: str) -> Outcome:
+async def _http(get: Object, container: Object, ip: str, network: ClusterNetwork | None) -> Outcome:
     url = _url(get, container, ip)
     headers = {"User-Agent": "kube-probe/1.36", "Accept": "*/*", "Connection": "close"}
     headers.update({h["name"]: h.get("value") or "" for h in get.get("httpHeaders") or ()})
     try:
-        connector = aiohttp.TCPConnector(ssl=False, force_close=True)
+        factory = network.socket_for if network is not None else None
+        connector = aiohttp.TCPConnector(ssl=False, force_close=True, socket_factory=factory)
         async with (
             aiohttp.ClientSession(connector=connector) as session,
             session.get(url, headers=headers, allow_redirects=False) as response,
@@ -119,25 +129,34 @@ def _network(problem: BaseException) -> str:
     return f"connect: connection refused ({text})" if refused else text or type(problem).__name__
 
 
-async def _tcp(socket: Object, container: Object, ip: str) -> Outcome:
+async def _tcp(socket: Object, container: Object, ip: str, network: ClusterNetwork | None) -> Outcome:
     host, port = socket.get("host") or ip, port_of(container, socket.get("port"))
     try:
-        _, writer = await asyncio.open_connection(host, port)
+        if network is not None and is_inside(host):
+            _, writer = await network.connect(host, port)
+        else:
+            _, writer = await asyncio.open_connection(host, port)
     except OSError as problem:
         return False, f"dial tcp {host}:{port}: {_network(problem)}"
     writer.close()
     return True, ""
 
 
-async def _grpc(health: Object, ip: str) -> Outcome:
+async def _grpc(health: Object, ip: str, network: ClusterNetwork | None) -> Outcome:
     try:
         import grpc.aio  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError:
         return False, "a grpc probe needs the package grpcio beside this node"
     service = (health.get("service") or "").encode()
     request = b"\x0a" + bytes([len(service)]) + service if service else b""
-    address = f"{ip}:{health['port']}"
-    channel: Any = grpc.aio.insecure_channel(address)  # pyright: ignore
+    async with AsyncExitStack() as stack:
+        address = f"{ip}:{health['port']}"
+        if network is not None:
+            address = f"unix:{await stack.enter_async_context(network.relay(ip, int(health['port'])))}"
+        return await _checked(grpc.aio.insecure_channel(address), request)  # pyright: ignore
+
+
+async def _checked(channel: Any, request: bytes) -> Outcome:
     try:
         answer: bytes = await channel.unary_unary("/grpc.health.v1.Health/Check")(request)
     except Exception as problem:  # noqa: BLE001 - grpc has a tree of its own, and no types

@@ -30,7 +30,7 @@ async def watch(agent: Agent, held: Held, ground: Ground, run: Run, kind: str, r
     counter = Counter(probe.get("successThreshold") or 1, probe.get("failureThreshold") or 3)
     timeout, period = float(probe.get("timeoutSeconds") or 1), float(probe.get("periodSeconds") or 10)
     while True:
-        passed, output = await act(probe, container, ground.facts.ip, runtime.executor(run), timeout)
+        passed, output = await act(probe, container, ground.facts.ip, runtime.executor(run), timeout, runtime.network)
         before, counter = counter.verdict, counter.take(passed)
         if not passed:
             path = f"spec.containers{{{name}}}"

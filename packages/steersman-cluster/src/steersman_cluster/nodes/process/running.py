@@ -239,9 +239,11 @@ async def spawn(
     enter: int | None = None,
     stdin: bool = False,
     tty: bool = False,
+    network: Sequence[int] = (),
 ) -> Process:
     """Start a command, in a `sandbox` or in the sandbox of the process `enter`; with `tty` on a terminal of its own.
 
+    `network` are descriptors of the namespaces of its network, in the order in which they are entered.
     Returns when its program runs. Raises `OSError` with the reason where it cannot be run.
     """
     terminal = pty.openpty() if tty else None
@@ -249,7 +251,7 @@ async def spawn(
     streams = (pipe if stdin else asyncio.subprocess.DEVNULL, pipe, pipe) if terminal is None else (terminal[1],) * 3
 
     async def start() -> asyncio.subprocess.Process:
-        with launch(command, env, directory, sandbox=sandbox, enter=enter, terminal=tty) as launched:
+        with launch(command, env, directory, sandbox=sandbox, enter=enter, terminal=tty, network=network) as launched:
             process = await asyncio.create_subprocess_exec(
                 *launched.argv,
                 env={guard.MARK: env[guard.MARK]} if guard.MARK in env else {},

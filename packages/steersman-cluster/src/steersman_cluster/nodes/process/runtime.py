@@ -34,6 +34,8 @@ from steersman_cluster.nodes.life import (
     Stop,
 )
 from steersman_cluster.nodes.logs import MESSAGE_LOG_BYTES, MESSAGE_LOG_LINES
+from steersman_cluster.nodes.network.addresses import KUBERNETES_SERVICE
+from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
 from steersman_cluster.nodes.process import guard, probing
 from steersman_cluster.nodes.process.command import DEFAULT_PATH, Sandbox
 from steersman_cluster.nodes.process.environment import (
@@ -81,6 +83,8 @@ class Run:
     env: dict[str, str]
     directory: str
     message_file: Path
+    namespaces: Sequence[int] = ()
+    """Descriptors of the namespaces of the Pod's network."""
     meter: Meter = field(default_factory=lambda: Meter(time.monotonic()))
     started_up: asyncio.Event = field(default_factory=asyncio.Event)
     tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
@@ -93,16 +97,23 @@ class ProcessRuntime:
     adopts = False
 
     def __init__(
-        self, agent: Agent, images: Images, data: Path, mode: Mode, server: tuple[str, int] | None = None
+        self,
+        agent: Agent,
+        images: Images,
+        data: Path,
+        mode: Mode,
+        server: tuple[str, int] | None = None,
+        network: ClusterNetwork | None = None,
     ) -> None:
         self.mode: Mode = mode
+        self.network = network
         self.grounds: dict[str, Ground] = {}
         self.mark = secrets.token_hex(8)
         self._agent = agent
         self._images = images
         self._data = data
         self._reading = Reading(agent.client, self._source_changed)
-        self._server = server or self._reading.api_server()
+        self._server = KUBERNETES_SERVICE if network is not None else server or self._reading.api_server()
         self._guard: asyncio.subprocess.Process | None = None
         self._cleaning: set[asyncio.Task[None]] = set()
         self._metering: asyncio.Task[None] | None = None
@@ -188,6 +199,7 @@ class ProcessRuntime:
         ground = self.grounds.pop(held.uid, None)
         if ground is not None:
             await self._clear(ground)
+            self._detach(ground)
             ground.remove()
 
     def forgotten(self, held: Held) -> None:
@@ -198,7 +210,9 @@ class ProcessRuntime:
     def _new_ground(self, held: Held) -> Ground:
         registration = self._agent.registrations[held.node]
         host = registration.info.address
-        if held.life.spec.get("hostNetwork"):
+        if self.network is not None:
+            ip = ""  # the Pod is attached when it is prepared
+        elif held.life.spec.get("hostNetwork"):
             ip = host
         else:
             number = next(_ADDRESSES)
@@ -208,8 +222,29 @@ class ProcessRuntime:
         self.grounds[held.uid] = ground
         return ground
 
+    def _attach(self, held: Held, ground: Ground) -> None:
+        """Give a Pod its place in the network; raises `OSError`."""
+        if self.network is None or ground.attachment is not None:
+            return
+        if held.life.spec.get("hostNetwork"):
+            ground.attachment = self.network.attachment(ground.facts.host_ip)
+            ground.facts.ip = ground.facts.host_ip
+            return
+        ground.attachment = self.network.add_pod(held.node)
+        ground.facts.ip = ground.attachment.address
+        self.network.set_host_ports(ground.facts.ip, held.node, held.life.spec.get("containers") or ())
+
+    def _detach(self, ground: Ground) -> None:
+        if self.network is None or ground.attachment is None:
+            return
+        attachment, ground.attachment = ground.attachment, None
+        if not dig(ground.pod, "spec", "hostNetwork", default=False):
+            with suppress(OSError):
+                self.network.remove_pod(attachment)
+
     async def _prepare(self, held: Held, ground: Ground) -> None:
         try:
+            self._attach(held, ground)
             await ground.make(self._reading)
         except MountError as problem:
             self._agent.post(held.uid, NotPrepared("FailedMount", str(problem)))
@@ -299,7 +334,7 @@ class ProcessRuntime:
         spec = container.spec
         hook = dig(spec, "lifecycle", "postStart")
         if hook is not None:
-            passed, output = await act(hook, spec, ground.facts.ip, self.executor(run), 3600.0)
+            passed, output = await act(hook, spec, ground.facts.ip, self.executor(run), 3600.0, self.network)
             if not passed:
                 path = f"spec.containers{{{name}}}"
                 self._agent.report(held, "Warning", "FailedPostStartHook", f"PostStartHook failed: {output}", path)
@@ -359,11 +394,12 @@ class ProcessRuntime:
                 on_exit=ended,
                 stdin=bool(spec.get("stdin")),
                 tty=bool(spec.get("tty")),
+                network=ground.namespaces,
             )
         except BaseException:
             log.close()
             raise
-        run = Run(spec, attempt, process, log, env, directory, message_file)
+        run = Run(spec, attempt, process, log, env, directory, message_file, ground.namespaces)
         ground.runs[spec["name"]] = run
         return run
 
@@ -419,6 +455,8 @@ class ProcessRuntime:
             Mount(message_file, spec.get("terminationMessagePath") or _TERMINATION_LOG),
             Mount(ground.hosts_file(), "/etc/hosts"),
         ]
+        if self.network is not None:
+            extra.append(Mount(ground.resolv_conf(), "/etc/resolv.conf"))
         read_only = bool(dig(spec, "securityContext", "readOnlyRootFilesystem"))
         root = image.root
         if root is None:
@@ -486,7 +524,7 @@ class ProcessRuntime:
         deadline = time() + grace
         hook = dig(run.container, "lifecycle", "preStop")
         if hook is not None and not again and grace > 0:
-            passed, _ = await act(hook, run.container, ground.facts.ip, self.executor(run), grace)
+            passed, _ = await act(hook, run.container, ground.facts.ip, self.executor(run), grace, self.network)
             if not passed:
                 path = f"spec.containers{{{run.container['name']}}}"
                 self._agent.report(held, "Warning", "FailedPreStopHook", "PreStopHook failed", path)
@@ -508,7 +546,15 @@ class ProcessRuntime:
         _check_values(command, env, run.directory)
         enter = None if self.mode == "plain" else await self._inside(run)
         process = await spawn(
-            command, env, run.directory, enter=enter, on_output=on_output, on_exit=_nothing, stdin=stdin, tty=tty
+            command,
+            env,
+            run.directory,
+            enter=enter,
+            on_output=on_output,
+            on_exit=_nothing,
+            stdin=stdin,
+            tty=tty,
+            network=run.namespaces,
         )
         self._beside = [*(one for one in self._beside if not one.ended), process]
         return process

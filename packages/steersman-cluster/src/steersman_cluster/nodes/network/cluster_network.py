@@ -1,0 +1,212 @@
+"""The network of one cluster: Pods and nodes are attached to it, and connections into it are made here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from steersman_cluster.kubelet import Connection
+from steersman_cluster.nodes.network.addresses import (
+    API_ADDRESS,
+    GATEWAY_ADDRESS,
+    PodAddresses,
+    is_inside,
+    node_address,
+    packed,
+)
+from steersman_cluster.nodes.network.control import NetworkError, RouterProcess, SocketKind
+from steersman_cluster.nodes.network.services import host_port_entries
+from steersman_cluster.objects import Object
+
+__all__ = ["Attachment", "ClusterNetwork", "NetworkError", "Rule"]
+
+_CHUNK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A network namespace with an address: what a process has to enter."""
+
+    address: str
+    namespace: int
+    """A descriptor of the namespace; closed when it is detached."""
+    user: int | None
+    """A descriptor of the user namespace that has to be entered first, where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A fault between addresses; an empty tuple stands for every address."""
+
+    sources: tuple[str, ...]
+    destinations: tuple[str, ...]
+    drop: float = 0.0
+    delay_seconds: float = 0.0
+    jitter_seconds: float = 0.0
+
+
+class ClusterNetwork:
+    """A network of namespaces. Everything in it ends with `close`, or with this process."""
+
+    def __init__(self, router: RouterProcess) -> None:
+        self.node_addresses: dict[str, str] = {}
+        """By name of the node."""
+        self._router = router
+        self._attached: dict[str, Attachment] = {}
+        self._addresses = PodAddresses()
+        self._rules: dict[str, tuple[Rule, ...]] = {}
+        self._host_ports: set[str] = set()
+        """The addresses of Pods that have host ports."""
+
+    @classmethod
+    async def start(cls) -> ClusterNetwork:
+        """Start a network. Raises `NetworkError` where this machine does not allow it."""
+        return cls(await asyncio.to_thread(RouterProcess.start))
+
+    async def close(self) -> None:
+        """End the network. Safe to call twice."""
+        for address in list(self._attached):
+            os.close(self._attached.pop(address).namespace)
+        await asyncio.to_thread(self._router.close)
+
+    # Pods and nodes.
+
+    def add_node(self, name: str) -> Attachment:
+        """Attach a node; its address follows from the order of nodes. Raises `NetworkError`."""
+        address = node_address(len(self.node_addresses) + 1)
+        self.node_addresses[name] = address
+        return self._attach(address, name)
+
+    def add_pod(self, node: str) -> Attachment:
+        """Attach a Pod of a node, with a new address. Raises `OSError` where no address is left."""
+        address = self._addresses.take()
+        try:
+            return self._attach(address, node)
+        except BaseException:
+            self._addresses.give_back(address)
+            raise
+
+    def remove_pod(self, attachment: Attachment) -> None:
+        """Detach a Pod; nothing for one that is detached already."""
+        if self._attached.pop(attachment.address, None) is None:
+            return
+        os.close(attachment.namespace)
+        self._router.order("remove", address=packed(attachment.address).hex())
+        if attachment.address in self._host_ports:
+            self._host_ports.discard(attachment.address)
+            self.set_service(f"host ports of {attachment.address}", {})
+        self._addresses.give_back(attachment.address)
+
+    def set_host_ports(self, address: str, node: str, containers: Iterable[Object]) -> None:
+        """Send what arrives at the host ports of a Pod's containers, at the node's address, to the Pod."""
+        ports = [port for container in containers for port in container.get("ports") or () if port.get("hostPort")]
+        entries = host_port_entries(address, self.node_addresses[node], node, ports)
+        if entries:
+            self._host_ports.add(address)
+            self.set_service(f"host ports of {address}", entries)
+
+    def attachment(self, address: str) -> Attachment | None:
+        """Return the namespace that has an address."""
+        return self._attached.get(address)
+
+    def _attach(self, address: str, node: str) -> Attachment:
+        _, (namespace,) = self._router.order("add", addresses=[packed(address).hex()], node=node)
+        attachment = self._attached[address] = Attachment(address, namespace, self._router.user)
+        return attachment
+
+    # Connections.
+
+    def socket(self, kind: SocketKind = "tcp", *, within: str = "", source: str = GATEWAY_ADDRESS) -> socket.socket:
+        """Return a socket of the network: of the namespace with the address `within`, else one that has `source`."""
+        return self._router.socket(kind, within=within, host="" if within else source)
+
+    def listener(self, kind: SocketKind, address: str, port: int) -> socket.socket:
+        """Return a socket that is bound, and for TCP listens, at an address of the gateway."""
+        return self._router.socket(kind, host=address, port=port, listen=True)
+
+    def socket_for(self, address_info: Sequence[Any]) -> socket.socket:
+        """Return a socket for an entry of `getaddrinfo`; addresses of the network get one of the network."""
+        family, kind, protocol, _, target = address_info
+        if is_inside(str(target[0])):
+            return self.socket(source=API_ADDRESS)
+        made = socket.socket(family, kind, protocol)
+        made.setblocking(False)
+        return made
+
+    async def connect(self, host: str, port: int, *, within: str = "", source: str = GATEWAY_ADDRESS) -> Connection:
+        """Connect to an address of the network, or `within` a Pod's namespace to one of the Pod. Raises `OSError`."""
+        made = self.socket(within=within, source=source)
+        try:
+            await asyncio.get_running_loop().sock_connect(made, (host, port))
+            return await asyncio.open_connection(sock=made)
+        except BaseException:
+            made.close()
+            raise
+
+    @asynccontextmanager
+    async def relay(self, host: str, port: int) -> AsyncGenerator[Path]:
+        """A Unix socket of this process whose connections go to an address of the network."""
+
+        async def relayed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                ours = await self.connect(host, port)
+            except OSError:
+                writer.close()
+                return
+            await join((reader, writer), ours)
+
+        with TemporaryDirectory(prefix="steersman-relay-") as directory:
+            path = Path(directory) / "socket"
+            server = await asyncio.start_unix_server(relayed, path)
+            try:
+                yield path
+            finally:
+                server.close()
+
+    # Services and faults.
+
+    def set_service(self, name: str, entries: Mapping[str, Mapping[str, Any]]) -> None:
+        """Replace what the router knows of a Service."""
+        self._router.order("service", name=name, entries=entries)
+
+    def set_faults(self, name: str, rules: Sequence[Rule]) -> None:
+        """Replace the rules of a name; none ends them."""
+        self._rules.pop(name, None)
+        if rules:
+            self._rules[name] = tuple(rules)
+        every = [rule for some in self._rules.values() for rule in some]
+        self._router.order("faults", rules=[_order(rule) for rule in every])
+
+
+async def join(one: Connection, other: Connection) -> None:
+    """Pass bytes both ways until both sides have ended; closes both connections."""
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(_CHUNK_BYTES):
+                writer.write(data)
+                await writer.drain()
+            writer.write_eof()
+
+    try:
+        await asyncio.gather(pump(one[0], other[1]), pump(other[0], one[1]))
+    finally:
+        one[1].close()
+        other[1].close()
+
+
+def _order(rule: Rule) -> dict[str, Any]:
+    return {
+        "sources": [packed(address).hex() for address in rule.sources],
+        "destinations": [packed(address).hex() for address in rule.destinations],
+        "drop": rule.drop,
+        "delay_seconds": rule.delay_seconds,
+        "jitter_seconds": rule.jitter_seconds,
+    }

@@ -1,0 +1,26 @@
+"""Whether Pods can have networks of their own on this machine, found out by starting one."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+
+from steersman_cluster.nodes.network.cluster_network import ClusterNetwork, NetworkError
+from steersman_cluster.nodes.process.sandbox import detect
+
+__all__ = ["start_network"]
+
+_HINT = "use network=loopback, where Pods share the network of this machine"
+
+
+async def start_network() -> ClusterNetwork:
+    """Start a network. Raises `NetworkError` with the reason and the way out where this machine does not allow it."""
+    if await asyncio.to_thread(detect) == "plain":
+        text = "network namespaces need a sandbox, and neither bubblewrap nor mount namespaces work here"
+        raise NetworkError(errno.EPERM, f"{text}: {_HINT}")
+    try:
+        return await ClusterNetwork.start()
+    except NetworkError as problem:
+        said = problem.strerror or str(problem)
+        text = f"network namespaces need user namespaces or root, and access to /dev/net/tun: {said}"
+        raise NetworkError(problem.errno or errno.EPERM, f"{text}; {_HINT}") from None

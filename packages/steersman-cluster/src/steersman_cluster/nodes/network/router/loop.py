@@ -1,0 +1,152 @@
+"""The router as a program: packets from devices, orders from the cluster, until the cluster goes.
+
+Orders and answers are JSON, each after its length in four bytes, on one end of a socket pair; descriptors go with
+answers (SCM_RIGHTS). The end of that connection is the end of the program.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import json
+import os
+import random
+import select
+import signal
+import socket
+import struct
+import time
+from typing import Any
+
+from . import namespaces
+from .devices import Devices
+from .faults import rule_of
+from .routing import Router
+from .services import service_of
+
+__all__ = ["serve"]
+
+_PR_SET_PDEATHSIG = 1
+_EXPIRE_SECONDS = 10.0
+_KINDS = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
+
+
+class Control:
+    """Carries out orders."""
+
+    def __init__(self, devices: Devices, poll: select.epoll) -> None:
+        self._devices = devices
+        self._poll = poll
+
+    def perform(self, order: dict[str, Any]) -> tuple[dict[str, Any], list[int], list[socket.socket]]:
+        """Do what an order says; return the answer, and descriptors and sockets that go with it."""
+        router = self._devices.router
+        match order.pop("what"):
+            case "add":
+                addresses = [bytes.fromhex(address) for address in order["addresses"]]
+                namespace, device = namespaces.create(self._devices.home, addresses)
+                self._devices.add(namespace, device, addresses, order["node"])
+                self._poll.register(device, select.EPOLLIN)
+                return {}, [namespace], []
+            case "remove":
+                self._devices.remove(bytes.fromhex(order["address"]))
+            case "socket":
+                within = bytes.fromhex(order["within"]) if order["within"] else None
+                bound = (order["host"], order["port"]) if order["host"] else None
+                made = self._devices.open_socket(within, _KINDS[order["kind"]], bound, listen=order["listen"])
+                return {}, [made.fileno()], [made]
+            case "service":
+                entries = {bytes.fromhex(key): service_of(fields) for key, fields in order["entries"].items()}
+                router.services.set(order["name"], entries)
+            case "faults":
+                router.faults.rules = tuple(map(rule_of, order["rules"]))
+            case other:
+                raise ValueError(f"no such order: {other}")
+        return {}, [], []
+
+
+def _answer(connection: socket.socket, answer: dict[str, Any], descriptors: list[int]) -> None:
+    data = json.dumps(answer).encode()
+    message = struct.pack("!I", len(data)) + data
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+    sent = connection.sendmsg([message], ancillary)
+    if sent < len(message):
+        connection.sendall(message[sent:])
+
+
+def _orders(connection: socket.socket, buffer: bytearray) -> list[dict[str, Any]] | None:
+    """Return the orders that have arrived; `None` at the end of the connection."""
+    data = connection.recv(1 << 20)
+    if not data:
+        return None
+    buffer += data
+    found: list[dict[str, Any]] = []
+    while len(buffer) >= 4 and len(buffer) >= 4 + (size := int.from_bytes(buffer[:4])):
+        found.append(json.loads(bytes(buffer[4 : 4 + size])))
+        del buffer[: 4 + size]
+    return found
+
+
+def _perform(connection: socket.socket, control: Control, order: dict[str, Any]) -> None:
+    try:
+        answer, descriptors, sockets = control.perform(order)
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        number = problem.errno if isinstance(problem, OSError) else None
+        text = (problem.strerror if isinstance(problem, OSError) else None) or str(problem)
+        _answer(connection, {"error": text, "errno": number}, [])
+        return
+    _answer(connection, answer, descriptors)
+    for one in sockets:
+        one.close()
+
+
+def _set_up(connection: socket.socket, settings: dict[str, Any]) -> Devices:
+    """Enter the cluster's own namespaces and make the gateway's port; tells the cluster of both."""
+    flags = namespaces.CLONE_NEWNET | (namespaces.CLONE_NEWUSER if os.geteuid() else 0)
+    namespaces.enter_new(flags)
+    # After the change of user namespace, which clears it.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+    home = namespaces.own("net")
+    addresses = [bytes.fromhex(address) for address in settings["addresses"]]
+    device = namespaces.configure(addresses)
+    devices = Devices(Router(addresses[0], random.Random(settings["seed"])), home)  # noqa: S311 - no secrets
+    devices.add(home, device, addresses, "")
+    user = [namespaces.own("user")] if flags & namespaces.CLONE_NEWUSER else []
+    _answer(connection, {"ready": True}, [home, *user])
+    return devices
+
+
+def serve(descriptor: int, settings: dict[str, Any]) -> None:
+    """Route until the connection ends. Problems of the beginning are told on it."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    connection = socket.socket(fileno=descriptor)
+    try:
+        devices = _set_up(connection, settings)
+    except OSError as problem:
+        where = f": {problem.filename}" if problem.filename else ""
+        _answer(connection, {"error": f"{problem.strerror or problem}{where}", "errno": problem.errno}, [])
+        return
+    poll = select.epoll()
+    poll.register(connection, select.EPOLLIN)
+    for device in devices.ports:
+        poll.register(device, select.EPOLLIN)
+    control, buffer, expire_at = Control(devices, poll), bytearray(), time.monotonic() + _EXPIRE_SECONDS
+    wait: float | None = None
+    while True:
+        ready = poll.poll(_EXPIRE_SECONDS if wait is None else min(wait, _EXPIRE_SECONDS))
+        now = time.monotonic()
+        for file, _ in ready:
+            if file != connection.fileno():
+                devices.receive(file, now)
+                continue
+            orders = _orders(connection, buffer)
+            if orders is None:
+                return
+            for order in orders:
+                _perform(connection, control, order)
+        if now >= expire_at:
+            devices.router.flows.expire(now)
+            devices.router.services.expire(now)
+            expire_at = now + _EXPIRE_SECONDS
+        wait = devices.flush(time.monotonic())
