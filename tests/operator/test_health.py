@@ -10,7 +10,7 @@ import pytest
 
 from steersman.controller import LoopWatchdog
 from steersman.operator.health import Health, loop_moves
-from steersman.operator.server import Answer, BindError, ThreadServer
+from steersman.operator.http_server import Answer, BindError, ThreadServer
 from steersman.operator.settings import Address
 
 LOOPBACK = Address("127.0.0.1", 0)

@@ -7,8 +7,8 @@ import pytest
 from steersman.controller import Request
 from steersman.k8s import ConfigMap, Deployment
 from steersman.models import Key, View, view_of
+from steersman.operator.cache_reader import CacheReader
 from steersman.operator.declarations import ControllerDeclaration, Handler, Place
-from steersman.operator.reach import Reach
 from steersman.operator.reconciler import Reconciler
 
 WEB, OTHER = Key("prod", "web"), Key("prod", "other")
@@ -51,7 +51,7 @@ async def test_a_reconcile_waits_for_its_own_object_and_for_the_kinds_that_it_ma
     runtime = Outstanding(*writes)
     handler = Handler(lambda obj: None, True, True, False, Place("app.py", 1, "reconcile"))
     declaration = ControllerDeclaration("app", OWN, handler)
-    reach = Reach(cast(Any, runtime), cast(Any, None), reads, "app")
-    reconciler = Reconciler(declaration, (), cast(Any, runtime), reach, alone=True)
+    reader = CacheReader(cast(Any, runtime), cast(Any, None), reads, "app")
+    reconciler = Reconciler(declaration, (), cast(Any, runtime), reader, alone=True)
     assert await reconciler.reconcile(Request(WEB)) is None
     assert runtime.waited == waited

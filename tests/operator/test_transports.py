@@ -11,8 +11,8 @@ from steersman.client.transport import Response, UnsupportedTransport
 from steersman.controller import Request
 from steersman.k8s import ConfigMap
 from steersman.models import Key, MergePatch, ObjectMeta, encode
-from steersman.operator.election import Record
-from steersman.operator.leader import LeaderElector, NotLeaderError
+from steersman.operator.leaderelection.elector import LeaderElector, NotLeaderError
+from steersman.operator.leaderelection.state import LeaseRecord
 from steersman.operator.tracing import Tracing
 from steersman.operator.transports import DryRunTransport, GatedTransport, TracedTransport
 from steersman.testing import virtual_time
@@ -46,7 +46,7 @@ class Lease:
 
     async def write(self, record):
         self.version += 1
-        self.record = Record(holder=record.holder, duration=record.duration, version=str(self.version))
+        self.record = LeaseRecord(holder=record.holder, duration=record.duration, version=str(self.version))
         return self.record
 
 

@@ -11,8 +11,8 @@ from steersman import Admission, DeniedError, Operator, WebhookOptions, replace
 from steersman.client.config import load_config
 from steersman.k8s import ConfigMap, Secret
 from steersman.operator import Settings
+from steersman.operator.http_server import BindError
 from steersman.operator.run import Replica
-from steersman.operator.server import BindError
 from steersman.operator.settings import SettingsError
 from steersman.pki import Authority
 from steersman.testing.controlplane_http import CallError

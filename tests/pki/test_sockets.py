@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from steersman.operator.serving import Certificates
+from steersman.operator.endpoints import Certificates
 from steersman.operator.webhooks import handshake
 from steersman.pki import Authority
 from steersman.pki.sockets import ClosingSocket

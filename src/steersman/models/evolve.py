@@ -94,6 +94,7 @@ def _parse(path: str) -> tuple[_Step, ...]:
 def _at(owner: Any, steps: Sequence[_Step], value: object, path: str) -> Any:
     """Return `owner` with `value` at the path `steps`."""
     step, rest = steps[0], steps[1:]
+    owner_type = type(owner).__name__
 
     def change(inner: Any) -> Any:
         return _at(inner, rest, value, path) if rest else value
@@ -111,7 +112,7 @@ def _at(owner: Any, steps: Sequence[_Step], value: object, path: str) -> Any:
         items = cast("Sequence[Any]", owner)
         changed = _with_item(items, step, change, path, nested=bool(rest))
         return changed if isinstance(items, list) else tuple(changed)
-    raise PathError(f"path {path!r}: {step} does not exist in a value of type {type(owner).__name__}")
+    raise PathError(f"path {path!r}: {step} does not exist in a value of type {owner_type}")
 
 
 def _with_field(owner: msgspec.Struct, name: str, change: _Change, path: str, *, nested: bool) -> msgspec.Struct:

@@ -15,11 +15,10 @@ from steersman.operator.declarations import (
     Watch,
     WebhookDeclaration,
 )
-from steersman.operator.election import Terms
-from steersman.operator.leader import LeaderElector, LeadershipLostError, NotLeaderError
+from steersman.operator.http_server import BindError
+from steersman.operator.leaderelection import LeaderElector, LeadershipLostError, LeaseTiming, NotLeaderError
 from steersman.operator.operator import Operator
 from steersman.operator.run import run_operator
-from steersman.operator.server import BindError
 from steersman.operator.settings import Settings, SettingsError, load_settings
 
 __all__ = [
@@ -31,6 +30,7 @@ __all__ = [
     "HookDeclaration",
     "LeaderElector",
     "LeadershipLostError",
+    "LeaseTiming",
     "NotLeaderError",
     "Operator",
     "Permission",
@@ -38,7 +38,6 @@ __all__ = [
     "Settings",
     "SettingsError",
     "SyncContext",
-    "Terms",
     "TimerDeclaration",
     "Watch",
     "WebhookDeclaration",

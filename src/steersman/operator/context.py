@@ -1,76 +1,92 @@
-"""What a reconcile is given: reads from the cache, writes that the cache is known to have seen, Events, a log.
+"""`Context`: what a reconcile reads and writes with. `SyncContext` is the same for functions that run in a thread.
 
-Reads of declared kinds are synchronous and cost no request. Every write waits until the cache has it (for a bounded
-time), so a read after a write in the same reconcile, or in a later one, is never older than the write (C2). Kinds
-that nobody declared are read from the API server, explicitly, with `fetch` (C6). A context is never shared between
-reconciles.
+Reads of declared kinds are synchronous and send no request. A write returns when the cache has it, or after a few
+seconds, so that a later read is not older than the write (rule C2). Kinds that are not declared are read from the API
+server with `fetch` (rule C6). Each reconcile has a context of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, cast
 
 from steersman.client.errors import NotFound
+from steersman.client.options import Preconditions
 from steersman.controller.blocking import run_in_loop
 from steersman.controller.request import Request
 from steersman.models import ALL_NAMESPACES, Key, KindLike, View, view_of
+from steersman.operator.cache_reader import CacheReader, Labels
+from steersman.operator.runtime import Runtime
 from steersman.telemetry.log import Logger
 
 if TYPE_CHECKING:
     from steersman.cache import Cache
     from steersman.client import Client
-    from steersman.operator.reach import Labels, Reach
-    from steersman.operator.runtime import Runtime
 
 __all__ = ["Context", "SyncContext"]
 
 T = TypeVar("T")
+R = TypeVar("R")
+P = ParamSpec("P")
+
+EventType: TypeAlias = Literal["Normal", "Warning"]
+Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
 
 
 class Context:
-    """The world as one reconcile, finalizer, timer or hook sees and changes it.
+    """Reads, writes, Events and the log of one reconcile, finalizer, timer or hook.
 
-    `namespace` arguments default to the namespace of the reconciled object; `ALL_NAMESPACES` means all.
+    `namespace=` defaults to the namespace of the reconciled object. Where there is none, as in a timer, reads of
+    namespaced kinds need it.
     """
 
-    __slots__ = ("_owner", "_reach", "_runtime", "log", "request")
+    __slots__ = ("_owner", "_reader", "_runtime", "log", "request")
 
-    def __init__(self, runtime: Runtime, reach: Reach, request: Request | None, owner: Any, log: Logger) -> None:
+    def __init__(
+        self, runtime: Runtime, reader: CacheReader, request: Request | None = None, owner: Any = None
+    ) -> None:
         self._runtime = runtime
-        self._reach = reach
+        self._reader = reader
         self._owner = owner
         self.request = request
-        """Which object, why and for the how many-th time; `None` in timers and hooks."""
-        self.log = log
-        """Its lines carry kind, namespace, name and reconcile id."""
+        """The key, the reasons of the trigger and the attempt number (from 1); `None` in timers and hooks."""
+        self.log: Logger = runtime.log
+        """The log. Each line has the kind, namespace, name and reconcile id."""
 
     @property
     def client(self) -> Client:
-        """The API client, for everything that this class has no word for. Its writes are gated on the lease, too."""
+        """The API client, for other requests. Its writes need the lease, too."""
         return self._runtime.client
 
     @property
     def cache(self) -> Cache:
-        """The operator's cache, for who learns of kinds only while running and adds informers for them."""
+        """The cache, for operators that add informers while they run."""
         return self._runtime.cache
 
     def now(self) -> datetime:
-        """The wall clock, in UTC; an argument in tests."""
+        """Return the wall clock time in UTC; tests replace the clock."""
         return self._runtime.now()
 
     # Reads from the cache.
 
     def get(self, kind: KindLike[T], name: str, *, namespace: str | None = None) -> T | None:
-        """The object from the cache, or `None`.
+        """Return an object from the cache, or `None`.
 
-        Raises `NotCachedError` for a kind that is not among the operator's owns, reads and watches, and
-        `UndecodableError` for an object that does not fit its type.
+        Args:
+            kind: A class or a view.
+            name: The name of the object.
+            namespace: The namespace; by default that of the reconciled object.
+
+        Raises:
+            NotCachedError: The kind is not among `owns`, `reads` and `watches`.
+            UndecodableError: The object does not fit its class.
+            ValueError: The kind is namespaced, and there is no namespace.
         """
         view = view_of(kind)
-        return self._reach.get(view, self._key(view, name, namespace))
+        return self._reader.get(view, self._key(view, name, namespace))
 
     def list(
         self,
@@ -81,20 +97,29 @@ class Context:
         owned: bool = False,
         index: tuple[str, str] | None = None,
     ) -> tuple[T, ...]:
-        """Objects from the cache, in no particular order; those of the reconciled object's namespace by default.
+        """Return objects from the cache, in no particular order.
 
-        `labels` is a mapping or a selector ("app=web,tier in (a,b)"); `owned` keeps what the reconciled object
-        owns; `index` is the name of an index of the operator and a value. Objects that do not fit their type are
-        left out, and logged once per version. Raises `NotCachedError` as `get` does.
+        Objects that do not fit their class are left out; each version of them is logged once.
+
+        Args:
+            kind: A class or a view.
+            labels: A mapping, or a selector such as `"app=web,tier in (a,b)"`.
+            namespace: The namespace, or `ALL_NAMESPACES`; by default that of the reconciled object.
+            owned: Whether to return only objects that the reconciled object owns.
+            index: The name of an index of the operator, and a value.
+
+        Raises:
+            NotCachedError: The kind is not among `owns`, `reads` and `watches`.
+            ValueError: The kind is namespaced, and there is no namespace.
         """
         view = view_of(kind)
         owner = self._owner.metadata.uid if owned and self._owner is not None else None
-        return self._reach.list(view, self._namespace(view, namespace), labels, owner, index)
+        return self._reader.list(view, self._list_namespace(view, namespace), labels, owner, index)
 
     # Reads from the API server.
 
     async def fetch(self, kind: KindLike[T], name: str, *, namespace: str | None = None) -> T | None:
-        """The object as the API server has it now, or `None`; for kinds that are not declared, or to be sure."""
+        """Return the current object from the API server, or `None`. Arguments are those of `get`."""
         view = view_of(kind)
         key = self._key(view, name, namespace)
         try:
@@ -107,42 +132,68 @@ class Context:
     async def fetch_list(
         self, kind: KindLike[T], *, labels: Labels | None = None, namespace: str | None = None
     ) -> tuple[T, ...]:
-        """The objects as the API server has them now, page by page."""
+        """Return the current objects from the API server, read page by page. Arguments are those of `list`."""
         view = view_of(kind)
-        place = self._namespace(view, namespace) or ALL_NAMESPACES
+        place = self._list_namespace(view, namespace) or ALL_NAMESPACES
         found = self.client.iterate(view, namespace=place, labels=labels)
         return tuple([item async for item in found])
 
     # Writes.
 
     async def apply(self, obj: T, *, owned: bool = True, force: bool = True, wait: bool = True) -> T:
-        """Make the cluster have `obj`, and return what it has: server-side apply of the full intent (A1).
+        """Apply an object by server-side apply (rule A1), and return the object in the cluster.
 
-        Sends nothing when the cluster already has it. `owned` sets the controlling owner reference to the reconciled
-        object. `force` takes over fields from other managers. `wait=False` does not wait until the cache has seen
-        the write.
+        Sends no request if the cluster has the object already.
+
+        Args:
+            obj: The complete intent. Without a namespace it is applied in that of the reconciled object.
+            owned: Whether the reconciled object becomes the controlling owner.
+            force: Whether fields of other managers are taken over.
+            wait: Whether to wait until the cache has the write.
+
+        Raises:
+            FieldConflictError: Another manager owns a field, and `force` is false.
         """
         runtime = self._runtime
         owner = self._owner if owned else None
         live = await runtime.applier.apply(cast(Any, self._placed(obj)), owner=owner, force=force)
         if wait:
-            await runtime.seen(live)
+            await runtime.wait_for_own_write(live)
         return cast(T, live)
 
     async def create(self, obj: T, *, owned: bool = True) -> T:
-        """Create `obj` once; raises `AlreadyExists`. Prefer `apply`, which may be repeated."""
+        """Create an object, and return it. `apply` is the better choice, because it can be repeated.
+
+        Args:
+            obj: The object. Without a namespace it is created in that of the reconciled object.
+            owned: Whether the reconciled object becomes the controlling owner.
+
+        Raises:
+            AlreadyExists: There is an object of that name.
+        """
         runtime = self._runtime
         placed = self._placed(obj)
         if owned and self._owner is not None:
             placed = runtime.with_owner(placed, self._owner)
         live = await self.client.create(placed, field_manager=runtime.field_manager)
-        await runtime.seen(live)
+        await runtime.wait_for_own_write(live)
         return cast(T, live)
 
     async def patch(
         self, target: Any, patch: Any, *, name: str | None = None, namespace: str | None = None, subresource: str = ""
     ) -> Any:
-        """Patch an object, given itself or as kind and `name`, with a `MergePatch`, `JsonPatch`, …"""
+        """Patch an object, and return it.
+
+        Args:
+            target: The object, or its kind.
+            patch: A `MergePatch`, `JsonPatch`, `StrategicMergePatch` or `ApplyPatch`.
+            name: The name, if `target` is a kind.
+            namespace: The namespace, if `target` is a kind.
+            subresource: The subresource, such as `status`.
+
+        Raises:
+            NotFound: There is no such object.
+        """
         view, key = self._target(target, name, namespace)
         live = await self.client.patch(
             view,
@@ -152,7 +203,7 @@ class Context:
             subresource=subresource or None,
             field_manager=self._runtime.field_manager,
         )
-        await self._runtime.seen(live, view)
+        await self._runtime.wait_for_own_write(live, view)
         return live
 
     async def delete(
@@ -161,59 +212,124 @@ class Context:
         name: str | None = None,
         *,
         namespace: str | None = None,
-        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+        propagation: Propagation = "Background",
     ) -> bool:
-        """Delete an object, given itself or as kind and `name`; false when there is none any more.
+        """Delete an object; returns false if it does not exist.
 
-        Given itself, it is deleted only if it still is that very object (its uid).
+        Args:
+            target: The object, which is deleted only if it still has the same uid, or its kind.
+            name: The name, if `target` is a kind.
+            namespace: The namespace, if `target` is a kind.
+            propagation: When the garbage collector deletes the dependents.
+
+        Raises:
+            Conflict: Another object has the name now.
         """
         view, key = self._target(target, name, namespace)
         uid = "" if isinstance(target, type | View) else str(target.metadata.uid)
         return await self._runtime.delete(view, key, uid, propagation)
 
+    async def evict(self, pod: Any, *, grace_period: int | None = None) -> bool:
+        """Evict a Pod, which respects PodDisruptionBudgets; returns false if the Pod does not exist.
+
+        The operator needs `operator.permit("create", Pod, subresource="eviction")`.
+
+        Args:
+            pod: The Pod, which is evicted only if it still has the same uid.
+            grace_period: Seconds for the containers to stop; by default those of the Pod.
+
+        Raises:
+            TooManyRequests: A budget does not allow the eviction now; `retry_after` says when to try again.
+            Conflict: Another Pod has the name now.
+
+        Source: Kubernetes documentation, "API-initiated Eviction".
+        """
+        metadata = pod.metadata
+        this = Preconditions(uid=metadata.uid) if metadata.uid else None
+        try:
+            await self.client.evict(
+                metadata.name, namespace=metadata.namespace, grace_period=grace_period, preconditions=this
+            )
+        except NotFound:
+            return False
+        return True
+
     def event(
-        self,
-        reason: str,
-        message: str,
-        *,
-        type: Literal["Normal", "Warning"] = "Normal",
-        action: str = "Reconcile",
-        about: Any = None,
+        self, reason: str, message: str, *, type: EventType = "Normal", action: str = "Reconcile", about: Any = None
     ) -> None:
-        """Record an Event about the reconciled object, or `about`; returns at once, and counts repeats up."""
+        """Record an Event. Returns immediately; repeated Events are counted in one object.
+
+        Args:
+            reason: The reason, in CamelCase.
+            message: A sentence for people.
+            type: `Normal` or `Warning`.
+            action: The action of the operator, in CamelCase.
+            about: The object that the Event is about; by default the reconciled object.
+
+        Raises:
+            ValueError: There is no reconciled object, and `about` is missing.
+        """
         subject = about if about is not None else self._owner
         if subject is None:
-            raise ValueError("event(): there is no reconciled object here; say about=…")
+            raise ValueError("event(): there is no reconciled object here: pass about=…")
         self._runtime.event(subject, reason, message, type=type, action=action)
 
-    def _key(self, view: View[Any], name: str, namespace: str | None) -> Key:
-        return Key(view.info.object_namespace(namespace, self._default_namespace), name)
-
-    def _namespace(self, view: View[Any], namespace: str | None) -> str:
-        return view.info.list_namespace(namespace, self._default_namespace)
+    # Addresses.
 
     @property
     def _default_namespace(self) -> str:
         return "" if self._owner is None else self._owner.metadata.namespace
 
+    def _key(self, view: View[Any], name: str, namespace: str | None) -> Key:
+        return Key(view.info.object_namespace(namespace, self._default_namespace), name)
+
+    def _list_namespace(self, view: View[Any], namespace: str | None) -> str:
+        return view.info.list_namespace(namespace, self._default_namespace)
+
     def _target(self, target: Any, name: str | None, namespace: str | None) -> tuple[View[Any], Key]:
         if isinstance(target, type | View):
             view = view_of(cast("KindLike[Any]", target))
             if not name:
-                raise ValueError(f"{view.info.kind}: which one? Pass name=…")
+                raise ValueError(f"{view.info.kind}: name= is missing; it is needed with a kind")
             return view, self._key(view, name, namespace)
         view = view_of(cast("type[Any]", type(target)))
         return view, Key(target.metadata.namespace if view.info.namespaced else "", target.metadata.name)
 
     def _placed(self, obj: T) -> T:
-        """The object in the reconciled object's namespace, unless it says another one."""
+        """Return the object in the namespace of the reconciled object, unless it names another one."""
         return self._runtime.placed(obj, self._owner)
 
 
-class SyncContext:
-    """The context of a plain `def`, which runs in a thread: the same words, blocking instead of awaiting.
+def _blocking(
+    method: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[SyncContext, P], R]:
+    """Return an async method of `Context` as a blocking one of `SyncContext`."""
 
-    Each call runs in the event loop and returns its result; never use it in the loop's own thread.
+    @wraps(method)
+    def call(self: SyncContext, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.run(lambda context: method(context, *args, **kwargs))
+
+    return call
+
+
+def _in_loop(method: Callable[Concatenate[Context, P], R]) -> Callable[Concatenate[SyncContext, P], R]:
+    """Return a synchronous method of `Context` as one of `SyncContext` that runs in the event loop."""
+
+    @wraps(method)
+    def call(self: SyncContext, *args: P.args, **kwargs: P.kwargs) -> R:
+        async def work(context: Context) -> R:
+            return method(context, *args, **kwargs)
+
+        return self.run(work)
+
+    return call
+
+
+class SyncContext:
+    """The `Context` of a plain `def`, which runs in a thread: the same methods, which block instead of being awaited.
+
+    Each call runs in the event loop and returns its result. There is no `client` and no `cache`, which work only in the
+    loop: use `run` for them.
     """
 
     __slots__ = ("_context", "_loop")
@@ -224,70 +340,26 @@ class SyncContext:
 
     @property
     def request(self) -> Request | None:
+        """The key, the reasons of the trigger and the attempt number (from 1); `None` in timers and hooks."""
         return self._context.request
 
     @property
     def log(self) -> Logger:
+        """The log. Each line has the kind, namespace, name and reconcile id."""
         return self._context.log
 
-    def now(self) -> datetime:
-        """The wall clock, in UTC."""
-        return self._context.now()
+    def run(self, work: Callable[[Context], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine function with the `Context` in the event loop, and return its result."""
+        return run_in_loop(self._loop, work(self._context))
 
-    def get(self, kind: KindLike[T], name: str, *, namespace: str | None = None) -> T | None:
-        """See `Context.get`."""
-
-        async def get() -> T | None:
-            return self._context.get(kind, name, namespace=namespace)
-
-        return self._run(get())
-
-    def list(
-        self,
-        kind: KindLike[T],
-        *,
-        labels: Labels | None = None,
-        namespace: str | None = None,
-        owned: bool = False,
-    ) -> tuple[T, ...]:
-        """See `Context.list`."""
-
-        async def list_() -> tuple[T, ...]:
-            return self._context.list(kind, labels=labels, namespace=namespace, owned=owned)
-
-        return self._run(list_())
-
-    def fetch(self, kind: KindLike[T], name: str, *, namespace: str | None = None) -> T | None:
-        """See `Context.fetch`."""
-        return self._run(self._context.fetch(kind, name, namespace=namespace))
-
-    def apply(self, obj: T, *, owned: bool = True, force: bool = True) -> T:
-        """See `Context.apply`."""
-        return self._run(self._context.apply(obj, owned=owned, force=force))
-
-    def create(self, obj: T, *, owned: bool = True) -> T:
-        """See `Context.create`."""
-        return self._run(self._context.create(obj, owned=owned))
-
-    def patch(
-        self, target: Any, patch: Any, *, name: str | None = None, namespace: str | None = None, subresource: str = ""
-    ) -> Any:
-        """See `Context.patch`."""
-        return self._run(self._context.patch(target, patch, name=name, namespace=namespace, subresource=subresource))
-
-    def delete(self, target: Any, name: str | None = None, *, namespace: str | None = None) -> bool:
-        """See `Context.delete`."""
-        return self._run(self._context.delete(target, name, namespace=namespace))
-
-    def event(
-        self, reason: str, message: str, *, type: Literal["Normal", "Warning"] = "Normal", about: Any = None
-    ) -> None:
-        """See `Context.event`."""
-
-        async def event() -> None:
-            self._context.event(reason, message, type=type, about=about)
-
-        self._run(event())
-
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return run_in_loop(self._loop, work)
+    now = _in_loop(Context.now)
+    get = _in_loop(Context.get)
+    list = _in_loop(Context.list)
+    fetch = _blocking(Context.fetch)
+    fetch_list = _blocking(Context.fetch_list)
+    apply = _blocking(Context.apply)
+    create = _blocking(Context.create)
+    patch = _blocking(Context.patch)
+    delete = _blocking(Context.delete)
+    evict = _blocking(Context.evict)
+    event = _in_loop(Context.event)

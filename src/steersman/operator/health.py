@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
-from steersman.operator.server import Answer, Route, Visit
+from steersman.operator.http_server import Answer, Route, Visit
 
 __all__ = ["Check", "Health", "loop_moves"]
 

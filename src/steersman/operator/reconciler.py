@@ -19,10 +19,10 @@ from steersman.controller.blocking import run_blocking
 from steersman.controller.finalizers import Finalizer, FinalizerState, run_finalizers
 from steersman.controller.status import write_status
 from steersman.models import Dynamic, Key, MergePatch, metadata_of
-from steersman.operator.context import SyncContext
+from steersman.operator.cache_reader import READ_BARRIER_SECONDS, CacheReader
+from steersman.operator.context import Context, SyncContext
 from steersman.operator.declarations import ControllerDeclaration, FinalizerDeclaration, Handler
 from steersman.operator.metrics import UNDECODABLE_RECONCILES
-from steersman.operator.reach import BARRIER, Reach
 from steersman.operator.runtime import Runtime
 from steersman.telemetry.log import get_logger
 
@@ -42,7 +42,7 @@ class Reconciler:
         declaration: ControllerDeclaration,
         finalizers: Sequence[FinalizerDeclaration],
         runtime: Runtime,
-        reach: Reach,
+        reader: CacheReader,
         *,
         alone: bool,
     ) -> None:
@@ -52,7 +52,7 @@ class Reconciler:
         self._gvk = declaration.kind.info.gvk
         self._finalizers = tuple(finalizers)
         self._runtime = runtime
-        self._reach = reach
+        self._reader = reader
         self._handler = declaration.handler
         self._status = _status_type(self._view.type)
         self._pool: ThreadPoolExecutor | None = None
@@ -76,7 +76,7 @@ class Reconciler:
 
     async def _reconcile(self, request: Request) -> Result | None:
         key, runtime = request.key, self._runtime
-        if self._reach.views or runtime.cache.outstanding(self._view, key):
+        if self._reader.views or runtime.cache.outstanding(self._view, key):
             await self._settled(key)
         entry = runtime.cache.entry(self._gvk, key)
         if entry is None:
@@ -114,9 +114,9 @@ class Reconciler:
     async def _settled(self, key: Key) -> None:
         """Wait for own writes that reads could miss (C2): of the own kind to this object, of other kinds to any."""
         cache = self._runtime.cache
-        await self._reach.settled()
+        await self._reader.wait_for_own_writes()
         if cache.outstanding(self._view, key):
-            await cache.read_barrier(self._view, key, BARRIER)
+            await cache.read_barrier(self._view, key, READ_BARRIER_SECONDS)
 
     def _bound(self, request: Request) -> list[Finalizer[Any]]:
         def bind(declared: FinalizerDeclaration) -> Finalizer[Any]:
@@ -182,7 +182,7 @@ class Reconciler:
             )
 
     async def _call(self, handler: Handler, request: Request, obj: Any) -> Any:
-        context = self._runtime.context(self._reach, request, obj)
+        context = Context(self._runtime, self._reader, request, obj)
         if handler.is_async:
             return await (handler.call(obj, context) if handler.takes_context else handler.call(obj))
         blocking = SyncContext(context, asyncio.get_running_loop())

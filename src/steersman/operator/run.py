@@ -25,22 +25,20 @@ from steersman.controller.apply import Applier
 from steersman.controller.cached_state import CachedState
 from steersman.controller.events import EventRecorder
 from steersman.controller.periodic import Periodic
-from steersman.operator.context import SyncContext
+from steersman.operator.cache_reader import CacheReader
+from steersman.operator.context import Context, SyncContext
+from steersman.operator.controller_set import ControllerSet, RunningController, unsynced
 from steersman.operator.crds import install_crds
 from steersman.operator.declarations import Handler, TimerDeclaration
+from steersman.operator.endpoints import serve_metrics, serve_probes
 from steersman.operator.health import Health, loop_moves
-from steersman.operator.leader import LeaderElector, monotonic
-from steersman.operator.lease import ApiLease
+from steersman.operator.leaderelection import ApiLease, LeaderElector, PodLock, monotonic, new_identity
 from steersman.operator.operator import Operator
-from steersman.operator.podlock import PodLock, new_identity
-from steersman.operator.reach import Reach
 from steersman.operator.runtime import Runtime
-from steersman.operator.serving import serve_metrics, serve_probes
 from steersman.operator.settings import Settings, SettingsError
 from steersman.operator.tracing import Tracing, require_tracing, start_tracing
 from steersman.operator.transports import DryRunTransport, GatedTransport, TracedTransport
 from steersman.operator.webhooks import Webhooks
-from steersman.operator.wiring import Wired, Wiring, unsynced
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
 from steersman.webhook.http import WebhookServer
@@ -137,7 +135,7 @@ class Replica:
         """Something that should last as long as the replica has ended: the lease, a controller."""
         self._hooks_ran = False
         self._hold: asyncio.Task[Any] | None = None
-        self._wiring: Wiring | None = None
+        self._wiring: ControllerSet | None = None
         self._webhooks: Webhooks | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -184,7 +182,7 @@ class Replica:
             tracing=tracing,
             waits=not self.settings.dry_run,
         )
-        self._wiring = wiring = Wiring(self.operator, cache, runtime, self.settings, rng=self._rng)
+        self._wiring = wiring = ControllerSet(self.operator, cache, runtime, self.settings, rng=self._rng)
         webhooks = self._webhooks = Webhooks(
             self.operator,
             self.settings,
@@ -224,7 +222,7 @@ class Replica:
         system: Client,
         cache: Cache,
         runtime: Runtime,
-        wiring: Wiring,
+        wiring: ControllerSet,
         elector: LeaderElector | None,
         webhooks: Webhooks,
     ) -> None:
@@ -306,7 +304,7 @@ class Replica:
         if self._memory is not None:
             self._memory.caches_synced()
 
-    async def _own_sync(self, cache: Cache, wired: Wired) -> None:
+    async def _own_sync(self, cache: Cache, wired: RunningController) -> None:
         """Wait for the kinds of one controller, for as long as it takes (C3); say now and then what is missing."""
         while True:
             try:
@@ -316,11 +314,11 @@ class Replica:
                 log.warning("a controller waits for its kinds", controller=wired.declaration.name, reason=str(behind))
 
     def _timer(self, declared: TimerDeclaration, runtime: Runtime) -> Periodic:
-        reach = runtime.reach(declared.reads, f"timer {declared.name}")
+        reader = runtime.reader(declared.reads, f"timer {declared.name}")
 
         async def tick() -> None:
-            await reach.settled()
-            await _call(declared.handler, runtime, reach)
+            await reader.wait_for_own_writes()
+            await _call(declared.handler, runtime, reader)
 
         return Periodic(declared.name, declared.interval, tick, initial_delay=declared.interval, rng=self._rng)
 
@@ -332,13 +330,13 @@ class Replica:
         task.add_done_callback(lambda _: self._over.set())
         return task
 
-    async def _run_hooks(self, when: str, runtime: Runtime, reach: Reach) -> None:
+    async def _run_hooks(self, when: str, runtime: Runtime, reader: CacheReader) -> None:
         for hook in self.operator.hooks:
             if hook.when != when:
                 continue
             try:
-                await reach.settled()
-                await _call(hook.handler, runtime, reach)
+                await reader.wait_for_own_writes()
+                await _call(hook.handler, runtime, reader)
             except Exception as problem:
                 log.exception("a hook failed", when=when, declared=str(hook.place))
                 if when == "startup":
@@ -376,7 +374,7 @@ class Replica:
             await self.elector.release()
         log.info("stopped", operator=self.operator.name)
 
-    async def _stop_controllers(self, wiring: Wiring, grace: float) -> None:
+    async def _stop_controllers(self, wiring: ControllerSet, grace: float) -> None:
         stopping = [asyncio.ensure_future(w.controller.stop(grace)) for w in wiring.wired]
         timers = [t for t in self._tasks if t.get_name().startswith("timer ")]
         ending: list[Awaitable[Any]] = [*stopping]
@@ -410,7 +408,7 @@ class Replica:
             ApiLease(system, name, namespace),
             name,
             self.identity,
-            settings.terms,
+            settings.lease_timing,
             now=self._now,
             rng=self._rng,
             clock=monotonic,
@@ -466,8 +464,8 @@ def _behind(cache: Cache) -> str | None:
     return "; ".join(f"{i.kind}: {i.problem or 'still listing'}" for i in behind)
 
 
-async def _call(handler: Handler, runtime: Runtime, reach: Reach) -> None:
-    context = runtime.context(reach, None, None)
+async def _call(handler: Handler, runtime: Runtime, reader: CacheReader) -> None:
+    context = Context(runtime, reader)
     if handler.is_async:
         await (handler.call(context) if handler.takes_context else handler.call())
         return

@@ -1,6 +1,6 @@
-"""What the controllers of a running operator share: client, cache, applier, event recorder, clock.
+"""`Runtime`: what the controllers of a running operator share: client, cache, applier, event recorder, clock.
 
-Made by the run loop, used by `Context` and the reconcilers. It keeps no state of objects beyond the cache's.
+The replica creates one; contexts and reconcilers use it. It keeps no state of objects beyond the cache's.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from typing import Any, TypeVar, cast
 from steersman.cache import Cache
 from steersman.client import Client, NotFound
 from steersman.client.options import Preconditions, Propagation
-from steersman.controller import Request
 from steersman.controller.apply import Applier
 from steersman.controller.events import EventRecorder, EventType
 from steersman.controller.ownership import owner_reference
 from steersman.models import Dynamic, Key, View, dynamic, info_of, lookup, replace, view_of
-from steersman.operator.context import Context
-from steersman.operator.reach import BARRIER, LabelIndexes, Reach
+from steersman.operator.cache_reader import READ_BARRIER_SECONDS, CacheReader, LabelIndexes
 from steersman.operator.tracing import Tracing
 from steersman.telemetry.log import get_logger
 
@@ -29,7 +27,19 @@ T = TypeVar("T")
 
 
 class Runtime:
-    """One running operator, as its controllers see it."""
+    """The shared parts of one running operator.
+
+    Args:
+        client: The client, whose writes need the lease.
+        cache: The cache.
+        applier: Applies children by server-side apply.
+        recorder: Records Events.
+        field_manager: The field manager of all writes.
+        now: Returns the wall clock time.
+        rng: The source of jitter.
+        tracing: Records spans; `None` without tracing.
+        waits: Whether reads wait for own writes; false in a dry run, whose writes never arrive in the cache.
+    """
 
     def __init__(
         self,
@@ -54,28 +64,25 @@ class Runtime:
         self.rng = rng
         self.tracing = tracing
         self.waits = waits
-        """Off in a dry run, where no write ever comes back."""
         self.stopping = False
-        self._log = get_logger("reconcile")
+        self.log = get_logger("reconcile")
 
-    def reach(self, views: Iterable[View[Any]], whose: str) -> Reach:
-        """What a controller, timer or hook may read."""
-        return Reach(self.cache, self.indexes, views, whose)
+    def reader(self, views: Iterable[View[Any]], user: str) -> CacheReader:
+        """Return the reads that a controller, timer or hook declares; `user` names it in errors."""
+        return CacheReader(self.cache, self.indexes, views, user)
 
-    def context(self, reach: Reach, request: Request | None, owner: Any) -> Context:
-        return Context(self, reach, request, owner, self._log)
-
-    async def seen(self, obj: Any, kind: View[Any] | None = None) -> None:
-        """Wait until the cache has what a write has just answered, where it watches that kind (C2)."""
+    async def wait_for_own_write(self, obj: Any, kind: View[Any] | None = None) -> None:
+        """Wait until the cache has the result of a write, if it watches the kind (C2)."""
         if not self.waits:
             return
         view: View[Any] = kind or _view(obj)
         metadata = obj.metadata
         key = Key(metadata.namespace if view.info.namespaced else "", metadata.name)
         if self.cache.outstanding(view, key):
-            await self.cache.read_barrier(view, key, BARRIER)
+            await self.cache.read_barrier(view, key, READ_BARRIER_SECONDS)
 
     async def delete(self, view: View[Any], key: Key, uid: str, propagation: Propagation) -> bool:
+        """Delete an object, with its uid as precondition unless it is empty; returns false if it does not exist."""
         try:
             await self.client.delete(
                 view,
@@ -91,11 +98,11 @@ class Runtime:
         finally:
             self.applier.forget(view, key)
         if self.waits and self.cache.outstanding(view, key):
-            await self.cache.read_barrier(view, key, BARRIER)
+            await self.cache.read_barrier(view, key, READ_BARRIER_SECONDS)
         return True
 
     def placed(self, obj: T, owner: Any) -> T:
-        """`obj` in the owner's namespace, unless it has one or is cluster-scoped."""
+        """Return `obj` in the owner's namespace, unless it has one or is cluster-scoped."""
         model = cast(Any, obj)
         if owner is None or not hasattr(model, "__resource__") or not info_of(model).namespaced:
             return obj
@@ -104,7 +111,7 @@ class Runtime:
         return replace(model, metadata=replace(model.metadata, namespace=owner.metadata.namespace))
 
     def with_owner(self, obj: T, owner: Any) -> T:
-        """`obj` controlled by `owner` (A4)."""
+        """Return `obj` with `owner` as its controlling owner (A4)."""
         model = cast(Any, obj)
         references = (*model.metadata.owner_references, owner_reference(owner))
         return replace(model, metadata=replace(model.metadata, owner_references=references))

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from steersman.operator.election import Terms
+from steersman.operator.leaderelection.state import LeaseTiming
 
 __all__ = ["PREFIX", "Address", "Settings", "SettingsError", "load_settings", "parse_address", "parse_duration"]
 
@@ -102,9 +102,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Adjust malloc and the garbage collector of this process to a large cache (`ProcessMemory`)."""
 
     @property
-    def terms(self) -> Terms:
+    def lease_timing(self) -> LeaseTiming:
         """The election's times."""
-        return Terms(self.lease_duration, self.renew_deadline, self.retry_period)
+        return LeaseTiming(self.lease_duration, self.renew_deadline, self.retry_period)
 
     def check(self) -> None:
         """Raise `SettingsError` for values that contradict each other."""
@@ -126,7 +126,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             )
         self._check_addresses()
         try:
-            _ = self.terms
+            _ = self.lease_timing
         except ValueError as problem:
             raise SettingsError(f"leader election: {problem}") from None
 

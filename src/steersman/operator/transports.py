@@ -11,7 +11,7 @@ from typing import Any
 
 from steersman.client.hooks import READS
 from steersman.client.transport import Query, RequestHeaders, Response, StreamResponse, Transport, WebSocket
-from steersman.operator.leader import LeaseGate
+from steersman.operator.leaderelection.elector import LeaseGate
 from steersman.operator.tracing import Tracing
 
 __all__ = ["DryRunTransport", "GatedTransport", "TracedTransport", "WrappedTransport"]

@@ -20,11 +20,11 @@ from steersman.client import ApiError, Client, ClientError, Forbidden
 from steersman.client.config import Config
 from steersman.controller.blocking import run_blocking
 from steersman.models import Key, View
+from steersman.operator.cache_reader import CacheReader
 from steersman.operator.declarations import WebhookDeclaration
+from steersman.operator.http_server import BindError
 from steersman.operator.operator import Operator
-from steersman.operator.reach import Reach
 from steersman.operator.runtime import Runtime
-from steersman.operator.server import BindError
 from steersman.operator.settings import Settings, SettingsError, parse_address
 from steersman.operator.tracing import Tracing
 from steersman.operator.webhook_certificates import certificates_for
@@ -206,8 +206,8 @@ class Webhooks:
         assert rule is not None
         reads = None
         if declared.reads:
-            reach = self._runtime.reach(declared.reads, f"the webhook {rule.path}")
-            reads = _Reads(self._cache, reach, declared.reads)
+            reader = self._runtime.reader(declared.reads, f"the webhook {rule.path}")
+            reads = _Reads(self._cache, reader, declared.reads)
         name, view = rule.path.removeprefix("/"), declared.sees or rule.view
         return Hook(name, rule.purpose, rule.path, view, self._call(declared), str(declared.place), reads)
 
@@ -241,17 +241,17 @@ class Webhooks:
 class _Reads:
     """A webhook's view of the cache."""
 
-    def __init__(self, cache: Cache, reach: Reach, views: Sequence[View[Any]]) -> None:
+    def __init__(self, cache: Cache, reader: CacheReader, views: Sequence[View[Any]]) -> None:
         self._cache = cache
-        self._reach = reach
+        self._reader = reader
         self._kinds = {view.info.gvk for view in views}
         self._synced = False
 
     def get(self, view: View[Any], key: Key) -> Any:
-        return self._reach.get(view, key)
+        return self._reader.get(view, key)
 
     def list(self, view: View[Any], namespace: str, labels: Any, owner: str | None) -> tuple[Any, ...]:
-        return self._reach.list(view, namespace, labels, owner)
+        return self._reader.list(view, namespace, labels, owner)
 
     async def ready(self) -> None:
         """Wait until the cache has what is read; the request's deadline ends that."""

@@ -15,15 +15,15 @@ import enum
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-__all__ = ["Create", "Election", "Move", "Phase", "Record", "Renew", "Take", "Terms", "Wait"]
+__all__ = ["Acquire", "Action", "Create", "Election", "LeaseRecord", "LeaseTiming", "Phase", "Renew", "Wait"]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaseTiming:
     """How long a lease lasts, when its holder gives up renewing, and how often anybody tries; in seconds.
 
     The defaults are client-go's. Between `renew_deadline` and `duration` lies the time that requests in flight have
-    to end before another candidate may lead. Raises `ValueError` for terms under which two could lead, or nobody.
+    to end before another candidate may lead. Raises `ValueError` for timing under which two could lead, or nobody.
     """
 
     duration: float = 15.0
@@ -46,7 +46,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class LeaseRecord:
     """What the Lease says. `renewed` and `acquired` are opaque words that change; they are never read as times."""
 
     holder: str = ""
@@ -80,20 +80,20 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class Acquire:
     """The lease is free or has expired: claim it, provided that it still is `record`."""
 
-    record: Record
+    record: LeaseRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Renew:
     """The lease is ours: renew it, provided that it still is `record`."""
 
-    record: Record
+    record: LeaseRecord
 
 
-Move: TypeAlias = Wait | Create | Take | Renew
+Action: TypeAlias = Wait | Create | Acquire | Renew
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,9 @@ class Election:
     """One candidate's knowledge. Every method returns a new value; times are monotonic seconds."""
 
     identity: str
-    terms: Terms = Terms()
+    timing: LeaseTiming = LeaseTiming()
     phase: Phase = Phase.STANDBY
-    seen: Record | None = None
+    seen: LeaseRecord | None = None
     seen_at: float = 0.0
     held_from: float = 0.0
     why: str = ""
@@ -111,7 +111,7 @@ class Election:
     ended_prefix: str = ""
     """Candidates whose identity begins with this prefix have ended; empty: no candidate is known to have ended."""
 
-    def saw(self, record: Record | None, now: float) -> Election:
+    def saw(self, record: LeaseRecord | None, now: float) -> Election:
         """The Lease was read and its answer arrived at `now`; `None` when there is none."""
         if self.phase is Phase.LEADING:
             if record is None:
@@ -126,7 +126,7 @@ class Election:
         # Any new version counts as a renewal, were it only a changed label: patience costs seconds, haste costs safety.
         return replace(self, seen=record, seen_at=now)
 
-    def next_move(self, now: float, *, exists: bool = True) -> Move:
+    def next_action(self, now: float, *, exists: bool = True) -> Action:
         """What to do at `now`; `exists` tells whether the last read found a Lease."""
         if self.phase is Phase.LEADING and self.seen is not None:
             return Renew(self.seen)
@@ -134,9 +134,9 @@ class Election:
             return Wait(self.expires_at)
         if self.seen is None or not exists:
             return Create()
-        return Take(self.seen)
+        return Acquire(self.seen)
 
-    def wrote(self, record: Record, sent_at: float) -> Election:
+    def wrote(self, record: LeaseRecord, sent_at: float) -> Election:
         """Our write was accepted; `sent_at` is the time before it was sent, from which the lease is counted."""
         return replace(self, phase=Phase.LEADING, seen=record, seen_at=sent_at, held_from=sent_at)
 
@@ -149,13 +149,13 @@ class Election:
     @property
     def renew_by(self) -> float:
         """When a leader stops writing, though nobody may follow before `held_from + duration`."""
-        return self.held_from + self.terms.renew_deadline
+        return self.held_from + self.timing.renew_deadline
 
     @property
     def expires_at(self) -> float:
         """When the record that was seen last expires, by this candidate's clock."""
         lasts = self.seen.duration if self.seen is not None else 0.0
-        return self.seen_at + (lasts if lasts > 0 else self.terms.duration)
+        return self.seen_at + (lasts if lasts > 0 else self.timing.duration)
 
     def may_write(self, now: float) -> bool:
         """Whether a write may still be sent."""
@@ -163,7 +163,7 @@ class Election:
 
     def remaining(self, now: float) -> float:
         """Seconds in which a request that is sent at `now` must have ended; 0 for who may not write."""
-        return self.held_from + self.terms.duration - now if self.may_write(now) else 0.0
+        return self.held_from + self.timing.duration - now if self.may_write(now) else 0.0
 
     def _alive(self, now: float) -> bool:
         if self.seen is None or self.seen.holder in ("", self.identity):

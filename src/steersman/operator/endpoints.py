@@ -22,14 +22,14 @@ from prometheus_client.exposition import choose_encoder
 from steersman.client import Client, ClientError
 from steersman.models import dynamic
 from steersman.operator.health import Health
-from steersman.operator.server import Answer, Route, ThreadServer, Visit
+from steersman.operator.http_server import Answer, Route, ThreadServer, Visit
 from steersman.operator.settings import Settings, SettingsError, parse_address
 from steersman.pki.sockets import ClosingSocket
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
 from steersman.telemetry.metrics import REGISTRY
 
-__all__ = ["Certificates", "Reviewer", "metrics_route", "serve_metrics", "serve_probes"]
+__all__ = ["Certificates", "MetricsAuthorizer", "metrics_route", "serve_metrics", "serve_probes"]
 
 log = get_logger("server")
 
@@ -71,7 +71,7 @@ def serve_metrics(client: Client, settings: Settings) -> ThreadServer | None:
     if settings.metrics_secure:
         directory = Path(settings.metrics_cert_dir) if settings.metrics_cert_dir else None
         tls = Certificates(directory).context
-        route = Reviewer(client, asyncio.get_running_loop()).guard(route)
+        route = MetricsAuthorizer(client, asyncio.get_running_loop()).guard(route)
     server = ThreadServer(address, {"/metrics": route}, name="metrics", setting="--metrics-bind-address", tls=tls)
     log.info("metrics are served", address=str(server.address), secure=settings.metrics_secure)
     return server
@@ -160,7 +160,7 @@ def self_signed(now: Now) -> tuple[bytes, bytes]:
     return certificate.public_bytes(pem), private
 
 
-class Reviewer:
+class MetricsAuthorizer:
     """Asks the API server whether the bearer of a token may read metrics; called from the server's threads."""
 
     def __init__(
@@ -176,12 +176,12 @@ class Reviewer:
         """`route`, for those who may."""
 
         def guarded(visit: Visit) -> Answer:
-            refusal = self.judge(visit.headers.get("authorization", ""), visit.path)
+            refusal = self.authorize(visit.headers.get("authorization", ""), visit.path)
             return route(visit) if refusal is None else refusal
 
         return guarded
 
-    def judge(self, authorization: str, path: str) -> Answer | None:
+    def authorize(self, authorization: str, path: str) -> Answer | None:
         """`None` for who may; the refusal for who may not."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():

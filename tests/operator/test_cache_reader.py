@@ -9,7 +9,7 @@ from steersman import LabelSelector, LabelSelectorRequirement, NotCachedError, O
 from steersman.cache import Cache, Entry
 from steersman.k8s import ConfigMap, Pod
 from steersman.models import Key, encode, view_of
-from steersman.operator.reach import LabelIndexes, Reach, selector_of
+from steersman.operator.cache_reader import CacheReader, LabelIndexes, selector_of
 from steersman.testing import virtual_time
 
 
@@ -52,7 +52,7 @@ async def reading(*objects):
     await cache.start()
     await cache.wait_synced(10)
     try:
-        yield Reach(cache, LabelIndexes(cache), [view_of(ConfigMap)], "controller thing"), informer
+        yield CacheReader(cache, LabelIndexes(cache), [view_of(ConfigMap)], "controller thing"), informer
     finally:
         await cache.close()
 
@@ -64,14 +64,17 @@ def names(found):
 @virtual_time
 async def test_kinds_that_are_not_declared_are_refused_with_the_way_out():
     """C6: nothing is watched, or silently read as empty, because somebody forgot to declare it."""
-    async with reading() as (reach, _):
-        for read in (lambda: reach.get(view_of(Pod), Key("n", "p")), lambda: reach.list(view_of(Pod), "n", None, None)):
+    async with reading() as (reader, _):
+        for read in (
+            lambda: reader.get(view_of(Pod), Key("n", "p")),
+            lambda: reader.list(view_of(Pod), "n", None, None),
+        ):
             with pytest.raises(
                 NotCachedError, match=r"controller thing does not declare that it reads Pod: add it to reads="
             ):
                 read()
         with pytest.raises(NotCachedError, match=r"does not declare that it owns Pod: add it to owns=\[Pod\], or"):
-            reach.list(view_of(Pod), "n", None, "uid-of-the-owner")
+            reader.list(view_of(Pod), "n", None, "uid-of-the-owner")
 
 
 @virtual_time
@@ -87,39 +90,39 @@ async def test_kinds_that_are_not_declared_are_refused_with_the_way_out():
     ],
 )
 async def test_labels_may_be_given_in_every_form(labels):
-    async with reading(config_map("a", 1, app="web"), config_map("b", 2, app="db"), config_map("c", 3)) as (reach, _):
-        assert names(reach.list(view_of(ConfigMap), "n", labels, None)) == ["a"]
+    async with reading(config_map("a", 1, app="web"), config_map("b", 2, app="db"), config_map("c", 3)) as (reader, _):
+        assert names(reader.list(view_of(ConfigMap), "n", labels, None)) == ["a"]
 
 
 @virtual_time
 async def test_set_based_selectors_and_none_scan_as_before():
-    async with reading(config_map("a", 1, app="web"), config_map("b", 2, app="db"), config_map("c", 3)) as (reach, _):
+    async with reading(config_map("a", 1, app="web"), config_map("b", 2, app="db"), config_map("c", 3)) as (reader, _):
         view = view_of(ConfigMap)
-        assert names(reach.list(view, "n", "app in (web,db)", None)) == ["a", "b"]
-        assert names(reach.list(view, "n", "!app", None)) == ["c"]
-        assert names(reach.list(view, "", None, None)) == ["a", "b", "c"]
-        assert names(reach.list(view, "other", {"app": "web"}, None)) == []
+        assert names(reader.list(view, "n", "app in (web,db)", None)) == ["a", "b"]
+        assert names(reader.list(view, "n", "!app", None)) == ["c"]
+        assert names(reader.list(view, "", None, None)) == ["a", "b", "c"]
+        assert names(reader.list(view, "other", {"app": "web"}, None)) == []
 
 
 @virtual_time
 async def test_a_list_by_an_exact_label_decodes_only_what_it_finds(monkeypatch):
     others = [config_map(f"other-{n}", n + 10, app="db", part="x") for n in range(50)]
-    async with reading(config_map("a", 1, app="web", part="x"), *others) as (reach, _):
+    async with reading(config_map("a", 1, app="web", part="x"), *others) as (reader, _):
         view = view_of(ConfigMap)
-        reach.list(view, "n", {"app": "web", "part": "x"}, None)
+        reader.list(view, "n", {"app": "web", "part": "x"}, None)
         decoded = []
         read = Entry.object
         monkeypatch.setattr(Entry, "object", lambda entry, kind: decoded.append(entry.key) or read(entry, kind))
-        assert names(reach.list(view, "n", {"app": "web", "part": "x"}, None)) == ["a"]
-        assert names(reach.list(metadata_of(ConfigMap), "n", {"app": "web"}, None)) == ["a"]
+        assert names(reader.list(view, "n", {"app": "web", "part": "x"}, None)) == ["a"]
+        assert names(reader.list(metadata_of(ConfigMap), "n", {"app": "web"}, None)) == ["a"]
         assert {key.name for key in decoded} == {"a"}
 
 
 @virtual_time
 async def test_the_telling_label_is_indexed_rather_than_the_common_one():
-    async with reading() as (reach, informer):
+    async with reading() as (reader, informer):
         labels = {"app.kubernetes.io/managed-by": "me", "instance": "a"}
-        reach.list(view_of(ConfigMap), "n", labels, None)
+        reader.list(view_of(ConfigMap), "n", labels, None)
         assert informer.indexed("label instance", "a") == []
         with pytest.raises(KeyError):
             informer.indexed("label app.kubernetes.io/managed-by", "me")
@@ -129,21 +132,21 @@ async def test_the_telling_label_is_indexed_rather_than_the_common_one():
 async def test_namespaces_in_which_the_operator_does_not_work_are_refused_by_name():
     cache = Cache(None, sources=lambda info, scope: Source([]))
     cache.informer(ConfigMap, namespace="n")
-    reach = Reach(cache, LabelIndexes(cache), [view_of(ConfigMap)], "controller thing")
+    reader = CacheReader(cache, LabelIndexes(cache), [view_of(ConfigMap)], "controller thing")
     for read in (
-        lambda: reach.get(view_of(ConfigMap), Key("elsewhere", "c")),
-        lambda: reach.list(view_of(ConfigMap), "elsewhere", {"a": "b"}, None),
+        lambda: reader.get(view_of(ConfigMap), Key("elsewhere", "c")),
+        lambda: reader.list(view_of(ConfigMap), "elsewhere", {"a": "b"}, None),
     ):
         with pytest.raises(NotCachedError, match="controller thing does not work in namespace 'elsewhere'"):
             read()
-    assert reach.list(view_of(ConfigMap), "", None, None) == ()
+    assert reader.list(view_of(ConfigMap), "", None, None) == ()
 
 
 @virtual_time
 async def test_an_operator_whose_selector_matches_no_namespace_reads_nothing():
     cache = Cache(None, sources=lambda info, scope: Source([]))
-    reach = Reach(cache, LabelIndexes(cache), [view_of(ConfigMap)], "controller thing")
-    assert reach.list(view_of(ConfigMap), "", {"a": "b"}, None) == ()
+    reader = CacheReader(cache, LabelIndexes(cache), [view_of(ConfigMap)], "controller thing")
+    assert reader.list(view_of(ConfigMap), "", {"a": "b"}, None) == ()
 
 
 def test_no_labels_select_everything():
@@ -155,8 +158,8 @@ def test_no_labels_select_everything():
 @virtual_time
 async def test_who_declares_only_metadata_may_read_no_more():
     """W11: whatever others of the operator have declared; the refusal says what to do."""
-    async with reading(config_map("a", 1)) as (reach, informer):
-        reader = Reach(reach._cache, LabelIndexes(reach._cache), [metadata_of(ConfigMap)], "controller thing")
+    async with reading(config_map("a", 1)) as (reader, informer):
+        reader = CacheReader(reader._cache, LabelIndexes(reader._cache), [metadata_of(ConfigMap)], "controller thing")
         assert names(reader.list(metadata_of(ConfigMap), "n", None, None)) == ["a"]
         with pytest.raises(NotCachedError, match=r"reads only the metadata of ConfigMap: add ConfigMap to reads="):
             reader.get(view_of(ConfigMap), Key("n", "a"))

@@ -1,7 +1,7 @@
-"""What one controller may read from the cache, and how a list by labels avoids a scan.
+"""`CacheReader`: the reads from the cache that one controller declares, and the indexes of labels.
 
-The first list by an exact label declares an index of that label, so that every later one costs as much as it finds:
-a reconcile that lists its own Pods must not become slower with everybody else's.
+The first list by an exact label declares an index of that label, so that the cost of later lists grows with the number
+of matches and not with the number of objects.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from steersman.models import (
 )
 from steersman.models.selectors import from_label_selector, from_labels
 
-__all__ = ["BARRIER", "LabelIndexes", "Labels", "Reach"]
+__all__ = ["READ_BARRIER_SECONDS", "CacheReader", "LabelIndexes", "Labels"]
 
 T = TypeVar("T")
 
 Labels: TypeAlias = Mapping[str, str] | str | Selector | LabelSelector
-"""Exact pairs, a selector's text (`app=web,tier in (a,b)`), a parsed one, or an object's `LabelSelector`."""
+"""Exact labels, the text of a selector (`app=web,tier in (a,b)`), a parsed selector, or a `LabelSelector`."""
 
-BARRIER: Final = 5.0
-"""Seconds that a read waits at most for the echo of an own write."""
+READ_BARRIER_SECONDS: Final = 5.0
+"""The longest wait of a read for an own write."""
 
-_TELL_LITTLE: Final = frozenset(
+_COMMON_LABELS: Final = frozenset(
     f"app.kubernetes.io/{name}" for name in ("managed-by", "part-of", "component", "name", "version")
 )
-"""Labels that many objects share; indexed only where there is no better one."""
+"""Labels that many objects share; an index of them is used only if the selector has no other label."""
 
 
 class LabelIndexes:
-    """Indexes of single labels, declared when they are first wanted; one of these per cache."""
+    """Indexes of single labels of one cache, declared at their first use."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._functions: dict[str, Callable[[PartialObjectMetadata], str]] = {}
 
     def best(self, view: View[Any], selector: Selector) -> tuple[str, str] | None:
-        """The index and value that narrow a list by `selector` most; `None` where no label is given exactly."""
+        """Return the most selective index and value for `selector`; `None` if it has no exact label."""
         exact = [(r.key, value) for r in selector if (value := selector.exact(r.key))]
         if not exact:
             return None
-        label, value = min(exact, key=lambda pair: pair[0] in _TELL_LITTLE)
+        label, value = min(exact, key=lambda pair: pair[0] in _COMMON_LABELS)
         return self._index(view, label), value
 
     def _index(self, view: View[Any], label: str) -> str:
@@ -65,28 +65,34 @@ class LabelIndexes:
         return name
 
 
-class Reach:
-    """Which kinds one controller may read from the cache: those it declares, whose sync it awaits (C3, C6).
+class CacheReader:
+    """The reads of one controller: kinds that it declares, whose sync it awaits (C3, C6).
 
-    The kind that it reconciles is not among them unless it says so: each reconcile is given its object, and only who
-    reads others of its kind need wait for the status writes of all other workers (C2).
+    The reconciled kind is one of them only if it is listed in `reads`. A reconcile receives its object, and only a
+    controller that reads other objects of its kind has to wait for the status writes of its other workers (C2).
+
+    Args:
+        cache: The cache.
+        indexes: The indexes of labels of the cache.
+        views: The declared kinds.
+        user: The name of the controller, timer, hook or webhook in errors.
     """
 
-    def __init__(self, cache: Cache, indexes: LabelIndexes, views: Iterable[View[Any]], whose: str) -> None:
+    def __init__(self, cache: Cache, indexes: LabelIndexes, views: Iterable[View[Any]], user: str) -> None:
         self._cache = cache
         self._indexes = indexes
-        self.whose = whose
+        self.user = user
         self.views = tuple(views)
         self._kinds: frozenset[GVK] = frozenset(v.info.gvk for v in self.views)
         self._whole: frozenset[GVK] = frozenset(v.info.gvk for v in self.views if v.form != "metadata")
 
     def get(self, view: View[T], key: Key) -> T | None:
-        """See `Context.get`."""
+        """Return an object or `None`; see `Context.get`."""
         self._check(view)
         try:
             return self._cache.get(view, key)
         except NotCachedError:
-            raise self._elsewhere(key.namespace) from None
+            raise self._outside_namespaces(key.namespace) from None
 
     def list(
         self,
@@ -96,7 +102,7 @@ class Reach:
         owner: str | None,
         index: tuple[str, str] | None = None,
     ) -> tuple[T, ...]:
-        """See `Context.list`; an empty `namespace` means all."""
+        """Return objects; see `Context.list`. An empty `namespace` means all namespaces of the operator."""
         self._check(view, "owns" if owner is not None else "reads")
         selector = selector_of(labels)
         if index is None and owner is None and selector is not None:
@@ -108,35 +114,39 @@ class Reach:
         except NotCachedError:
             if not namespace:  # no namespace matches the operator's selector at the moment
                 return ()
-            raise self._elsewhere(namespace) from None
+            raise self._outside_namespaces(namespace) from None
 
-    def _elsewhere(self, namespace: str) -> NotCachedError:
+    def _outside_namespaces(self, namespace: str) -> NotCachedError:
         return NotCachedError(
-            f"{self.whose} does not work in namespace {namespace!r}: add it to the operator's namespaces, or read from"
+            f"{self.user} does not work in namespace {namespace!r}: add it to the operator's namespaces, or read from"
             " the API server with `await ctx.fetch(…)`"
         )
 
-    def _check(self, view: View[Any], word: str = "reads") -> None:
+    def _check(self, view: View[Any], argument: str = "reads") -> None:
         if view.info.gvk not in self._kinds:
             raise NotCachedError(
-                f"{self.whose} does not declare that it {word} {view.info.kind}: add it to"
-                f" {word}=[{view.info.kind}], or read it from the API server with `await ctx.fetch(…)`"
+                f"{self.user} does not declare that it {argument} {view.info.kind}: add it to"
+                f" {argument}=[{view.info.kind}], or read it from the API server with `await ctx.fetch(…)`"
             )
         if view.form != "metadata" and view.info.gvk not in self._whole:
             raise NotCachedError(
-                f"{self.whose} declares that it reads only the metadata of {view.info.kind}: add {view.info.kind} to"
+                f"{self.user} declares that it reads only the metadata of {view.info.kind}: add {view.info.kind} to"
                 " reads=[…], look at metadata_of(…), or read it from the API server with `await ctx.fetch(…)`"
             )
 
-    async def settled(self) -> None:
-        """Wait until reads of these kinds are no older than any write of ours that has ended (C2)."""
+    async def wait_for_own_writes(self) -> None:
+        """Wait until reads of these kinds include every finished write of this process (C2)."""
         for view in self.views:
             if self._cache.outstanding(view):
-                await self._cache.read_barrier(view, timeout=BARRIER)
+                await self._cache.read_barrier(view, timeout=READ_BARRIER_SECONDS)
 
 
 def selector_of(labels: Labels | None) -> Selector | None:
-    """What `labels` mean; `None` for everything. Raises `SelectorError` for what is no selector."""
+    """Return the parsed selector; `None` selects everything.
+
+    Raises:
+        SelectorError: The text is not a selector.
+    """
     if not labels:
         return None
     if isinstance(labels, str):

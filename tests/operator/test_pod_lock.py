@@ -8,13 +8,13 @@ import uuid
 
 import pytest
 
-from steersman.operator.podlock import PodLock, new_identity
+from steersman.operator.leaderelection.pod_lock import PodLock, new_identity
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="abstract sockets are Linux'")
 
 HOLD = """
 import sys
-from steersman.operator.podlock import PodLock
+from steersman.operator.leaderelection.pod_lock import PodLock
 lock = PodLock.acquire(sys.argv[1], "ns", "op")
 print("held" if lock else "refused", flush=True)
 sys.stdin.read()

@@ -9,13 +9,13 @@ from steersman.client import Client
 from steersman.client.config import Config
 from steersman.client.transport import Response, UnsupportedTransport
 from steersman.models import encode
-from steersman.operator.server import Answer, Visit
-from steersman.operator.serving import Certificates, Reviewer, metrics_route, self_signed
+from steersman.operator.endpoints import Certificates, MetricsAuthorizer, metrics_route, self_signed
+from steersman.operator.http_server import Answer, Visit
 from steersman.operator.settings import SettingsError
 from steersman.telemetry.clock import utc_now
 
 
-class Judge(UnsupportedTransport):
+class ReviewServer(UnsupportedTransport):
     """An API server that knows one token, whose user may or may not read metrics."""
 
     def __init__(self, allowed=True, status=201):
@@ -35,8 +35,8 @@ class Judge(UnsupportedTransport):
         return Response(self.status, body=encode({"kind": "Review", "metadata": {}, "status": status}))
 
 
-async def judge(reviewer, authorization):
-    refusal = await asyncio.to_thread(reviewer.judge, authorization, "/metrics")
+async def authorize(reviewer, authorization):
+    refusal = await asyncio.to_thread(reviewer.authorize, authorization, "/metrics")
     return 200 if refusal is None else refusal.status
 
 
@@ -47,39 +47,39 @@ def moment():
 
 def reviewer_for(server, moment):
     client = Client(Config.for_url("http://server"), transport=server)
-    return Reviewer(client, asyncio.get_running_loop(), clock=lambda: moment[0])
+    return MetricsAuthorizer(client, asyncio.get_running_loop(), clock=lambda: moment[0])
 
 
 async def test_who_may_is_asked_once_a_minute(moment):
-    server = Judge()
+    server = ReviewServer()
     reviewer = reviewer_for(server, moment)
-    assert [await judge(reviewer, "Bearer good") for _ in range(3)] == [200, 200, 200]
+    assert [await authorize(reviewer, "Bearer good") for _ in range(3)] == [200, 200, 200]
     assert server.asked == ["tokenreviews", "subjectaccessreviews"]
     moment[0] = 61.0
-    assert await judge(reviewer, "Bearer good") == 200
+    assert await authorize(reviewer, "Bearer good") == 200
     assert len(server.asked) == 4
 
 
 async def test_who_may_not_is_refused_and_asked_again_soon(moment):
-    server = Judge(allowed=False)
+    server = ReviewServer(allowed=False)
     reviewer = reviewer_for(server, moment)
-    assert await judge(reviewer, "Bearer good") == 403
+    assert await authorize(reviewer, "Bearer good") == 403
     moment[0], server.allowed = 11.0, True
-    assert await judge(reviewer, "Bearer good") == 200
+    assert await authorize(reviewer, "Bearer good") == 200
 
 
 @pytest.mark.parametrize("authorization", ["", "Basic Zm9v", "Bearer ", "Bearer bad"])
 async def test_who_is_nobody_is_refused(moment, authorization):
-    assert await judge(reviewer_for(Judge(), moment), authorization) == 401
+    assert await authorize(reviewer_for(ReviewServer(), moment), authorization) == 401
 
 
 async def test_a_server_that_cannot_be_asked_lets_nobody_in(moment):
-    assert await judge(reviewer_for(Judge(status=403), moment), "Bearer good") == 503
+    assert await authorize(reviewer_for(ReviewServer(status=403), moment), "Bearer good") == 503
 
 
 async def test_a_guarded_route_is_not_run_for_the_refused(moment):
     ran = []
-    guarded = reviewer_for(Judge(), moment).guard(lambda visit: ran.append(visit) or Answer(200, b""))
+    guarded = reviewer_for(ReviewServer(), moment).guard(lambda visit: ran.append(visit) or Answer(200, b""))
     answer = await asyncio.to_thread(guarded, Visit("/metrics", "", {}))
     assert answer.status == 401
     assert not ran

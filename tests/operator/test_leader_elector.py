@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from steersman.client.errors import AlreadyExists, Conflict, ConnectError, NotFound
 from steersman.client.status import Status
-from steersman.operator.election import Phase, Record, Terms
-from steersman.operator.leader import LeaderElector, LeadershipLostError, NotLeaderError
-from steersman.operator.podlock import new_identity
+from steersman.operator.leaderelection.elector import LeaderElector, LeadershipLostError, NotLeaderError
+from steersman.operator.leaderelection.pod_lock import new_identity
+from steersman.operator.leaderelection.state import LeaseRecord, LeaseTiming, Phase
 from steersman.telemetry.metrics import REGISTRY
 from steersman.testing import virtual_time
 
@@ -24,11 +24,11 @@ from steersman.testing import virtual_time
 class Server:
     """What is stored; writes are compare-and-swap on `version`, as the API server's are."""
 
-    record: Record | None = None
+    record: LeaseRecord | None = None
     revision: int = 0
     history: list[tuple[float, str]] = field(default_factory=list)
 
-    def store(self, record: Record) -> Record:
+    def store(self, record: LeaseRecord) -> LeaseRecord:
         self.revision += 1
         self.record = replace(record, version=str(self.revision))
         self.history.append((asyncio.get_running_loop().time(), record.holder))
@@ -45,19 +45,19 @@ class Line:
     cut: bool = False
     requests: int = 0
 
-    async def read(self) -> Record | None:
+    async def read(self) -> LeaseRecord | None:
         return await self._call(lambda: self.server.record)
 
-    async def create(self, record: Record) -> Record:
-        def create() -> Record:
+    async def create(self, record: LeaseRecord) -> LeaseRecord:
+        def create() -> LeaseRecord:
             if self.server.record is not None:
                 raise failure(AlreadyExists, 409, "AlreadyExists")
             return self.server.store(record)
 
         return await self._call(create)
 
-    async def write(self, record: Record) -> Record:
-        def write() -> Record:
+    async def write(self, record: LeaseRecord) -> LeaseRecord:
+        def write() -> LeaseRecord:
             if self.server.record is None:
                 raise failure(NotFound, 404, "NotFound")
             if record.version != self.server.record.version:
@@ -111,7 +111,7 @@ class Replica:
     skew: timedelta = timedelta()
     clock_offset: float = 0.0
     clock_rate: float = 1.0
-    terms: Terms = field(default_factory=Terms)
+    timing: LeaseTiming = field(default_factory=LeaseTiming)
     seed: int = 0
     line: Line = field(init=False)
     elector: LeaderElector = field(init=False)
@@ -124,7 +124,7 @@ class Replica:
             self.line,
             "op",
             self.name,
-            self.terms,
+            self.timing,
             now=lambda: datetime(2026, 1, 1, tzinfo=UTC) + self.skew,
             rng=random.Random(self.seed),
             clock=lambda: asyncio.get_running_loop().time() * self.clock_rate + self.clock_offset,
@@ -420,7 +420,7 @@ async def test_a_lease_deleted_under_the_leader_ends_its_leadership():
 @virtual_time
 async def test_a_lease_left_by_another_tool_without_holder_is_taken_and_its_transition_counted():
     server = Server()
-    server.record = Record(holder="", duration=0, version="9", transitions=4)
+    server.record = LeaseRecord(holder="", duration=0, version="9", transitions=4)
     a = Replica(server, "a")
     async with running(a):
         await until(lambda: a.elector.leading, limit=1)

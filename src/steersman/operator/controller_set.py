@@ -24,12 +24,12 @@ from steersman.operator.runtime import Runtime
 from steersman.operator.settings import Settings
 from steersman.telemetry.log import get_logger
 
-__all__ = ["Wired", "Wiring"]
+__all__ = ["ControllerSet", "RunningController"]
 
 log = get_logger("operator")
 
 
-class Wired:
+class RunningController:
     """One controller with what belongs to it."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Wired:
         return [(d.kind, to_self, d.where), *owned, *watched]
 
 
-class Wiring:
+class ControllerSet:
     """All controllers of an operator over one cache, in the namespaces of the settings."""
 
     def __init__(self, operator: Operator, cache: Cache, runtime: Runtime, settings: Settings, *, rng: Random) -> None:
@@ -62,7 +62,7 @@ class Wiring:
         self._cache = cache
         self._rng = rng
         self.wired = [self._wire(c, runtime, settings) for c in operator.controllers]
-        self.everything = runtime.reach(operator.kinds(), f"operator {operator.name}")
+        self.everything = runtime.reader(operator.kinds(), f"operator {operator.name}")
         self._attached: dict[str, list[Informer]] = {}
         self._sources: dict[str, list[tuple[Controller, Source]]] = {}
         self.namespaces: Informer | None = None
@@ -80,13 +80,13 @@ class Wiring:
         else:
             self._attach(None)
 
-    def _wire(self, declared: ControllerDeclaration, runtime: Runtime, settings: Settings) -> Wired:
+    def _wire(self, declared: ControllerDeclaration, runtime: Runtime, settings: Settings) -> RunningController:
         views = [*declared.owns, *declared.reads, *(view_of(w.kind) for w in declared.watches)]
         of_kind = [c for c in self._operator.controllers if c.kind.info.gvk == declared.kind.info.gvk]
         finalizers = [f for f in self._operator.finalizers if f.kind.info.gvk == declared.kind.info.gvk]
-        reach = runtime.reach(views, f"controller {declared.name}")
+        reader = runtime.reader(views, f"controller {declared.name}")
         own = finalizers if of_kind[0] is declared else ()
-        reconciler = Reconciler(declared, own, runtime, reach, alone=len(of_kind) == 1)
+        reconciler = Reconciler(declared, own, runtime, reader, alone=len(of_kind) == 1)
         controller = Controller(
             declared.name,
             reconciler.reconcile,
@@ -97,8 +97,8 @@ class Wiring:
             backoff=declared.backoff,
             rng=self._rng,
         )
-        readable = runtime.reach([*views, declared.kind], reach.whose)  # mappers look for the reconciled kind
-        return Wired(declared, controller, reconciler, runtime.context(readable, None, None))
+        readable = runtime.reader([*views, declared.kind], reader.user)  # mappers look for the reconciled kind
+        return RunningController(declared, controller, reconciler, Context(runtime, readable))
 
     def _attach(self, namespace: str | None, *, cluster_scoped_only: bool = False) -> None:
         """Cache every declared kind in a namespace (`None`: in all), and feed the controllers from it."""

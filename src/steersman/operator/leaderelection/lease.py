@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from steersman.client import Client, NotFound
 from steersman.models import Dynamic, MergePatch, View, dynamic
-from steersman.operator.election import Record
+from steersman.operator.leaderelection.state import LeaseRecord
 
 __all__ = ["LEASE", "ApiLease"]
 
@@ -28,7 +28,7 @@ class ApiLease:
         self._name = name
         self._namespace = namespace
 
-    async def read(self) -> Record | None:
+    async def read(self) -> LeaseRecord | None:
         """The record as the API server has it now; `None` when there is no Lease."""
         try:
             found = await self._client.get(LEASE, self._name, namespace=self._namespace, timeout=_TIMEOUT)
@@ -36,7 +36,7 @@ class ApiLease:
             return None
         return record_of(found.body)
 
-    async def create(self, record: Record) -> Record:
+    async def create(self, record: LeaseRecord) -> LeaseRecord:
         """Create the Lease; raises `AlreadyExists` when another candidate was faster."""
         lease = {
             "apiVersion": "coordination.k8s.io/v1",
@@ -47,14 +47,14 @@ class ApiLease:
         stored = await self._client.create(lease, kind=LEASE, timeout=_TIMEOUT)
         return record_of(stored.body)
 
-    async def write(self, record: Record) -> Record:
+    async def write(self, record: LeaseRecord) -> LeaseRecord:
         """Overwrite the record that has `record.version`; raises `Conflict` when it has changed since."""
         patch = MergePatch({"metadata": {"resourceVersion": record.version}, "spec": spec_of(record)})
         stored = await self._client.patch(LEASE, self._name, patch, namespace=self._namespace, timeout=_TIMEOUT)
         return record_of(stored.body)
 
 
-def spec_of(record: Record) -> dict[str, Any]:
+def spec_of(record: LeaseRecord) -> dict[str, Any]:
     """The wire form; a free lease has no holder, as client-go writes it."""
     return {
         "holderIdentity": record.holder or None,
@@ -65,11 +65,11 @@ def spec_of(record: Record) -> dict[str, Any]:
     }
 
 
-def record_of(body: Mapping[str, Any]) -> Record:
+def record_of(body: Mapping[str, Any]) -> LeaseRecord:
     """Read a Lease that anybody may have written; what is missing or has another type counts as empty."""
     spec = cast("Mapping[str, Any]", body.get("spec") or {})
     duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
-    return Record(
+    return LeaseRecord(
         holder=str(spec.get("holderIdentity") or ""),
         duration=float(duration) if isinstance(duration, int) else 0.0,
         acquired=str(spec.get("acquireTime") or ""),

@@ -20,9 +20,18 @@ from datetime import datetime
 from typing import NoReturn, Protocol
 
 from steersman.client.errors import AlreadyExists, ApiError, ClientError, Conflict, NotFound
-from steersman.operator.election import Create, Election, Phase, Record, Renew, Take, Terms, Wait
+from steersman.operator.leaderelection.pod_lock import new_identity
+from steersman.operator.leaderelection.state import (
+    Acquire,
+    Create,
+    Election,
+    LeaseRecord,
+    LeaseTiming,
+    Phase,
+    Renew,
+    Wait,
+)
 from steersman.operator.metrics import LEADER
-from steersman.operator.podlock import new_identity
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
 
@@ -45,9 +54,9 @@ class LeadershipLostError(Exception):
 class LeaseApi(Protocol):
     """The three requests that an election needs. A write fails with `Conflict` when the record has changed since."""
 
-    async def read(self) -> Record | None: ...
-    async def create(self, record: Record) -> Record: ...
-    async def write(self, record: Record) -> Record: ...
+    async def read(self) -> LeaseRecord | None: ...
+    async def create(self, record: LeaseRecord) -> LeaseRecord: ...
+    async def write(self, record: LeaseRecord) -> LeaseRecord: ...
 
 
 def monotonic() -> float:
@@ -89,7 +98,7 @@ class LeaderElector:
     api: LeaseApi
     name: str
     identity: str = field(default_factory=new_identity)
-    terms: Terms = field(default_factory=Terms)
+    timing: LeaseTiming = field(default_factory=LeaseTiming)
     now: Now = utc_now
     rng: random.Random = field(default_factory=random.Random)
     clock: Callable[[], float] | None = None
@@ -100,7 +109,7 @@ class LeaderElector:
     gate: LeaseGate = field(init=False)
 
     def __post_init__(self) -> None:
-        self.state = Election(self.identity, self.terms, ended_prefix=self.ended_prefix)
+        self.state = Election(self.identity, self.timing, ended_prefix=self.ended_prefix)
         self.gate = LeaseGate(self)
         LEADER.labels(self.name).set(0)
 
@@ -134,10 +143,10 @@ class LeaderElector:
         log.info("seeking the lease", lease=self.name, identity=self.identity)
         said = ""
         while not self.leading:
-            pause = self.terms.retry_period * (1 + _JITTER * self.rng.random())
+            pause = self.timing.retry_period * (1 + _JITTER * self.rng.random())
             holder = self.holder
             try:
-                async with asyncio.timeout(self.terms.renew_deadline / 2):
+                async with asyncio.timeout(self.timing.renew_deadline / 2):
                     pause = min(pause, await self._try())
                 said = ""
             except (Conflict, AlreadyExists):
@@ -161,7 +170,7 @@ class LeaderElector:
         """Renew until that fails for `renew_deadline` seconds or another replica leads: `LeadershipLostError`."""
         try:
             while True:
-                await asyncio.sleep(self.terms.retry_period)
+                await asyncio.sleep(self.timing.retry_period)
                 await self._renew()
         except LeadershipLostError as lost:
             self.state = self.state.lost(str(lost))
@@ -177,7 +186,7 @@ class LeaderElector:
         self.state = self.state.released()
         LEADER.labels(self.name).set(0)
         try:
-            async with asyncio.timeout(self.terms.renew_deadline / 2):
+            async with asyncio.timeout(self.timing.renew_deadline / 2):
                 await self._give_back(record)
         except (ClientError, TimeoutError) as problem:
             log.warning("the lease could not be released; it expires", lease=self.name, error=_describe(problem))
@@ -185,7 +194,7 @@ class LeaderElector:
         log.info("released the lease", lease=self.name)
         return True
 
-    async def _give_back(self, record: Record) -> None:
+    async def _give_back(self, record: LeaseRecord) -> None:
         try:
             await self.api.write(self._claim(record, holder=""))
         except Conflict:  # a renewal that was cut off may have been applied; one look decides
@@ -198,14 +207,14 @@ class LeaderElector:
         record = await self.api.read()
         self.state = self.state.saw(record, self._time())
         sent_at = self._time()
-        match self.state.next_move(sent_at, exists=record is not None):
+        match self.state.next_action(sent_at, exists=record is not None):
             case Create():
                 written = await self.api.create(self._claim(None, holder=self.identity))
-            case Take(known) | Renew(known):
+            case Acquire(known) | Renew(known):
                 written = await self.api.write(self._claim(known, holder=self.identity))
             case Wait(until):
                 # Just after the expiry, spread over a tenth of the retry period, for a short interregnum.
-                return until - sent_at + self.terms.retry_period * 0.1 * self.rng.random()
+                return until - sent_at + self.timing.retry_period * 0.1 * self.rng.random()
         self.state = self.state.wrote(written, sent_at)
         return 0.0
 
@@ -215,20 +224,20 @@ class LeaderElector:
         sent_at = self._time()
         # After a stall one last attempt is made even past the deadline, the gate being shut: it succeeds only if
         # nobody else wrote the Lease meanwhile.
-        limit = max(min(self.state.renew_by - sent_at, self.terms.renew_deadline / 2), self.terms.retry_period / 2)
+        limit = max(min(self.state.renew_by - sent_at, self.timing.renew_deadline / 2), self.timing.retry_period / 2)
         try:
             async with asyncio.timeout(limit):
                 written = await self._renew_once(known)
         except (ClientError, TimeoutError) as problem:
             if self._time() >= self.state.renew_by:
                 raise LeadershipLostError(
-                    f"not renewed within {self.terms.renew_deadline:g} s; last answer: {_describe(problem)}"
+                    f"not renewed within {self.timing.renew_deadline:g} s; last answer: {_describe(problem)}"
                 ) from problem
             log.warning("the lease could not be renewed; trying on", lease=self.name, error=_describe(problem))
             return
         self.state = self.state.wrote(written, sent_at)
 
-    async def _renew_once(self, known: Record) -> Record:
+    async def _renew_once(self, known: LeaseRecord) -> LeaseRecord:
         try:
             return await self.api.write(self._claim(known, holder=self.identity))
         except (Conflict, NotFound):
@@ -238,13 +247,13 @@ class LeaderElector:
                 raise LeadershipLostError(self.state.why) from None
             return await self.api.write(self._claim(current, holder=self.identity))
 
-    def _claim(self, known: Record | None, *, holder: str) -> Record:
+    def _claim(self, known: LeaseRecord | None, *, holder: str) -> LeaseRecord:
         stamp = _micro_time(self.now())
-        before = known or Record()
+        before = known or LeaseRecord()
         changes_hands = before.holder != holder
-        return Record(
+        return LeaseRecord(
             holder=holder,
-            duration=self.terms.duration if holder else 1.0,
+            duration=self.timing.duration if holder else 1.0,
             acquired=stamp if changes_hands or not before.acquired else before.acquired,
             renewed=stamp,
             transitions=before.transitions + (1 if changes_hands and holder and known is not None else 0),
