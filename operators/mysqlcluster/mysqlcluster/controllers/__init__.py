@@ -1,0 +1,19 @@
+"""What brings the world in line with the objects; importing this package declares it."""
+
+from mysqlcluster.controllers import (
+    cr_mysqlbackupinstance_controller,
+    cr_mysqlbackupschedule_controller,
+    cr_mysqlcluster_controller,
+    database_mysqlbackup_controller,
+    database_mysqlcluster_controller,
+    database_mysqlswitchover_controller,
+)
+
+__all__ = [
+    "cr_mysqlbackupinstance_controller",
+    "cr_mysqlbackupschedule_controller",
+    "cr_mysqlcluster_controller",
+    "database_mysqlbackup_controller",
+    "database_mysqlcluster_controller",
+    "database_mysqlswitchover_controller",
+]

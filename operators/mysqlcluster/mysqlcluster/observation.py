@@ -1,0 +1,172 @@
+"""What the agents report about the members of a cluster: frozen values, and their JSON form.
+
+The operator reads the replicas first and the primary after the last replica has answered. A transaction that a replica
+has and the primary has not is then a transaction that the primary never had, not one that it had not yet executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from mysqlcluster.gtid import GtidSet
+
+__all__ = [
+    "CloneProgress",
+    "MemberState",
+    "Observation",
+    "Role",
+    "decode_member",
+    "encode_member",
+    "unreachable",
+]
+
+MAX_REPORT_BYTES = 1 << 20
+
+
+class Role(StrEnum):
+    """The role that the agent has put its server in; it is not kept over a restart of the server."""
+
+    NONE = "None"
+    """Read-only, without a replication source: the state after every start."""
+    REPLICA = "Replica"
+    PRIMARY = "Primary"
+
+
+class CloneProgress(msgspec.Struct, frozen=True, rename="camel"):
+    """A copy of another member's data that is under way, or the last one."""
+
+    source: str = ""
+    """The member that the data comes from; empty if there has been no clone."""
+    running: bool = False
+    error: str = ""
+    """Why the last clone failed; empty after success."""
+
+
+class MemberState(msgspec.Struct, frozen=True, rename="camel"):
+    """One member as its agent sees it at one instant.
+
+    The agent's promises, on which the safety argument rests:
+
+    - `epoch` is on disk before an action of that epoch has any effect, and never decreases.
+    - A server starts read-only, with replication stopped and semi-synchronous acknowledgement off.
+    - `executed` and `retrieved` are durable. `complete` is False as long as transactions that this member once
+      acknowledged may be missing: an empty data directory, a relay log that a restart discarded, an unfinished clone.
+    - A report that answers `Fence` was read after the I/O thread had stopped.
+    """
+
+    name: str
+    reachable: bool = True
+    """The agent answered in time. All other fields have their defaults when it did not."""
+    server_up: bool = False
+    """The server answers statements."""
+    initialized: bool = False
+    """The data directory holds a database; a member waits for `Initialize`, `Clone` or `Restore` otherwise."""
+    complete: bool = False
+    """No transaction that this member has acknowledged is missing; see the promises above."""
+    epoch: int = 0
+    role: Role = Role.NONE
+    read_only: bool = True
+    """Accounts without special privileges cannot write (`super_read_only` for MySQL)."""
+    executed: GtidSet = GtidSet()
+    retrieved: GtidSet = GtidSet()
+    """Received into the relay log; transactions that are executed, too, may be missing here."""
+    source: str = ""
+    """The member's name that this one replicates from, from the first label of the source's host."""
+    io_running: bool = False
+    sql_running: bool = False
+    io_error: str = ""
+    sql_error: str = ""
+    """The last replication errors; empty when the thread runs or was stopped on request."""
+    semi_sync_source: bool = False
+    """Commits wait for acknowledgements."""
+    semi_sync_replica: bool = False
+    """Received transactions are acknowledged to the source."""
+    ack_count: int = 0
+    """Acknowledgements that a commit waits for, while `semi_sync_source`."""
+    commits_waiting: int = 0
+    """Sessions that wait for an acknowledgement now."""
+    lag_seconds: float | None = None
+    """None when it is not known, as with a stopped thread."""
+    version: str = ""
+    restart_required: tuple[str, ...] = ()
+    """Variables whose configured value differs from the running one, and which only a restart can change."""
+    clone: CloneProgress = CloneProgress()
+    disk_used_ratio: float = 0.0
+    connections: int = 0
+    max_connections: int = 0
+    starts: int = 0
+    """Starts of the server in this data directory."""
+    accounts_revision: str = ""
+    """The revision of the accounts and passwords that this member has."""
+
+    @property
+    def received(self) -> GtidSet:
+        """The transactions that this member has, executed or not."""
+        return self.executed.union(self.retrieved)
+
+    def is_fenced(self, epoch: int) -> bool:
+        """Return whether this member can acknowledge nothing to a source of an epoch before `epoch`."""
+        return self.reachable and self.server_up and self.epoch == epoch and not self.io_running
+
+    def follows(self, source: str, epoch: int) -> bool:
+        """Return whether this member replicates from `source` with both threads, in `epoch`."""
+        running = self.io_running and self.sql_running
+        return (
+            self.reachable and self.role is Role.REPLICA and self.epoch == epoch and self.source == source and running
+        )
+
+
+class Observation(msgspec.Struct, frozen=True):
+    """All members in order of their ordinals, and the time of the reading in seconds since the epoch of UNIX."""
+
+    members: tuple[MemberState, ...]
+    time: float
+
+    def get(self, name: str) -> MemberState:
+        """Return the state of a member; an unreachable one if it was not asked."""
+        return next((member for member in self.members if member.name == name), unreachable(name))
+
+    def select(self, names: Sequence[str]) -> tuple[MemberState, ...]:
+        """Return the states of these members, in the order of `names`."""
+        return tuple(map(self.get, names))
+
+
+def unreachable(name: str) -> MemberState:
+    """Return the state of a member whose agent did not answer in time."""
+    return MemberState(name, reachable=False)
+
+
+def _to_wire(value: Any) -> Any:
+    if isinstance(value, GtidSet):
+        return str(value)
+    raise NotImplementedError(f"a member's report cannot hold {type(value).__name__}")
+
+
+def _from_wire(wanted: type, value: Any) -> Any:
+    if wanted is GtidSet and isinstance(value, str):
+        return GtidSet.parse(value)
+    raise NotImplementedError(f"a member's report cannot hold {wanted.__name__}")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_to_wire)
+_decoder = msgspec.json.Decoder(MemberState, dec_hook=_from_wire)
+
+
+def encode_member(state: MemberState) -> bytes:
+    """Return the JSON that the agent answers."""
+    return _encoder.encode(state)
+
+
+def decode_member(data: bytes) -> MemberState:
+    """Return the state that an agent has reported.
+
+    Raises:
+        ValueError: if the report is too large or is not the JSON of a member.
+    """
+    if len(data) > MAX_REPORT_BYTES:
+        raise ValueError(f"the report of a member has {len(data)} bytes; the limit is {MAX_REPORT_BYTES}")
+    return _decoder.decode(data)
