@@ -14,7 +14,7 @@ def container(name="c", cpu=None, **more):
 
 
 def pod(*containers, init=(), **spec):
-    return {"spec": {"containers": list(containers), "initContainers": list(init), **spec}}
+    return {"kind": "Pod", "spec": {"containers": list(containers), "initContainers": list(init), **spec}}
 
 
 def used(obj, name, resource="pods"):

@@ -107,8 +107,8 @@ def _is_token(secret: Secret) -> bool:
 
 def _to_tokens(account: ServiceAccount, ctx: Context) -> Iterable[Key]:
     namespace = account.metadata.namespace
-    of = (s for s in ctx.list(Secret, index=("account", namespace)) if _account_of(s) == account.metadata.name)
-    return [Key(namespace, secret.metadata.name) for secret in of]
+    tokens = ctx.list(Secret, index=("account", namespace), namespace=namespace)
+    return [Key(namespace, token.metadata.name) for token in tokens if _account_of(token) == account.metadata.name]
 
 
 def _account_of(secret: Secret) -> str:
