@@ -69,7 +69,7 @@ bench: $(VENV)/.bench ## Run the benchmarks side by side with the peers, within 
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 lock: $(READY) ## Bring requirements/*.txt, the lock files, in step with pyproject.toml
-	@for set in "runtime" "dev --extra dev --extra otel --extra pydantic --extra uvloop --group dev" "bench --group bench"; do \
+	@for set in "runtime" "dev --extra dev --extra otel --extra proxy --extra pydantic --extra uvloop --group dev" "bench --group bench"; do \
 	  set -- $$set; name=$$1; shift; \
 	  $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-emit-index-url --no-header \
 	    --no-emit-package steersman --no-emit-package steersman-cluster \

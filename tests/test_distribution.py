@@ -7,10 +7,13 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from email.parser import Parser
 from pathlib import Path
 
 import pytest
+
+from steersman.version import __version__
 
 ROOT = Path(__file__).parents[1]
 _BLOB = re.compile(r"https://github\.com/steersman/steersman/(?:blob|tree)/main/([^\s)#]+)")
@@ -58,3 +61,45 @@ def test_classifiers_name_every_python_from_the_oldest_supported_one():
     minors = [int(version.partition(".")[2]) for version in listed]
     oldest = int(project["requires-python"].partition("3.")[2])
     assert minors == list(range(oldest, oldest + len(minors)))
+
+
+CLUSTER = ROOT / "packages" / "steersman-cluster"
+
+
+def test_the_distributions_have_one_version_and_depend_on_each_other_in_that_version():
+    framework = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    cluster = tomllib.loads((CLUSTER / "pyproject.toml").read_text())["project"]
+    assert cluster["version"] == __version__
+    assert f"steersman=={__version__}" in cluster["dependencies"]
+    assert f"steersman-cluster=={__version__}" in framework["optional-dependencies"]["dev"]
+    assert not [
+        name for name in framework["dependencies"] if name.startswith(("steersman-cluster", "rich", "pygments"))
+    ]
+
+
+def test_the_wheel_of_the_cluster_has_its_command_and_its_data(tmp_path: Path):
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=CLUSTER, check=True, capture_output=True)
+    (made,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(made) as archive:
+        names = archive.namelist()
+        (scripts,) = [name for name in names if name.endswith("entry_points.txt")]
+        assert "steersman-cluster = steersman_cluster.cli:main" in archive.read(scripts).decode()
+    packaged = {path.relative_to(CLUSTER / "src").as_posix() for path in (CLUSTER / "src").rglob("*.json")}
+    assert packaged <= set(names)
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"steersman_cluster"}
+
+
+def test_the_framework_imports_the_cluster_only_in_commands_and_the_test_kit():
+    users: set[str] = set()
+    for path in (ROOT / "src" / "steersman").rglob("*.py"):
+        if re.search(r"^\s*(?:from|import) steersman_cluster\b", path.read_text(), re.MULTILINE):
+            users.add(path.relative_to(ROOT / "src" / "steersman").parts[0])
+    assert users == {"cli", "testing"}
+
+
+def test_the_commands_start_without_the_cluster(tmp_path: Path):
+    program = "import sys; sys.modules['steersman_cluster'] = None; from steersman.cli import main; main()"
+    for words in (["--help"], ["run", "--help"], ["version"]):
+        done = subprocess.run([sys.executable, "-c", program, *words], cwd=tmp_path, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")

@@ -14,7 +14,7 @@ import typer
 import steersman
 from steersman.cli.build import build as build_command
 from steersman.cli.bundle import app as bundle
-from steersman.cli.cluster import app as cluster
+from steersman.cli.cluster import cluster_app
 from steersman.cli.create import app as create
 from steersman.cli.delete import app as delete
 from steersman.cli.deploy import deploy as deploy_command
@@ -48,6 +48,7 @@ app = typer.Typer(
 )
 app.add_typer(create)
 app.add_typer(delete)
+cluster = cluster_app()
 app.add_typer(cluster)
 app.add_typer(bundle)
 

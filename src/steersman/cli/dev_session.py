@@ -18,14 +18,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from steersman.cli.applying import line as outcome_line
 from steersman.cli.dev_logfile import LogFile, log_path
 from steersman.cli.dev_scene import EventLine, Object, Scene, forest, log_line
-from steersman.cli.hosting import started, stop_on_signals
 from steersman.cli.observed import command
 from steersman.manifest_files import Manifest, read
 from steersman.manifest_files.apply import load
+from steersman.signals import stop_on_signals
 from steersman.version import __version__
+from steersman_cluster.cli.host import STOP_SIGNALS, started
+from steersman_cluster.cli.load import line as outcome_line
 from steersman_cluster.detached import Record, claim
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Session:
 
         `ready` is called when the cluster is there and all is loaded; `draw` when the scene has changed.
         """
-        with claim(self.wanted.name) as mine, stop_on_signals() as stop:
+        with claim(self.wanted.name) as mine, stop_on_signals(*STOP_SIGNALS) as stop:
             record = Record(
                 name=self.wanted.name, pid=os.getpid(), steersman=__version__, started=time.time(), detached=False,
                 kubeconfig=str(mine.kubeconfig), nodes=self.wanted.options.nodes,

@@ -61,8 +61,6 @@ def _cluster_errors() -> tuple[type[Exception], ...]:
 
     if not is_installed("steersman_cluster"):
         return ()
-    from steersman.cli.hosting import HostError
-    from steersman.cli.kubeconfig import KubeconfigError
-    from steersman_cluster.detached import StateError
+    from steersman_cluster.cli.errors import user_errors
 
-    return HostError, KubeconfigError, StateError
+    return user_errors()

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
 from typing import Any
 
 from steersman.cli.loading import LoadError, load_operator
@@ -15,6 +11,7 @@ from steersman.client.config import Config, load_config
 from steersman.operator.operator import Operator
 from steersman.operator.run import run_operator
 from steersman.operator.settings import Settings
+from steersman.signals import stop_on_signals
 from steersman.telemetry.log import configure
 
 __all__ = ["config_for", "definitions_for", "run_replica"]
@@ -69,27 +66,8 @@ def definitions_for(operator: Operator, config: Config, settings: Settings) -> S
 async def _until_signal(
     operator: Operator, config: Config, settings: Settings, definitions: Sequence[Mapping[str, Any]]
 ) -> int:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    asked = 0
-
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        nonlocal asked
-        asked += 1
-        if asked == 1:
-            loop.call_soon_threadsafe(stop.set)
-        elif number == signal.SIGINT:
-            # The loop may be what hangs. Nothing is lost: the cluster holds all state, and the lease expires.
-            os.write(sys.stderr.fileno(), b"aborted\n")
-            os._exit(130)
-
-    # Plain handlers, not the loop's: they run even while something blocks the loop.
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with stop_on_signals() as stop:
         await run_operator(operator, config, settings, stop=stop, definitions=definitions)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     return 0
 
 

@@ -33,6 +33,7 @@ from steersman.client.transport import (
     pour,
     transport_for,
 )
+from steersman.extras import MissingExtraError
 
 
 def _beside(file: str) -> ModuleType:
@@ -563,6 +564,15 @@ def test_the_transport_is_chosen_by_what_the_configuration_needs():
     assert isinstance(transport_for(Config(server="https://api.example:6443", tls=named)), NativeTransport)
     assert isinstance(transport_for(Config(server="https://api.example:6443", proxy=proxy)), PyreqwestTransport)
     assert isinstance(transport_for(Config(server="https://a.example", tls=named, proxy=proxy)), AiohttpTransport)
+
+
+def test_a_proxy_without_the_extra_names_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyreqwest", None)
+    config = Config(server="https://api.example:6443", proxy="http://jane:secret@proxy.example:3128")
+    with pytest.raises(MissingExtraError) as refused:
+        transport_for(config)
+    assert "pip install 'steersman[proxy]'" in str(refused.value)
+    assert "secret" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from steersman.cli.hosting import ready
 from steersman.client import Client, MethodNotAllowed, NotFound
 from steersman.k8s import Deployment, HorizontalPodAutoscaler, Pod
 from steersman.models import Quantity
 from steersman.testing.controlplane import Cluster, ControlPlane
 from steersman.testing.embedded import EmbeddedCluster
+from steersman_cluster.cli.host import ready
 from steersman_cluster.cluster import DevCluster, Options
 from steersman_cluster.nodes.behaviour import PREFIX
 from steersman_cluster.nodes.process.images import HOST_IMAGE

@@ -24,6 +24,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
+from steersman_cluster.program import program
+
 __all__ = [
     "DEFAULT_NAME",
     "Claim",
@@ -157,10 +159,7 @@ def _taken(name: str, directory: Path) -> str:
     record = _read(directory)
     by = f" (process {record.pid})" if record is not None else ""
     option = "" if name == DEFAULT_NAME else f" {name}"
-    return (
-        f"cluster {name!r} runs already{by}: stop it with `steersman cluster stop{option}`, "
-        "or start another with --name"
-    )
+    return f"cluster {name!r} runs already{by}: stop it with `{program()} stop{option}`, or start another with --name"
 
 
 def names() -> list[str]:
@@ -226,7 +225,7 @@ def forget(seen: Seen) -> None:
 
 
 def spawn(arguments: Sequence[str], name: str, timeout: float = 60.0) -> Seen:
-    """Run `steersman ARGUMENTS` in the background, with its log in its state directory; returns when it is ready.
+    """Run `steersman-cluster ARGUMENTS` in the background and return when the cluster is ready.
 
     Raises `StateError` with what it said when it ended instead; a KeyboardInterrupt here ends it, too.
     """
@@ -244,7 +243,7 @@ def spawn(arguments: Sequence[str], name: str, timeout: float = 60.0) -> Seen:
         ) from None
     with open(out, "rb", buffering=0) as said:  # kept open: the log goes with its directory when the process fails
         process = subprocess.Popen(  # noqa: S603 - ourselves
-            [sys.executable, "-m", "steersman", *arguments],
+            [sys.executable, "-m", "steersman_cluster", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

@@ -21,6 +21,7 @@ from steersman.client.transport.base import (
     WebSocket,
     pour,
 )
+from steersman.extras import require
 
 if TYPE_CHECKING:
     from steersman.client.transport.aiohttp import AiohttpTransport
@@ -47,11 +48,20 @@ __all__ = [
 
 
 def transport_for(config: Config) -> Transport:
-    """The best transport for a configuration: ours; behind a proxy pyreqwest, or aiohttp where that cannot follow."""
+    """Return the transport for a configuration: the native one, or one that supports proxies.
+
+    Args:
+        config: The configuration of the client; `config.proxy` selects pyreqwest, or aiohttp where pyreqwest lacks a
+            feature that the configuration needs.
+
+    Raises:
+        MissingExtraError: A proxy is configured, and the extra `proxy` is not installed.
+    """
     from steersman.client.transport.native import NativeTransport, can_use_native
 
     if can_use_native(config):
         return NativeTransport(config)
+    require("the proxy of this client's configuration", "proxy", "pyreqwest", otherwise="remove the proxy")
     from steersman.client.transport.reqwest import PyreqwestTransport, can_use_pyreqwest
 
     if can_use_pyreqwest(config):

@@ -9,29 +9,30 @@ import asyncio
 import errno
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
-from steersman.cli.kubeconfig import context_name, merge, take_out
+from steersman.signals import stop_on_signals
 from steersman.version import __version__
+from steersman_cluster.cli.user_kubeconfig import context_name, merge, take_out
 from steersman_cluster.detached import Claim, Record, claim
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from steersman_cluster.cluster import DevCluster, Options
 
-__all__ = ["HostError", "Hosted", "host", "ready", "started", "stop_on_signals"]
+__all__ = ["STOP_SIGNALS", "ClusterStartError", "Hosted", "host", "ready", "started"]
+
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals that end a cluster; SIGHUP is sent when the terminal closes."""
 
 _READY_WITHIN = 30.0
 
 
-class HostError(Exception):
+class ClusterStartError(Exception):
     """The cluster cannot be started as asked; the message says why and what to do."""
 
 
@@ -69,7 +70,7 @@ async def _host(wanted: Hosted, mine: Claim, show: Callable[[Record], None]) -> 
     )
     mine.record(record)
     with ExitStack() as stack:
-        stop = stack.enter_context(stop_on_signals())
+        stop = stack.enter_context(stop_on_signals(*STOP_SIGNALS))
         stopped = asyncio.create_task(stop.wait())
         starting = asyncio.create_task(started(options))
         await asyncio.wait({stopped, starting}, return_when=asyncio.FIRST_COMPLETED)
@@ -101,7 +102,7 @@ async def _host(wanted: Hosted, mine: Claim, show: Callable[[Record], None]) -> 
 
 
 async def started(options: Options) -> DevCluster:
-    """A cluster in which Pods can be made. Raises `HostError`; closes what it opened when it fails."""
+    """A cluster in which Pods can be made. Raises `ClusterStartError`; closes what it opened when it fails."""
     from steersman_cluster.cluster import DevCluster
     from steersman_cluster.nodes.process.images import HOST_IMAGE, ImageError, Images
     from steersman_cluster.storage import DataError
@@ -112,15 +113,15 @@ async def started(options: Options) -> DevCluster:
         )  # nodes read the file with the first Pod, and this is when to hear of it
         cluster = DevCluster(options)
     except (DataError, ImageError) as problem:
-        raise HostError(str(problem)) from None
+        raise ClusterStartError(str(problem)) from None
     except OSError as problem:
-        raise HostError(f"{problem.filename or 'a file'} cannot be written: {problem.strerror}") from None
+        raise ClusterStartError(f"{problem.filename or 'a file'} cannot be written: {problem.strerror}") from None
     try:
         await cluster.open()
         await ready(cluster)
     except OSError as problem:
         await cluster.close()
-        raise HostError(_about(problem, options)) from None
+        raise ClusterStartError(_about(problem, options)) from None
     except BaseException:
         await cluster.close()
         raise
@@ -142,34 +143,12 @@ async def ready(cluster: DevCluster) -> None:
                 await client.get(ServiceAccount, "default", namespace="default")
             except NotFound:
                 if loop.time() > deadline:
-                    raise HostError(f"the built-in controllers are not ready after {_READY_WITHIN:g} s") from None
+                    raise ClusterStartError(
+                        f"the built-in controllers are not ready after {_READY_WITHIN:g} s"
+                    ) from None
                 await asyncio.sleep(0.02)
             else:
                 return
-
-
-@contextmanager
-def stop_on_signals() -> Generator[asyncio.Event]:
-    """An event that the first SIGINT, SIGTERM or SIGHUP sets; a second SIGINT ends the process at once, with 130."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    asked = 0
-
-    def on_signal(number: int, _frame: Any) -> None:
-        nonlocal asked
-        asked += 1
-        if asked == 1:
-            loop.call_soon_threadsafe(stop.set)
-        elif number == signal.SIGINT:
-            os.write(sys.stderr.fileno(), b"aborted\n")
-            os._exit(130)
-
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _about(problem: OSError, options: Options) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steersman_cluster.detached import DEFAULT_NAME, Record, Seen, names
+from steersman_cluster.program import program
 
 if TYPE_CHECKING:
     from steersman.client import Client
@@ -62,9 +63,9 @@ def started(record: Record, output: str) -> str:
         lines += [f"  export KUBECONFIG={shlex.quote(record.kubeconfig)}", "  kubectl get nodes"]
     option = "" if record.name == DEFAULT_NAME else f" --name {record.name}"
     word = "" if record.name == DEFAULT_NAME else f" {record.name}"
-    lines += ["", f"  steersman cluster load{option} FILE|DIRECTORY…   applies manifests"]
+    lines += ["", f"  {program()} load{option} FILE|DIRECTORY…   applies manifests"]
     if record.detached:
-        lines += [f"  steersman cluster stop{word}   stops it; its log is {record.log}"]
+        lines += [f"  {program()} stop{word}   stops it; its log is {record.log}"]
     else:
         lines += [
             "Ctrl-C stops it"
@@ -91,7 +92,7 @@ def no_such(name: str) -> str:
     others = [other for other in names() if other != name]
     hint = f"; there is {', '.join(others)}" if others else ""
     option = "" if name == DEFAULT_NAME else f" --name {name}"
-    return f"no cluster {name!r} runs{hint}. Start it with `steersman cluster start{option}`"
+    return f"no cluster {name!r} runs{hint}. Start it with `{program()} start{option}`"
 
 
 def not_running(seen: Seen) -> str:
@@ -101,7 +102,7 @@ def not_running(seen: Seen) -> str:
     if seen.state == "starting":
         return f"cluster {name!r} is still starting (process {seen.record.pid}); try again in a moment"
     kept = f" --data {shlex.quote(seen.record.data)}" if seen.record.data else ""
-    return f"cluster {name!r} was killed; start it again with `steersman cluster start{option}{kept}`"
+    return f"cluster {name!r} was killed; start it again with `{program()} start{option}{kept}`"
 
 
 def facts(found: Sequence[Seen]) -> list[Facts]:
@@ -181,7 +182,7 @@ def table(clusters: Sequence[Facts]) -> str:
     from rich.table import Table
 
     if not clusters:
-        return "no cluster runs; `steersman cluster start` starts one\n"
+        return f"no cluster runs; `{program()} start` starts one\n"
     shown = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), show_edge=False, header_style="")
     for column in ("NAME", "STATE", "SINCE", "VERSION", "SERVER", "NODES", "OBJECTS", "DATA", "PID"):
         shown.add_column(column, no_wrap=True)
@@ -201,7 +202,7 @@ def table(clusters: Sequence[Facts]) -> str:
     Console(file=out, width=400, color_system=None, highlight=False, markup=False).print(shown)
     lines = [line.rstrip() for line in out.getvalue().splitlines()]
     lines += [
-        f"\n{one.name}: it was killed; `steersman cluster stop{'' if one.name == DEFAULT_NAME else ' ' + one.name}` "
+        f"\n{one.name}: it was killed; `{program()} stop{'' if one.name == DEFAULT_NAME else ' ' + one.name}` "
         "removes its traces, `start` replaces it"
         for one in clusters
         if one.state == "killed"
