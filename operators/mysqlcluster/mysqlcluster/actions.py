@@ -44,11 +44,11 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, tag_field="action", rena
     epoch: int
 
 
-class Initialize(Action, tag="Initialize"):
+class Initialize(Action, frozen=True, tag="Initialize"):
     """Create the database of a new cluster in an empty data directory; refused if the directory holds one."""
 
 
-class Restore(Action, tag="Restore"):
+class Restore(Action, frozen=True, tag="Restore"):
     """Fill an empty data directory from a backup and the binlog archive; progress is `MemberState.clone`."""
 
     backup: str
@@ -59,7 +59,7 @@ class Restore(Action, tag="Restore"):
     """A GTID set that is restored, and nothing after it."""
 
 
-class Clone(Action, tag="Clone"):
+class Clone(Action, frozen=True, tag="Clone"):
     """Replace all data with a copy of another member's; starts it and returns. Progress is `MemberState.clone`.
 
     `complete` and `initialized` are False until the copy has ended and the server runs on it. A copy that holds what
@@ -75,18 +75,18 @@ class Clone(Action, tag="Clone"):
     """Move the old data aside on the same volume, as far as the space suffices, instead of deleting it."""
 
 
-class Fence(Action, tag="Fence"):
+class Fence(Action, frozen=True, tag="Fence"):
     """Stop the I/O thread and report what was received. The SQL thread goes on.
 
     From here on this member acknowledges nothing until a `SetSource` of this epoch or a later one.
     """
 
 
-class ApplyRelayLog(Action, tag="ApplyRelayLog"):
+class ApplyRelayLog(Action, frozen=True, tag="ApplyRelayLog"):
     """Execute all that was received, with the I/O thread stopped; starts it and returns."""
 
 
-class Promote(Action, tag="Promote"):
+class Promote(Action, frozen=True, tag="Promote"):
     """Accept writes: semi-synchronous acknowledgement on, replication configuration removed, then `read_only` off.
 
     Refused unless the stored epoch is this one and everything received has been executed.
@@ -96,7 +96,7 @@ class Promote(Action, tag="Promote"):
     """Acknowledgements per commit; 0 commits without waiting."""
 
 
-class Demote(Action, tag="Demote"):
+class Demote(Action, frozen=True, tag="Demote"):
     """Refuse writes, close client connections, and report when no commit is under way any more.
 
     Commits that hang on an acknowledgement end the attempt after a timeout: the agent restarts the server, which
@@ -107,7 +107,7 @@ class Demote(Action, tag="Demote"):
     """Time that open transactions have to end before their connections are closed."""
 
 
-class SetSource(Action, tag="SetSource"):
+class SetSource(Action, frozen=True, tag="SetSource"):
     """Replicate from a member, read-only, by GTID."""
 
     source: str
@@ -119,35 +119,35 @@ class SetSource(Action, tag="SetSource"):
     """Acknowledge received transactions; False for a member that is not part of the quorum yet."""
 
 
-class StopReplication(Action, tag="StopReplication"):
+class StopReplication(Action, frozen=True, tag="StopReplication"):
     """Stop both replication threads."""
 
 
-class SetAckCount(Action, tag="SetAckCount"):
+class SetAckCount(Action, frozen=True, tag="SetAckCount"):
     """Change the number of acknowledgements per commit of the primary, without a gap."""
 
     ack_count: int
 
 
-class ConfirmComplete(Action, tag="ConfirmComplete"):
+class ConfirmComplete(Action, frozen=True, tag="ConfirmComplete"):
     """Mark a member complete that has `received` at least this, read from the primary after the member had started."""
 
     received: str
 
 
-class SetVariables(Action, tag="SetVariables"):
+class SetVariables(Action, frozen=True, tag="SetVariables"):
     """Set dynamic server variables; those that need a restart appear in `MemberState.restart_required`."""
 
     values: Mapping[str, str]
 
 
-class Restart(Action, tag="Restart"):
+class Restart(Action, frozen=True, tag="Restart"):
     """Restart the server, not the container. It starts read-only with replication stopped."""
 
     reason: str
 
 
-class CreateAccounts(Action, tag="CreateAccounts"):
+class CreateAccounts(Action, frozen=True, tag="CreateAccounts"):
     """Create or update the accounts on the primary from the mounted Secret; replicas receive them by replication.
 
     The password before remains valid until `retire_old`.
@@ -158,7 +158,7 @@ class CreateAccounts(Action, tag="CreateAccounts"):
     retire_old: bool = False
 
 
-class Drain(Action, tag="Drain"):
+class Drain(Action, frozen=True, tag="Drain"):
     """Close client connections and refuse new ones, before the member is removed."""
 
     drain_seconds: float = 10.0

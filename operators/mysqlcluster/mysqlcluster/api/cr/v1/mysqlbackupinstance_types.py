@@ -1,30 +1,33 @@
-"""The kind MySQLBackupInstance: what its users write, and what the operator reports. `make manifests` makes its CRD of it."""
+"""The kind MySQLBackupInstance: one full backup that a schedule has asked for."""
 
-from steersman import Conditions, Model, Resource
+from typing import Annotated
+
+from steersman import Column, Conditions, Model, Resource
+from steersman.models.markers import MaxLength, MinLength
 
 
 class MySQLBackupInstanceSpec(Model):
-    """What a MySQLBackupInstance asks for."""
-
-    foo: str | None = None
-    """An example: change or remove it."""
+    schedule: Annotated[str, MaxLength(253)] = ""
+    """Name of the MySQLBackupSchedule, empty for a backup on demand."""
+    cluster: Annotated[str, MinLength(1), MaxLength(253)]
+    """Name of the MySQLCluster in this namespace."""
 
 
 class MySQLBackupInstanceStatus(Model):
-    """What the operator has seen and done."""
-
     observed_generation: int = 0
-    """The generation of the spec that this status describes."""
+    status: str = ""
+    """Scheduled, Started, Failed or Completed."""
     conditions: Conditions = ()
-    """`Ready` is True when everything is as the spec asks for."""
 
 
 class MySQLBackupInstance(
     Resource,
     group="cr.mysqloperator.grtl.github.com",
     version="v1",
+    plural="mysqlbackupinstances",
+    columns=(Column("Cluster", "spec.cluster"), Column("Status", "status.status")),
 ):
-    """A MySQLBackupInstance: say here what it is for."""
+    """One full backup of a MySQLCluster."""
 
     spec: MySQLBackupInstanceSpec
     status: MySQLBackupInstanceStatus = MySQLBackupInstanceStatus()

@@ -1,30 +1,35 @@
-"""The kind MySQLBackupSchedule: what its users write, and what the operator reports. `make manifests` makes its CRD of it."""
+"""The kind MySQLBackupSchedule: full backups of a cluster at set times."""
 
-from steersman import Conditions, Model, Resource
+from typing import Annotated
+
+from steersman import Column, Conditions, Model, Resource
+from steersman.models.markers import MaxLength, MinLength
 
 
 class MySQLBackupScheduleSpec(Model):
-    """What a MySQLBackupSchedule asks for."""
-
-    foo: str | None = None
-    """An example: change or remove it."""
+    cluster: Annotated[str, MinLength(1), MaxLength(253)]
+    """Name of the MySQLCluster in this namespace."""
+    time: Annotated[str, MinLength(9), MaxLength(128)]
+    """Time of the backups, in the format of CronJobs, in UTC."""
+    storage: Annotated[str, MaxLength(32)] = "1Gi"
+    """Size of the volume that the backups are written to."""
 
 
 class MySQLBackupScheduleStatus(Model):
-    """What the operator has seen and done."""
-
     observed_generation: int = 0
-    """The generation of the spec that this status describes."""
+    last_backup: str = ""
+    """Name of the last MySQLBackupInstance."""
     conditions: Conditions = ()
-    """`Ready` is True when everything is as the spec asks for."""
 
 
 class MySQLBackupSchedule(
     Resource,
     group="cr.mysqloperator.grtl.github.com",
     version="v1",
+    plural="mysqlbackupschedules",
+    columns=(Column("Cluster", "spec.cluster"), Column("Time", "spec.time"), Column("Last", "status.last_backup")),
 ):
-    """A MySQLBackupSchedule: say here what it is for."""
+    """Full backups of a MySQLCluster at set times."""
 
     spec: MySQLBackupScheduleSpec
     status: MySQLBackupScheduleStatus = MySQLBackupScheduleStatus()

@@ -1,30 +1,42 @@
-"""The kind MySQLCluster: what its users write, and what the operator reports. `make manifests` makes its CRD of it."""
+"""The kind MySQLCluster of cr.mysqloperator.grtl.github.com: another published form of the same database cluster."""
 
-from steersman import Conditions, Model, Resource
+from typing import Annotated
+
+from steersman import Column, Ge, Le, Resource, Scale
+from steersman.models import Model
+from steersman.models.markers import MaxLength
+
+from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLClusterStatus
 
 
 class MySQLClusterSpec(Model):
-    """What a MySQLCluster asks for."""
-
-    foo: str | None = None
-    """An example: change or remove it."""
-
-
-class MySQLClusterStatus(Model):
-    """What the operator has seen and done."""
-
-    observed_generation: int = 0
-    """The generation of the spec that this status describes."""
-    conditions: Conditions = ()
-    """`Ready` is True when everything is as the spec asks for."""
+    secret: Annotated[str, MaxLength(253)] = ""
+    """Secret with the passwords of the accounts; generated when empty."""
+    from_backup: Annotated[str, MaxLength(253)] = ""
+    """Backup that the data of a new cluster comes from."""
+    port: Annotated[int, Ge(1), Le(65535)] = 3306
+    replicas: Annotated[int, Ge(1), Le(9)] = 1
+    """Number of members."""
+    storage: Annotated[str, MaxLength(32)] = "1Gi"
+    """Size of each member's volume."""
+    image: Annotated[str, MaxLength(1024)] = ""
+    """Container image of the server. An image whose name contains `mariadb` makes a MariaDB cluster."""
 
 
 class MySQLCluster(
     Resource,
     group="cr.mysqloperator.grtl.github.com",
     version="v1",
+    plural="mysqlclusters",
+    scale=Scale(spec="spec.replicas", status="status.size", selector="status.selector"),
+    columns=(
+        Column("Replicas", "spec.replicas"),
+        Column("Phase", "status.phase"),
+        Column("Primary", "status.primary"),
+        Column("Age", ".metadata.creationTimestamp", type="date"),
+    ),
 ):
-    """A MySQLCluster: say here what it is for."""
+    """A replicated MySQL or MariaDB database."""
 
-    spec: MySQLClusterSpec
+    spec: MySQLClusterSpec = MySQLClusterSpec()
     status: MySQLClusterStatus = MySQLClusterStatus()

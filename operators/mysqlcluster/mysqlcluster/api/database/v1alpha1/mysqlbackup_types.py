@@ -1,30 +1,50 @@
-"""The kind MySQLBackup: what its users write, and what the operator reports. `make manifests` makes its CRD of it."""
+"""The kind MySQLBackup: one full backup of a cluster."""
 
-from steersman import Conditions, Model, Resource
+from typing import Annotated
+
+from steersman import CEL, Column, Conditions, Ge, Model, Resource
+from steersman.models.markers import MaxLength, MinLength
 
 
 class MySQLBackupSpec(Model):
-    """What a MySQLBackup asks for."""
-
-    foo: str | None = None
-    """An example: change or remove it."""
+    __rules__ = (CEL("self.cluster == oldSelf.cluster", message="the cluster of a backup cannot change"),)
+    cluster: Annotated[str, MinLength(1), MaxLength(253)]
+    """Name of the MySQLCluster in this namespace."""
+    keep: Annotated[int, Ge(1)] | None = None
+    """Backups of this cluster that are kept; the cluster's own number by default."""
 
 
 class MySQLBackupStatus(Model):
-    """What the operator has seen and done."""
-
     observed_generation: int = 0
-    """The generation of the spec that this status describes."""
+    phase: str = ""
+    """Pending, Running, Verifying, Completed or Failed."""
+    gtid: str = ""
+    """The GTID set that the backup holds."""
+    binlog: str = ""
+    """Position of the binary log from which the archive continues."""
+    size: int | None = None
+    """Bytes in the target."""
+    checksum: str = ""
+    verified: bool | None = None
+    """A scratch restore has succeeded."""
     conditions: Conditions = ()
-    """`Ready` is True when everything is as the spec asks for."""
 
 
 class MySQLBackup(
     Resource,
     group="database.example.com",
     version="v1alpha1",
+    plural="mysqlbackups",
+    short_names=("mybk",),
+    columns=(
+        Column("Cluster", "spec.cluster"),
+        Column("Phase", "status.phase"),
+        Column("Size", "status.size"),
+        Column("Verified", "status.verified"),
+        Column("Age", ".metadata.creationTimestamp", type="date"),
+    ),
 ):
-    """A MySQLBackup: say here what it is for."""
+    """A full backup of a MySQLCluster."""
 
     spec: MySQLBackupSpec
     status: MySQLBackupStatus = MySQLBackupStatus()

@@ -1,30 +1,47 @@
-"""The kind MySQLSwitchover: what its users write, and what the operator reports. `make manifests` makes its CRD of it."""
+"""The kind MySQLSwitchover: a planned change of the primary."""
 
-from steersman import Conditions, Model, Resource
+from typing import Annotated
+
+from steersman import CEL, Column, Conditions, Model, Resource
+from steersman.models.markers import MaxLength, MinLength
 
 
 class MySQLSwitchoverSpec(Model):
-    """What a MySQLSwitchover asks for."""
-
-    foo: str | None = None
-    """An example: change or remove it."""
+    __rules__ = (CEL("self == oldSelf", message="a switchover cannot change; create another one"),)
+    cluster: Annotated[str, MinLength(1), MaxLength(253)]
+    """Name of the MySQLCluster in this namespace."""
+    target: Annotated[str, MaxLength(253)] = ""
+    """Name of the Pod that becomes the primary; the best replica by default."""
+    reason: Annotated[str, MaxLength(1024)] = ""
+    """Appears in the Events of the cluster."""
 
 
 class MySQLSwitchoverStatus(Model):
-    """What the operator has seen and done."""
-
     observed_generation: int = 0
-    """The generation of the spec that this status describes."""
+    phase: str = ""
+    """Pending, Running, Completed or Refused."""
+    message: str = ""
+    primary: str = ""
+    """The primary after the switchover."""
+    epoch: int | None = None
     conditions: Conditions = ()
-    """`Ready` is True when everything is as the spec asks for."""
 
 
 class MySQLSwitchover(
     Resource,
     group="database.example.com",
     version="v1alpha1",
+    plural="mysqlswitchovers",
+    short_names=("myso",),
+    columns=(
+        Column("Cluster", "spec.cluster"),
+        Column("Target", "spec.target"),
+        Column("Phase", "status.phase"),
+        Column("Primary", "status.primary"),
+        Column("Age", ".metadata.creationTimestamp", type="date"),
+    ),
 ):
-    """A MySQLSwitchover: say here what it is for."""
+    """A request to move the primary of a MySQLCluster to another member."""
 
     spec: MySQLSwitchoverSpec
     status: MySQLSwitchoverStatus = MySQLSwitchoverStatus()

@@ -1,0 +1,216 @@
+"""What a cluster should be: one internal model of both published forms, with every default filled in.
+
+Raises `SpecError` with the field and the way out for what the schemas cannot express.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from steersman import EMPTY, Key, Quantity, key_of
+
+from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster as CompactCluster
+from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import (
+    Autoscaling,
+    BackupPolicy,
+    FailoverPolicy,
+    MetricsPolicy,
+    MySQLCluster,
+    RejoinPolicy,
+    ReplicationPolicy,
+    RestorePoint,
+    UpdatePolicy,
+)
+
+__all__ = ["AnyCluster", "AutoGrow", "Desired", "SpecError", "Storage", "desired", "parse_storage", "parse_version"]
+
+AnyCluster = MySQLCluster | CompactCluster
+Flavor = Literal["mysql", "mariadb"]
+
+LATEST: Mapping[Flavor, str] = {"mysql": "9.7", "mariadb": "11.8"}
+"""The series of a cluster whose spec names neither a version nor an image with one."""
+_VERSION = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){0,2}")
+_TAG = re.compile(r"v?([0-9]{1,3}(?:\.[0-9]{1,3}){0,2})(?:[-+].*)?")
+
+
+class SpecError(ValueError):
+    """A value in a spec that no cluster can be made of; `field` is its path."""
+
+    def __init__(self, field: str, value: object, problem: str) -> None:
+        super().__init__(f"{field}: {value!r}: {problem}")
+        self.field = field
+        self.value = value
+        self.problem = problem
+
+
+class AutoGrow(NamedTuple):
+    """When and by how much the volumes grow."""
+
+    enabled: bool = False
+    threshold_percent: int = 80
+    step_percent: int = 25
+    max: Quantity | None = None
+
+
+class Storage(NamedTuple):
+    """The volume of each member."""
+
+    size: Quantity = Quantity("1Gi")
+    class_name: str = ""
+    auto_grow: AutoGrow = AutoGrow()
+
+
+class Desired(NamedTuple):
+    """A cluster as it should be."""
+
+    key: Key
+    size: int
+    flavor: Flavor
+    version: str
+    image: str
+    port: int
+    secret: str
+    storage: Storage
+    config: Mapping[str, str] = EMPTY
+    from_backup: str = ""
+    restore: RestorePoint | None = None
+    failover: FailoverPolicy = FailoverPolicy()
+    replication: ReplicationPolicy = ReplicationPolicy()
+    rejoin: RejoinPolicy = RejoinPolicy()
+    update: UpdatePolicy = UpdatePolicy()
+    autoscaling: Autoscaling = Autoscaling()
+    backup: BackupPolicy | None = None
+    metrics: MetricsPolicy = MetricsPolicy()
+    paused: bool = False
+
+    def ack_count(self, size: int) -> int:
+        """Return the acknowledgements that a commit waits for in a cluster of `size` members.
+
+        MariaDB waits for one at most, whatever the number of replicas.
+        """
+        wanted = size // 2 if self.replication.ack_count is None else self.replication.ack_count
+        most = size - 1 if self.flavor == "mysql" else min(size - 1, 1)
+        return max(0, min(wanted, most))
+
+
+def desired(cluster: AnyCluster) -> Desired:
+    """Return the internal model of a cluster of either form.
+
+    Raises:
+        SpecError: if a value is not one that the schema can refuse, such as a storage size that is no quantity.
+    """
+    if isinstance(cluster, CompactCluster):
+        return _compact(cluster)
+    spec = cluster.spec
+    version = parse_version(spec.version) or version_of_image(spec.image) or LATEST[spec.flavor]
+    return Desired(
+        key=key_of(cluster),
+        size=spec.size,
+        flavor=spec.flavor,
+        version=version,
+        image=spec.image or f"steersman/{spec.flavor}:{version}",
+        port=spec.port,
+        secret=spec.secret or f"{cluster.metadata.name}-accounts",
+        storage=parse_storage(spec.storage),
+        config=spec.config,
+        from_backup=spec.from_backup,
+        restore=spec.restore,
+        failover=spec.failover,
+        replication=spec.replication,
+        rejoin=spec.rejoin,
+        update=spec.update,
+        autoscaling=spec.autoscaling,
+        backup=spec.backup,
+        metrics=spec.metrics,
+        paused=spec.paused,
+    )
+
+
+def _compact(cluster: CompactCluster) -> Desired:
+    spec = cluster.spec
+    flavor: Flavor = "mariadb" if "mariadb" in spec.image else "mysql"
+    version = version_of_image(spec.image) or LATEST[flavor]
+    return Desired(
+        key=key_of(cluster),
+        size=spec.replicas,
+        flavor=flavor,
+        version=version,
+        image=spec.image or f"steersman/{flavor}:{version}",
+        port=spec.port,
+        secret=spec.secret or f"{cluster.metadata.name}-accounts",
+        storage=parse_storage(spec.storage),
+        from_backup=spec.from_backup,
+    )
+
+
+def parse_version(value: Any) -> str:
+    """Return a version as text: `8`, `8.0` and `"8.0"` are the series 8.0; empty for None."""
+    if value is None or value == "":
+        return ""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise SpecError("spec.version", value, 'must be a number or a string, such as "11.8"')
+    text = format(value, "g") if isinstance(value, float) else str(value)
+    if not _VERSION.fullmatch(text):
+        raise SpecError("spec.version", value, 'must be one to three numbers, such as "11.8"')
+    return text if "." in text else f"{text}.0"
+
+
+def version_of_image(image: str) -> str:
+    """Return the version that the tag of an image names, or an empty string."""
+    _, colon, tag = image.partition("@")[0].rpartition(":")
+    found = _TAG.fullmatch(tag) if colon and "/" not in tag else None
+    return parse_version(found[1]) if found else ""
+
+
+def parse_storage(value: Any) -> Storage:
+    """Return the storage that a size, or an object with `size`, `className` and `autoGrow`, asks for."""
+    if value is None:
+        return Storage()
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return Storage(_quantity("spec.storage", value))
+    fields = _fields("spec.storage", value, ("size", "className", "autoGrow"))
+    class_name = fields.get("className", "")
+    if not isinstance(class_name, str):
+        raise SpecError("spec.storage.className", class_name, "must be the name of a StorageClass")
+    grow = _auto_grow(fields.get("autoGrow"))
+    return Storage(_quantity("spec.storage.size", fields.get("size", "1Gi")), class_name, grow)
+
+
+def _auto_grow(value: Any) -> AutoGrow:
+    if value is None:
+        return AutoGrow()
+    path = "spec.storage.autoGrow"
+    fields = _fields(path, value, ("enabled", "thresholdPercent", "stepPercent", "max"))
+    enabled = fields.get("enabled", False)
+    if not isinstance(enabled, bool):
+        raise SpecError(f"{path}.enabled", enabled, "must be true or false")
+    threshold = _percent(f"{path}.thresholdPercent", fields.get("thresholdPercent", 80), 1, 99)
+    step = _percent(f"{path}.stepPercent", fields.get("stepPercent", 25), 1, 1000)
+    most = _quantity(f"{path}.max", fields["max"]) if "max" in fields else None
+    return AutoGrow(enabled, threshold, step, most)
+
+
+def _fields(path: str, value: Any, known: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise SpecError(path, value, f"must be a quantity such as 1Gi, or an object with {', '.join(known)}")
+    if unknown := sorted(str(name) for name in value if name not in known):  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+        raise SpecError(f"{path}.{unknown[0]}", "", f"is not a field; the fields are {', '.join(known)}")
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def _percent(path: str, value: Any, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise SpecError(path, value, f"must be a whole number from {least} to {most}")
+    return value
+
+
+def _quantity(path: str, value: Any) -> Quantity:
+    try:
+        quantity = Quantity(str(value))
+    except ValueError:
+        raise SpecError(path, value, "must be a quantity such as 1Gi") from None
+    if quantity <= Quantity("0"):
+        raise SpecError(path, value, "must be greater than 0")
+    return quantity

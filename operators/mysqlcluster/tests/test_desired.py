@@ -1,0 +1,76 @@
+"""One internal model of both published forms."""
+
+from __future__ import annotations
+
+import pytest
+from steersman import ObjectMeta
+
+from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster as CompactCluster
+from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLClusterSpec as CompactSpec
+from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster, MySQLClusterSpec
+from mysqlcluster.desired import SpecError, desired, parse_storage, parse_version
+
+META = ObjectMeta(name="db", namespace="shop")
+
+
+@pytest.mark.parametrize(
+    ("written", "series"),
+    [(8, "8.0"), (8.0, "8.0"), ("8", "8.0"), ("8.0", "8.0"), (8.4, "8.4"), (11.8, "11.8"), ("10.11.18", "10.11.18")],
+)
+def test_a_version_is_a_number_or_a_string(written, series):
+    assert parse_version(written) == series
+
+
+@pytest.mark.parametrize("written", [True, [], {}, "latest", "8.x", "-1", "1" * 100, float("nan"), 1e300])
+def test_another_version_is_refused_with_the_field(written):
+    with pytest.raises(SpecError, match=r"^spec\.version: "):
+        parse_version(written)
+
+
+def test_both_forms_of_the_same_cluster_are_one_model():
+    full = MySQLCluster(metadata=META, spec=MySQLClusterSpec(size=3, version="8.4", image="mysql:8.4", storage="2Gi"))
+    compact = CompactCluster(metadata=META, spec=CompactSpec(replicas=3, image="mysql:8.4", storage="2Gi"))
+    assert desired(full) == desired(compact)
+
+
+def test_the_image_of_the_compact_form_tells_flavor_and_version():
+    made = desired(CompactCluster(metadata=META, spec=CompactSpec(image="mirror.test:5000/mariadb:10.11.18")))
+    assert (made.flavor, made.version) == ("mariadb", "10.11.18")
+    assert desired(CompactCluster(metadata=META, spec=CompactSpec(image="mysql:latest"))).version == "9.7"
+
+
+@pytest.mark.parametrize(
+    ("flavor", "size", "acks"), [("mysql", 1, 0), ("mysql", 3, 1), ("mysql", 5, 2), ("mariadb", 5, 1)]
+)
+def test_half_of_the_size_acknowledges_as_far_as_the_server_can_wait(flavor, size, acks):
+    made = desired(MySQLCluster(metadata=META, spec=MySQLClusterSpec(size=size, flavor=flavor)))
+    assert made.ack_count(size) == acks
+
+
+def test_storage_is_a_size_or_an_object():
+    assert str(parse_storage("5Gi").size) == "5Gi"
+    stored = parse_storage({"size": "5Gi", "className": "fast", "autoGrow": {"enabled": True, "max": "10Gi"}})
+    assert (str(stored.size), stored.class_name, stored.auto_grow.enabled, str(stored.auto_grow.max)) == (
+        "5Gi",
+        "fast",
+        True,
+        "10Gi",
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "field"),
+    [
+        ("much", "spec.storage"),
+        ("-1Gi", "spec.storage"),
+        (True, "spec.storage"),
+        ({"size": "x"}, "spec.storage.size"),
+        ({"class": "fast"}, "spec.storage.class"),
+        ({"autoGrow": {"thresholdPercent": 100}}, "spec.storage.autoGrow.thresholdPercent"),
+        ({"autoGrow": {"enabled": "yes"}}, "spec.storage.autoGrow.enabled"),
+    ],
+)
+def test_another_storage_is_refused_with_the_field(written, field):
+    with pytest.raises(SpecError) as problem:
+        parse_storage(written)
+    assert problem.value.field == field
