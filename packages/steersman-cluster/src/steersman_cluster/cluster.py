@@ -295,6 +295,10 @@ class DevCluster:
         )
         for name, kubelet in self.nodes.kubelets.items():
             self._register(name, kubelet)
+        if options.node_kind == "process":
+            from steersman_cluster.nodes.fault_endpoint import FaultEndpoint
+
+            self.server.extensions["faults"] = FaultEndpoint.of(self.nodes.agent, self.network).answer
 
     def _register(self, node: str, kubelet: Kubelet) -> None:
         self.server.kubelets.register(node, kubelet)

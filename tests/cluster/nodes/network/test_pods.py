@@ -3,177 +3,17 @@
 import asyncio
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from steersman.testing.embedded import EmbeddedCluster
-from steersman.testing.waiting import eventually
 from steersman_cluster.nodes.network.cluster_network import NetworkError
 from steersman_cluster.nodes.network.detection import start_network
 
-PROGRAM = """
-import http.server, json, os, socket, ssl, urllib.parse, urllib.request
-
-def fetch(url):
-    context = None
-    if url.startswith("https"):
-        account = "/var/run/secrets/kubernetes.io/serviceaccount"
-        context = ssl.create_default_context(cafile=f"{account}/ca.crt")
-    with urllib.request.urlopen(url, timeout=5, context=context) as answer:
-        return json.load(answer)
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        verb, _, rest = urllib.parse.unquote(self.path[1:]).partition("/")
-        said = {"host": socket.gethostname(), "client": self.client_address[0]}
-        try:
-            if verb == "lookup":
-                said["found"] = sorted({a[4][0] for a in socket.getaddrinfo(rest, 80, socket.AF_INET)})
-            elif verb == "name":
-                said["found"] = socket.gethostbyaddr(rest)[0]
-            elif verb == "fetch":
-                said["found"] = fetch(rest.replace("|", "/"))
-            elif verb == "read":
-                said["found"] = open("/" + rest).read()
-        except OSError as problem:
-            said["error"] = repr(problem)
-        body = json.dumps(said).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-http.server.ThreadingHTTPServer(("", int(os.environ.get("PORT", "80"))), Handler).serve_forever()
-"""
-
-
-@cache
-def unavailable() -> str:
-    """Why this machine has no network namespaces for Pods; empty where it has."""
-
-    async def attempt() -> None:
-        await (await start_network()).close()
-
-    try:
-        asyncio.run(attempt())
-    except NetworkError as problem:
-        return problem.strerror or str(problem)
-    return ""
-
-
-@pytest.fixture(autouse=True)
-def _needs_namespaces() -> None:
-    if reason := unavailable():
-        pytest.skip(reason)
-
-
-@pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("images")
-    (directory / "web.py").write_text(PROGRAM)
-    path = directory / "images.yaml"
-    path.write_text(f"images:\n  web: {{command: [{sys.executable}, {directory / 'web.py'}]}}\n")
-    return path
-
-
-@pytest.fixture(scope="module")
-def cluster(images: Path) -> Iterator[EmbeddedCluster]:
-    if reason := unavailable():
-        pytest.skip(reason)
-    with EmbeddedCluster.start(nodes=2, node_kind="process", images=images, network="namespaces") as made:
-        yield made
-
-
-def container(**fields: Any) -> dict[str, Any]:
-    probe = {"httpGet": {"path": "/", "port": 80}, "periodSeconds": 1}
-    return {"name": "web", "image": "web", "readinessProbe": probe, **fields}
-
-
-def service(name: str, app: str, **spec: Any) -> dict[str, Any]:
-    ports = [{"name": "http", "port": 80, "targetPort": 80}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name},
-        "spec": {"selector": {"app": app}, "ports": ports, **spec},
-    }
-
-
-def stateful_set(name: str, replicas: int = 3) -> dict[str, Any]:
-    labels = {"app": name}
-    spec = {"containers": [container()], "terminationGracePeriodSeconds": 0}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": replicas,
-            "serviceName": name,
-            "podManagementPolicy": "Parallel",
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-        },
-    }
-
-
-def pod(name: str, **spec: Any) -> dict[str, Any]:
-    body = {"containers": [container()], "terminationGracePeriodSeconds": 0, **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": body}
-
-
-def is_ready(obj: dict[str, Any]) -> bool:
-    conditions = obj.get("status", {}).get("conditions") or ()
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
-
-
-class Pods:
-    """Requests to Pods of one test's namespace through the API server's proxy."""
-
-    def __init__(self, cluster: EmbeddedCluster, namespace: str) -> None:
-        self.cluster = cluster
-        self.namespace = namespace
-
-    def path(self, plural: str, name: str) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/{plural}/{name}"
-
-    def ask(self, name: str, path: str = "", port: int = 80) -> dict[str, Any]:
-        return self.cluster.call("GET", f"{self.path('pods', f'{name}:{port}')}/proxy/{path}")
-
-    def found(self, name: str, path: str) -> Any:
-        answer = self.ask(name, path)
-        assert "found" in answer, answer
-        return answer["found"]
-
-    def ready(self, *names: str) -> dict[str, str]:
-        """Wait until Pods are ready; return their addresses."""
-        for name in names:
-            self.cluster.wait("pod", name, is_ready, namespace=self.namespace)
-        return {n: self.cluster.call("GET", self.path("pods", n))["status"]["podIP"] for n in names}
-
-
-@pytest.fixture
-def pods(cluster: EmbeddedCluster, request: pytest.FixtureRequest) -> Iterator[Pods]:
-    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[:50].strip("-")
-    cluster.create_namespace(name)
-    with cluster.test(name):
-        yield Pods(cluster, name)
-    cluster.delete_namespace(name)
-
-
-def until(read: Callable[[], Any], holds: Callable[[Any], bool]) -> Any:
-    """Wait until a value is as expected; return it."""
-    return eventually(read, within=30.0, until=holds)
+from .web import Pods, address_of, container, is_ready, pod, service, stateful_set, until
 
 
 @pytest.mark.slow
@@ -198,10 +38,6 @@ def test_members_of_a_stateful_set_find_each_other_by_name_and_survive_new_addre
     after = pods.ready("web-1")["web-1"]
     until(lambda: pods.ask("web-0", "lookup/web-1.web").get("found"), lambda found: found == [after])
     assert pods.found("web-0", "fetch/http:||web-1.web|") == {"host": "web-1", "client": before["web-0"]}
-
-
-def address_of(obj: dict[str, Any]) -> str:
-    return obj["status"].get("podIP") or ""
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ from steersman_cluster.api.deletes import Deleter
 from steersman_cluster.api.documents import Documents
 from steersman_cluster.api.equivalents import ServedVersions
 from steersman_cluster.api.event_expiry import EventExpiry
+from steersman_cluster.api.extensions import PREFIX, Extension, extended
 from steersman_cluster.api.info import RequestInfo, resolve
 from steersman_cluster.api.kubernetes_service import KubernetesService
 from steersman_cluster.api.messages import JSON, Request, Response, failure
@@ -98,6 +99,8 @@ class APIServer:
         self.builtins.register()
         self.definitions = Definitions(self)
         self.documents = Documents(self)
+        self.extensions: dict[str, Extension] = {}
+        """By the part of the path that follows `/steersman.dev/`."""
         self.conversions = Conversions(self)
         self.verbs = Verbs(self)
         self.reads = Reads(self)
@@ -160,6 +163,8 @@ class APIServer:
             self.auth.authorize(user, attributes)
             if info.resource:
                 response = await self.verbs.serve(request, info, user, warnings)
+            elif request.path.startswith(PREFIX):
+                response = await extended(self.extensions, request)
             else:
                 response = await self.documents.serve(request)
         except APIError as problem:

@@ -107,6 +107,8 @@ class ProcessRuntime:
     ) -> None:
         self.mode: Mode = mode
         self.network = network
+        self.network_changed: Callable[[], None] = lambda: None
+        """Called after a Pod has got or lost its address."""
         self.grounds: dict[str, Ground] = {}
         self.mark = secrets.token_hex(8)
         self._agent = agent
@@ -233,6 +235,7 @@ class ProcessRuntime:
         ground.attachment = self.network.add_pod(held.node)
         ground.facts.ip = ground.attachment.address
         self.network.set_host_ports(ground.facts.ip, held.node, held.life.spec.get("containers") or ())
+        self.network_changed()
 
     def _detach(self, ground: Ground) -> None:
         if self.network is None or ground.attachment is None:
@@ -241,6 +244,7 @@ class ProcessRuntime:
         if not dig(ground.pod, "spec", "hostNetwork", default=False):
             with suppress(OSError):
                 self.network.remove_pod(attachment)
+                self.network_changed()
 
     async def _prepare(self, held: Held, ground: Ground) -> None:
         try:

@@ -43,13 +43,19 @@ def rule_of(fields: Mapping[str, Any]) -> Rule:
 class Faults:
     """The rules that hold at present."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, gateway: bytes, rng: random.Random) -> None:
+        self._gateway = gateway
         self.rules: tuple[Rule, ...] = ()
         self._rng = rng
 
     def delay(self, source: bytes, destination: bytes) -> float | None:
-        """Return the seconds by which a packet is late; `None` for a packet that is lost."""
+        """Return the seconds by which a packet is late; `None` for a packet that is lost.
+
+        Packets from and to the gateway are never affected: they belong to the nodes' own probes.
+        """
         total = 0.0
+        if self._gateway in (source, destination):
+            return total
         for rule in self.rules:
             if rule.applies(source, destination):
                 if rule.drop and (rule.drop >= 1 or self._rng.random() < rule.drop):

@@ -39,7 +39,7 @@ class Router:
         """The node of each known address."""
         self.services = Services(rng)
         self.flows = Flows(self.services)
-        self.faults = Faults(rng)
+        self.faults = Faults(gateway, rng)
 
     def route(self, packet: bytes, sources: frozenset[bytes], now: float) -> Delivery | None:
         """Return what happens to a packet that came from the port of `sources`; `None` if it is dropped."""

@@ -1,0 +1,40 @@
+"""Ports of Pods on loopback of this machine, for programs that cannot speak the API's port-forward."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from steersman_cluster.cluster import DevCluster
+from steersman_cluster.errors import APIError, not_found
+from steersman_cluster.kubelet import Connection
+from steersman_cluster.nodes.network.cluster_network import join
+
+__all__ = ["connect", "forward"]
+
+
+async def connect(cluster: DevCluster, namespace: str, pod: str, port: int) -> Connection:
+    """Connect to a port of a Pod, as port-forward does. Raises `APIError`."""
+    held = cluster.nodes.agent.find(namespace, pod) if cluster.nodes is not None else None
+    kubelet = cluster.server.kubelets.find(held.node) if held is not None else None
+    if kubelet is None:
+        raise not_found("", "pods", pod)
+    return await kubelet.connect(namespace, pod, port)
+
+
+async def forward(cluster: DevCluster, namespace: str, pod: str, port: int) -> asyncio.Server:
+    """Listen on a free port of 127.0.0.1; each connection goes to the Pod that has the name by then.
+
+    A connection is closed at once while there is no such Pod, or nothing listens in it.
+    """
+
+    async def forwarded(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            theirs = await connect(cluster, namespace, pod, port)
+        except (APIError, OSError):
+            writer.close()
+            return
+        with suppress(OSError):
+            await join((reader, writer), theirs)
+
+    return await asyncio.start_server(forwarded, "127.0.0.1", 0)
