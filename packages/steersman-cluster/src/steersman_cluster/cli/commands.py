@@ -12,6 +12,7 @@ from typing import Annotated, Literal, ParamSpec, TypeVar
 import typer
 
 from steersman.version import __version__
+from steersman_cluster.cli.fault import app as fault
 from steersman_cluster.program import program
 
 __all__ = ["app"]
@@ -43,6 +44,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="markdown",
 )
+
+app.add_typer(fault)
 
 
 def _print_version(requested: bool) -> None:
