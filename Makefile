@@ -49,8 +49,8 @@ check: lint types imports test ## All of the above
 format: $(READY) ## Format the code
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-generate: $(READY) ## Generate src/steersman/k8s from the API server's OpenAPI
-	@$(BIN)/python tools/generate_models.py
+generate: $(READY) ## Generate models, API documents, schemas, protobuf fields and first objects (ARGS=--check: compare)
+	@$(BIN)/python -m codegen $(ARGS)
 
 controlplane: ## Build kube-apiserver, etcd and friends once, into the user's cache
 	@bash hack/controlplane/build.sh

@@ -4,11 +4,12 @@ import math
 import statistics
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from benchmarks.doubt import ENOUGH, Doubt, doubts, next_round
 from benchmarks.rows import OURS, THEIRS, Bar, Numbers, Row, Size
 from benchmarks.verdicts import Results
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 def measured_nowhere(*_: object) -> Numbers:

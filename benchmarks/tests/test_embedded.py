@@ -1,6 +1,7 @@
 """The benchmark of the embedded cluster measures what it says, on the embedded cluster alone and in small."""
 
 import pytest
+
 from benchmarks.embedded import ROWS
 from benchmarks.report import UNITS
 from benchmarks.rows import OURS, Row

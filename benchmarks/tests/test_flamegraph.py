@@ -3,6 +3,7 @@
 import xml.etree.ElementTree as ET
 
 import pytest
+
 from benchmarks import flamegraph
 
 STORE = "Store.apply (steersman/cache/store.py:174)"

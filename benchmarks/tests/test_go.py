@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+
 from benchmarks.toolchains import HERE, NotMeasuredError, go
 
 

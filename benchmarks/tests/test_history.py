@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from benchmarks import history
 from benchmarks.harness import BenchmarkError
 from benchmarks.rows import OURS, THEIRS, Bar, Numbers, Row, Size
 from benchmarks.verdicts import Results, by_round, run_ratios
-from hypothesis import given
-from hypothesis import strategies as st
 
 MACHINE = {"CPU": "one", "memory": "1 GB", "system": "Linux", "Python": "3", THEIRS: "v1"}
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from benchmarks.rows import OURS, THEIRS, Bar, Numbers, Row, Size
 from benchmarks.verdicts import Results
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from benchmarks.quoted import FIGURES, ROOT, marked, pages, quoted
 
 PAGES = pages()

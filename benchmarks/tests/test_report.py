@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from benchmarks import history, written
 from benchmarks.harness import BenchmarkError
 from benchmarks.metrics import UNITS

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+
 from benchmarks import run
 from benchmarks.harness import Bench, BenchmarkError, NotMeasuredError
 from benchmarks.progress import span

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 
 import pytest
+
 from benchmarks.doubt import ENOUGH, doubts
 from benchmarks.harness import cores
 from benchmarks.metrics import STALLED

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from benchmarks import aside, embedded, pythons, real, real_load, toolchains, transports, webhook
 from benchmarks.harness import BenchmarkError, NotMeasuredError
 from benchmarks.peers import httptools_peer, transport_peer
 from benchmarks.rows import ROWS, Row, Size
-
 from steersman.client.config import Config
 from steersman.testing.controlplane import BinariesNotFoundError
 

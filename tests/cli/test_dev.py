@@ -14,13 +14,13 @@ import threading
 
 import pytest
 from rich.console import Console
-from tests.cli.test_cluster import CRD, Shell, eventually
 
 from steersman.cli.dev_logfile import LogFile
 from steersman.cli.dev_scene import Scene, forest, log_line, summary
 from steersman.cli.dev_view import View
 from steersman.client import Client
 from steersman.client.config import load_config
+from tests.cli.test_cluster import CRD, Shell, eventually
 
 APP = """
 from typing import Annotated

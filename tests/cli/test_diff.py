@@ -11,12 +11,12 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from tests.manifests import broad, golden_types
 
 from steersman.cli.app import run
 from steersman.manifests import crds
 from steersman.manifests.compat import changes_between
 from steersman_cluster.crd.checking import compile_check
+from tests.manifests import broad, golden_types
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 import yaml
-from tests.manifests import broad, golden_types
 
 from steersman.cli.app import run
 from steersman.manifests import crds
 from steersman.manifests.reference import foreign_types, reference
+from tests.manifests import broad, golden_types
 
 APP = '''
 from typing import Annotated

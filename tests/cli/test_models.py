@@ -14,13 +14,13 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.manifests import broad, golden_types
 
 from steersman.cli.app import run
 from steersman.cli.model_shapes import known_shapes
 from steersman.manifests import crds
 from steersman.models import Quantity, from_dict, to_dict
 from steersman.models.codegen import files_from_crds
+from tests.manifests import broad, golden_types
 
 ROOT = Path(__file__).parents[2]
 

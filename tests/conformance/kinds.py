@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any
 
 import pytest
+
 from tests.cluster.kinds.cases import Case
 
 from .harness import JSON, MERGE, Answer, Both, compare, normalise

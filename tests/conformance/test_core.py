@@ -1,6 +1,7 @@
 """ConfigMaps, Secrets, ServiceAccounts, Namespaces, Events and Leases on both servers."""
 
 import pytest
+
 from tests.cluster.kinds import cases
 
 from .harness import Both

@@ -1,6 +1,7 @@
 """ObjectMeta: names, labels, annotations, owners and finalizers on both servers."""
 
 import pytest
+
 from tests.cluster.kinds import cases
 
 from .harness import Both

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+
 from tests.cluster.kinds import cases
 
 from .harness import Both

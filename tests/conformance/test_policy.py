@@ -1,6 +1,7 @@
 """Disruption budgets, autoscalers, limits and quotas on both servers."""
 
 import pytest
+
 from tests.cluster.kinds import cases
 
 from .harness import Both

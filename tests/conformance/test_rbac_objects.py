@@ -1,6 +1,7 @@
 """Roles and bindings as objects on both servers."""
 
 import pytest
+
 from tests.cluster.kinds import cases
 
 from .harness import Both

@@ -1,6 +1,7 @@
 """Services and their endpoints on both servers."""
 
 import pytest
+
 from tests.cluster.kinds import cases
 
 from .harness import Both

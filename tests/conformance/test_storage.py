@@ -1,6 +1,7 @@
 """Volumes, claims and storage classes on both servers."""
 
 import pytest
+
 from tests.cluster.kinds import cases
 
 from .harness import Both

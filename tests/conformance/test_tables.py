@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
+
 from tests.cluster.kinds import cases
 
 from .harness import Answer, Both, compare

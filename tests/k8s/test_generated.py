@@ -5,15 +5,17 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
-from importlib import import_module, util
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType, UnionType
+from types import UnionType
 from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
 
 import steersman.k8s
+from codegen import models
+from codegen.sources import api_documents, discovery_documents
 from steersman.k8s._index import KINDS, NAMES
 from steersman.models import MicroTime, Quantity, Resource, decode, encode, from_dict, info_of, lookup, to_dict
 from steersman.models.codegen.openapi import WELL_KNOWN
@@ -23,23 +25,8 @@ KIND_IDS = sorted(KINDS)
 
 
 @cache
-def generator() -> ModuleType:
-    spec = util.spec_from_file_location("generate_models", ROOT / "tools" / "generate_models.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@cache
-def archive() -> Path:
-    return next((ROOT / "tools" / "data").glob("kubernetes-*-api.tar.xz"))
-
-
-@cache
 def schemas() -> dict[str, dict[str, Any]]:
-    documents, _ = generator().read_archive(archive())
+    documents = [json.loads(document) for document in api_documents().values()]
     return {name: schema for d in documents for name, schema in d["components"]["schemas"].items()}
 
 
@@ -49,12 +36,12 @@ def class_of(kind: tuple[str, str]) -> type[Resource]:
 
 
 def test_regeneration_yields_the_committed_bytes():
-    for name, content in generator().generate(archive()).items():
-        assert (ROOT / "src/steersman/k8s" / name).read_text() == content, f"{name}: run tools/generate_models.py"
+    for path, content in models.generate().items():
+        assert (ROOT / path).read_bytes() == content, f"{path}: run `make generate`"
 
 
 def test_nothing_in_the_directory_is_left_from_an_older_version():
-    made = {*generator().generate(archive()), "__init__.py"}
+    made = {*(path.name for path in models.generate()), "__init__.py"}
 
     assert {p.name for p in (ROOT / "src/steersman/k8s").iterdir() if p.is_file()} == made
 
@@ -86,9 +73,8 @@ def test_every_property_has_a_field_of_its_wire_name():
 
 
 def test_every_kind_knows_what_discovery_says_of_it():
-    _, discovery = generator().read_archive(archive())
     seen = 0
-    for document in discovery:
+    for document in discovery_documents():
         for item in document["items"]:
             for version in item["versions"]:
                 group = item["metadata"].get("name", "")

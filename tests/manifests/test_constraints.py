@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.manifests.drawn import Drawn, fields
-from tests.manifests.server import Strict
 
 from steersman import Model, Resource
 from steersman.cli.judge import judge
 from steersman.manifests import crds, to_yaml
 from steersman.testing.controlplane_cluster import Cluster
+from tests.manifests.drawn import Drawn, fields
+from tests.manifests.server import Strict
 
 NUMBERS = count()
 

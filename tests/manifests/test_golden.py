@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.manifests.golden_types import KINDS
 
 from steersman.manifests import crds
+from tests.manifests.golden_types import KINDS
 
 GO_TYPES = Path(__file__).parent / "golden" / "go"
 TOOLS = Path.home() / ".cache" / "steersman" / "tools"

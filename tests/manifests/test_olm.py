@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.manifests import broad, shipped_app
-from tests.manifests.test_packaging import PACKAGE, tool
 
 from steersman import Context, Operator
 from steersman.manifests import Package, crds, write
 from steersman.manifests.olm import BUNDLE_FOLDERS, Listing, bundle_files, catalog_text, read_bundle, validate
 from steersman.manifests.samples import sample
 from steersman_cluster.crd.checking import compile_check
+from tests.manifests import broad, shipped_app
+from tests.manifests.test_packaging import PACKAGE, tool
 
 LISTING = Listing(
     provider="The widget makers",

@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.manifests import shipped_app
-from tests.manifests.server import Strict
 
 from steersman import Operator
 from steersman.manifests import ManifestError, Package, everything, package_files, write
@@ -24,6 +22,8 @@ from steersman.manifests.install import install_file
 from steersman.manifests.monitoring import dashboard
 from steersman.manifests.shapes import Block, Each, Text, When, resolved, templated
 from steersman.testing.controlplane import ControlPlane
+from tests.manifests import shipped_app
+from tests.manifests.server import Strict
 
 TOOLS = Path(os.environ.get("STEERSMAN_TOOLS") or Path.home() / ".cache/steersman/tools")
 PACKAGE = Package(shipped_app.operator, "shipped_app:operator")

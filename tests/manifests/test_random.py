@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.manifests.server import CRDS, Strict
 
 from steersman import Model, Resource
 from steersman.cli.judge import judge
@@ -33,6 +32,7 @@ from steersman.models.markers import (
     Set,
 )
 from steersman.testing.controlplane import ControlPlane
+from tests.manifests.server import CRDS, Strict
 
 
 class Shade(StrEnum):

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.manifests import sample_kinds
 
 from steersman.manifests import crds
 from steersman.manifests.samples import sample
 from steersman.models import decode, encode
+from tests.manifests import sample_kinds
 
 APP = """
 from steersman import Context, Model, Operator, Resource

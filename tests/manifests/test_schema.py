@@ -12,7 +12,6 @@ import pydantic
 import pydantic.alias_generators
 import pytest
 import yaml
-from tests.manifests.broad import V1, V2
 
 from steersman import Model, Operator, Resource
 from steersman.cli.judge import judge
@@ -21,6 +20,7 @@ from steersman.manifests import MAX_BYTES, Conversion, classes_of, crds, definit
 from steersman.manifests.node import trimmed
 from steersman.manifests.source import ClassSource, FieldSource, source_of
 from steersman.models.markers import CEL, Ge, Immutable, MaxLength, Selectable
+from tests.manifests.broad import V1, V2
 
 T = TypeVar("T")
 

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import pytest
 import yaml
-from tests.manifests import broad
-from tests.manifests.server import CRDS, Strict
 
 from steersman import Model, Resource
 from steersman.manifests import Conversion, crds, definitions
 from steersman.models import EMPTY, from_dict
 from steersman.models.markers import Immutable, ListMap, MaxLength
 from steersman.testing.controlplane import ControlPlane
+from tests.manifests import broad
+from tests.manifests.server import CRDS, Strict
 
 pytestmark = pytest.mark.realcluster()
 BROADS = "/apis/broad.example.com/v1/namespaces/default/broads"

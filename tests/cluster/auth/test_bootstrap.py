@@ -2,10 +2,10 @@
 
 import pytest
 
+from codegen import bootstrap
 from steersman.testing.controlplane import available
 from steersman_cluster.auth import bootstrap_objects
 
-from . import record_bootstrap
 from .conftest import NOW
 
 
@@ -35,11 +35,11 @@ def test_aggregated_roles_are_filled_or_left_to_the_controller():
 def test_the_recorded_objects_are_those_of_the_real_server():
     recorded = {
         (entry["group"], entry["resource"], item["metadata"].get("namespace", ""), item["metadata"]["name"]): item
-        for entry in record_bootstrap.record()
+        for entry in bootstrap.record()
         for item in entry["items"]
     }
     shipped = {
-        (item.group, item.resource, item.namespace, item.name): record_bootstrap.plain(item.object)
+        (item.group, item.resource, item.namespace, item.name): bootstrap.plain(item.object)
         for item in bootstrap_objects(NOW, aggregated=False)
     }
     assert shipped.keys() == recorded.keys()

@@ -9,10 +9,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.conftest import _server
-
 from steersman.testing.controlplane import ControlPlane
 from steersman_cluster.patch import merge_patch
+from tests.conformance.conftest import _server
 
 from .cases import CASES
 

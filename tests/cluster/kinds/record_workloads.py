@@ -9,9 +9,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.conftest import _server
-
 from steersman.testing.controlplane import ControlPlane
+from tests.conformance.conftest import _server
 
 RECORDED = Path(__file__).parent / "recorded_workloads.json"
 _GROUPS = {"Job": "batch", "CronJob": "batch", "Pod": "", "PodTemplate": "", "ReplicationController": ""}

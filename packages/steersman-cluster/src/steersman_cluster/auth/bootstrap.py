@@ -1,7 +1,7 @@
-"""What a cluster begins with: system namespaces, the default roles and bindings, priority classes, flow schemas.
+"""The first objects of a cluster: system namespaces, default roles and bindings, priority classes, flow schemas.
 
-Recorded from a fresh kube-apiserver (`bootstrap.json`; `tests/cluster/auth/record_bootstrap.py` records it anew).
-Nothing is stored here: the API server stores what `objects` gives it, where it is not there yet.
+`bootstrap.json` is recorded from a fresh kube-apiserver (`make generate`). The API server creates the objects that are
+missing when it starts.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ import msgspec
 
 from steersman.client import AlreadyExists, Client, ClientError, NotFound
 from steersman.telemetry.log import get_logger
+from steersman.version import KUBERNETES_VERSION
 from steersman_cluster.nodes.status import time_of
 from steersman_cluster.objects import Object
 
@@ -28,7 +29,7 @@ BIG: Final[Mapping[str, str]] = {"cpu": "64", "memory": "256Gi", "pods": "10000"
 HEARTBEAT: Final = 10.0
 _STATUS_EVERY: Final = 300.0
 _RETRY: Final = 1.0
-KUBELET_VERSION: Final = "v1.36.2"
+KUBELET_VERSION: Final = f"v{KUBERNETES_VERSION}"
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _MERGE = "application/merge-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"

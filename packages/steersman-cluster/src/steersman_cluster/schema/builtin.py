@@ -1,7 +1,7 @@
-"""The types of the built-in kinds, read lazily from one file that ships with the package.
+"""The types of the built-in kinds, read from `builtin.json` (`make generate`).
 
-`builtin.json` is generated from the API server's OpenAPI documents and Go's own reflection; nobody edits it. It is
-parsed (a few milliseconds) when the first type is asked for, and every type is made when it is first looked into.
+The file is parsed, which takes a few milliseconds, when the first type is used. Each type is built when its fields
+are used.
 """
 
 from __future__ import annotations

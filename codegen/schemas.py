@@ -1,15 +1,21 @@
-"""Write `schema/builtin.json`: the types of all built-in kinds, without prose.
+"""Generates the types of all built-in kinds, without descriptions, for the embedded API server.
 
-Two sources meet: the OpenAPI v3 documents of a real API server (list types, merge keys, defaults) and what Go's
-reflection says of the same structs (`main.go`: Go's type names, as they stand in error texts, and what encoding
-leaves out when empty). Run: `go run . > facts.json`, then `generate.py <directory of documents> facts.json <output>`.
+OpenAPI v3 documents give list types, merge keys and defaults. Reflection in Go (`golang/main.go`) gives the names of
+Go types, which error messages contain, and the fields that encoding leaves out when they are empty.
 """
 
-import json
-import sys
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from codegen.sources import CLUSTER, ROOT, api_documents, run_go
+
+__all__ = ["generate"]
+
+TARGET: Final = CLUSTER / "schema" / "builtin.json"
+REFLECTION: Final = ROOT / "codegen" / "golang" / "main.go"
 KEPT = (
     "type",
     "format",
@@ -66,34 +72,33 @@ def emptiness(fact: dict[str, Any]) -> str:
     return "keep-nil" if nilable else "keep"
 
 
-def main(documents: Path, facts_file: Path, output: Path) -> None:
-    facts: Facts = json.loads(facts_file.read_text())
+def generate() -> dict[Path, bytes]:
+    """Return the types and kinds, by path."""
+    facts: Facts = json.loads(run_go(REFLECTION))
     by_definition = {definition_name(name): name for name in facts}
     types: dict[str, Any] = {}
     kinds: dict[str, str] = {}
-    for path in sorted(documents.glob("*.json")):
-        if path.name == "index.json":
-            continue
-        for name, schema in json.loads(path.read_text()).get("components", {}).get("schemas", {}).items():
-            out = node_of(schema)
-            go_fields = fields_of(by_definition.get(name, ""), facts)
-            if "properties" in schema:
-                properties: dict[str, Any] = {}
-                for field, node in sorted(schema["properties"].items()):
-                    properties[field] = node_of(node)
-                    if field in go_fields:
-                        fact = go_fields[field]
-                        properties[field]["go"] = fact["t"]
-                        properties[field]["empty"] = emptiness(fact)
-                        if "embedded" in fact:
-                            properties[field]["embedded"] = fact["embedded"]
-                out["properties"] = properties
-            types.setdefault(name, out)
+    for document in api_documents().values():
+        for name, schema in json.loads(document).get("components", {}).get("schemas", {}).items():
+            types.setdefault(name, type_of(schema, fields_of(by_definition.get(name, ""), facts)))
             for gvk in schema.get("x-kubernetes-group-version-kind", ()):
                 kinds.setdefault(f"{gvk['group']}/{gvk['version']}/{gvk['kind']}", name)
     text = json.dumps({"kinds": kinds, "types": types}, sort_keys=True, separators=(",", ":"))
-    output.write_text(text + "\n")
+    return {TARGET: (text + "\n").encode()}
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]))
+def type_of(schema: dict[str, Any], go_fields: dict[str, Any]) -> dict[str, Any]:
+    """Return one type: the node of its schema, with the facts of Go about its fields."""
+    out = node_of(schema)
+    if "properties" not in schema:
+        return out
+    properties: dict[str, Any] = {}
+    for field, node in sorted(schema["properties"].items()):
+        properties[field] = node_of(node)
+        if (fact := go_fields.get(field)) is not None:
+            properties[field]["go"] = fact["t"]
+            properties[field]["empty"] = emptiness(fact)
+            if "embedded" in fact:
+                properties[field]["embedded"] = fact["embedded"]
+    out["properties"] = properties
+    return out

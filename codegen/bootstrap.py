@@ -1,16 +1,23 @@
-"""Records what a fresh kube-apiserver makes for itself into `auth/bootstrap.json`; run it for a new release.
+"""Records the objects that a fresh kube-apiserver creates for itself: namespaces, roles, priority levels.
 
-    python tests/cluster/auth/record_bootstrap.py
-
-The data are API objects, without what differs between any two servers. No controller runs while they are recorded.
+No controller runs while they are recorded. Fields that differ between any two servers are left out.
 """
+
+from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import steersman_cluster.auth.bootstrap as room
-from steersman.testing.controlplane import ControlPlane
+from codegen.sources import CLUSTER, SourceMissingError
+from steersman.testing.controlplane import ControlPlane, available
+from steersman_cluster.auth.bootstrap import MADE_ANEW
+
+__all__ = ["generate", "plain", "record"]
+
+TARGET: Final = CLUSTER / "auth" / "bootstrap.json"
+TRANSITION_TIME: Final = "2026-01-01T00:00:00Z"
+"""The `lastTransitionTime` of all recorded conditions, so that a second recording yields the same bytes."""
 
 RBAC = "rbac.authorization.k8s.io"
 FLOW = "flowcontrol.apiserver.k8s.io"
@@ -28,6 +35,8 @@ RESOURCES = (
 
 def record() -> list[dict[str, Any]]:
     """One entry for each resource: where it is served, and its objects."""
+    if (reason := available()) is not None:
+        raise SourceMissingError(str(reason))
     recorded: list[dict[str, Any]] = []
     with ControlPlane.start(controller_manager=False, scheduler=False) as plane:
         for group, version, resource in RESOURCES:
@@ -46,22 +55,21 @@ def record() -> list[dict[str, Any]]:
 
 
 def plain(item: dict[str, Any]) -> dict[str, Any]:
-    """An object without uid, times and version."""
-    metadata = {key: value for key, value in item["metadata"].items() if key not in room.MADE_ANEW}
+    """Return an object without its uid, resourceVersion and times."""
+    metadata = {key: value for key, value in item["metadata"].items() if key not in MADE_ANEW}
     for entry in metadata.get("managedFields", ()):
         entry.pop("time", None)
+    conditions = item.get("status", {}).get("conditions", ())
+    for condition in conditions:
+        condition["lastTransitionTime"] = TRANSITION_TIME
     return {**item, "metadata": metadata}
 
 
-def main() -> None:
-    path = Path(room.__file__).with_name("bootstrap.json")
-    lines = []
+def generate() -> dict[Path, bytes]:
+    """Return the recorded objects, by path."""
+    lines: list[str] = []
     for entry in record():
         items = ",\n".join(json.dumps(item, separators=(",", ":")) for item in entry.pop("items"))
         head = json.dumps(entry)[:-1]
         lines.append(f'{head}, "items": [\n{items}\n]}}')
-    path.write_text("[\n" + ",\n".join(lines) + "\n]\n")
-
-
-if __name__ == "__main__":
-    main()
+    return {TARGET: ("[\n" + ",\n".join(lines) + "\n]\n").encode()}

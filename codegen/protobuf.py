@@ -1,24 +1,21 @@
-"""Makes the field table of the protobuf codec from the Go types of the Kubernetes API.
+"""Generates the field table of the protobuf codec from the Go types of the Kubernetes API.
 
-Usage: python tools/generate_protobuf.py [directory of k8s.io modules in Go's module cache]
-
-Struct tags say number, wire type and JSON name of every field; the Go type says whether a zero is absent (a plain
-field with omitempty) or meant (a pointer). `go mod download` in hack/controlplane brings the sources.
+Struct tags give the number, the wire type and the JSON name of each field. The Go type says whether a zero value is
+left out (a plain field with omitempty) or sent (a pointer).
 """
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-TARGET = (
-    Path(__file__).resolve().parent.parent / "packages/steersman-cluster/src/steersman_cluster/protobuf/fields.json"
-)
-VERSION = "v0.36.2"
+from codegen.sources import CLUSTER, GO_MODULE_VERSION, go_module_directory
+
+__all__ = ["generate"]
+
+TARGET = CLUSTER / "protobuf" / "fields.json"
 PACKAGES = (
     "api/admissionregistration/v1", "api/apps/v1", "api/authentication/v1", "api/authorization/v1",
     "api/autoscaling/v1", "api/autoscaling/v2", "api/batch/v1", "api/certificates/v1", "api/coordination/v1",
@@ -50,20 +47,12 @@ _TAG = re.compile(r'protobuf:"([^"]*)"')
 _IMPORT = re.compile(r'^\t(\w+)? ?"(k8s\.io/[^"]+)"$')
 
 
-def modules(argument: str | None) -> Path:
-    """Where Go keeps the k8s.io modules."""
-    if argument:
-        return Path(argument)
-    found = subprocess.run(["go", "env", "GOMODCACHE"], capture_output=True, text=True, check=True)
-    return Path(found.stdout.strip()) / "k8s.io"
-
-
 class Package:
     """The types of one Go package."""
 
     def __init__(self, root: Path, path: str) -> None:
         module, _, inner = path.partition("/")
-        directory = root / f"{module}@{VERSION}" / inner
+        directory = root / f"{module}@{GO_MODULE_VERSION}" / inner
         self.name = "/".join(path.split("/")[-2:])
         self.structs: dict[str, list[tuple[str, str, str]]] = {}
         self.named: dict[str, str] = {}
@@ -158,14 +147,9 @@ class Table:
         return kind, "l" if shape == "r" and go in ("ExtraValue", "Verbs") else shape
 
 
-def main() -> int:
-    table = Table(modules(sys.argv[1] if len(sys.argv) > 1 else None))
+def generate() -> dict[Path, bytes]:
+    """Return the table of kinds and messages, by path."""
+    table = Table(go_module_directory())
     table.build()
     body = {"kinds": dict(sorted(table.kinds.items())), "messages": dict(sorted(table.messages.items()))}
-    TARGET.write_text(json.dumps(body, separators=(",", ":")) + "\n")
-    print(f"{len(table.kinds)} kinds and {len(table.messages)} messages in {TARGET.stat().st_size} bytes")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return {TARGET: (json.dumps(body, separators=(",", ":")) + "\n").encode()}
