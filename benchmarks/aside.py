@@ -20,7 +20,7 @@ from benchmarks.report import render_table, update_readme
 from benchmarks.rows import Numbers, Row, Size
 from benchmarks.session import measure
 from benchmarks.verdicts import summarise
-from steersman.testing.controlplane import BinariesNotFoundError, ComponentError
+from steersman.testing import BinariesNotFoundError, ComponentError
 
 BUDGET = 12.0
 """Minutes of a study, so that all of them and the flame graph take less than three quarters of an hour."""

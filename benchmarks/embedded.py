@@ -29,7 +29,7 @@ def start(_bench: Bench, peer: str, _size: Size, _seed: int) -> Numbers:
     """To the first answer: from exec, and from `start` in a process that has imported the cluster."""
     began = time.time()
     if peer == REAL:
-        from steersman.testing.controlplane import ControlPlane
+        from steersman.testing import ControlPlane
 
         with ControlPlane.start(
             controller_manager=False, scheduler=False, apiserver_args=("--audit-log-path=",)

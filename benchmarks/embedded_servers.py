@@ -85,7 +85,7 @@ def _ours(workloads: bool) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def _real(workloads: bool) -> Iterator[Server]:
-    from steersman.testing.controlplane import ControlPlane
+    from steersman.testing import ControlPlane
 
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores()[1])  # what is started now stays there, and a Go process sees one core

@@ -22,7 +22,7 @@ from benchmarks.peers.widget import Widget
 from steersman.client.config import load_config
 from steersman.client.transport import transport_for
 from steersman.manifests import definitions
-from steersman.testing.controlplane import ControlPlane
+from steersman.testing import ControlPlane
 
 IN_FLIGHT: Final = 16
 _ROOTS: Final = {"widgets": "/apis/bench.steersman.dev/v1"}

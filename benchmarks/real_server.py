@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks import real_load
 from benchmarks.harness import BenchmarkError, NotMeasuredError, Stub, cores
-from steersman.testing.controlplane import BinariesNotFoundError, ComponentError, ControlPlane
+from steersman.testing import BinariesNotFoundError, ComponentError, ControlPlane
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _CALM, _CALM_WITHIN = 0.15, 20.0

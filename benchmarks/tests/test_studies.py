@@ -11,7 +11,7 @@ from benchmarks.harness import BenchmarkError, NotMeasuredError
 from benchmarks.peers import httptools_peer, transport_peer
 from benchmarks.rows import ROWS, Row, Size
 from steersman.client.config import Config
-from steersman.testing.controlplane import BinariesNotFoundError
+from steersman.testing import BinariesNotFoundError
 
 
 def test_no_two_rows_share_a_name():

@@ -27,11 +27,10 @@ from rich.text import Text
 from rich.tree import Tree
 from steersman.client import Client
 from steersman.k8s import Deployment, Pod, ReplicaSet
-from steersman.manifest_files import read
-from steersman.manifest_files.apply import load
+from steersman.logs import configure
+from steersman.manifest_files import load, read
 from steersman.models import MergePatch
-from steersman.telemetry.log import configure
-from steersman.testing.controlplane_cluster import Cluster
+from steersman.testing import Cluster
 
 from helloapp.api.v1.helloapp_types import HelloApp
 
@@ -200,12 +199,12 @@ def _line(obj: Any) -> str:
 def start(real: bool) -> tuple[Cluster, str]:
     """The cluster to run on, and what it is called."""
     if real:
-        from steersman.testing.controlplane import ControlPlane
+        from steersman.testing import ControlPlane
 
         plane = ControlPlane.start(ready_after=0.3)
         plane.add_node("node-1")
         return plane, "the real control plane"
-    from steersman.testing.embedded import EmbeddedCluster
+    from steersman.testing import EmbeddedCluster
 
     configure(level="error")
     return EmbeddedCluster.start(ready_after=0.3), "the embedded cluster"

@@ -25,11 +25,9 @@ from rich.text import Text
 from steersman import MergePatch, ObjectMeta
 from steersman.client import Client, Invalid
 from steersman.k8s import Container, Pod, PodSpec
-from steersman.manifest_files import read
-from steersman.manifest_files.apply import load
-from steersman.telemetry.log import configure
-from steersman.testing import eventually
-from steersman.testing.controlplane_cluster import Cluster
+from steersman.logs import configure
+from steersman.manifest_files import load, read
+from steersman.testing import Cluster, eventually
 
 from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet
 
@@ -205,12 +203,12 @@ async def tell(cluster: Cluster, console: Console) -> bool:
 def start(real: bool) -> tuple[Cluster, str]:
     """The cluster to run on, and what it is called."""
     if real:
-        from steersman.testing.controlplane import ControlPlane
+        from steersman.testing import ControlPlane
 
         plane = ControlPlane.start(ready_after=0.3)
         plane.add_node("node-1")
         return plane, "the real control plane"
-    from steersman.testing.embedded import EmbeddedCluster
+    from steersman.testing import EmbeddedCluster
 
     configure(level="error")
     return EmbeddedCluster.start(ready_after=0.3), "the embedded cluster"

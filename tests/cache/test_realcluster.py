@@ -12,7 +12,7 @@ from steersman.cache import Cache, SyncTimeoutError
 from steersman.client import Client
 from steersman.client.config import load_config
 from steersman.models import Dynamic, Key, dynamic
-from steersman.testing.controlplane import ControlPlane
+from steersman.testing import ControlPlane
 
 pytestmark = pytest.mark.realcluster
 
@@ -21,7 +21,7 @@ CONFIG_MAP = dynamic("v1", "ConfigMap")
 
 @pytest.fixture(scope="module")
 def plane():
-    from steersman.testing.controlplane_binaries import available
+    from steersman.testing import available
 
     if (reason := available()) is not None:
         pytest.skip(reason)

@@ -15,8 +15,7 @@ import pytest
 from steersman.cli.app import run
 from steersman.cli.applyset import set_id
 from steersman.cli.rollout import RolloutError, rolled_out
-from steersman.testing.controlplane import ControlPlane
-from steersman.testing.embedded import EmbeddedCluster
+from steersman.testing import ControlPlane, EmbeddedCluster
 from steersman_cluster.cluster import DevCluster
 
 APP = (Path(__file__).parents[1] / "manifests/shipped_app.py").read_text()

@@ -33,7 +33,7 @@ from steersman.client.transport import AiohttpTransport, NativeTransport, Pyreqw
 from steersman.k8s import ConfigMap, Container, Deployment, DeploymentSpec, Namespace, Pod, PodSpec, PodTemplateSpec
 from steersman.models import LabelSelector, ObjectMeta, dynamic, metadata_of, replace
 from steersman.models.patches import ApplyPatch, JsonPatch, MergePatch, StrategicMergePatch
-from steersman.testing.controlplane import ControlPlane
+from steersman.testing import ControlPlane
 
 pytestmark = pytest.mark.realcluster
 

@@ -13,7 +13,7 @@ import pytest
 
 from steersman.client import Client
 from steersman.client.config import load_config
-from steersman.testing.controlplane import Cluster, ControlPlane, available
+from steersman.testing import Cluster, ControlPlane, available
 from steersman_cluster.controllers.thread import running
 
 from .harness import Both, Server
@@ -44,7 +44,7 @@ def real_cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def embedded_cluster() -> Iterator[Cluster]:
     """The embedded API server, without controllers and nodes."""
-    from steersman.testing.embedded import EmbeddedCluster
+    from steersman.testing import EmbeddedCluster
 
     with EmbeddedCluster.start(controllers=False, nodes=0) as cluster:
         yield cluster

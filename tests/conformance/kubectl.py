@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from steersman.testing.controlplane import Cluster
+from steersman.testing import Cluster
 
 __all__ = ["Run", "same"]
 

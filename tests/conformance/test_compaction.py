@@ -8,8 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from steersman.testing.controlplane import Cluster, ControlPlane, available
-from steersman.testing.embedded import EmbeddedCluster
+from steersman.testing import Cluster, ControlPlane, EmbeddedCluster, available
 
 from .conftest import server_of
 from .harness import Answer, Both, Server, compare

@@ -9,8 +9,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from steersman.client import Client
-from steersman.testing.controlplane import Cluster, ControlPlane, available
-from steersman.testing.embedded import EmbeddedCluster
+from steersman.testing import Cluster, ControlPlane, EmbeddedCluster, available
 from steersman_cluster import nodes
 from steersman_cluster.nodes.behaviour import Defaults
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from steersman.client import Client, NotFound
-from steersman.testing.controlplane import Cluster
+from steersman.testing import Cluster
 from steersman_cluster import nodes
 from steersman_cluster.nodes.behaviour import PREFIX
 

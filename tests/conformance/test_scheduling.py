@@ -12,7 +12,7 @@ import pytest
 from steersman.client import Client
 from steersman.k8s import PriorityClass
 from steersman.models import ObjectMeta
-from steersman.testing.controlplane import ControlPlane, available
+from steersman.testing import ControlPlane, available
 from steersman_cluster.controllers.thread import running
 
 from .pairs import VIEWS, Pair

@@ -6,9 +6,9 @@ import json
 import time
 from typing import Any
 
-from steersman.testing.controlplane import ApiSession, ControlPlane
+from steersman.testing import ControlPlane, EmbeddedCluster
+from steersman.testing.controlplane import ApiSession
 from steersman.testing.controlplane_process import wait_until
-from steersman.testing.embedded import EmbeddedCluster
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

@@ -18,8 +18,7 @@ from steersman.manifests.roles import rbac
 from steersman.operator import Settings
 from steersman.operator.crds import CrdInstallError
 from steersman.operator.settings import SettingsError
-from steersman.testing.controlplane import ControlPlane
-from steersman.testing.embedded import EmbeddedCluster
+from steersman.testing import ControlPlane, EmbeddedCluster
 
 GROUP = "brings-crds.steersman.dev"
 CRD = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/kites.{GROUP}"

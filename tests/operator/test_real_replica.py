@@ -297,7 +297,7 @@ async def test_namespaces_by_label_come_and_go_while_the_operator_runs(world):
         await world.client.patch(Namespace, outside, MergePatch({"metadata": {"labels": {"team": team}}}))
         await world.eventually(lambda: (outside, "early") in seen, "the one that joins")
         await world.client.patch(Namespace, inside, MergePatch({"metadata": {"labels": {"team": None}}}))
-        await world.eventually(lambda: "left a namespace" in world.log.getvalue(), "it leaves")
+        await world.eventually(lambda: "namespace_left" in world.log.getvalue(), "it leaves")
         await world.client.create(job(world, "late", namespace=inside))
         await world.client.create(job(world, "late", namespace=outside))
         await world.eventually(lambda: (outside, "late") in seen, "the other goes on")

@@ -15,7 +15,7 @@ from steersman.operator.http_server import BindError
 from steersman.operator.run import Replica
 from steersman.operator.settings import SettingsError
 from steersman.pki import Authority
-from steersman.testing.controlplane_http import CallError
+from steersman.testing import CallError
 
 VALIDATING = "validatingwebhookconfigurations"
 MAPS = "/api/v1/namespaces/{}/configmaps"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from steersman.testing.controlplane import (
+from steersman.testing import (
     AuditPolicy,
     BinariesNotFoundError,
     CallError,

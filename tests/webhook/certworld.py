@@ -6,7 +6,7 @@ import ssl
 from datetime import UTC, datetime, timedelta
 
 from steersman.models import MergePatch, dynamic
-from steersman.testing.waiting import eventually
+from steersman.testing import eventually
 from steersman.webhook.certificates import SelfManaged
 from steersman.webhook.certsettings import CertificateSettings
 from steersman.webhook.injection import Targets

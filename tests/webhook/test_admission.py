@@ -12,7 +12,7 @@ from steersman import DeniedError, FieldError, Invalid, Model, Resource, replace
 from steersman.k8s import Pod
 from steersman.k8s.core_v1 import Container, EnvVar
 from steersman.models import JsonPatch, dynamic
-from steersman.testing.loop import virtual_time
+from steersman.testing import virtual_time
 
 from .conftest import review
 

@@ -14,7 +14,7 @@ from steersman.manifests.rbac import certificate_rules, injection_rules
 from steersman.models import MergePatch, encode
 from steersman.pki import Authority, KeyPair, b64
 from steersman.pki.facts import describe, split
-from steersman.testing.waiting import eventually
+from steersman.testing import eventually
 from steersman.webhook.certificates import CertificateError
 from steersman.webhook.injection import INJECT, Targets
 from steersman.webhook.keystore import REQUEST

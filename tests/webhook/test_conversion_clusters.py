@@ -12,8 +12,7 @@ from structlog.testing import capture_logs
 
 from steersman import ALL_NAMESPACES, DeniedError, Model, Operator, Resource, replace
 from steersman.cli.app import run
-from steersman.testing.controlplane_http import CallError
-from steersman.testing.conversion import objects
+from steersman.testing import CallError, objects
 
 both = pytest.mark.parametrize("server", ["embedded", pytest.param("real", marks=pytest.mark.realcluster)])
 pytestmark = both

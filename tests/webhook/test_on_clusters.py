@@ -29,7 +29,7 @@ from steersman.k8s import ConfigMap, Container, Deployment, Pod
 from steersman.k8s.autoscaling_v1 import Scale
 from steersman.k8s.policy_v1 import Eviction
 from steersman.operator.settings import SettingsError
-from steersman.testing.controlplane_http import CallError
+from steersman.testing import CallError
 from steersman.webhook import ClientConfig
 from steersman.webhook import configurations as configurations_of
 

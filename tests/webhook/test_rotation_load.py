@@ -17,7 +17,7 @@ from steersman.k8s import ConfigMap
 from steersman.models import dynamic
 from steersman.operator import Settings
 from steersman.operator.run import Replica
-from steersman.testing.waiting import eventually
+from steersman.testing import eventually
 from steersman.webhook import ClientConfig, configurations
 
 from .certworld import World, soon

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from steersman.telemetry.metrics import counter
+from steersman.metrics import counter
 
 __all__ = ["CHANGES", "REFUSED", "RESTARTED"]
 
-CHANGES = counter("configmonitor_changes", "Changes of watched data that ConfigMonitors have seen.", ["kind"])
+CHANGES = counter("configmonitor_changes_total", "Changes of watched data that ConfigMonitors have seen.", ["kind"])
 RESTARTED = counter(
-    "configmonitor_restarts", "Pods evicted or deleted, and owners told to roll out, because data changed.", ["how"]
+    "configmonitor_restarts_total", "Pods evicted or deleted, and owners told to roll out, because data changed.", ["how"]
 )
-REFUSED = counter("configmonitor_refusals", "Evictions and roll-outs that the API server refused; they are retried.")
+REFUSED = counter("configmonitor_refusals_total", "Evictions and roll-outs that the API server refused; they are retried.")

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from steersman.telemetry.log import configure
-from steersman.testing.embedded import EmbeddedCluster
+from steersman.logs import configure
+from steersman.testing import EmbeddedCluster
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent

@@ -6,7 +6,7 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, settings
-from steersman.testing.controlplane_cluster import UnsupportedError
+from steersman.testing import UnsupportedError
 
 from .world import CRD, World
 

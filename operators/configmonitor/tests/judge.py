@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from steersman.testing.controlplane_audit import AuditEvent
+from steersman.testing import AuditEvent
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 from steersman.manifests import rules_for
-from steersman.testing import eventually
-from steersman.testing.controlplane_binaries import BinariesNotFoundError, find_binaries
-from steersman.testing.embedded import EmbeddedCluster
+from steersman.testing import BinariesNotFoundError, EmbeddedCluster, eventually, find_binaries
 
 from configmonitor import operator
 

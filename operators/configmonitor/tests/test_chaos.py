@@ -18,10 +18,7 @@ from typing import Any
 
 import pytest
 import yaml
-from steersman.testing import eventually
-from steersman.testing.controlplane import AuditPolicy, ControlPlane
-from steersman.testing.controlplane_audit import read_audit_log
-from steersman.testing.embedded import EmbeddedCluster
+from steersman.testing import AuditPolicy, ControlPlane, EmbeddedCluster, eventually, read_audit_log
 from steersman.testing.faults import conflict, dropped_watch, internal_error, throttled, unavailable
 
 from .judge import Case, Life, Monitor, hear, verdict

@@ -10,8 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from steersman.testing import eventually
-from steersman.testing.controlplane_binaries import cache_root
+from steersman.testing import cache_root, eventually
 
 from .world import PROJECT
 

@@ -226,7 +226,7 @@ def test_events_tell_the_monitor_and_the_pods(world, running, web):
 
 
 def test_restarts_and_changes_are_counted(world, running, web):
-    from steersman.telemetry.metrics import REGISTRY
+    from steersman.metrics import REGISTRY
 
     def counted():
         changes = REGISTRY.get_sample_value("configmonitor_changes_total", {"kind": "ConfigMap"}) or 0

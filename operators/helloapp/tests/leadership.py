@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from steersman.testing.controlplane_audit import AuditEvent
+from steersman.testing import AuditEvent
 
 _NOT_STATE = {"authentication.k8s.io", "authorization.k8s.io"}
 """Reviews are created, but change nothing."""

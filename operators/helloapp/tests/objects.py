@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from steersman.client import Client, NotFound
 from steersman.client.config import load_config
 from steersman.k8s import Deployment, Pod
-from steersman.manifest_files import Manifest, parse, read
-from steersman.manifest_files.apply import load
+from steersman.manifest_files import Manifest, load, parse, read
 from steersman.models import MergePatch
 
 from helloapp.api.v1.helloapp_types import HelloApp

@@ -15,8 +15,7 @@ from datetime import timedelta
 import pytest
 from steersman import ObjectMeta
 from steersman.k8s import Deployment, Lease, LeaseSpec
-from steersman.testing.controlplane import AuditPolicy, ControlPlane
-from steersman.testing.embedded import EmbeddedCluster
+from steersman.testing import AuditPolicy, ControlPlane, EmbeddedCluster
 
 from helloapp.api.v1.helloapp_types import HelloApp, HelloAppSpec
 from helloapp.controllers.helloapp_controller import deployment_for

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 from steersman.k8s import Deployment
-from steersman.testing.controlplane_cluster import UnsupportedError
+from steersman.testing import UnsupportedError
 
 from helloapp.api.v1.helloapp_types import HelloApp
 

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from steersman.testing import eventually
-from steersman.testing.faults import Fault, Match
+from steersman.testing import Fault, Match, eventually
 
 SAMPLE = Path(__file__).parent.parent / "config" / "samples" / "apps_v1_helloapp.yaml"
 QUOTA = """

@@ -3,9 +3,7 @@
 import pytest
 import yaml
 from steersman.client import ApiError
-from steersman.testing import eventually
-from steersman.testing.controlplane_http import CallError
-from steersman.testing.faults import Fault, Match
+from steersman.testing import CallError, Fault, Match, eventually
 
 from .world import ANNOTATION, PROJECT, SETS, container, images, names, pod, recorded, sidecarset
 

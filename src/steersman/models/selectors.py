@@ -29,6 +29,7 @@ __all__ = [
     "from_requirements",
     "parse_fields",
     "parse_labels",
+    "requirement",
 ]
 
 

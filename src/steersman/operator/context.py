@@ -39,18 +39,25 @@ Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
 class Context:
     """Reads, writes, Events and the log of one reconcile, finalizer, timer or hook.
 
-    `namespace=` defaults to the namespace of the reconciled object. Where there is none, as in a timer, reads of
-    namespaced kinds need it.
+    `namespace=` defaults to the namespace of the reconciled object, and in a mapper to that of the changed object.
+    Where there is none, as in a timer, reads of namespaced kinds need it.
     """
 
-    __slots__ = ("_owner", "_reader", "_runtime", "log", "request")
+    __slots__ = ("_default_namespace", "_owner", "_reader", "_runtime", "log", "request")
 
     def __init__(
-        self, runtime: Runtime, reader: CacheReader, request: Request | None = None, owner: Any = None
+        self,
+        runtime: Runtime,
+        reader: CacheReader,
+        request: Request | None = None,
+        owner: Any = None,
+        *,
+        namespace: str = "",
     ) -> None:
         self._runtime = runtime
         self._reader = reader
         self._owner = owner
+        self._default_namespace = namespace if owner is None else owner.metadata.namespace
         self.request = request
         """The key, the reasons of the trigger and the attempt number (from 1); `None` in timers and hooks."""
         self.log: Logger = runtime.log
@@ -275,10 +282,6 @@ class Context:
         self._runtime.event(subject, reason, message, type=type, action=action)
 
     # Addresses.
-
-    @property
-    def _default_namespace(self) -> str:
-        return "" if self._owner is None else self._owner.metadata.namespace
 
     def _key(self, view: View[Any], name: str, namespace: str | None) -> Key:
         return Key(view.info.object_namespace(namespace, self._default_namespace), name)

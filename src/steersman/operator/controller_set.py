@@ -1,12 +1,12 @@
-"""From declarations to live parts: informers for every kind and namespace, controllers with their sources.
+"""`ControllerSet`: the informers and controllers of an operator, created from its declarations.
 
-With a namespace selector the set of namespaces changes while the operator runs: informers are added as namespaces
-come, and dropped as they go. Objects of a namespace that has gone are reconciled no more; they are not deleted.
+With a namespace selector the set of namespaces changes while the operator runs: a namespace that starts to match gets
+informers, and those of a namespace that stops to match are dropped. Objects there are no longer reconciled, and remain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from inspect import signature
 from random import Random
 from typing import Any
@@ -30,26 +30,30 @@ log = get_logger("operator")
 
 
 class RunningController:
-    """One controller with what belongs to it."""
+    """A controller with its declaration, its reconciler and its informers."""
 
     def __init__(
-        self, declaration: ControllerDeclaration, controller: Controller, reconciler: Reconciler, context: Context
+        self,
+        declaration: ControllerDeclaration,
+        controller: Controller,
+        reconciler: Reconciler,
+        mapper_context: Callable[[Any], Context],
     ) -> None:
         self.declaration = declaration
         self.controller = controller
         self.reconciler = reconciler
         self.informers: list[Informer] = []
-        self._context = context
+        self._mapper_context = mapper_context
 
     @property
-    def feeds(self) -> list[tuple[View[Any], MapperLike, PredicateLike | None]]:
-        """What leads to reconciles: kind, mapping, filter."""
+    def sources(self) -> list[tuple[View[Any], MapperLike, PredicateLike | None]]:
+        """The kinds whose changes start reconciles, each with its mapper and predicate."""
         d = self.declaration
         owned: list[tuple[View[Any], MapperLike, PredicateLike | None]] = [
             (view, to_controller(d.kind), None) for view in d.owns
         ]
         watched: list[tuple[View[Any], MapperLike, PredicateLike | None]] = [
-            (view_of(w.kind), _bound(w.to, self._context), w.where) for w in d.watches
+            (view_of(w.kind), _bound(w.to, self._mapper_context), w.where) for w in d.watches
         ]
         return [(d.kind, to_self, d.where), *owned, *watched]
 
@@ -61,12 +65,12 @@ class ControllerSet:
         self._operator = operator
         self._cache = cache
         self._rng = rng
-        self.wired = [self._wire(c, runtime, settings) for c in operator.controllers]
-        self.everything = runtime.reader(operator.kinds(), f"operator {operator.name}")
+        self.controllers = [self._build(c, runtime, settings) for c in operator.controllers]
+        self.reader = runtime.reader(operator.kinds(), f"operator {operator.name}")
         self._attached: dict[str, list[Informer]] = {}
         self._sources: dict[str, list[tuple[Controller, Source]]] = {}
         self.namespaces: Informer | None = None
-        """Watches the namespaces of the selector, if there is one."""
+        """The informer of the namespaces that match the selector, if there is one."""
         if settings.namespace_selector:
             from steersman.k8s import Namespace
 
@@ -80,7 +84,7 @@ class ControllerSet:
         else:
             self._attach(None)
 
-    def _wire(self, declared: ControllerDeclaration, runtime: Runtime, settings: Settings) -> RunningController:
+    def _build(self, declared: ControllerDeclaration, runtime: Runtime, settings: Settings) -> RunningController:
         views = [*declared.owns, *declared.reads, *(view_of(w.kind) for w in declared.watches)]
         of_kind = [c for c in self._operator.controllers if c.kind.info.gvk == declared.kind.info.gvk]
         finalizers = [f for f in self._operator.finalizers if f.kind.info.gvk == declared.kind.info.gvk]
@@ -97,11 +101,15 @@ class ControllerSet:
             backoff=declared.backoff,
             rng=self._rng,
         )
-        readable = runtime.reader([*views, declared.kind], reader.user)  # mappers look for the reconciled kind
-        return RunningController(declared, controller, reconciler, Context(runtime, readable))
+        mapper_reader = runtime.reader([*views, declared.kind], reader.user)  # mappers look for the reconciled kind
+
+        def mapper_context(obj: Any) -> Context:
+            return Context(runtime, mapper_reader, namespace=obj.metadata.namespace)
+
+        return RunningController(declared, controller, reconciler, mapper_context)
 
     def _attach(self, namespace: str | None, *, cluster_scoped_only: bool = False) -> None:
-        """Cache every declared kind in a namespace (`None`: in all), and feed the controllers from it."""
+        """Add informers and sources for every declared kind in a namespace; `None` means all namespaces."""
         scoped = namespace is not None
 
         def wanted(view: View[Any]) -> bool:
@@ -109,18 +117,18 @@ class ControllerSet:
 
         attached = self._attached.setdefault(namespace or "", [])
         sources = self._sources.setdefault(namespace or "", [])
-        for wired in self.wired:
-            for view, to, where in wired.feeds:
+        for running in self.controllers:
+            for view, to, where in running.sources:
                 if wanted(view):
                     informer = self._informer(view, namespace, attached)
-                    if informer not in wired.informers:
-                        wired.informers.append(informer)
+                    if informer not in running.informers:
+                        running.informers.append(informer)
                     source = Source(informer, name=view.info.kind, to=to, where=where, view=view)
-                    wired.controller.watch(source)
-                    sources.append((wired.controller, source))
-            for view in wired.declaration.reads:
-                if wanted(view) and (informer := self._informer(view, namespace, attached)) not in wired.informers:
-                    wired.informers.append(informer)
+                    running.controller.watch(source)
+                    sources.append((running.controller, source))
+            for view in running.declaration.reads:
+                if wanted(view) and (informer := self._informer(view, namespace, attached)) not in running.informers:
+                    running.informers.append(informer)
         for view in self._operator.kinds():
             if wanted(view):
                 self._informer(view, namespace, attached)
@@ -138,24 +146,25 @@ class ControllerSet:
         name = change.key.name
         if change.type == "delete":
             gone = self._attached.pop(name, [])
-            for wired in self.wired:
-                wired.informers = [i for i in wired.informers if i not in gone]
+            for running in self.controllers:
+                running.informers = [i for i in running.informers if i not in gone]
             for controller, source in self._sources.pop(name, []):
                 controller.unwatch(source)
             for informer in gone:
                 self._cache.drop(informer)
-            log.info("left a namespace", namespace=name)
+            log.info("namespace_left", namespace=name)
         elif name not in self._attached:
             self._attach(name)
-            log.info("entered a namespace", namespace=name)
+            log.info("namespace_entered", namespace=name)
 
     def close(self) -> None:
-        for wired in self.wired:
-            wired.reconciler.close()
+        """Release the threads of the reconcilers."""
+        for running in self.controllers:
+            running.reconciler.close()
 
 
-def _bound(to: MapperLike, context: Context) -> MapperLike:
-    """The mapper with its context, where it asks for one."""
+def _bound(to: MapperLike, context_for: Callable[[Any], Context]) -> MapperLike:
+    """Return a mapper of one argument; a mapper with a second parameter receives a `Context`."""
     if isinstance(to, MapTo) or not callable(to):
         return to
     required = [p for p in signature(to).parameters.values() if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
@@ -164,11 +173,11 @@ def _bound(to: MapperLike, context: Context) -> MapperLike:
     function: Any = to
 
     def with_context(obj: Any) -> Any:
-        return function(obj, context)
+        return function(obj, context_for(obj))
 
     return with_context
 
 
 def unsynced(informers: Iterable[Informer]) -> list[Informer]:
-    """Those whose first content is not there yet."""
+    """Return the informers that have not synced."""
     return [i for i in informers if not i.synced]

@@ -135,7 +135,7 @@ class Replica:
         """Something that should last as long as the replica has ended: the lease, a controller."""
         self._hooks_ran = False
         self._hold: asyncio.Task[Any] | None = None
-        self._wiring: ControllerSet | None = None
+        self._controllers: ControllerSet | None = None
         self._webhooks: Webhooks | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -182,7 +182,7 @@ class Replica:
             tracing=tracing,
             waits=not self.settings.dry_run,
         )
-        self._wiring = wiring = ControllerSet(self.operator, cache, runtime, self.settings, rng=self._rng)
+        self._controllers = controllers = ControllerSet(self.operator, cache, runtime, self.settings, rng=self._rng)
         webhooks = self._webhooks = Webhooks(
             self.operator,
             self.settings,
@@ -195,7 +195,7 @@ class Replica:
         )
         stopped = asyncio.create_task(stop.wait(), name="stop")
         over = asyncio.create_task(self._over.wait(), name="over")
-        start = asyncio.create_task(self._start(system, cache, runtime, wiring, elector, webhooks), name="start")
+        start = asyncio.create_task(self._start(system, cache, runtime, controllers, elector, webhooks), name="start")
         try:
             await _first(stopped, over, start)
             if start.done():
@@ -222,7 +222,7 @@ class Replica:
         system: Client,
         cache: Cache,
         runtime: Runtime,
-        wiring: ControllerSet,
+        controllers: ControllerSet,
         elector: LeaderElector | None,
         webhooks: Webhooks,
     ) -> None:
@@ -241,12 +241,13 @@ class Replica:
             self._hold = self._lasting(elector.hold(), "lease")
         if not warm:
             await self._sync(cache)
-        await self._run_hooks("startup", runtime, wiring.everything)
+        await self._run_hooks("startup", runtime, controllers.reader)
         self._hooks_ran = True
         self._task(runtime.recorder.run(), "events")
-        for wired in wiring.wired:
+        for running in controllers.controllers:
             self._task(
-                wired.controller.run(partial(self._own_sync, cache, wired)), f"controller {wired.declaration.name}"
+                running.controller.run(partial(self._own_sync, cache, running)),
+                f"controller {running.declaration.name}",
             )
         for timer in self.operator.timers:
             self._timers.append(self._timer(timer, runtime))
@@ -255,7 +256,7 @@ class Replica:
         log.info(
             "the operator runs",
             operator=self.operator.name,
-            controllers=[w.declaration.name for w in wiring.wired],
+            controllers=[w.declaration.name for w in controllers.controllers],
             namespaces=self.settings.namespace_selector or list(self.settings.namespaces) or "all",
             dry_run=self.settings.dry_run,
         )
@@ -304,14 +305,14 @@ class Replica:
         if self._memory is not None:
             self._memory.caches_synced()
 
-    async def _own_sync(self, cache: Cache, wired: RunningController) -> None:
+    async def _own_sync(self, cache: Cache, running: RunningController) -> None:
         """Wait for the kinds of one controller, for as long as it takes (C3); say now and then what is missing."""
         while True:
             try:
-                await cache.wait_synced(max(1.0, self.settings.sync_timeout), wired.informers)
+                await cache.wait_synced(max(1.0, self.settings.sync_timeout), running.informers)
                 return
             except SyncTimeoutError as behind:
-                log.warning("a controller waits for its kinds", controller=wired.declaration.name, reason=str(behind))
+                log.warning("a controller waits for its kinds", controller=running.declaration.name, reason=str(behind))
 
     def _timer(self, declared: TimerDeclaration, runtime: Runtime) -> Periodic:
         reader = runtime.reader(declared.reads, f"timer {declared.name}")
@@ -347,8 +348,8 @@ class Replica:
     async def _shut_down(
         self, start: asyncio.Task[None], cache: Cache, runtime: Runtime, recorder: EventRecorder
     ) -> None:
-        wiring = self._wiring
-        assert wiring is not None
+        controllers = self._controllers
+        assert controllers is not None
         self._unready = "shutting down"
         runtime.stopping = True
         await _cancelled(start)
@@ -358,15 +359,15 @@ class Replica:
             log.info("shutting down: waiting for running reconciles", grace=grace)
         for timer in self._timers:
             timer.stop()
-        await self._stop_controllers(wiring, grace)
+        await self._stop_controllers(controllers, grace)
         if self._hooks_ran and not lost:
-            await self._run_hooks("shutdown", runtime, wiring.everything)
+            await self._run_hooks("shutdown", runtime, controllers.reader)
         if self._tasks and not lost:
             await recorder.drain(2.0)
         await _cancelled(*self._tasks)
         if self._webhooks is not None:
             await self._webhooks.close()
-        wiring.close()
+        controllers.close()
         await _close(cache)
         if self._hold is not None:
             await _cancelled(self._hold)
@@ -374,8 +375,8 @@ class Replica:
             await self.elector.release()
         log.info("stopped", operator=self.operator.name)
 
-    async def _stop_controllers(self, wiring: ControllerSet, grace: float) -> None:
-        stopping = [asyncio.ensure_future(w.controller.stop(grace)) for w in wiring.wired]
+    async def _stop_controllers(self, controllers: ControllerSet, grace: float) -> None:
+        stopping = [asyncio.ensure_future(w.controller.stop(grace)) for w in controllers.controllers]
         timers = [t for t in self._tasks if t.get_name().startswith("timer ")]
         ending: list[Awaitable[Any]] = [*stopping]
         if timers:
@@ -389,7 +390,7 @@ class Replica:
         if not finishing.done():
             finishing.cancel()
             await asyncio.gather(finishing, return_exceptions=True)
-            await asyncio.gather(*(w.controller.stop(0.0) for w in wiring.wired))
+            await asyncio.gather(*(w.controller.stop(0.0) for w in controllers.controllers))
 
     # Parts.
 

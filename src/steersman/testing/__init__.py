@@ -1,6 +1,139 @@
-"""Tools for testing operators: a pytest plugin with clusters in it, faults, virtual time. They are the users' too."""
+"""Tools for tests of operators: clusters, faults, recorders, virtual time, simulations.
 
-from steersman.testing.loop import VirtualTimeLoop, virtual_time
-from steersman.testing.waiting import eventually
+`EmbeddedCluster` and `ControlPlane` are clusters with the interface `Cluster`. The pytest plugin of this package has
+fixtures for them. `faults` is the module with the faults that a test can inject. A name is loaded from its module at
+its first use, so that the plugin costs nothing in test runs without a cluster.
+"""
 
-__all__ = ["VirtualTimeLoop", "eventually", "virtual_time"]
+from __future__ import annotations
+
+TYPE_CHECKING = False  # importing it from typing would cost more than the rest of this module
+
+if TYPE_CHECKING:
+    from steersman.testing import faults
+    from steersman.testing.audit import Audit, call_of
+    from steersman.testing.controlplane import ControlPlane
+    from steersman.testing.controlplane_audit import AuditEvent, AuditPolicy, read_audit_log
+    from steersman.testing.controlplane_binaries import (
+        Binaries,
+        BinariesNotFoundError,
+        available,
+        cache_root,
+        find_binaries,
+    )
+    from steersman.testing.controlplane_cluster import (
+        Cluster,
+        ExistingCluster,
+        KubectlError,
+        PolicyRule,
+        UnsupportedError,
+    )
+    from steersman.testing.controlplane_http import CallError
+    from steersman.testing.controlplane_process import ComponentError
+    from steersman.testing.conversion import objects, round_trip, round_trips
+    from steersman.testing.embedded import EmbeddedCluster
+    from steersman.testing.faults import Fault, Faults, Match
+    from steersman.testing.loop import DeadlockError, NoProgressError, VirtualTimeLoop, virtual_time
+    from steersman.testing.recording import Reconcile, Recorder, recorded
+    from steersman.testing.running import Operators, RunningOperator
+    from steersman.testing.simulation import SimulatedOperator, Simulation, simulated
+    from steersman.testing.waiting import eventually
+
+_MODULES = {
+    "Audit": "steersman.testing.audit",
+    "call_of": "steersman.testing.audit",
+    "ControlPlane": "steersman.testing.controlplane",
+    "AuditEvent": "steersman.testing.controlplane_audit",
+    "AuditPolicy": "steersman.testing.controlplane_audit",
+    "read_audit_log": "steersman.testing.controlplane_audit",
+    "Binaries": "steersman.testing.controlplane_binaries",
+    "BinariesNotFoundError": "steersman.testing.controlplane_binaries",
+    "available": "steersman.testing.controlplane_binaries",
+    "cache_root": "steersman.testing.controlplane_binaries",
+    "find_binaries": "steersman.testing.controlplane_binaries",
+    "Cluster": "steersman.testing.controlplane_cluster",
+    "ExistingCluster": "steersman.testing.controlplane_cluster",
+    "KubectlError": "steersman.testing.controlplane_cluster",
+    "PolicyRule": "steersman.testing.controlplane_cluster",
+    "UnsupportedError": "steersman.testing.controlplane_cluster",
+    "CallError": "steersman.testing.controlplane_http",
+    "ComponentError": "steersman.testing.controlplane_process",
+    "objects": "steersman.testing.conversion",
+    "round_trip": "steersman.testing.conversion",
+    "round_trips": "steersman.testing.conversion",
+    "EmbeddedCluster": "steersman.testing.embedded",
+    "Fault": "steersman.testing.faults",
+    "Faults": "steersman.testing.faults",
+    "Match": "steersman.testing.faults",
+    "DeadlockError": "steersman.testing.loop",
+    "NoProgressError": "steersman.testing.loop",
+    "VirtualTimeLoop": "steersman.testing.loop",
+    "virtual_time": "steersman.testing.loop",
+    "Reconcile": "steersman.testing.recording",
+    "Recorder": "steersman.testing.recording",
+    "recorded": "steersman.testing.recording",
+    "Operators": "steersman.testing.running",
+    "RunningOperator": "steersman.testing.running",
+    "SimulatedOperator": "steersman.testing.simulation",
+    "Simulation": "steersman.testing.simulation",
+    "simulated": "steersman.testing.simulation",
+    "eventually": "steersman.testing.waiting",
+}
+"""The module of each public name."""
+
+__all__ = [
+    "Audit",
+    "AuditEvent",
+    "AuditPolicy",
+    "Binaries",
+    "BinariesNotFoundError",
+    "CallError",
+    "Cluster",
+    "ComponentError",
+    "ControlPlane",
+    "DeadlockError",
+    "EmbeddedCluster",
+    "ExistingCluster",
+    "Fault",
+    "Faults",
+    "KubectlError",
+    "Match",
+    "NoProgressError",
+    "Operators",
+    "PolicyRule",
+    "Reconcile",
+    "Recorder",
+    "RunningOperator",
+    "SimulatedOperator",
+    "Simulation",
+    "UnsupportedError",
+    "VirtualTimeLoop",
+    "available",
+    "cache_root",
+    "call_of",
+    "eventually",
+    "faults",
+    "find_binaries",
+    "objects",
+    "read_audit_log",
+    "recorded",
+    "round_trip",
+    "round_trips",
+    "simulated",
+    "virtual_time",
+]
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name == "faults":
+        return import_module("steersman.testing.faults")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'steersman.testing' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

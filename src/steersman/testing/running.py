@@ -74,19 +74,19 @@ class ObservedReplica(Replica):
     @property
     def missing(self) -> list[str]:
         """What keeps its controllers from running; empty when they do."""
-        if self._wiring is None or self._unready:
+        if self._controllers is None or self._unready:
             return [self._unready or "starting"]
-        informers = [informer for wired in self._wiring.wired for informer in wired.informers]
+        informers = [informer for running in self._controllers.controllers for informer in running.informers]
         return sorted({f"{i.kind}: {i.problem or 'still listing'}" for i in informers if not i.synced})
 
     @property
     def busy(self) -> list[str]:
         """What waits for a worker now, or is with one; what is to be looked at later does not count."""
-        if self._wiring is None:
+        if self._controllers is None:
             return []
         found: list[str] = []
-        for wired in self._wiring.wired:
-            controller = wired.controller
+        for running in self._controllers.controllers:
+            controller = running.controller
             found += [f"{controller.name} {request.key} runs" for request in controller.busy]
             if waiting := len(controller.queue):
                 found.append(f"{controller.name}: {waiting} in the queue")

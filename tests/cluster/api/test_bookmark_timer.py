@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from steersman.testing.loop import VirtualTimeLoop
-from steersman.testing.simulation import Simulation
+from steersman.testing import Simulation, VirtualTimeLoop
 from steersman_cluster.api.inprocess import InProcessTransport
 from steersman_cluster.cluster import ADMIN
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from steersman.testing.loop import virtual_time
+from steersman.testing import virtual_time
 from steersman_cluster.api import watching
 
 from .direct import Direct

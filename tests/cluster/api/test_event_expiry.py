@@ -1,6 +1,6 @@
 """Events live for an hour, and nothing else that a long-running cluster keeps grows without a bound."""
 
-from steersman.testing.simulation import Simulation, simulated
+from steersman.testing import Simulation, simulated
 from steersman_cluster.auth.attributes import Attributes
 from steersman_cluster.auth.audit import Log
 from steersman_cluster.strategy import User

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from steersman.testing.simulation import Simulation, simulated
+from steersman.testing import Simulation, simulated
 from steersman_cluster.api.messages import Params, Request
 from steersman_cluster.cluster import ADMIN
 

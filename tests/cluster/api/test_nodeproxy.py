@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from steersman.testing.simulation import Simulation, simulated
+from steersman.testing import Simulation, simulated
 from steersman_cluster.api.messages import Params, Request
 from steersman_cluster.cluster import ADMIN, DevCluster
 from steersman_cluster.nodes.process.running import consumed

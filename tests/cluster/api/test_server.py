@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from steersman.testing.loop import virtual_time
+from steersman.testing import virtual_time
 from steersman_cluster.cluster import DevCluster, Options
 
 from .conftest import MAPS, Door

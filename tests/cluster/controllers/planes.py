@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from steersman.client.config import load_config
-from steersman.testing.controlplane import ControlPlane, available
+from steersman.testing import ControlPlane, available
 
 NODES = {"cpu": "8", "memory": "16Gi", "pods": "2000"}
 

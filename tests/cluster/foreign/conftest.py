@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from steersman.testing.embedded import EmbeddedCluster
+from steersman.testing import EmbeddedCluster
 
 PROGRAMS = Path(os.environ.get("STEERSMAN_FOREIGN_BIN") or Path.home() / ".cache/steersman/foreign")
 TOOLS = Path(os.environ.get("STEERSMAN_TOOLS") or Path.home() / ".cache/steersman/tools")

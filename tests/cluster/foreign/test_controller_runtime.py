@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from steersman.testing.embedded import EmbeddedCluster
+from steersman.testing import EmbeddedCluster
 
 from .conftest import PROGRAMS, program
 

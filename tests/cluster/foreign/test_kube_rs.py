@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from steersman.testing.embedded import EmbeddedCluster
+from steersman.testing import EmbeddedCluster
 
 from .conftest import PROGRAMS, program
 

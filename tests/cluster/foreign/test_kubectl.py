@@ -7,8 +7,7 @@ import urllib.request
 
 import pytest
 
-from steersman.testing.controlplane import KubectlError, available
-from steersman.testing.controlplane_binaries import find_binaries
+from steersman.testing import KubectlError, available, find_binaries
 
 SHELL = """
 apiVersion: v1

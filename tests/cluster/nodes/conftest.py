@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from steersman.client import Client, NotFound
-from steersman.testing.controlplane import Cluster, ControlPlane, available
+from steersman.testing import Cluster, ControlPlane, available
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from steersman.client import Client
-from steersman.testing.loop import virtual_time
+from steersman.testing import virtual_time
 from steersman_cluster.cluster import DevCluster, Options
 from steersman_cluster.nodes.behaviour import PREFIX
 

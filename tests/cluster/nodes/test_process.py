@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from steersman.testing.embedded import EmbeddedCluster
+from steersman.testing import EmbeddedCluster
 from steersman_cluster import nodes
 from steersman_cluster.errors import APIError
 from steersman_cluster.kubelet import STDOUT, LogOptions

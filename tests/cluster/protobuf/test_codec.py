@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steersman.testing.controlplane import Cluster
+from steersman.testing import Cluster
 from steersman.testing.controlplane_http import client_context
 from steersman_cluster.protobuf import MEDIA_TYPE, NotProtobufError, decode, encode, frame, supports
 from steersman_cluster.protobuf.duration import nanoseconds, text

@@ -2,7 +2,7 @@
 
 from steersman import Admission, WebhookOptions
 from steersman.k8s import Pod
-from steersman.telemetry.log import get_logger
+from steersman.logs import get_logger
 
 from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet
 from sidecarset.injecting import SKIPPED, injected
