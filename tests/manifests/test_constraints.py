@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from steersman import Model, Resource
 from steersman.cli.judge import judge
 from steersman.manifests import crds, to_yaml
-from steersman.testing.controlplane_cluster import Cluster
+from steersman.testing import Cluster
 from tests.manifests.drawn import Drawn, fields
 from tests.manifests.server import Strict
 

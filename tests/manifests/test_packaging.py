@@ -21,7 +21,7 @@ from steersman.manifests.helm import CHART_FOLDERS, chart_files
 from steersman.manifests.install import install_file
 from steersman.manifests.monitoring import dashboard
 from steersman.manifests.shapes import Block, Each, Text, When, resolved, templated
-from steersman.testing.controlplane import ControlPlane
+from steersman.testing import ControlPlane
 from tests.manifests import shipped_app
 from tests.manifests.server import Strict
 

@@ -31,7 +31,7 @@ from steersman.models.markers import (
     RawExtension,
     Set,
 )
-from steersman.testing.controlplane import ControlPlane
+from steersman.testing import ControlPlane
 from tests.manifests.server import CRDS, Strict
 
 

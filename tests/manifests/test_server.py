@@ -13,7 +13,7 @@ from steersman import Model, Resource
 from steersman.manifests import Conversion, crds, definitions
 from steersman.models import EMPTY, from_dict
 from steersman.models.markers import Immutable, ListMap, MaxLength
-from steersman.testing.controlplane import ControlPlane
+from steersman.testing import ControlPlane
 from tests.manifests import broad
 from tests.manifests.server import CRDS, Strict
 

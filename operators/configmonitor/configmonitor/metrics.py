@@ -8,6 +8,10 @@ __all__ = ["CHANGES", "REFUSED", "RESTARTED"]
 
 CHANGES = counter("configmonitor_changes_total", "Changes of watched data that ConfigMonitors have seen.", ["kind"])
 RESTARTED = counter(
-    "configmonitor_restarts_total", "Pods evicted or deleted, and owners told to roll out, because data changed.", ["how"]
+    "configmonitor_restarts_total",
+    "Pods evicted or deleted, and owners told to roll out, because data changed.",
+    ["how"],
 )
-REFUSED = counter("configmonitor_refusals_total", "Evictions and roll-outs that the API server refused; they are retried.")
+REFUSED = counter(
+    "configmonitor_refusals_total", "Evictions and roll-outs that the API server refused; they are retried."
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from steersman.testing.controlplane_http import CallError
+from steersman.testing import CallError
 
 SAMPLES = sorted(
     path

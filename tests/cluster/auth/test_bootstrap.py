@@ -3,7 +3,7 @@
 import pytest
 
 from codegen import bootstrap
-from steersman.testing.controlplane import available
+from steersman.testing import available
 from steersman_cluster.auth import bootstrap_objects
 
 from .conftest import NOW

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from steersman.testing.controlplane import ControlPlane
+from steersman.testing import ControlPlane
 from steersman_cluster.patch import merge_patch
 from tests.conformance.conftest import _server
 

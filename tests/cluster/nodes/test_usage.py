@@ -14,8 +14,7 @@ import pytest
 from steersman.client import Client, MethodNotAllowed, NotFound
 from steersman.k8s import Deployment, HorizontalPodAutoscaler, Pod
 from steersman.models import Quantity
-from steersman.testing.controlplane import Cluster, ControlPlane
-from steersman.testing.embedded import EmbeddedCluster
+from steersman.testing import Cluster, ControlPlane, EmbeddedCluster
 from steersman_cluster.cli.host import ready
 from steersman_cluster.cluster import DevCluster, Options
 from steersman_cluster.nodes.behaviour import PREFIX

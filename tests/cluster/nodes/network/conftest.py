@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from steersman.testing.embedded import EmbeddedCluster
+from steersman.testing import EmbeddedCluster
 from steersman.testing.node_faults import NodeFaults
 from steersman_cluster.nodes.network.cluster_network import NetworkError
 from steersman_cluster.nodes.network.detection import start_network

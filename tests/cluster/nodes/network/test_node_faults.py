@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from steersman.testing.controlplane_http import CallError
+from steersman.testing import CallError
 from steersman.testing.node_faults import NodeFaults, forwarded
 
 from .web import Pods, address_of, is_ready, pod, service, stateful_set, until

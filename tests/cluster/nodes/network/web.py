@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from steersman.testing.embedded import EmbeddedCluster
-from steersman.testing.waiting import eventually
+from steersman.testing import EmbeddedCluster, eventually
 
 PROGRAM = """
 import http.server, json, os, socket, ssl, urllib.parse, urllib.request
