@@ -46,7 +46,7 @@ def test_a_system_call_is_nobody_s_but_the_kernel_s():
 @pytest.mark.parametrize(
     ("frame", "owner"),
     [
-        ("Wire.send (steersman/client/transport/wire.py:9)", "steersman.client.transport"),
+        ("Connection.send (steersman/client/transport/connection.py:9)", "steersman.client.transport"),
         ("Raw.request (steersman/client/raw.py:9)", "steersman.client"),
         ("report (benchmarks/peers/widget_operator.py:47)", "benchmark's operator"),
         ("SSL_read_ex (libssl.so.3)", "OpenSSL"),

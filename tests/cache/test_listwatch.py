@@ -11,7 +11,7 @@ from steersman.cache.reflector import Failure
 from steersman.cache.reflector_loop import classify_failure
 from steersman.client import Client
 from steersman.client.config import Config
-from steersman.client.errors import ConnectError, ConnectionLost, TransportTimeout, error_from_status
+from steersman.client.errors import ConnectError, ConnectionLostError, TransportTimeoutError, error_from_status
 from steersman.client.status import Status
 from steersman.client.transport import UnsupportedTransport
 from steersman.client.transport.base import HeaderPairs, Response, StreamResponse
@@ -142,7 +142,7 @@ def test_each_status_means_one_thing(code, reason, failure):
 
 
 @pytest.mark.parametrize(
-    "problem", [ConnectError("x"), ConnectionLost("x"), TransportTimeout("x"), OSError(), KeyError()]
+    "problem", [ConnectError("x"), ConnectionLostError("x"), TransportTimeoutError("x"), OSError(), KeyError()]
 )
 def test_what_is_no_answer_is_tried_again(problem):
     """W6: also for errors that nobody thought of."""

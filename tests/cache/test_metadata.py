@@ -1,4 +1,4 @@
-"""Informers of kinds that are only looked at by their metadata, and how they widen to whole objects (W11)."""
+"""Informers of kinds that are only searched by their metadata, and how they widen to whole objects (W11)."""
 
 import asyncio
 import json

@@ -34,7 +34,7 @@ from steersman.cache.reflector import (
     step,
 )
 from steersman.cache.versions import older
-from steersman.client.errors import ConnectError, ConnectionLost
+from steersman.client.errors import ConnectError, ConnectionLostError
 from steersman.models import Key
 from steersman.testing import virtual_time
 
@@ -137,7 +137,7 @@ async def perform(server, operation):  # noqa: C901 - one table
                 server.lag = 0  # nothing lags for so long that it would have to be believed
                 await asyncio.sleep(seconds - 1.0)
         case ("break", "lost"):
-            server.break_streams(ConnectionLost("reset"))
+            server.break_streams(ConnectionLostError("reset"))
         case ("break", "end"):
             server.break_streams()
         case ("break", "error 410"):

@@ -9,7 +9,7 @@ import pytest
 from cache_fakeserver import FakeServer, api_error, cached, change_names, content, line, status, truth, widget_view
 
 from steersman.cache import SyncTimeoutError, UndecodableError
-from steersman.client.errors import ConnectError, ConnectionLost
+from steersman.client.errors import ConnectError, ConnectionLostError
 from steersman.models import ALL_NAMESPACES, Key, Model, ObjectMeta, Resource
 from steersman.testing import virtual_time
 
@@ -103,7 +103,7 @@ async def test_a_dropped_stream_resumes_from_the_last_event():
         await cache.wait_synced(5)
         server.put("a")
         await settle()
-        server.break_streams(ConnectionLost("reset"))
+        server.break_streams(ConnectionLostError("reset"))
         await settle(0.1)
         server.put("b")
         await settle(5)
@@ -143,7 +143,7 @@ def test_410_on_a_watch_ends_in_one_fresh_list(how):
                 server.say(line("ERROR", status(410, "Expired", "too old resource version")))
                 await settle(0.001)
             else:
-                server.break_streams(ConnectionLost("reset"))
+                server.break_streams(ConnectionLostError("reset"))
                 server.put("b")
                 server.compact()
             await settle(3)
@@ -182,7 +182,7 @@ def test_a_relist_deletes_what_vanished_and_tells_a_recreated_object_apart(watch
             await cache.wait_synced(5)
             was = {e.key.name: e for e in informer.entries()}
             changes.clear()
-            server.break_streams(ConnectionLost("reset"))
+            server.break_streams(ConnectionLostError("reset"))
             server.delete("gone")
             server.delete("again")
             server.put("again", size=2)
@@ -238,7 +238,7 @@ async def test_refused_connections_back_off_with_jitter_and_without_a_relist():
                 return ConnectError("connection refused")
 
         server.refuse_watches = Noting()
-        server.break_streams(ConnectionLost("the server went away"))
+        server.break_streams(ConnectionLostError("the server went away"))
         await asyncio.sleep(300)
         waits = [b - a for a, b in itertools.pairwise(times)]
         for wait, base in zip(waits, (1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0), strict=False):

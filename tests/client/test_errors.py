@@ -86,7 +86,7 @@ def test_retry_after_comes_from_the_header_or_from_the_status():
 @pytest.mark.parametrize(
     ("data", "kind", "said"),
     [
-        (b"", "", "the answer has no body"),
+        (b"", "", "the response has no body"),
         (b"404 page not found\n", "text/plain", "404 page not found"),
         (b"<html><head><title>502 Bad\n Gateway</title></head>", "text/html", "web page titled '502 Bad Gateway'"),
         (b"<html>", "text/html", "web page without a title"),

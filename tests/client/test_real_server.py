@@ -23,7 +23,7 @@ from steersman.client import (
     TooManyRequests,
     Unauthorized,
     UnsupportedMediaType,
-    WaitTimeout,
+    WaitTimeoutError,
     condition_true,
     deleted,
     exists,
@@ -500,7 +500,9 @@ async def test_waiting_sees_what_comes_and_says_what_was_seen(client):
     found = await waiting
     assert found is not None
     assert found.metadata.name == "late"
-    with pytest.raises(WaitTimeout, match=r"ConfigMap .*/late: waited 0.2 s for deleted; last seen: resourceVersion"):
+    with pytest.raises(
+        WaitTimeoutError, match=r"ConfigMap .*/late: waited 0.2 s for deleted; last seen: resourceVersion"
+    ):
         await client.wait_for(found, deleted, 0.2)
 
 

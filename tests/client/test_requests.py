@@ -20,7 +20,7 @@ from steersman.client import (
     ClientError,
     Config,
     ConnectError,
-    ConnectionLost,
+    ConnectionLostError,
     Forbidden,
     InternalError,
     NotFound,
@@ -30,14 +30,14 @@ from steersman.client import (
     ServiceUnavailable,
     TooManyRequests,
     TransportError,
-    TransportTimeout,
+    TransportTimeoutError,
     Unauthorized,
 )
 from steersman.client.config import Impersonation
 from steersman.client.errors import api_error
 from steersman.client.retry import is_idempotent, retry_delay
 from steersman.client.transport import HeaderPairs, Response, StreamResponse, UnsupportedTransport
-from steersman.client.transport.http2.headers import BlockHeaders
+from steersman.client.transport.http2.stream import BlockHeaders
 from steersman.client.warnings import parse_warnings
 from steersman.telemetry.metrics import REGISTRY
 from steersman.testing import virtual_time
@@ -82,9 +82,9 @@ PASSING = [
     status(503),
     status(504),
     status(500, "1"),
-    ConnectionLost("reset"),
+    ConnectionLostError("reset"),
     ConnectError("refused"),
-    TransportTimeout("slow"),
+    TransportTimeoutError("slow"),
 ]
 
 
@@ -101,7 +101,7 @@ async def test_what_may_pass_is_tried_again(answer, method):
 
 @pytest.mark.parametrize(
     "answer",
-    [status(503), status(504, "1"), status(500, "1"), ConnectionLost("reset"), TransportTimeout("slow")],
+    [status(503), status(504, "1"), status(500, "1"), ConnectionLostError("reset"), TransportTimeoutError("slow")],
     ids=str,
 )
 @pytest.mark.parametrize(
@@ -497,7 +497,7 @@ async def test_no_secret_is_ever_in_an_error_a_log_or_a_repr(capsys):
         status(422),
         status(500),
         Response(502, body=b"<html>"),
-        ConnectionLost("reset"),
+        ConnectionLostError("reset"),
         status(401),
     ]
     for answer in answers:

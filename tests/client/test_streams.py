@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from aiohttp import WSMsgType, web
 
-from steersman.client import BadRequest, Client, Config, ConnectionLost, Forbidden, ResponseError
+from steersman.client import BadRequest, Client, Config, ConnectionLostError, Forbidden, ResponseError
 from steersman.client.transport import AiohttpTransport, PyreqwestTransport
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -121,7 +121,7 @@ async def test_a_command_whose_connection_breaks_has_no_exit_code(serve):
         return socket
 
     client = await serve(handler)
-    with pytest.raises(ConnectionLost, match="may still run"):
+    with pytest.raises(ConnectionLostError, match="may still run"):
         await client.exec("pod", ["sleep", "9"])
 
 

@@ -15,12 +15,12 @@ from steersman.client import (
     Client,
     Config,
     Conflict,
-    ConnectionLost,
+    ConnectionLostError,
     Forbidden,
     NotFound,
     Preconditions,
     ResponseError,
-    WaitTimeout,
+    WaitTimeoutError,
     WriteOutcome,
     condition_is,
     condition_true,
@@ -182,7 +182,7 @@ async def test_calls_that_cannot_be_meant_are_refused_before_they_leave(call):
 
 @virtual_time
 async def test_an_answer_that_does_not_fit_names_the_field():
-    with pytest.raises(ResponseError, match=r"GET .*/w: the answer does not fit Widget: \$\.size"):
+    with pytest.raises(ResponseError, match=r"GET .*/w: the response does not fit the class of Widget: \$\.size"):
         await client_of(Server(ok(widget(size="many")))).get(Widget, "w")
 
 
@@ -201,7 +201,7 @@ async def test_a_deleted_object_is_gone_or_held():
 
 @virtual_time
 async def test_deleting_an_object_means_that_very_object():
-    server = Server(ConnectionLost("reset"), ok({"kind": "Status"}))
+    server = Server(ConnectionLostError("reset"), ok({"kind": "Status"}))
     await client_of(server).delete(Widget(metadata=ObjectMeta(name="w", uid="u7")))
     assert json.loads(server.last["body"])["preconditions"] == {"uid": "u7"}
     assert len(server.calls) == 2, "with a uid, a lost deletion may be repeated"
@@ -289,7 +289,7 @@ async def test_a_wait_survives_drops_and_expired_versions():
         page(widget()),
         page(widget()),
         page(widget(size=3)),
-        streams=([1.0, ConnectionLost("reset")], [1.0, ("ERROR", gone)]),
+        streams=([1.0, ConnectionLostError("reset")], [1.0, ("ERROR", gone)]),
     )
     assert await client_of(server).wait_for(Widget, lambda w: w.size == 3, 60, name="w")
     assert len(server.calls) == 3
@@ -303,13 +303,13 @@ async def test_a_wait_says_what_it_saw_last():
             "conditions": [{"type": "Ready", "status": "False", "reason": "Pulling", "message": "image is pulled"}],
         }
     )
-    with pytest.raises(WaitTimeout) as over:
+    with pytest.raises(WaitTimeoutError) as over:
         await client_of(Server(page(sick))).wait_for(Widget, condition_true("Ready"), 30, name="w")
     assert str(over.value) == (
         "Widget home/w: waited 30 s for condition Ready=True; last seen: resourceVersion 1; phase Starting; "
         "Ready=False (Pulling: image is pulled)"
     )
-    with pytest.raises(WaitTimeout, match="last seen: nothing of that name"):
+    with pytest.raises(WaitTimeoutError, match="last seen: nothing of that name"):
         await client_of(Server(page())).wait_for(Widget, exists, 30, name="w")
 
 
@@ -318,7 +318,7 @@ async def test_a_wait_for_an_object_does_not_take_its_namesake():
     server = Server(page(widget(uid="u2")))
     old = Widget(metadata=ObjectMeta(name="w", namespace="home", uid="u1"))
     assert await client_of(server).wait_for(old, deleted, 5) is None
-    with pytest.raises(WaitTimeout):
+    with pytest.raises(WaitTimeoutError):
         await client_of(server).wait_for(old, exists, 5)
 
 

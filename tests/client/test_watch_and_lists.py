@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steersman.client import ConnectionLost, Expired, ResponseError
-from steersman.client.frames import Lines
+from steersman.client import ConnectionLostError, Expired, ResponseError
+from steersman.client.line_splitter import LineSplitter
 from steersman.client.lists import read_page
 from steersman.client.options import selector_text
 from steersman.client.transport import HeaderPairs, StreamResponse
@@ -91,7 +91,7 @@ def test_events_are_the_same_wherever_the_chunks_end(values, places):
 @given(st.lists(st.binary(max_size=40), max_size=20), st.lists(st.integers(0, 2000), max_size=30))
 def test_lines_are_those_of_the_whole(parts, places):
     data = b"\n".join(parts)
-    lines = Lines()
+    lines = LineSplitter()
     got = [whole for chunk in cut(data, places) for whole in lines.feed(chunk)]
     *whole, rest = data.split(b"\n")
     assert got == [part for part in whole if part]
@@ -108,7 +108,7 @@ def test_three_megabytes_in_small_chunks_cost_no_more_than_their_size():
 
 
 def test_a_line_that_never_ends_is_given_up():
-    lines = Lines(longest=100)
+    lines = LineSplitter(longest=100)
     lines.feed(b"x" * 100)
     with pytest.raises(ResponseError, match="more than 100 bytes"):
         lines.feed(b"x")
@@ -116,7 +116,7 @@ def test_a_line_that_never_ends_is_given_up():
 
 async def test_a_watch_that_ends_inside_an_event_is_a_lost_connection():
     data = line("ADDED", gizmo("a", 1)) + line("ADDED", gizmo("b", 2))[:-20]
-    with pytest.raises(ConnectionLost, match="inside an event"):
+    with pytest.raises(ConnectionLostError, match="inside an event"):
         await events_of([data])
 
 
@@ -184,7 +184,7 @@ def test_items_of_a_dynamic_list_know_their_kind():
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items":3}'])
 def test_what_is_no_list_is_named(body):
-    with pytest.raises(ResponseError, match="GET /x: the answer is no list"):
+    with pytest.raises(ResponseError, match="GET /x: the response is not a valid list"):
         read_page(metadata_of(Gizmo), body, "GET /x")
 
 

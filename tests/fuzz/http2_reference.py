@@ -17,7 +17,7 @@ from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, Stre
 from h2.exceptions import InvalidBodyLengthError, ProtocolError, StreamClosedError
 from h2.settings import SettingCodes, Settings
 
-from steersman.client.errors import ClientError, ConnectionLost
+from steersman.client.errors import ClientError, ConnectionLostError
 from steersman.client.transport.http2 import Http2Connection, Http2Encoder
 from steersman.client.transport.http2.frames import (
     ACK,
@@ -29,8 +29,8 @@ from steersman.client.transport.http2.frames import (
     SETTINGS,
     WINDOW_UPDATE,
 )
-from steersman.client.transport.http2.receiving import CONNECTION_WINDOW, LONGEST_HEAD, LONGEST_TAKEN
-from steersman.client.transport.http2.stream import STREAM_WINDOW
+from steersman.client.transport.http2.receiver import CONNECTION_WINDOW_BYTES, MAX_FRAME_BYTES, MAX_HEADER_BLOCK_BYTES
+from steersman.client.transport.http2.stream import STREAM_WINDOW_BYTES
 
 __all__ = ["Difference", "Frame", "compare", "frames_of"]
 
@@ -80,17 +80,17 @@ class Reference:
             initial_values={
                 SettingCodes.HEADER_TABLE_SIZE: 0,
                 SettingCodes.ENABLE_PUSH: 0,
-                SettingCodes.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
-                SettingCodes.MAX_FRAME_SIZE: LONGEST_TAKEN,
-                SettingCodes.MAX_HEADER_LIST_SIZE: LONGEST_HEAD,
+                SettingCodes.INITIAL_WINDOW_SIZE: STREAM_WINDOW_BYTES,
+                SettingCodes.MAX_FRAME_SIZE: MAX_FRAME_BYTES,
+                SettingCodes.MAX_HEADER_LIST_SIZE: MAX_HEADER_BLOCK_BYTES,
             },
         )
         # What the library changes when settings are acknowledged, which initial ones are not.
-        connection.max_inbound_frame_size = LONGEST_TAKEN
+        connection.max_inbound_frame_size = MAX_FRAME_BYTES
         connection.decoder.max_allowed_table_size = connection.decoder.header_table_size = 0
-        connection.decoder.max_header_list_size = LONGEST_HEAD
+        connection.decoder.max_header_list_size = MAX_HEADER_BLOCK_BYTES
         connection.initiate_connection()
-        connection.increment_flow_control_window(CONNECTION_WINDOW - 65_535)
+        connection.increment_flow_control_window(CONNECTION_WINDOW_BYTES - 65_535)
         for stream in STREAMS:
             head = [(":method", "GET"), (":scheme", "https"), (":authority", "api.example"), (":path", "/")]
             connection.send_headers(stream, head, end_stream=True)
@@ -138,7 +138,7 @@ class _Line:
 
 
 class _Pool:
-    inbox = bytearray(65536)
+    receive_buffer = bytearray(65536)
 
     def release(self, connection: Any) -> None: ...
 
@@ -152,7 +152,7 @@ class Client:
         encoder = Http2Encoder("https", "api.example")
         self._connection = Http2Connection(_Pool(), 0, _Line(), None, encoder)  # type: ignore[arg-type]
         self._connection.begin()
-        self._answers = {stream: self._connection.ask("GET", "/", (), None, 600.0) for stream in STREAMS}
+        self._answers = {stream: self._connection.send_request("GET", "/", (), None, 600.0) for stream in STREAMS}
         self.problems: set[str] = set()
 
     def received(self, data: bytes) -> None:
@@ -177,7 +177,7 @@ class Client:
         return answer.result().status, bytes(answer.result().body)
 
     def close(self) -> None:
-        self._connection.abort(ConnectionLost("the end of the comparison"))
+        self._connection.abort(ConnectionLostError("the end of the comparison"))
         for answer in self._answers.values():
             answer.exception()
 

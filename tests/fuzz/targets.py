@@ -248,9 +248,9 @@ class _Line:
 
 class _Pool:
     def __init__(self) -> None:
-        from steersman.client.transport.wire import inbox
+        from steersman.client.transport.connection import receive_buffer
 
-        self.inbox = inbox()
+        self.receive_buffer = receive_buffer()
 
     def release(self, connection: Any) -> None: ...
 
@@ -279,19 +279,19 @@ def _looped(work: Callable[[bytes], Awaitable[str]]) -> Run:
 
 
 def _answers(connect: Callable[[], Any]) -> Run:
-    from steersman.client.errors import ClientError, ConnectionLost
+    from steersman.client.errors import ClientError, ConnectionLostError
 
     async def work(data: bytes) -> str:
         connection = connect()
         connection.begin()
-        answer = connection.ask("GET", "/", (), None, 600.0)
+        answer = connection.send_request("GET", "/", (), None, 600.0)
         for start in range(0, len(data), 1500):
             if connection.lost if hasattr(connection, "lost") else not connection.usable and answer.done():
                 break
             connection.received(data[start : start + 1500])
             await asyncio.sleep(0)
         if not answer.done():
-            connection.abort(ConnectionLost("the end of the input"))
+            connection.abort(ConnectionLostError("the end of the input"))
         await asyncio.sleep(0)
         try:
             response = await answer

@@ -56,7 +56,7 @@ from steersman.client.errors import (
     Unauthorized,
     UnsupportedMediaType,
 )
-from steersman.client.transport import pour
+from steersman.client.transport import deliver
 from steersman.telemetry.log import get_logger
 
 __all__ = ["ReflectorLoop", "ServerFeatures", "classify_failure"]
@@ -224,7 +224,7 @@ class ReflectorLoop:
         )
         async with stream as chunks:
             reading = StreamReader(self._informer, watchdog, self._record_received, collects=effect.initial)
-            while await pour(chunks, reading.take):
+            while await deliver(chunks, reading.take):
                 while (fed := reading.fed) is not None:
                     left = await self._advance(InitialEnd(fed.version, self._loop.time()))
                     if not isinstance(left, Continue):

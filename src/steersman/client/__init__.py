@@ -1,7 +1,7 @@
 """The client: requests to one API server, from bytes (`Raw`) to typed verbs (`Client`).
 
-It knows nothing of caches, queues or controllers. Configuration and authentication are in `client.config`, the
-documented tree of errors is in `client.errors`, the HTTP libraries are behind `client.transport`.
+It does not depend on caches, queues or controllers. `client.config` has configuration and authentication,
+`client.errors` the error classes, `client.transport` the HTTP transports.
 """
 
 from steersman.client.client import Client
@@ -14,7 +14,7 @@ from steersman.client.errors import (
     ClientError,
     Conflict,
     ConnectError,
-    ConnectionLost,
+    ConnectionLostError,
     Expired,
     Forbidden,
     InternalError,
@@ -28,11 +28,11 @@ from steersman.client.errors import (
     ServiceUnavailable,
     TooManyRequests,
     TransportError,
-    TransportTimeout,
+    TransportTimeoutError,
     Unauthorized,
     UnsupportedMediaType,
-    UpgradeRefused,
-    WaitTimeout,
+    UpgradeRefusedError,
+    WaitTimeoutError,
 )
 from steersman.client.hooks import WriteEnded, WriteGate, WriteObserver, WriteOutcome
 from steersman.client.lists import Page, UndecodableItem
@@ -56,7 +56,7 @@ __all__ = [
     "Config",
     "Conflict",
     "ConnectError",
-    "ConnectionLost",
+    "ConnectionLostError",
     "ExecResult",
     "ExecSession",
     "Expired",
@@ -85,12 +85,12 @@ __all__ = [
     "Token",
     "TooManyRequests",
     "TransportError",
-    "TransportTimeout",
+    "TransportTimeoutError",
     "Unauthorized",
     "UndecodableItem",
     "UnsupportedMediaType",
-    "UpgradeRefused",
-    "WaitTimeout",
+    "UpgradeRefusedError",
+    "WaitTimeoutError",
     "WatchEvent",
     "WriteEnded",
     "WriteGate",

@@ -1,11 +1,11 @@
-"""`Client`: the verbs of the Kubernetes API, typed, dynamic or by metadata alone.
+"""`Client`: the verbs of the Kubernetes API for typed objects, dynamic objects or metadata only.
 
     async with Client(load_config()) as client:
         pod = await client.get(Pod, "web", namespace="default")
         async for app in client.iterate(HelloApp, namespace=ALL_NAMESPACES):
             ...
 
-It holds no cache and no state of objects. One client serves all tasks of one event loop.
+It has no cache and keeps no objects. One client serves all tasks of one event loop.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["Client", "default_user_agent"]
 
 
 def default_user_agent() -> str:
-    """`steersman/<version> (<system>/<machine>) python/<version>`, in the manner of client-go."""
+    """Return `steersman/<version> (<system>/<machine>) python/<version>`, like client-go."""
     return (
         f"steersman/{__version__} ({sys.platform}/{platform.machine()}) "
         f"python/{sys.version_info.major}.{sys.version_info.minor}"
@@ -42,11 +42,21 @@ def default_user_agent() -> str:
 
 
 class Client(Waits, Writes, Subresources, Streams, Discovery):
-    """One API server as one identity. Use as an async context manager, or call `close`.
+    """A client of one API server with one identity. Use it as an async context manager, or call `close`.
 
-    `transport` is the default for the configuration unless given; see `steersman.client.transport.Transport` for the
-    few lines that a stand-in needs. `gate` is asked before every write. `max_in_flight` bounds the requests that run
-    at once (streams apart); there is no rate limit, because the server's priority and fairness does that better.
+    There is no rate limit, because API Priority and Fairness in the server limits requests better.
+
+    Args:
+        config: The server, the credentials and the default namespace.
+        transport: The transport; by default the best one for the configuration.
+        user_agent: The User-Agent header.
+        field_manager: The default field manager of writes.
+        gate: Called before each write; it may refuse or delay the write.
+        retries: The retry policy of requests.
+        max_in_flight: Requests that run at the same time, without streams.
+        on_warning: Called with each new warning of the API server.
+        rng: The source of jitter.
+        now: The wall clock.
     """
 
     def __init__(
@@ -79,7 +89,7 @@ class Client(Waits, Writes, Subresources, Streams, Discovery):
 
     @classmethod
     def from_config(cls, config: Config) -> Self:
-        """A client with all the defaults."""
+        """Return a client with default settings."""
         return cls(config)
 
     async def close(self) -> None:

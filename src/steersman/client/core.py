@@ -1,7 +1,7 @@
-"""What all verbs share: the raw client, the configuration, the defaults; and the small rules of addressing.
+"""State that all verbs share, and the rules by which they address objects.
 
-Each module of verbs (`reads`, `writes`, `subresources`, …) derives from `Verbs`; `Client` joins them. A kind is
-given as a `Resource` class or a `View`; an object as itself, or as a mapping of wire names.
+Each module of verbs (`reads`, `writes`, `subresources`, …) derives from `Verbs`, and `Client` derives from them. A kind
+is given as a `Resource` class or a `View`, an object as itself or as a mapping of JSON names.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ __all__ = ["METADATA", "AnyObject", "Target", "Verbs", "accept_for", "accept_lis
 T = TypeVar("T")
 
 AnyObject: TypeAlias = "Mapping[str, Any] | Any"
-"""An object to send: a `Resource`, a `Dynamic`, or a mapping of wire names."""
+"""An object to send: a `Resource`, a `Dynamic`, or a mapping of JSON names."""
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-"""The `Accept` header that gets no more than the metadata of an object, from servers that have that form."""
+"""The `Accept` header for the metadata of an object, with the whole object as alternative."""
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 
 def accept_for(view: View[Any]) -> str:
-    """The `Accept` header that gets one object (or watch events) in the form of a view."""
+    """Return the `Accept` header for one object, or watch events, of a view."""
     return METADATA if view.form == "metadata" else "application/json"
 
 
 def accept_list_for(view: View[Any]) -> str:
-    """The `Accept` header that gets a list in the form of a view."""
+    """Return the `Accept` header for a list of a view."""
     return _METADATA_LIST if view.form == "metadata" else "application/json"
 
 
 class Verbs:
-    """State that the verbs share."""
+    """Base class of the verbs, with the state that they share."""
 
     def __init__(self, raw: Raw, config: Config, *, field_manager: str, observers: list[WriteObserver]) -> None:
         self.raw = raw
-        """The same server in bytes: authentication, retries, metrics and errors, but no objects."""
+        """Requests to the same server as bytes, with authentication, retries, metrics and errors."""
         self.config = config
         self.field_manager = field_manager
-        """Who owns the fields that writes set, unless a call says otherwise."""
+        """The default field manager of writes."""
         self.observers = observers
-        """Told of each write before it leaves and after it ends; the cache registers itself here."""
+        """Called before and after each write; the cache registers itself here."""
 
     def namespace_for(self, info: ResourceInfo, namespace: str | None) -> str:
         """Return the namespace of one object: as given, else the configuration's; `""` for cluster-scoped kinds."""
@@ -70,7 +70,7 @@ class Verbs:
         return info.list_namespace(namespace, self.config.namespace)
 
     def announce(self, info: ResourceInfo, key: Key, verb: str, dry_run: bool) -> Sequence[WriteEnded]:
-        """Tell the observers of a write that is about to leave; pass what is returned to `report`, in any case."""
+        """Call the observers before a write. Pass the returned functions to `report` in any case."""
         ended: Sequence[WriteEnded] = ()
         if not dry_run:
             for observer in self.observers:
@@ -79,7 +79,7 @@ class Verbs:
         return ended
 
     def report(self, ended: Sequence[WriteEnded], outcome: WriteOutcome | None) -> None:
-        """Tell the observers how a write ended; `None` when it changed nothing or nobody knows."""
+        """Call the observers after a write; `outcome` is None if the write changed nothing or its result is unknown."""
         for tell in ended:
             tell(outcome)
 
@@ -92,7 +92,7 @@ _answer = msgspec.json.Decoder(_Answer)
 
 
 def outcome_of(body: bytes) -> WriteOutcome:
-    """What a write left, read from its response without decoding the rest."""
+    """Return the uid and resourceVersion from the response of a write, without decoding the rest."""
     try:
         return _answer.decode(body).metadata
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -100,7 +100,7 @@ def outcome_of(body: bytes) -> WriteOutcome:
 
 
 class Target:
-    """One object to send: how it is read back, where it lives, and its bytes."""
+    """One object to send: its view, its key and its bytes."""
 
     __slots__ = ("_body", "key", "labels", "resource_version", "uid", "view")
 
@@ -112,13 +112,16 @@ class Target:
         self._body = body
 
     def encode(self) -> bytes:
+        """Return the object as JSON."""
         return encode(self._body)
 
 
 def target_of(obj: AnyObject, kind: KindLike[T] | None, default_namespace: str) -> Target:
-    """Find out what `obj` is. `kind` is needed for mappings of kinds that have no class.
+    """Return the target of a write of `obj`. `kind` is needed for mappings of kinds that have no class.
 
-    Raises `TypeError` for what is no object, `ValueError` where apiVersion or kind are missing.
+    Raises:
+        TypeError: `obj` is not an object.
+        ValueError: A mapping has no apiVersion or kind.
     """
     if isinstance(obj, Dynamic):
         obj = obj.body

@@ -1,4 +1,4 @@
-"""Asking the server what it is and which kinds it serves."""
+"""Discovery: the server's version and the kinds that it serves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ApiResource", "Discovery", "ServerVersion"]
 
 
 class ServerVersion(Model):
-    """What `/version` says: `git_version` is `v1.36.2`; `major` and `minor` may have suffixes such as `28+`."""
+    """The response of `/version`: `git_version` is like `v1.36.2`; `major` and `minor` may have suffixes like `28+`."""
 
     major: str = ""
     minor: str = ""
@@ -24,7 +24,7 @@ class ServerVersion(Model):
 
 
 class ApiResource(Model):
-    """A kind or sub-resource (`name` with a slash) that a group and version serves, and the verbs it knows."""
+    """A resource or subresource (`name` with a slash) of a group and version, with the verbs that it supports."""
 
     name: str
     singular_name: str = ""
@@ -43,21 +43,21 @@ class _ApiResourceList(Model):
 
 
 class Discovery(Verbs):
-    """The verbs that ask about the server."""
+    """The verbs that request information about the server."""
 
     async def server_version(self) -> ServerVersion:
-        """The server's version."""
+        """Return the server's version."""
         response = await self.raw.request("GET", "/version")
         return read_as(ServerVersion, response.body, "GET /version")
 
     async def discover(self, api_version: str) -> tuple[ApiResource, ...]:
-        """The kinds and sub-resources of a group and version (`apps/v1`, `v1`); `NotFound` if it is not served."""
+        """Return the resources of a group and version (`apps/v1`, `v1`). Raises `NotFound` if it is not served."""
         path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         response = await self.raw.request("GET", path)
         return read_as(_ApiResourceList, response.body, f"GET {path}").resources
 
     async def resolve(self, api_version: str, kind: str) -> View[Dynamic]:
-        """A dynamic view of a kind, with plural and scope as the server knows them. Raises `NotFound`."""
+        """Return a dynamic view of a kind, with the plural and the scope from the server. Raises `NotFound`."""
         resources = await self.discover(api_version)
         for resource in resources:
             if resource.kind == kind and "/" not in resource.name:

@@ -1,7 +1,7 @@
-"""What can go wrong with a request, as one tree.
+"""The errors of requests, as one class hierarchy.
 
     ClientError
-    ├── ApiError                 the server answered, with a Status that is kept
+    ├── ApiError                 the server responded with a Status, see `.status`
     │   ├── BadRequest           400            ├── Invalid                 422, `.causes`
     │   ├── Unauthorized         401            ├── TooManyRequests         429, `.retry_after`
     │   ├── Forbidden            403            ├── InternalError           500 and other 5xx
@@ -11,18 +11,18 @@
     │   ├── Conflict             409            ├── UnsupportedMediaType    415
     │   ├── AlreadyExists        409, reason AlreadyExists
     │   └── Expired              410 (also reason Expired or Gone)
-    ├── TransportError           no whole answer came
-    │   ├── ConnectError         the request was never sent
-    │   ├── ConnectionLost       it may have been sent, and may have taken effect
-    │   ├── TransportTimeout     no answer in time; it may have taken effect
-    │   └── UpgradeRefused       the server would not open a web socket
-    ├── WaitTimeout              a condition did not come true in time
-    └── ResponseError            a 2xx answer that makes no sense
+    ├── TransportError           no complete response arrived
+    │   ├── ConnectError         the request was not sent
+    │   ├── ConnectionLostError  the request may have been sent and processed
+    │   ├── TransportTimeoutError no response in time; the request may have been processed
+    │   └── UpgradeRefusedError  the server did not open a WebSocket
+    ├── WaitTimeoutError         a condition was not met in time
+    └── ResponseError            a 2xx response with invalid content
 
-Messages name the request and the way out. No message, `repr` or attribute holds a header or the body of a request.
+Messages name the request and what to do. No message, `repr` or attribute holds a header or the body of a request.
 """
 
-# ruff: noqa: N818 - the names are those of the API: a NotFound, a Conflict
+# ruff: noqa: N818 - the names of ApiErrors are reasons of the API, such as NotFound and Conflict
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
     "ClientError",
     "Conflict",
     "ConnectError",
-    "ConnectionLost",
+    "ConnectionLostError",
     "Expired",
     "Forbidden",
     "InternalError",
@@ -51,38 +51,38 @@ __all__ = [
     "ServiceUnavailable",
     "TooManyRequests",
     "TransportError",
-    "TransportTimeout",
+    "TransportTimeoutError",
     "Unauthorized",
     "UnsupportedMediaType",
-    "UpgradeRefused",
-    "WaitTimeout",
+    "UpgradeRefusedError",
+    "WaitTimeoutError",
     "api_error",
     "error_from_status",
 ]
 
 
 class ClientError(Exception):
-    """Everything that a client raises about a request, apart from cancellation and wrong arguments."""
+    """Base class of all errors of requests, except cancellation and invalid arguments."""
 
 
 class TransportError(ClientError):
-    """No whole answer came."""
+    """No complete response arrived."""
 
 
 class ConnectError(TransportError):
-    """The request was never sent: nobody listens, the name has no address, or TLS found no trust. Safe to repeat."""
+    """The request was not sent: the connection, the name resolution or TLS failed. It is safe to retry."""
 
 
-class ConnectionLost(TransportError):
-    """The connection broke after the request was (or may have been) sent: it may have taken effect."""
+class ConnectionLostError(TransportError):
+    """The connection broke after the request was (or may have been) sent: it may have been processed."""
 
 
-class TransportTimeout(TransportError):
-    """No answer came in time: the request may have taken effect."""
+class TransportTimeoutError(TransportError):
+    """No response arrived in time: the request may have been processed."""
 
 
-class UpgradeRefused(TransportError):
-    """The server answered a web socket's handshake with a plain response; `status` and `body` are that response's."""
+class UpgradeRefusedError(TransportError):
+    """The server responded to a WebSocket handshake with a plain response, which has `status` and `body`."""
 
     def __init__(self, message: str, status: int = 0, body: bytes = b"", content_type: str = "") -> None:
         super().__init__(message)
@@ -91,22 +91,22 @@ class UpgradeRefused(TransportError):
         self.content_type = content_type
 
 
-class WaitTimeout(ClientError, TimeoutError):
-    """A condition did not come true in time; the message says what was seen last."""
+class WaitTimeoutError(ClientError, TimeoutError):
+    """A condition was not met in time; the message describes the last state of the object."""
 
 
 class ResponseError(ClientError):
-    """The server reported success, but what it sent is not what was asked for."""
+    """The server reported success, but its response is not valid."""
 
 
 class ApiError(ClientError):
-    """The server refused: `status` is its Status, `request` the request as `VERB path`.
+    """The server refused the request. `status` is its Status, `request` is the request as `VERB path`.
 
-    `code`, `reason` and `causes` are shorthands for what the Status says.
+    `code`, `reason` and `causes` are taken from the Status.
     """
 
     hint: ClassVar[str] = ""
-    """What to do about it, where that can be said for all of a kind."""
+    """What to do about the error, if it is the same for all errors of a class."""
 
     def __init__(self, status: Status, request: str = "", retry_after: float | None = None) -> None:
         self.status = status
@@ -133,23 +133,23 @@ class ApiError(ClientError):
 
     @property
     def causes(self) -> tuple[StatusCause, ...]:
-        """The single complaints with their field paths, where the server lists any."""
+        """The errors of single fields, if the server lists any."""
         return self.status.details.causes
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds after which the server asks to be tried again, where it says so."""
+        """Seconds after which the server allows a retry, if it tells."""
         if self._retry_after is not None:
             return self._retry_after
         return float(self.status.details.retry_after_seconds) or None
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the API server has judged the request and denied it, and would deny it again.
+        """Whether the API server evaluated and denied the request, and would deny it again.
 
-        True for quotas, roles, validation, and for admission webhooks and policies, which deny with any 4xx code: 400
-        where a webhook gives none. False for the codes that ask for a new attempt or tell about the state of the object
-        (401, 404, 408, 409, 410, 429), and for failures of the server (5xx).
+        True for quotas, RBAC, validation, and for admission webhooks and policies, which deny with any 4xx code (400 if
+        a webhook sets none). False for the codes that allow a retry or describe the state of the object (401, 404, 408,
+        409, 410, 429), and for failures of the server (5xx).
         """
         return 400 <= self.code < 500 and self.code not in _NO_REFUSALS
 
@@ -161,11 +161,11 @@ _NO_REFUSALS: Final = frozenset((401, 404, 408, 409, 410, 429))
 
 
 class BadRequest(ApiError):
-    """400: the request itself is malformed; with strict field validation also an unknown or duplicate field."""
+    """400: the request is malformed; with strict field validation also an unknown or duplicate field."""
 
 
 class Unauthorized(ApiError):
-    """401: the server does not know who we are, even after the credentials were renewed once."""
+    """401: the server does not accept the credentials, even after they were renewed once."""
 
     hint = "The credentials were refused: they are missing, expired or revoked; log in anew or check the kubeconfig"
 
@@ -176,14 +176,14 @@ _FORBIDDEN_HINTS: Final = (
     ("failed quota", "Set the requests and limits that the namespace's ResourceQuota counts"),
     ("is being terminated", "The namespace is being deleted: wait until it is gone, and create it again"),
     ("violates PodSecurity", "Change the Pod's security context, or the pod-security labels of the namespace"),
-    ("denied the request", ""),  # a webhook or a policy: its own message says why
+    ("denied the request", ""),  # a webhook or a policy: its own message has the reason
     ("denied request", ""),
 )
-"""What to do about a 403 that is not about roles, by words of its message (the first that fit)."""
+"""What to do about a 403 that is not about RBAC, by parts of its message (the first match applies)."""
 
 
 class Forbidden(ApiError):
-    """403: the identity may not do this, or an admission plugin refuses."""
+    """403: the identity lacks permission, or an admission plugin refuses the request."""
 
     def _message(self) -> str:
         text = super()._message()
@@ -197,7 +197,7 @@ class NotFound(ApiError):
 
     @property
     def kind_is_missing(self) -> bool:
-        """True when the server does not serve the kind at all, as opposed to having no object of that name."""
+        """Whether the server does not serve the kind at all, as opposed to having no object of that name."""
         said = self.status.message
         unknown = "could not find the requested resource" in said or "page not found" in said
         return unknown and not self.status.details.name
@@ -214,39 +214,39 @@ class MethodNotAllowed(ApiError):
 
 
 class NotAcceptable(ApiError):
-    """406: the server cannot answer in the form that was asked for."""
+    """406: the server does not support the requested content type."""
 
 
 class Conflict(ApiError):
-    """409: the object changed since it was read, or a field belongs to another manager. `causes` names the fields."""
+    """409: the object changed after it was read, or another manager owns a field. `causes` names the fields."""
 
     hint = "Read the object again and repeat, or, for apply, take over the fields with force=True"
 
 
 class AlreadyExists(ApiError):
-    """409: an object of that name exists."""
+    """409: an object of that name exists already."""
 
     hint = "Use apply(), or delete the object first"
 
 
 class Expired(ApiError):
-    """410: the resourceVersion or continue token is too old; list afresh."""
+    """410: the resourceVersion or continue token is too old; list again."""
 
 
 class RequestTooLarge(ApiError):
-    """413: the object is larger than the server takes (3 MB by default, etcd 1.5 MB)."""
+    """413: the object is larger than the server accepts (3 MB by default, etcd 1.5 MB)."""
 
     hint = "Split the object, or keep large data elsewhere"
 
 
 class UnsupportedMediaType(ApiError):
-    """415: the server does not know the kind of patch; custom resources take no strategic merge patch."""
+    """415: the server does not support the patch type; custom resources have no strategic merge patch."""
 
     hint = "Use a merge patch, a JSON patch or apply()"
 
 
 class Invalid(ApiError):
-    """422: the object breaks its schema or its rules; `causes` lists what and where."""
+    """422: the object violates its schema or rules; `causes` lists the fields and errors."""
 
     def _message(self) -> str:
         text = super()._message()
@@ -255,15 +255,15 @@ class Invalid(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """429: the server sheds load, or an eviction would break a PodDisruptionBudget. It has not acted."""
+    """429: the server is overloaded, or an eviction would violate a PodDisruptionBudget. Nothing was done."""
 
 
 class ServerTimeout(ApiError):
-    """The server gave up waiting (504, or reason ServerTimeout): it may still act."""
+    """The server stopped waiting (504, or reason ServerTimeout): it may still process the request."""
 
 
 class ServiceUnavailable(ApiError):
-    """503: the server, or the one behind it, cannot be reached at the moment."""
+    """503: the server, or a server behind it, is not available at present."""
 
 
 class InternalError(ApiError):
@@ -297,7 +297,7 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 
 def error_from_status(status: Status, request: str = "", retry_after: float | None = None) -> ApiError:
-    """The error of the tree that fits a Status; the reason decides before the code."""
+    """Return the error for a Status; the reason takes precedence over the code."""
     kind = _BY_REASON.get(status.reason) or _BY_CODE.get(status.code)
     if kind is None:
         kind = InternalError if status.code >= 500 else ApiError
@@ -307,5 +307,5 @@ def error_from_status(status: Status, request: str = "", retry_after: float | No
 def api_error(
     code: int, body: bytes, *, request: str, content_type: str = "", retry_after: float | None = None
 ) -> ApiError:
-    """The error for a response of status `code`, whatever its body is."""
+    """Return the error for a response with status `code` and any body."""
     return error_from_status(status_from_body(code, body, content_type), request, retry_after)

@@ -1,7 +1,6 @@
-"""What other rooms hang into the client: the gate before each write, and observers around each write of an object.
+"""Interfaces for other packages: the gate before each write, and observers of each write of an object.
 
-The gate keeps rule L2 (a deposed leader writes nothing), observers keep rule C2 (read your own writes). Both are
-called by the client and know nothing of it.
+The gate implements rule L2 (a deposed leader writes nothing), observers implement rule C2 (read your own writes).
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from steersman.models import Key, ResourceInfo
 __all__ = ["READS", "WriteEnded", "WriteGate", "WriteObserver", "WriteOutcome"]
 
 READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-"""The HTTP methods that change nothing; everything else is a write."""
+"""The HTTP methods that change nothing; all others are writes."""
 
 
 class WriteGate(Protocol):
-    """Asked before every attempt of every request that is not a GET."""
+    """Called before every attempt of every request that is not a read."""
 
     def check(self, verb: str, path: str) -> Awaitable[None] | None:
-        """Raise to refuse the write; return an awaitable to make it wait. `verb` is the HTTP method."""
+        """Raise to refuse the write; return an awaitable to delay it. `verb` is the HTTP method."""
         ...
 
 
 class WriteOutcome(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What a write left: the object's uid and resourceVersion; `deleted` when the object is gone for good.
+    """The result of a write: the object's uid and resourceVersion; `deleted` if the object was removed.
 
-    The first two are read from an object's metadata as they stand there.
+    The first two are read from the metadata of the returned object.
     """
 
     uid: str = ""
@@ -39,16 +38,16 @@ class WriteOutcome(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 WriteEnded: TypeAlias = Callable[[WriteOutcome | None], None]
-"""Told what a write left; `None` when it changed nothing, or when nobody knows what it did."""
+"""Called with the result of a write; `None` if the write changed nothing or its result is unknown."""
 
 
 class WriteObserver(Protocol):
-    """Told of every write of an object before it leaves and after it ends. Synchronous, and must not raise."""
+    """Called before and after every write of an object. The methods are synchronous and must not raise."""
 
     def before_write(self, info: ResourceInfo, key: Key, verb: str) -> Sequence[WriteEnded]:
-        """Called before the request leaves; `verb` is create, update, patch, apply or delete.
+        """Handle a write before it is sent; `verb` is create, update, patch, apply or delete.
 
-        What it returns is called when the write has ended: exactly once, also on cancellation and errors. The name is
+        The returned functions are called once each after the write, also after cancellation and errors. The name is
         empty for a create with generateName and for delete_collection.
         """
         ...

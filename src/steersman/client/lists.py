@@ -1,7 +1,7 @@
-"""Lists: a page of objects from bytes, where one bad item spoils nothing but itself.
+"""Lists: decoding of pages of objects, in which an invalid item does not affect the others.
 
-A page is split into the raw bytes of its items, and each is decoded on its own. Items that do not fit their type are
-kept apart as `UndecodableItem`, with key and field path: the caller decides. Nothing is dropped silently.
+A page is split into the bytes of its items, and each item is decoded separately. Items that do not fit their type
+become an `UndecodableItem` with the key and the path of the field. No item is dropped silently.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class UndecodableItem(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that does not fit its type: which one, and why. The bytes are kept out of the `repr`."""
+    """An object that does not fit its type, with its key and the error. The bytes are not part of the `repr`."""
 
     key: Key
     resource_version: str
@@ -34,9 +34,12 @@ class UndecodableItem(msgspec.Struct, frozen=True, kw_only=True):
 class Page(Generic[T]):
     """One page of a list. Iterating yields its items.
 
-    `resource_version` is the version of the whole list, the same for all its pages, from which a watch can start.
-    `continue_` asks for the next page and is `""` on the last. `remaining` is how many objects follow, where the server
-    says so. `undecodable` holds the objects of this page that do not fit the type.
+    Attributes:
+        items: The objects of this page.
+        resource_version: The version of the whole list, the same for all its pages, from which a watch can start.
+        continue_: The token of the next page; `""` on the last page.
+        remaining: The number of objects on later pages, if the server tells.
+        undecodable: The objects of this page that do not fit the type.
     """
 
     __slots__ = ("continue_", "items", "remaining", "resource_version", "undecodable")
@@ -79,7 +82,7 @@ class _Name(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Named(msgspec.Struct, frozen=True, gc=False):
-    """The least of an object: who it is. Decoding it passes over the rest."""
+    """The part of an object that identifies it. The decoder skips the rest."""
 
     metadata: _Name = _Name()
 
@@ -89,7 +92,7 @@ _named = msgspec.json.Decoder(Named)
 
 
 def name_of(raw: bytes | memoryview) -> _Name:
-    """Name, namespace, uid and version of an object, whatever else is wrong with it."""
+    """Return name, namespace, uid and version of an object, even if other parts of it are invalid."""
     try:
         return _named.decode(raw).metadata
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -97,16 +100,16 @@ def name_of(raw: bytes | memoryview) -> _Name:
 
 
 def split_page(body: bytes, request: str) -> tuple[ListMeta, list[msgspec.Raw]]:
-    """The list's metadata and its items as bytes. Raises `ResponseError` for what is no list."""
+    """Return the list's metadata and the bytes of its items. Raises `ResponseError` for an invalid list."""
     try:
         envelope = _envelope.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise ResponseError(f"{request}: the answer is no list: {problem}") from None
+        raise ResponseError(f"{request}: the response is not a valid list: {problem}") from None
     return envelope.metadata, envelope.items or []
 
 
 def decode_item(view: View[T], raw: bytes | memoryview) -> T:
-    """One item of a list: items carry neither apiVersion nor kind, so a dynamic view is given them."""
+    """Decode one item of a list. Items have no apiVersion and kind, so dynamic objects get them from the view."""
     obj = view.decode(raw)
     if view.form == "dynamic":
         body = cast("dict[str, Any]", cast(Dynamic, obj).body)
@@ -116,7 +119,7 @@ def decode_item(view: View[T], raw: bytes | memoryview) -> T:
 
 
 def read_page(view: View[T], body: bytes, request: str) -> Page[T]:
-    """A page from the bytes of a List; raises `ResponseError` when the whole is no list."""
+    """Decode a page of a list. Raises `ResponseError` if the response is not a list."""
     metadata, raws = split_page(body, request)
     items: list[T] = []
     bad: list[UndecodableItem] = []
@@ -135,7 +138,7 @@ def read_page(view: View[T], body: bytes, request: str) -> Page[T]:
 
 
 def undecodable(raw: bytes, problem: DecodeError) -> UndecodableItem:
-    """Say which object it was, as far as its bytes tell."""
+    """Return an undecodable item with its key, as far as the bytes have one."""
     name = name_of(raw)
     return UndecodableItem(
         key=Key(name.namespace, name.name), resource_version=name.resource_version, error=problem, raw=raw
@@ -143,19 +146,19 @@ def undecodable(raw: bytes, problem: DecodeError) -> UndecodableItem:
 
 
 def read_object(view: View[T], body: bytes, request: str) -> T:
-    """One object from the body of a response; raises `ResponseError` naming the request and the field."""
+    """Decode the object of a response. Raises `ResponseError` with the request and the field."""
     try:
         return decode_item(view, body)
     except DecodeError as problem:
         raise ResponseError(
-            f"{request}: the answer does not fit {view.info.kind}: {problem}. "
-            "Read it with dynamic(…) or metadata_of(…), or mend the model"
+            f"{request}: the response does not fit the class of {view.info.kind}: {problem}. "
+            "Read it with dynamic(…) or metadata_of(…), or correct the class"
         ) from problem
 
 
 def read_as(kind: type[T], body: bytes, request: str) -> T:
-    """Any model from the body of a response; raises `ResponseError`."""
+    """Decode a model from the body of a response. Raises `ResponseError`."""
     try:
         return decode(kind, body)
     except DecodeError as problem:
-        raise ResponseError(f"{request}: the answer does not fit {kind.__name__}: {problem}") from problem
+        raise ResponseError(f"{request}: the response does not fit {kind.__name__}: {problem}") from problem

@@ -1,7 +1,7 @@
-"""What the client measures, under client-go's names, so that its dashboards and alerts work unchanged.
+"""The client's metrics, with client-go's names, so that its dashboards and alerts can be used.
 
-Every request counts here, so counting is a dictionary look-up and plain integers; families are made when somebody
-scrapes. All clients of one host count together, and for the life of the process.
+Every request is counted, so counting is a dictionary look-up and plain integers; the metric families are created when
+the metrics are scraped. All clients of one host share the counts, for the life of the process.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class HostMetrics:
         self._requests = self._host.requests
 
     def done(self, code: int, method: str, seconds: float) -> None:
-        """Count one request that ended with `code` (0: without an answer) after `seconds`."""
+        """Count one request that ended with `code` (0 without a response) after `seconds`."""
         count = self._requests.get((code, method))
         if count is None:
             latency = self._host.seconds.setdefault(method, Histogram(_BUCKETS))
@@ -61,7 +61,7 @@ class HostMetrics:
         count.seconds.observe(seconds)
 
     def retried(self, code: int, method: str) -> None:
-        """Count one retry because of `code` (0: no answer)."""
+        """Count one retry because of `code` (0 without a response)."""
         retries = self._host.retries
         retries[code, method] = retries.get((code, method), 0) + 1
 
@@ -86,7 +86,7 @@ class _HostCollector(Collector):
             "Request latency in seconds. Broken down by verb, and host.",
             labels=["verb", "host"],
         )
-        # A scrape may come from another thread: each dictionary is taken in one step.
+        # A scrape may run in another thread: each dictionary is copied in one step.
         for host, counts in list(_hosts.items()):
             for (code, method), count in list(counts.requests.items()):
                 requests.add_metric([_code(code), method, host], count.times)

@@ -1,4 +1,4 @@
-"""Query parameters and bodies that the verbs share, from Python values; pure functions.
+"""Functions that build the query parameters and bodies of verbs from Python values.
 
 Names and meanings follow `k8s.io/apimachinery/pkg/apis/meta/v1` (ListOptions, PatchOptions, DeleteOptions).
 """
@@ -25,10 +25,10 @@ __all__ = [
 ]
 
 FieldValidation: TypeAlias = Literal["Strict", "Warn", "Ignore"]
-"""What the server does with unknown and duplicate fields: refuse, warn, or drop them silently. Its default is Warn."""
+"""How the server treats unknown and duplicate fields: refuse, warn, or drop them silently. Its default is Warn."""
 
 Propagation: TypeAlias = Literal["Foreground", "Background", "Orphan"]
-"""What becomes of dependents: deleted before the owner, deleted after it, or kept."""
+"""How the garbage collector treats dependents: deleted before the owner, deleted after it, or kept."""
 
 
 class _Selector(Protocol):
@@ -36,18 +36,18 @@ class _Selector(Protocol):
 
 
 Labels: TypeAlias = "str | Mapping[str, str] | LabelSelector | _Selector | None"
-"""A selector: its text (`app=web,tier in (a,b)`), exact pairs, a `LabelSelector`, or what has the text as its `str`."""
+"""A selector: text (`app=web,tier in (a,b)`), a mapping of labels, a `LabelSelector`, or an object with `__str__`."""
 
 
 class Preconditions(msgspec.Struct, frozen=True, kw_only=True):
-    """Delete only this very object (`uid`), in this very state (`resource_version`); else the answer is `Conflict`."""
+    """Delete only the object with this `uid` and `resource_version`; the server returns `Conflict` for another one."""
 
     uid: str | None = None
     resource_version: str | None = None
 
 
 def selector_text(selector: Labels) -> str:
-    """The selector as the API takes it; `""` selects everything."""
+    """Return the text of a selector; `""` selects everything."""
     if selector is None:
         return ""
     if isinstance(selector, str):
@@ -83,7 +83,7 @@ def list_query(
     resource_version: str | None = None,
     resource_version_match: str | None = None,
 ) -> dict[str, str]:
-    """The query of a list, a watch or a delete-collection."""
+    """Return the query of a list, a watch or a delete-collection."""
     query: dict[str, str] = {}
     if text := selector_text(labels):
         query["labelSelector"] = text
@@ -107,7 +107,7 @@ def write_query(
     field_validation: FieldValidation | None = None,
     force: bool = False,
 ) -> tuple[tuple[str, str], ...]:
-    """The query of a create, an update or a patch. A process asks few different ones, each many times."""
+    """Return the query of a create, update or patch. A process uses few different queries, so they are cached."""
     query: list[tuple[str, str]] = []
     if dry_run:
         query.append(("dryRun", "All"))
@@ -127,7 +127,7 @@ def delete_options(
     grace_period: int | None = None,
     dry_run: bool = False,
 ) -> dict[str, Any]:
-    """`DeleteOptions` in wire form; empty when everything is left to the server."""
+    """Return `DeleteOptions` as JSON values; empty if the server's defaults apply."""
     body: dict[str, Any] = {}
     if propagation is not None:
         body["propagationPolicy"] = propagation

@@ -1,4 +1,4 @@
-"""Addresses of the two core kinds whose sub-resources have verbs of their own, without importing their models."""
+"""The resources of Pods and ServiceAccounts, whose subresources have verbs, without an import of their models."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Requests at the level of bytes: everything that is true of all of them, and nothing about objects.
+"""Requests as bytes: the behavior that all requests share, without objects.
 
-Here are authentication (a 401 renews the credentials once), impersonation, retries (A6), warnings, metrics, the write
-gate (L2) and the mapping of refusals to errors. Verbs stand above, transports below. No header and no body is ever
-logged or put into an error.
+It implements authentication (a 401 renews the credentials once), impersonation, retries (rule A6), warnings, metrics,
+the write gate (rule L2) and the mapping of error responses to exceptions. Headers and bodies are never logged and are
+never part of an error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import TracebackType
 from urllib.parse import urlsplit
 
 from steersman.client.config import Config
-from steersman.client.errors import ApiError, ClientError, ResponseError, TransportError, UpgradeRefused, api_error
+from steersman.client.errors import ApiError, ClientError, ResponseError, TransportError, UpgradeRefusedError, api_error
 from steersman.client.hooks import READS, WriteGate
 from steersman.client.metrics import HostMetrics
 from steersman.client.retry import RetryPolicy, is_idempotent, retry_delay
@@ -31,14 +31,14 @@ __all__ = ["JSON", "Raw"]
 
 JSON = "application/json"
 
-_LONGEST_ERROR = 1 << 20
-_LONG_AGO = float("-inf")
+_MAX_ERROR_BYTES = 1 << 20
+_EXPIRED = float("-inf")
 
 _log = get_logger("client")
 
 
 class Raw:
-    """One API server as whom the configuration says, in bytes. Made by `Client`; safe for many tasks of one loop."""
+    """Sends requests to one API server with one identity. It is safe for many tasks of one event loop."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Raw:
         now: Now = utc_now,
     ) -> None:
         self.gate = gate
-        """Checked before each attempt of each write; may be set later."""
+        """Called before each attempt of each write; can be set later."""
         self._config = config
         self._transport = transport
         self._send = transport.request
@@ -68,7 +68,7 @@ class Raw:
         impersonation = config.impersonate.headers() if config.impersonate is not None else ()
         self._fixed = (("User-Agent", user_agent), *impersonation)
         self._credentials: Mapping[str, str] = {}
-        self._credentials_until = _LONG_AGO
+        self._credentials_until = _EXPIRED
         self._headers: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
 
     async def request(  # noqa: C901 - each request is here: one coroutine, in the order in which it happens
@@ -84,11 +84,24 @@ class Raw:
         idempotent: bool | None = None,
         retries: RetryPolicy | None = None,
     ) -> Response:
-        """Send a request until it is answered or there is no point in trying again; returns a 2xx response.
+        """Send a request, retry it if the policy allows that, and return a 2xx response.
 
-        `timeout` is seconds for each attempt, waiting for a free slot not counted. `idempotent` overrides the judgement
-        of `is_idempotent`. Raises the `ApiError` that fits a refusal, `TransportError` when no answer came,
-        `CredentialError` when there are no credentials, and whatever the write gate raises.
+        Args:
+            method: The HTTP method.
+            path: The absolute, percent-encoded path.
+            query: The query parameters.
+            body: The request body.
+            accept: The Accept header.
+            content_type: The type of the body.
+            timeout: Seconds for each attempt, without the time that it waits for a free slot.
+            idempotent: Whether a retry is safe; by default the result of `is_idempotent`.
+            retries: The retry policy of this request.
+
+        Raises:
+            ApiError: The server refused the request; the class depends on the Status.
+            TransportError: No response arrived.
+            CredentialError: There are no credentials.
+            Exception: Exceptions of the write gate are raised unchanged.
         """
         time, slots = self._time, self._slots
         sends = content_type if body is not None else ""
@@ -148,7 +161,7 @@ class Raw:
         )
         if delay is not None:
             self._metrics.retried(problem.code if isinstance(problem, ApiError) else 0, method)
-            _log.debug("request is tried again", problem=str(problem), seconds=round(delay, 3), attempt=attempt)
+            _log.debug("request_retried", error=str(problem), delay_seconds=round(delay, 3), attempt=attempt)
         return delay
 
     def stream(
@@ -163,10 +176,11 @@ class Raw:
         connect_timeout: float = 30.0,
         idle_timeout: float = 60.0,
     ) -> AbstractAsyncContextManager[StreamResponse]:
-        """Open a response that is read as it comes (watch, log); a 2xx response, or an error as `request` raises.
+        """Open a 2xx response that is read in pieces (watch, log); raises errors like `request`.
 
-        Retried for nothing but renewed credentials, because whoever watches has a back-off and a position of its
-        own. Does not take one of the slots for requests. Silence for `idle_timeout` seconds raises `TransportTimeout`.
+        Only a 401 is retried, after the credentials were renewed, because the caller of a watch has a backoff and a
+        resourceVersion of its own. The stream does not take one of the slots for requests. `TransportTimeoutError` is
+        raised after `idle_timeout` seconds without data.
         """
         sends = content_type if body is not None else ""
         return _Stream(partial(self._begin, method, path, query, body, accept, sends, connect_timeout, idle_timeout))
@@ -219,7 +233,7 @@ class Raw:
     async def websocket(
         self, path: str, *, protocols: Sequence[str], query: Query = (), timeout: float = 30.0
     ) -> WebSocket:
-        """Open a web socket (exec, attach, port-forward). It counts as a write: the gate is asked."""
+        """Open a WebSocket (exec, attach, port-forward). It counts as a write, so the gate is called."""
         if self.gate is not None:
             await self._pass_gate("POST", path)
         refused = False
@@ -230,7 +244,7 @@ class Raw:
                 return await self._transport.websocket(
                     path, query=query, headers=headers, protocols=protocols, timeout=timeout
                 )
-            except UpgradeRefused as problem:
+            except UpgradeRefusedError as problem:
                 if problem.status == 401 and not refused and await self._renewed(credentials):
                     refused = True
                 elif problem.status >= 400:
@@ -241,18 +255,18 @@ class Raw:
                     raise
 
     def _first_time(self) -> float:
-        # Asking for the running loop is a system call on some Pythons, so it is done once: a client is of one loop.
+        # Getting the running loop is a system call on some Pythons, so it is done once: a client belongs to one loop.
         self._time = asyncio.get_running_loop().time
         return self._time()
 
     async def _ask_credentials(self) -> Mapping[str, str]:
-        """The credentials, which need not be asked for again as long as the authenticator says so."""
+        """Return the credentials, and remember how long the authenticator allows to reuse them."""
         auth = self._config.auth
         credentials = await auth.headers()
         if credentials is not self._credentials:
             self._credentials = credentials
             self._headers.clear()
-        self._credentials_until = getattr(auth, "fresh_until", _LONG_AGO)
+        self._credentials_until = getattr(auth, "fresh_until", _EXPIRED)
         return credentials
 
     def _make_headers(self, accept: str, content_type: str) -> tuple[tuple[str, str], ...]:
@@ -270,11 +284,13 @@ class Raw:
         try:
             auth = self._config.auth
             if await auth.headers() is not refused:
-                return True  # somebody else's 401 has renewed them since
+                return True  # another request has renewed them after its own 401
             certificate = auth.client_certificate()
             return await auth.headers(refresh=True) is not refused or auth.client_certificate() is not certificate
         finally:
-            self._credentials_until = _LONG_AGO  # only now: others may have asked for the old ones meanwhile
+            self._credentials_until = (
+                _EXPIRED  # at the end, because other requests may have read the old ones meanwhile
+            )
 
     async def _pass_gate(self, method: str, path: str) -> None:
         assert self.gate is not None
@@ -284,15 +300,15 @@ class Raw:
 
     def _refusal(self, status: int, headers: Headers, body: bytes, request: str) -> ClientError:
         if status < 400:
-            return ResponseError(f"{request}: unexpected answer {status}: no API server redirects, is there a proxy?")
+            return ResponseError(f"{request}: unexpected status {status}: API servers do not redirect; check the proxy")
         after = _seconds(headers.get("Retry-After"), self._now)
-        # A Status speaks for itself: only for what is none, the headers are worth being decoded.
+        # The Content-Type only matters if the body is not a Status.
         kind = "" if body.startswith(b"{") else headers.get("Content-Type") or ""
         return api_error(status, body, request=request, content_type=kind, retry_after=after)
 
 
 class _Stream:
-    """`async with` it: the response that `begin` gets, and what is to be left afterwards."""
+    """The context manager of a stream: opens the response with `begin` and closes it at the end."""
 
     __slots__ = ("_begin", "_begun")
 
@@ -312,7 +328,7 @@ class _Stream:
 
 
 async def _close(response: StreamResponse) -> None:
-    """End chunks that are an async generator, as those of stand-ins are; real ones end with their connection."""
+    """Close chunks that are an async generator, as in tests; other chunks end with their connection."""
     close = getattr(response.chunks, "aclose", None)
     if close is not None:
         await close()
@@ -322,13 +338,13 @@ async def _start_of(response: StreamResponse) -> bytes:
     body = bytearray()
     async for chunk in response.chunks:
         body += chunk
-        if len(body) >= _LONGEST_ERROR:
+        if len(body) >= _MAX_ERROR_BYTES:
             break
     return bytes(body)
 
 
 def _seconds(value: str | None, now: Now) -> float | None:
-    """`Retry-After` as seconds from now; `None` where it is absent or unreadable (RFC 9110 §10.2.3)."""
+    """Return `Retry-After` as seconds from now; `None` if it is absent or invalid (RFC 9110 section 10.2.3)."""
     if value is None:
         return None
     value = value.strip()

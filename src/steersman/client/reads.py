@@ -1,4 +1,4 @@
-"""Reading: get, list, iterate, watch. Straight from the API server; reads through a cache are `steersman.cache`."""
+"""Verbs that read from the API server: get, list, iterate, watch. `steersman.cache` reads from a cache."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Reads(Verbs):
         resource_version: str | None = None,
         timeout: float = 30.0,
     ) -> T:
-        """Read one object; the namespace is the configuration's unless given.
+        """Read one object; the default namespace is that of the configuration.
 
-        The answer is current, unless `resource_version="0"` allows one from the server's cache. Raises `NotFound`, and
-        `ResponseError` when the object does not fit its type.
+        The response is current, unless `resource_version="0"` allows an object from the server's cache. Raises
+        `NotFound`, and `ResponseError` if the object does not fit its type.
         """
         view = view_of(kind)
         path = view.info.path(self.namespace_for(view.info, namespace), _required(name))
@@ -57,10 +57,10 @@ class Reads(Verbs):
         resource_version_match: str | None = None,
         timeout: float = 60.0,
     ) -> Page[T]:
-        """Read one page: everything, or at most `limit` objects; of the configuration's namespace by default.
+        """Read one page of a list, with at most `limit` objects; the default namespace is that of the configuration.
 
-        Objects that do not fit the type are in `page.undecodable`. Raises `Expired` when `continue_` is too old (the
-        server keeps it for about five minutes). For many objects use `iterate`.
+        Objects that do not fit the type are in `page.undecodable`. Raises `Expired` if `continue_` is too old (the
+        server keeps it for about five minutes). Use `iterate` for many objects.
         """
         view = view_of(kind)
         path = view.info.path(self.list_namespace(view.info, namespace))
@@ -85,12 +85,10 @@ class Reads(Verbs):
         limit: int = 500,
         resource_version: str | None = None,
     ) -> AsyncGenerator[T, None]:
-        """Read all objects of a namespace, `limit` at a time, with one page in memory; see `list`.
+        """Read all objects of a list in pages of `limit` objects, with one page in memory; see `list`.
 
-        All pages show one state of the list.
-
-        Objects that do not fit the type are logged and left out; use `list` to get hold of them. Raises `Expired` when
-        the reading takes longer than the server keeps that state (about five minutes).
+        All pages are from one state of the list. Objects that do not fit the type are logged and left out; use `list`
+        to get them. Raises `Expired` if reading takes longer than the server keeps that state (about five minutes).
         """
         continue_ = ""
         while True:
@@ -104,12 +102,7 @@ class Reads(Verbs):
                 resource_version=resource_version,
             )
             for bad in page.undecodable:
-                _log.warning(
-                    "an object does not fit its type and is left out",
-                    kind=view_of(kind).info.kind,
-                    object=str(bad.key),
-                    problem=str(bad.error),
-                )
+                _log.warning("object_skipped", kind=view_of(kind).info.kind, object=str(bad.key), error=str(bad.error))
             for item in page.items:
                 yield item
             continue_ = page.continue_
@@ -130,13 +123,13 @@ class Reads(Verbs):
         timeout: int = 300,
         idle_timeout: float | None = None,
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Watch from `resource_version` (of a list) on until the server ends it, after about `timeout` seconds.
+        """Watch from the `resource_version` of a list until the server ends the watch after about `timeout` seconds.
 
-        Without a version the watch starts with an ADDED event for every object there is. `initial_events` asks for
-        those with a bookmark at their end (KEP-3157, `sendInitialEvents`). Raises `Expired` when the version is too old
-        (as a refusal or in mid-stream), and `TransportError` when the connection breaks: it does not reconnect.
+        Without a version the watch starts with an ADDED event for every object. `initial_events` requests these events
+        with a bookmark at their end (KEP-3157, `sendInitialEvents`). Raises `Expired` if the version is too old (at the
+        start or during the watch), and `TransportError` if the connection breaks: it does not reconnect.
 
-        Wrap it in `contextlib.aclosing` when you leave the loop early, to close the connection at once.
+        Use `contextlib.aclosing` to close the connection at once when the loop is left early.
         """
         view = view_of(kind)
         path = view.info.path(self.list_namespace(view.info, namespace))
@@ -160,7 +153,7 @@ class Reads(Verbs):
                     yield event
 
     async def exists(self, kind: KindLike[Any], name: str, *, namespace: str | None = None) -> bool:
-        """Whether there is such an object. A kind that the server does not serve raises `NotFound` all the same."""
+        """Return whether the object exists. Raises `NotFound` if the server does not serve the kind."""
         from steersman.client.errors import NotFound
         from steersman.models import metadata_of
 
@@ -175,5 +168,5 @@ class Reads(Verbs):
 
 def _required(name: str) -> str:
     if not name:
-        raise ValueError("the name is empty: pass the name of the object, or use list() for all of them")
+        raise ValueError("the name is empty: pass the name of the object, or use list() for all objects")
     return name

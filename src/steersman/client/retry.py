@@ -1,7 +1,7 @@
-"""Whether and when a request is repeated (rule A6), as a pure function of what went wrong.
+"""The decision whether and when a request is retried (rule A6), as a pure function of the error.
 
-The server's word that it has not acted (429) and a connection that never came about allow a repetition of anything.
-All else is repeated only when repeating cannot do twice what was asked once. Time and randomness come in as arguments.
+All requests are retried if the server did not process them (429) or the connection could not be opened. Other errors
+are retried only for idempotent requests. Time and randomness are arguments.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from steersman.client.errors import (
     ApiError,
     ClientError,
     ConnectError,
-    ConnectionLost,
+    ConnectionLostError,
     ServiceUnavailable,
-    TransportTimeout,
+    TransportTimeoutError,
 )
 
 __all__ = ["NO_RETRIES", "RetryPolicy", "is_idempotent", "retry_delay"]
@@ -27,11 +27,15 @@ _IDEMPOTENT_PATCHES = frozenset(
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How patiently requests are repeated; times in seconds.
+    """How often and how long requests are retried.
 
-    The wait doubles from `base` to `cap`, half of it random. A `Retry-After` is kept to, with up to a quarter more. No
-    wait ends after `deadline`, counted from the first attempt: the error is raised at once instead. Refused
-    connections are given up sooner (`connect_attempts`), because whoever waits can do better.
+    The delay doubles from `base` to `cap`, and half of it is random. A `Retry-After` is respected, with up to a quarter
+    more. If the next attempt would start after `deadline`, the error is raised at once.
+
+    Attributes:
+        attempts: Attempts of a request. connect_attempts: Attempts if the connection cannot be opened; fewer, because
+        callers have a backoff of their own. base: Seconds before the second attempt. cap: The longest delay in seconds.
+        deadline: Seconds after the first attempt at which the last one may start.
     """
 
     attempts: int = 6
@@ -45,10 +49,10 @@ NO_RETRIES = RetryPolicy(attempts=1, connect_attempts=1)
 
 
 def is_idempotent(method: str, content_type: str = "") -> bool:
-    """Whether doing a request twice leaves what doing it once leaves.
+    """Return whether sending a request twice has the same effect as sending it once.
 
-    A PUT carries a resourceVersion and a merge or apply patch says what shall be; a JSON patch may append, a POST
-    creates, and a DELETE by name may hit the namesake that came after (callers with a uid precondition know better).
+    A PUT has a resourceVersion, and merge and apply patches describe the desired state. A JSON patch may append, a POST
+    creates, and a DELETE by name may delete a new object of the same name, unless the caller sets a uid precondition.
     """
     if method == "PATCH":
         return content_type in _IDEMPOTENT_PATCHES
@@ -58,9 +62,9 @@ def is_idempotent(method: str, content_type: str = "") -> bool:
 def retry_delay(
     policy: RetryPolicy, problem: ClientError, *, attempt: int, elapsed: float, idempotent: bool, rng: random.Random
 ) -> float | None:
-    """Seconds to wait before the next attempt, or `None` to give up.
+    """Return the seconds until the next attempt, or `None` if the request is not retried.
 
-    `attempt` is the number of attempts made, `elapsed` the seconds since the first began.
+    `attempt` is the number of attempts made, `elapsed` the seconds since the first one began.
     """
     if not _may_repeat(policy, problem, attempt, idempotent):
         return None
@@ -79,7 +83,7 @@ def _may_repeat(policy: RetryPolicy, problem: ClientError, attempt: int, idempot
     match problem:
         case ConnectError():
             return attempt < policy.connect_attempts
-        case ConnectionLost() | TransportTimeout():
+        case ConnectionLostError() | TransportTimeoutError():
             return idempotent
         case ApiError(code=429):
             return True

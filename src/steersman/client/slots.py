@@ -1,7 +1,7 @@
-"""At most so many requests at once, first come, first served; where there is room, it costs no await.
+"""Limits the number of concurrent requests, first in, first out, without an await while slots are free.
 
-`asyncio.Semaphore` does the same, but makes a coroutine of every entry, and every request of every reconcile passes
-here. Belongs to the thread of one event loop.
+`asyncio.Semaphore` creates a coroutine for every entry, and every request passes here. It belongs to the thread of one
+event loop.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["Slots"]
 
 
 class Slots:
-    """`take` or, where that is false, `await wait()`; then `give` exactly once."""
+    """Call `take` or, if it returns False, `await wait()`; then call `give` exactly once."""
 
     __slots__ = ("_free", "_waiters")
 
@@ -22,14 +22,14 @@ class Slots:
         self._waiters: deque[asyncio.Future[None]] = deque()
 
     def take(self) -> bool:
-        """Take a free slot, unless somebody waits for one."""
+        """Take a free slot, unless another request waits for one; return whether a slot was taken."""
         if self._free and not self._waiters:
             self._free -= 1
             return True
         return False
 
     async def wait(self) -> None:
-        """Wait in line for a slot. Cancelled waiters leave the line, and pass on what they were given meanwhile."""
+        """Wait for a slot. A cancelled waiter leaves the queue and passes on a slot that it got meanwhile."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
@@ -42,7 +42,7 @@ class Slots:
             raise
 
     def give(self) -> None:
-        """Give the slot back: it goes to the first in line."""
+        """Return the slot; the first waiter gets it."""
         waiters = self._waiters
         while waiters:
             waiter = waiters.popleft()

@@ -1,7 +1,7 @@
-"""`Status`: how the API server says what went wrong, as a model; and the reading of answers that are no Status.
+"""`Status`, the API server's description of an error, and its replacement for responses without one.
 
-Follows `k8s.io/apimachinery/pkg/apis/meta/v1`. Proxies and load balancers answer with HTML, text or nothing; from
-those a Status is made up that says so, so that nobody above has to look at bodies.
+Follows `k8s.io/apimachinery/pkg/apis/meta/v1`. Proxies and load balancers respond with HTML, text or nothing; such a
+response becomes a Status whose message describes it, so that callers need not look at bodies.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Status", "StatusCause", "StatusDetails", "status_from_body"]
 
 
 class StatusCause(Model, omit_empty=True):
-    """One reason among several; `field` is a path in the object that was sent (`spec.replicas`)."""
+    """One of several causes; `field` is a path in the request's object (`spec.replicas`)."""
 
     reason: str = ""
     message: str = ""
@@ -22,7 +22,7 @@ class StatusCause(Model, omit_empty=True):
 
 
 class StatusDetails(Model, omit_empty=True):
-    """Which object a Status is about, and why in detail."""
+    """The object that a Status is about, and the causes."""
 
     name: str = ""
     group: str = ""
@@ -33,7 +33,7 @@ class StatusDetails(Model, omit_empty=True):
 
 
 class Status(Model, omit_empty=True):
-    """The API server's answer where there is no object to answer with."""
+    """The API server's response if it does not return an object."""
 
     api_version: str = ""
     kind: str = ""
@@ -46,13 +46,13 @@ class Status(Model, omit_empty=True):
 
 
 _TITLE = re.compile(r"<title>\s*(.*?)\s*</title>", re.IGNORECASE | re.DOTALL)
-_LONGEST = 300
+_MAX_QUOTE_CHARACTERS = 300
 
 
 def status_from_body(code: int, body: bytes, content_type: str = "") -> Status:
-    """The Status of a refused request; where the body is none, one that quotes the start of what came instead.
+    """Return the Status of an error response; if the body has none, a Status that quotes the start of the body.
 
-    The quotation is limited to 300 characters and to bodies that are not JSON, because JSON may be an object.
+    The quotation has at most 300 characters and never quotes JSON, because JSON may be an object.
     """
     start = body.lstrip()[:1]
     if start == b"{":
@@ -62,21 +62,21 @@ def status_from_body(code: int, body: bytes, content_type: str = "") -> Status:
             status = Status()
         if status.kind == "Status":
             return status if status.code else replace(status, code=code)
-        return Status(kind="Status", status="Failure", code=code, message="the answer is JSON, but not a Status")
+        return Status(kind="Status", status="Failure", code=code, message="the response is JSON, but not a Status")
     return Status(kind="Status", status="Failure", code=code, message=_quote(body, content_type))
 
 
 def _quote(body: bytes, content_type: str) -> str:
     text = body[:4096].decode("utf-8", "replace").strip()
     if not text:
-        return "the answer has no body"
+        return "the response has no body"
     if "html" in content_type or text[:1] == "<":
         title = _TITLE.search(text)
         said = f"titled {_short(title[1])!r}" if title else "without a title"
-        return f"the answer is a web page {said}, not an answer of the API server: is a proxy in between?"
+        return f"the response is a web page {said}, not a response of the API server: check the proxy"
     return _short(text)
 
 
 def _short(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+    return text if len(text) <= _MAX_QUOTE_CHARACTERS else text[:_MAX_QUOTE_CHARACTERS] + "…"

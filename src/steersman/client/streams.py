@@ -1,8 +1,8 @@
-"""exec, attach and port-forward over web sockets (KEP-4006), without SPDY.
+"""exec, attach and port-forward over WebSockets (KEP-4006), without SPDY.
 
-exec and attach speak `v5.channel.k8s.io`, or v4 where the server is older: one byte names the channel of each message.
-Port-forwarding speaks `v4.channel.k8s.io`, which API servers pass through to the kubelet: one web socket for each
-forwarded connection. The framing is in pure functions; the sockets come from the transport.
+exec and attach use the protocol `v5.channel.k8s.io`, or v4 with older servers: the first byte of each message is its
+channel. Port-forwarding uses `v4.channel.k8s.io`, which API servers pass on to the kubelet, with one WebSocket for each
+forwarded connection.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from steersman.client.core import Verbs
-from steersman.client.errors import ClientError, ConnectionLost, ResponseError, error_from_status
+from steersman.client.errors import ClientError, ConnectionLostError, ResponseError, error_from_status
 from steersman.client.pods import POD
 from steersman.client.status import Status
 from steersman.client.transport.base import WebSocket
@@ -29,13 +29,13 @@ Output: TypeAlias = Literal["stdout", "stderr"]
 _EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _FORWARD_PROTOCOLS = ("v4.channel.k8s.io",)
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
-_CHUNK = 1 << 15
+_CHUNK_BYTES = 1 << 15
 
 _log = get_logger("client")
 
 
 class ExecResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command wrote, and its exit code. The output is left out of the `repr`."""
+    """The output of a command and its exit code. The output is not part of the `repr`."""
 
     stdout: bytes
     stderr: bytes
@@ -46,7 +46,7 @@ class ExecResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def exit_code_of(status: Status) -> int:
-    """The exit code in the Status that ends a command. Raises the `ApiError` of a command that never ran."""
+    """Return the exit code in the final Status of a command. Raises `ApiError` if the command did not run."""
     if status.status == "Success":
         return 0
     for cause in status.details.causes:
@@ -56,7 +56,7 @@ def exit_code_of(status: Status) -> int:
 
 
 class ExecSession:
-    """A running command. Iterate over it for its output, `("stdout" | "stderr", bytes)`; then `exit_code` is known."""
+    """A running command. Iteration yields its output as `("stdout" | "stderr", bytes)`; then `exit_code` is set."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
@@ -64,24 +64,24 @@ class ExecSession:
 
     @property
     def exit_code(self) -> int:
-        """The exit code. Raises `ValueError` while the output has not been read to its end."""
+        """The exit code. Raises `ValueError` before the output has been read to its end."""
         if self._exit_code is None:
             raise ValueError("the command has not ended: read its output to the end first")
         return self._exit_code
 
     async def write(self, data: bytes) -> None:
         """Write to the command's standard input."""
-        for start in range(0, len(data), _CHUNK):
-            await self._socket.send(bytes((_STDIN,)) + data[start : start + _CHUNK])
+        for start in range(0, len(data), _CHUNK_BYTES):
+            await self._socket.send(bytes((_STDIN,)) + data[start : start + _CHUNK_BYTES])
 
     async def close_stdin(self) -> None:
-        """End the command's standard input. Raises `ResponseError` where the server speaks only v4, which cannot."""
+        """Close the command's standard input. Raises `ResponseError` if the server supports only v4, which cannot."""
         if self._socket.protocol != _EXEC_PROTOCOLS[0]:
             raise ResponseError("exec: this server cannot close standard input (v5.channel.k8s.io, Kubernetes 1.30)")
         await self._socket.send(bytes((_CLOSE, _STDIN)))
 
     async def resize(self, columns: int, rows: int) -> None:
-        """Tell the terminal's size."""
+        """Send the terminal's size."""
         await self._socket.send(bytes((_RESIZE,)) + encode({"Width": columns, "Height": rows}))
 
     async def __aiter__(self) -> AsyncIterator[tuple[Output, bytes]]:
@@ -94,18 +94,18 @@ class ExecSession:
             elif data and channel in (_STDOUT, _STDERR):
                 yield ("stdout" if channel == _STDOUT else "stderr"), data
         if self._exit_code is None:
-            raise ConnectionLost("exec: the connection ended before the command did; it may still run")
+            raise ConnectionLostError("exec: the connection ended before the command; the command may still run")
 
 
 def _status(data: bytes) -> Status:
     try:
         return decode(Status, data)
     except DecodeError as problem:
-        raise ResponseError(f"exec: the command ended with something that is no Status: {problem}") from problem
+        raise ResponseError(f"exec: the final message of the command is not a Status: {problem}") from problem
 
 
 class Forwarding:
-    """A port of a Pod, open on this machine at `host:port` until the context ends."""
+    """A port of a Pod that is open locally at `host:port` until the context ends."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host = host
@@ -116,7 +116,7 @@ class Forwarding:
 
 
 class Streams(Verbs):
-    """The verbs that keep a connection to a container."""
+    """The verbs that keep a connection to a container open."""
 
     async def exec(
         self,
@@ -128,9 +128,10 @@ class Streams(Verbs):
         stdin: bytes | None = None,
         timeout: float = 60.0,
     ) -> ExecResult:
-        """Run a command in a container and wait for its end, `timeout` seconds at most (then `TimeoutError`).
+        """Run a command in a container and wait for its end; raises `TimeoutError` after `timeout` seconds.
 
-        A non-zero exit code is a result, not an error. The command is no shell's: pass `["sh", "-c", "…"]` for one.
+        A non-zero exit code is a result, not an error. The command runs without a shell: pass `["sh", "-c", "…"]` for
+        one.
         """
         out: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
         async with (
@@ -155,7 +156,7 @@ class Streams(Verbs):
         stdin: bool = False,
         tty: bool = False,
     ) -> AsyncGenerator[ExecSession]:
-        """Run a command and talk to it while it runs. Leaving the context hangs up."""
+        """Run a command, with access to its input and output. Leaving the context closes the connection."""
         if isinstance(command, str) or not command:
             raise ValueError(f"exec: command={command!r}: pass a list of words, for example ['ls', '-l']")
         query = [*(("command", word) for word in command), *_attach_query(container, stdin, tty)]
@@ -172,7 +173,7 @@ class Streams(Verbs):
         stdin: bool = False,
         tty: bool = False,
     ) -> AsyncGenerator[ExecSession]:
-        """Attach to a container's main process. Leaving the context hangs up; the process lives on."""
+        """Attach to a container's main process. Leaving the context closes the connection; the process continues."""
         async with self._session(name, namespace, "attach", _attach_query(container, stdin, tty)) as session:
             yield session
 
@@ -191,10 +192,10 @@ class Streams(Verbs):
     async def port_forward(
         self, name: str, port: int, *, namespace: str | None = None, local_port: int = 0, host: str = "127.0.0.1"
     ) -> AsyncGenerator[Forwarding]:
-        """Listen on this machine and forward each connection to a port of a Pod until the context ends.
+        """Listen on a local port and forward each connection to a port of a Pod until the context ends.
 
-        `local_port` 0 picks a free one, found in `Forwarding.port`. A connection that the Pod refuses is closed,
-        and the reason logged. Binds loopback unless `host` says otherwise.
+        `local_port` 0 selects a free port, see `Forwarding.port`. A connection that the Pod refuses is closed, and the
+        reason is logged. The default `host` is the loopback address.
         """
         path = POD.path(self.namespace_for(POD, namespace), name, "portforward")
         tasks: set[asyncio.Task[None]] = set()
@@ -206,7 +207,7 @@ class Streams(Verbs):
             try:
                 await self._forward(path, port, reader, writer)
             except ClientError as problem:
-                _log.warning("a forwarded connection ended", pod=name, port=port, problem=str(problem))
+                _log.warning("forwarded_connection_failed", pod=name, port=port, error=str(problem))
             finally:
                 tasks.discard(task)
                 writer.close()
@@ -233,7 +234,7 @@ class Streams(Verbs):
 
 
 async def _send_up(reader: asyncio.StreamReader, socket: WebSocket) -> None:
-    while data := await reader.read(_CHUNK):
+    while data := await reader.read(_CHUNK_BYTES):
         await socket.send(b"\0" + data)
     await socket.close()
 
@@ -245,7 +246,7 @@ async def _send_down(socket: WebSocket, writer: asyncio.StreamWriter, path: str)
             if not message:
                 continue
             channel, data = message[0], message[1:]
-            if channel not in greeted:  # the first message of each channel is the port, two bytes
+            if channel not in greeted:  # the first message of each channel is the port in two bytes
                 greeted.add(channel)
                 data = data[2:]
             if channel == 1 and data:

@@ -1,4 +1,4 @@
-"""Sub-resources: scale, eviction, ServiceAccount tokens, logs. Status is a patch with `subresource="status"`."""
+"""Subresources: scale, eviction, ServiceAccount tokens, logs. `patch` writes a status with `subresource="status"`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from steersman.client.core import Verbs, outcome_of
-from steersman.client.frames import Lines
 from steersman.client.hooks import WriteOutcome
+from steersman.client.line_splitter import LineSplitter
 from steersman.client.lists import read_as
 from steersman.client.options import Preconditions, delete_options, write_query
 from steersman.client.pods import POD, SERVICE_ACCOUNT
@@ -21,11 +21,11 @@ __all__ = ["ScaleState", "Subresources", "Token"]
 
 T = TypeVar("T")
 
-_FOR_EVER = 10 * 365 * 86400.0
+_NO_TIMEOUT_SECONDS = 10 * 365 * 86400.0
 
 
 class ScaleState(msgspec.Struct, frozen=True, kw_only=True):
-    """The scale of an object: how many replicas it should have, how many it has, and how its Pods are found."""
+    """The scale of an object: desired replicas, current replicas, and the selector of its Pods."""
 
     replicas: int
     current_replicas: int
@@ -34,7 +34,7 @@ class ScaleState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """A ServiceAccount's token. The token itself is left out of the `repr`."""
+    """A ServiceAccount token. The token itself is not part of the `repr`."""
 
     token: str
     expires_at: datetime | None
@@ -68,10 +68,10 @@ class _TokenRequest(Model):
 
 
 class Subresources(Verbs):
-    """The verbs of sub-resources that are plain requests."""
+    """The verbs of subresources that are single requests."""
 
     async def get_scale(self, kind: KindLike[Any], name: str, *, namespace: str | None = None) -> ScaleState:
-        """Read the scale of an object. Raises `NotFound` also where the kind has no scale sub-resource."""
+        """Read the scale of an object. Raises `NotFound`, also if the kind has no scale subresource."""
         info = view_of(kind).info
         path = info.path(self.namespace_for(info, namespace), name, "scale")
         response = await self.raw.request("GET", path)
@@ -88,7 +88,7 @@ class Subresources(Verbs):
         dry_run: bool = False,
         field_manager: str | None = None,
     ) -> ScaleState:
-        """Set the number of replicas; `Conflict` when `resource_version` is given and is not the object's any more."""
+        """Set the number of replicas. Raises `Conflict` if the object's version is not `resource_version` any more."""
         info = view_of(kind).info
         key = Key(self.namespace_for(info, namespace), name)
         path = info.path(key.namespace, name, "scale")
@@ -119,10 +119,10 @@ class Subresources(Verbs):
         preconditions: Preconditions | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Evict a Pod by the API, which respects PodDisruptionBudgets.
+        """Evict a Pod through the API, which respects PodDisruptionBudgets.
 
-        Raises `TooManyRequests` when a budget does not allow it now: `retry_after` says when to ask again, and nothing
-        here does so by itself, since that may take hours. Raises `NotFound` when the Pod is gone.
+        Raises `TooManyRequests` if a budget does not allow the eviction now, with `retry_after`; it is not retried
+        here, because that may take hours. Raises `NotFound` if the Pod does not exist.
         """
         where = self.namespace_for(POD, namespace)
         body: dict[str, Any] = {
@@ -150,9 +150,9 @@ class Subresources(Verbs):
         expires_in: int = 3600,
         bound_to: tuple[str, str, str] | None = None,
     ) -> Token:
-        """A fresh token of a ServiceAccount (TokenRequest API), valid for `expires_in` seconds, 600 at least.
+        """Create a token of a ServiceAccount (TokenRequest API) that is valid for `expires_in` seconds, at least 600.
 
-        `bound_to` is the kind (Pod, Secret or Node), name and uid of an object with which the token ends.
+        `bound_to` is the kind (Pod, Secret or Node), name and uid of an object whose deletion invalidates the token.
         """
         spec: dict[str, Any] = {"audiences": list(audiences), "expirationSeconds": expires_in}
         if bound_to is not None:
@@ -160,7 +160,7 @@ class Subresources(Verbs):
             spec["boundObjectRef"] = {"apiVersion": "v1", "kind": kind, "name": name, "uid": uid}
         path = f"{SERVICE_ACCOUNT.path(self.namespace_for(SERVICE_ACCOUNT, namespace), service_account)}/token"
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        # Asking twice harms nobody: a token that was never received is never used.
+        # A retry is safe: a token that was not received is not used.
         response = await self.raw.request("POST", path, body=encode(body), idempotent=True)
         status = read_as(_TokenRequest, response.body, f"POST {path}").status
         return Token(token=status.token, expires_at=status.expiration_timestamp)
@@ -179,10 +179,10 @@ class Subresources(Verbs):
         limit_bytes: int | None = None,
         idle_timeout: float | None = None,
     ) -> AsyncGenerator[bytes, None]:
-        """The lines of a container's log as bytes, without their `\\n`; with `follow`, as they are written.
+        r"""Yield the lines of a container's log as bytes without `\n`; with `follow`, also later lines.
 
-        Lines that are empty are left out. `container` is needed where the Pod has several. Silence is no error unless
-        `idle_timeout` seconds are given. Raises `BadRequest` while the container has not started.
+        Empty lines are left out. `container` is required if the Pod has several. Without `idle_timeout` (seconds) the
+        log may be silent for any time. Raises `BadRequest` if the container has not started.
         """
         query = {
             name: value
@@ -198,13 +198,13 @@ class Subresources(Verbs):
             if value is not None
         }
         path = f"{POD.path(self.namespace_for(POD, namespace), name)}/log"
-        lines = Lines()
+        lines = LineSplitter()
         async with self.raw.stream(
             "GET",
             path,
             query={key: str(value) for key, value in query.items()},
             accept="*/*",
-            idle_timeout=idle_timeout if idle_timeout is not None else _FOR_EVER,
+            idle_timeout=idle_timeout if idle_timeout is not None else _NO_TIMEOUT_SECONDS,
         ) as response:
             async for chunk in response.chunks:
                 for line in lines.feed(chunk):

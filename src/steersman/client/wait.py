@@ -1,7 +1,7 @@
-"""Waiting until an object is as wished: one list, then a watch, never polling.
+"""Waiting until an object meets a condition, with one list and then a watch, without polling.
 
-Conditions are plain functions of the object, or of `None` where it does not exist. The wait survives dropped
-connections and expired versions; when time runs out, the error says what was seen last.
+A condition is a function of the object, or of `None` if the object does not exist. The wait continues after lost
+connections and expired versions. After a timeout, the error describes the last state of the object.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from steersman.client.errors import (
     ServiceUnavailable,
     TooManyRequests,
     TransportError,
-    WaitTimeout,
+    WaitTimeoutError,
 )
 from steersman.client.reads import Reads
 from steersman.models import DecodeError, Dynamic, Key, KindLike, View, view_of
@@ -29,24 +29,24 @@ __all__ = ["WaitCondition", "Waits", "condition_is", "condition_true", "deleted"
 T = TypeVar("T")
 
 WaitCondition: TypeAlias = Callable[[Any], bool]
-"""True when the wait is over; called with the object, or with `None` where there is none."""
+"""Called with the object, or with `None` if it does not exist; True ends the wait."""
 
-_PAUSE = 0.5
+_RETRY_DELAY_SECONDS = 0.5
 _PASSING = (TransportError, Expired, TooManyRequests, ServiceUnavailable, ServerTimeout)
 
 
 def exists(obj: Any) -> bool:
-    """The object exists."""
+    """Return whether the object exists."""
     return obj is not None
 
 
 def deleted(obj: Any) -> bool:
-    """The object is gone."""
+    """Return whether the object does not exist."""
     return obj is None
 
 
 def condition_is(type: str, status: str) -> WaitCondition:
-    """The condition `type` of `status.conditions` has that status and is not older than the spec."""
+    """Return a check for a condition in `status.conditions` with that status, observed at the current generation."""
 
     def check(obj: Any) -> bool:
         if obj is None:
@@ -63,7 +63,7 @@ def condition_is(type: str, status: str) -> WaitCondition:
 
 
 def condition_true(type: str) -> WaitCondition:
-    """The condition `type` is True: `condition_true("Ready")`."""
+    """Return a check that the condition `type` is True: `condition_true("Ready")`."""
     return condition_is(type, "True")
 
 
@@ -79,12 +79,15 @@ class Waits(Reads):
         name: str = "",
         namespace: str | None = None,
     ) -> T | None:
-        """Wait until `condition` holds of an object; returns it as it then is, `None` where it is gone.
+        """Wait until an object meets a condition; return its last state, `None` if it does not exist.
 
-        `what` is an object, or a kind with `name` and `namespace`. An object that has a uid means itself: a namesake
-        made since counts as its absence. `timeout` is seconds. Raises `WaitTimeout`, naming what was seen last;
-        refusals such as `Forbidden` or a kind that is not served are raised at once. The condition is called once for
-        each state that the watch delivers, so states between two events may go by unseen.
+        `what` is an object, or a kind with `name` and `namespace`. If an object with a uid is given, a newer object of
+        the same name counts as its absence. The condition is called for each state that the watch delivers; states
+        between two events may be missed.
+
+        Raises:
+            WaitTimeoutError: The condition was not met within `timeout` seconds; the message has the last state.
+            ApiError: The server refused the request, for example with `Forbidden`.
         """
         if isinstance(what, (type, View)):
             view: View[Any] = view_of(cast("KindLike[Any]", what))
@@ -95,7 +98,7 @@ class Waits(Reads):
             if isinstance(what, Dynamic):
                 view = View(view.info, Dynamic, "dynamic")
         if not key.name:
-            raise ValueError(f"wait for {view.info.kind}: pass name=…, or an object that has one")
+            raise ValueError(f"wait for {view.info.kind}: pass name=…, or an object that has a name")
         last = _LastSeen()
         limit = asyncio.timeout(timeout)
         try:
@@ -105,7 +108,7 @@ class Waits(Reads):
             if not limit.expired():
                 raise
             wish = getattr(condition, "__name__", repr(condition))
-            raise WaitTimeout(
+            raise WaitTimeoutError(
                 f"{view.info.kind} {key}: waited {timeout:g} s for {wish}; last seen: {last.describe()}"
             ) from last.problem
 
@@ -128,7 +131,7 @@ class Waits(Reads):
                             return last.obj
             except _PASSING as problem:
                 last.problem = problem
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_RETRY_DELAY_SECONDS)
 
 
 class _LastSeen:
@@ -153,7 +156,7 @@ class _LastSeen:
 
 
 def _describe(obj: Any) -> str:
-    """Version, phase and conditions, which hold no secrets; never the rest of the object."""
+    """Return version, phase and conditions, which hold no secrets; never the rest of the object."""
     metadata = obj.metadata
     parts = [f"resourceVersion {metadata.resource_version}"]
     if metadata.deletion_timestamp is not None:

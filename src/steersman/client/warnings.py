@@ -1,7 +1,7 @@
-"""Warnings of the API server (`Warning: 299 - "…"`, RFC 7234 §5.5, KEP-1693): each told once.
+"""Warnings of the API server (`Warning: 299 - "…"`, RFC 7234 section 5.5, KEP-1693), each reported once.
 
-Deprecated versions, unknown fields under `fieldValidation=Warn`, risky settings. A controller would repeat them with
-every request, so each text is passed on once per client.
+They are about deprecated versions, unknown fields with `fieldValidation=Warn`, or risky settings. A controller would
+repeat them with every request, so each text is reported once per client.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ WarningHandler: TypeAlias = Callable[[str, str], None]
 
 _WARNING = re.compile(r'(\d{3}) (\S+) "((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
-_MOST = 1000
+_MAX_REMEMBERED_TEXTS = 1000
 
 _log = get_logger("client")
 
 
 def parse_warnings(headers: Iterable[str]) -> list[str]:
-    """The texts of all warnings with code 299; others are for caches."""
+    """Return the texts of the warnings with code 299; other codes are about HTTP caches."""
     return [
         _ESCAPE.sub(r"\1", text)
         for header in headers
@@ -35,22 +35,23 @@ def parse_warnings(headers: Iterable[str]) -> list[str]:
 
 
 def log_warning(text: str, request: str) -> None:
-    """The default handler: one line at level warning."""
-    _log.warning("the API server warns", warning=text, request=request)
+    """Log a warning; the default handler."""
+    _log.warning("api_server_warning", warning=text, request=request)
 
 
 class WarningOnce:
-    """Passes each text on once; forgets everything when it has heard a thousand, to stay small."""
+    """Reports each text once. After a thousand texts it forgets them, to limit its memory."""
 
     def __init__(self, handler: WarningHandler) -> None:
         self._handler = handler
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def __call__(self, headers: Iterable[str], request: str) -> None:
+        """Report the new texts among the values of `Warning` headers."""
         for text in parse_warnings(headers):
-            if text in self._told:
+            if text in self._reported:
                 continue
-            if len(self._told) >= _MOST:
-                self._told.clear()
-            self._told.add(text)
+            if len(self._reported) >= _MAX_REMEMBERED_TEXTS:
+                self._reported.clear()
+            self._reported.add(text)
             self._handler(text, request)

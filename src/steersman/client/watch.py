@@ -1,7 +1,7 @@
-"""Watch events from a stream of bytes, each decoded when somebody looks.
+"""Watch events from a stream of bytes; each object is decoded when it is accessed.
 
-This is one watch, from one resourceVersion until it ends: an iterator without memory. What survives drops, relists
-and fail-overs is the reflector in `steersman.cache`.
+This is one watch, from a resourceVersion until the watch ends, without state. The reflector in `steersman.cache`
+handles reconnects, relists and fail-over.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Generic, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from steersman.client.errors import ConnectionLost, ResponseError, error_from_status
-from steersman.client.frames import Lines
+from steersman.client.errors import ConnectionLostError, ResponseError, error_from_status
+from steersman.client.line_splitter import LineSplitter
 from steersman.client.lists import decode_item, name_of
 from steersman.client.status import Status
 from steersman.client.transport import StreamResponse
@@ -27,10 +27,10 @@ _TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 
 
 class WatchEvent(Generic[T]):
-    """What happened to which object. `key` and `resource_version` are always there; `object` is decoded when read.
+    """One watch event. `key` and `resource_version` are always set; `object` is decoded when it is accessed.
 
-    A BOOKMARK has no key and no object: it only moves `resource_version` on, and `initial_events_end` marks the one
-    that ends the initial events of a watch that asked for them.
+    A BOOKMARK has no key and no object: it only updates `resource_version`, and `initial_events_end` marks the bookmark
+    at the end of the initial events.
     """
 
     __slots__ = ("_object", "_view", "initial_events_end", "key", "raw", "resource_version", "type", "uid")
@@ -57,10 +57,10 @@ class WatchEvent(Generic[T]):
 
     @property
     def object(self) -> T:
-        """The object. Raises `DecodeError` when it does not fit its type, `ValueError` for a bookmark."""
+        """The object. Raises `DecodeError` if it does not fit its type, `ValueError` for a bookmark."""
         if self._object is None:
             if self.type == "BOOKMARK":
-                raise ValueError("a BOOKMARK has no object: look at resource_version")
+                raise ValueError("a BOOKMARK has no object: use resource_version")
             self._object = decode_item(self._view, self.raw)
         return self._object
 
@@ -84,11 +84,11 @@ class _Bookmark(msgspec.Struct, frozen=True, gc=False):
 
 _event = msgspec.json.Decoder(_Event)
 _bookmark = msgspec.json.Decoder(_Bookmark)
-_NOBODY = Key("", "")
+_NO_KEY = Key("", "")
 
 
 def read_event(view: View[T], line: bytes, request: str) -> WatchEvent[T]:
-    """One line of a watch. Raises the `ApiError` that an ERROR event carries, `ResponseError` for what is no event."""
+    """Decode one line of a watch. Raises the `ApiError` of an ERROR event, `ResponseError` for an invalid line."""
     try:
         event = _event.decode(line)
         raw = bytes(event.object)
@@ -99,17 +99,17 @@ def read_event(view: View[T], line: bytes, request: str) -> WatchEvent[T]:
                 "BOOKMARK",
                 view,
                 raw,
-                key=_NOBODY,
+                key=_NO_KEY,
                 uid="",
                 resource_version=mark.resource_version,
                 initial_events_end=ends,
             )
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise ResponseError(f"{request}: a line is no watch event: {problem}") from None
+        raise ResponseError(f"{request}: a line is not a valid watch event: {problem}") from None
     if event.type == "ERROR":
         raise _error(raw, request)
     if event.type not in _TYPES:
-        raise ResponseError(f"{request}: a watch event of the unknown type {event.type[:40]!r}")
+        raise ResponseError(f"{request}: a watch event has the unknown type {event.type[:40]!r}")
     name = name_of(raw)
     return WatchEvent(
         cast(EventType, event.type),
@@ -125,14 +125,14 @@ def _error(raw: bytes, request: str) -> Exception:
     try:
         return error_from_status(decode(Status, raw), request)
     except DecodeError as problem:
-        return ResponseError(f"{request}: an ERROR event without a Status: {problem}")
+        return ResponseError(f"{request}: an ERROR event has no valid Status: {problem}")
 
 
 async def watch_events(view: View[T], response: StreamResponse, request: str) -> AsyncGenerator[WatchEvent[T], None]:
-    """The events of an open watch, until the server ends it. Raises `ConnectionLost` when it ends inside an event."""
-    lines = Lines()
+    """Yield the events of a watch until the server ends it. Raises `ConnectionLostError` if it ends inside an event."""
+    lines = LineSplitter()
     async for chunk in response.chunks:
         for line in lines.feed(chunk):
             yield read_event(view, line, request)
     if lines.rest().strip():
-        raise ConnectionLost(f"{request}: the watch ended inside an event")
+        raise ConnectionLostError(f"{request}: the watch ended inside an event")

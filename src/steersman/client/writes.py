@@ -1,7 +1,7 @@
-"""Writing: create, apply, patch, replace, delete, delete_collection.
+"""Verbs that write: create, apply, patch, replace, delete, delete_collection.
 
-Every write passes the gate (L2), is announced to the observers before it leaves (C2), and says whose fields it sets.
-Responses are what the caller wants of them: with `want="metadata"` the server is asked for no more than that.
+Every write passes the gate (rule L2), is reported to the observers before it is sent (rule C2), and names its field
+manager. With `want="metadata"` the server returns only the metadata of the object.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ _FOLDED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 
 
 def yaml_safe(body: bytes) -> bytes:
-    """JSON that a YAML parser reads as JSON: what YAML takes for line breaks or refuses is escaped.
+    """Escape the characters of JSON that YAML treats as line breaks or refuses.
 
-    The API server parses apply configurations as YAML, which folds a raw U+0085 inside a string into a space.
+    The API server parses apply configurations as YAML, which turns a U+0085 inside a string into a space.
     """
     if body.isascii() and body.find(b"\x7f") < 0:
         return body
@@ -70,13 +70,17 @@ class Patch(Protocol):
     """One of the four kinds of patch: `JsonPatch`, `MergePatch`, `StrategicMergePatch`, `ApplyPatch`."""
 
     @property
-    def content_type(self) -> str: ...
+    def content_type(self) -> str:
+        """The media type of the patch."""
+        ...
 
-    def encode(self) -> bytes: ...
+    def encode(self) -> bytes:
+        """Return the body of the request."""
+        ...
 
 
 class Writes(Verbs):
-    """The verbs that write. All take `dry_run` (the server does everything but store) where the API has it."""
+    """The verbs that write. With `dry_run` the server processes the request but does not store the result."""
 
     @overload
     async def create(
@@ -137,11 +141,11 @@ class Writes(Verbs):
         field_validation: FieldValidation | None = None,
         timeout: float = 30.0,
     ) -> Any:
-        """Create an object; the namespace is the object's, else the configuration's.
+        """Create an object in its namespace, or else in that of the configuration.
 
-        Raises `AlreadyExists`, `Invalid` with causes, `Forbidden`. Never repeated blindly: after a lost connection it
-        raises `ConnectionLost`, and whether the object exists is to be looked up. A mapping is answered as a `Dynamic`
-        unless `kind` says otherwise.
+        Creates are not retried after a lost connection: check whether the object exists after `ConnectionLostError`. A
+        mapping is returned as a `Dynamic`, unless `kind` is given. Raises `AlreadyExists`, `Invalid` with causes,
+        `Forbidden`.
         """
         target = target_of(obj, kind, self.config.namespace)
         path = target.view.info.path(target.key.namespace)
@@ -221,10 +225,11 @@ class Writes(Verbs):
         field_validation: FieldValidation | None = None,
         timeout: float = 30.0,
     ) -> Any:
-        """Server-side apply (KEP-555): `obj` is all that the field manager wants of the object, created if missing.
+        """Server-side apply (KEP-555): `obj` has the fields that the field manager declares; creates a missing object.
 
-        Fields that this manager applied before and leaves out now are removed. Raises `Conflict` where another manager
-        owns a field with another value, unless `force`. A resourceVersion in `obj` makes it conditional.
+        Fields that this manager applied before and that `obj` does not have are removed. Raises `Conflict` if another
+        manager owns a field with another value, unless `force` is set. A resourceVersion in `obj` is an optimistic
+        lock.
         """
         target = target_of(obj, kind, self.config.namespace)
         info = target.view.info
@@ -317,14 +322,14 @@ class Writes(Verbs):
         force: bool = False,
         timeout: float = 30.0,
     ) -> Any:
-        """Change an object by a patch; the patch's class says of which kind it is. `force` is for apply patches only.
+        """Patch an object; the class of `patch` is the patch type. `force` applies to apply patches only.
 
-        `want` is what to read of the answer: the object, its metadata, or no more than its uid and version.
+        `want` selects what is decoded of the response: the object, its metadata, or only its uid and resourceVersion.
 
-        Raises `NotFound`, `Invalid` (also when a JSON patch's `test` fails), `Conflict` (a resourceVersion in the patch
-        is not the object's), `UnsupportedMediaType` (a strategic merge patch of a custom resource).
+        Raises `NotFound`, `Invalid` (also if a `test` of a JSON patch fails), `Conflict` (the object does not have the
+        patch's resourceVersion), `UnsupportedMediaType` (a strategic merge patch of a custom resource).
         """
-        # A plain function, as one coroutine less: reconciles that write a status end here.
+        # Not a coroutine, because the call returns one: reconciles that write a status end here.
         view = view_of(kind)
         info = view.info
         if not name:
@@ -349,10 +354,10 @@ class Writes(Verbs):
         field_validation: FieldValidation | None = None,
         timeout: float = 30.0,
     ) -> R:
-        """Put a whole object in the place of the one whose resourceVersion it carries.
+        """Replace a whole object; its resourceVersion is required and is an optimistic lock.
 
-        Fields that the class of `obj` does not know are lost: prefer `apply` or `patch` (rule A3). Raises `ValueError`
-        without a resourceVersion and `Conflict` when the object has changed since.
+        Fields that the class of `obj` does not have are lost: prefer `apply` or `patch` (rule A3). Raises `ValueError`
+        without a resourceVersion and `Conflict` if the object has changed.
         """
         target = target_of(obj, None, self.config.namespace)
         info = target.view.info
@@ -393,10 +398,11 @@ class Writes(Verbs):
         missing_ok: bool = False,
         timeout: float = 30.0,
     ) -> bool:
-        """Delete an object, given itself or by kind and name; True when it is gone, False while finalizers hold it.
+        """Delete an object; return True if it was removed, False if finalizers delay the removal.
 
-        An object that was read is deleted itself: its uid is a precondition, so that a namesake made since survives
-        (`Conflict`). `grace_period` is seconds, 0 at once. Raises `NotFound` unless `missing_ok` (then True).
+        The object is given itself or by kind and name. The uid of an object that was read is a precondition, so that a
+        newer object of the same name is not deleted (`Conflict`). `grace_period` is in seconds. Raises `NotFound`
+        unless `missing_ok` is set (then True is returned).
         """
         if isinstance(what, (type, View)):
             info = view_of(cast("KindLike[Any]", what)).info
@@ -437,7 +443,7 @@ class Writes(Verbs):
                 info.path(key.namespace, key.name),
                 body=encode(options) if options else None,
                 timeout=timeout,
-                # Without a uid a second attempt could hit the namesake that came after the first.
+                # Without a uid, a second attempt could delete a new object of the same name.
                 idempotent=bool(preconditions and preconditions.uid),
             )
             outcome = _deletion(response.body)
@@ -457,9 +463,9 @@ class Writes(Verbs):
         dry_run: bool = False,
         timeout: float = 60.0,
     ) -> None:
-        """Delete all objects of a namespace (by default the configuration's) that the selectors match.
+        """Delete all objects that match the selectors, in a namespace (by default that of the configuration).
 
-        The server deletes one after the other and stops at the first refusal. Without selectors all of them go.
+        The server deletes them one by one and stops at the first refusal. Without selectors all objects are deleted.
         """
         info = view_of(kind).info
         key = Key(self.list_namespace(info, namespace), "")
@@ -525,7 +531,7 @@ class Writes(Verbs):
 
 
 def _deletion(body: bytes) -> WriteOutcome:
-    """A Status says that the object is gone; the object itself, that something still holds it."""
+    """Return the result of a delete: a Status means that the object was removed, an object that it still exists."""
     answer = read_as(_Deleted, body, "DELETE")
     if answer.kind == "Status":
         return WriteOutcome(answer.details.uid if answer.details else "", "", deleted=True)

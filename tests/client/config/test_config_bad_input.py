@@ -84,7 +84,7 @@ def test_an_unreadable_file_is_refused(kubeconfig) -> None:
     ("user", "field", "problem"),
     [
         ({"token": ["hunter2"]}, "token", "must be a string, not a list"),
-        ({"token": "hunter2\nX-Evil: 1"}, "token", "cannot stand in an HTTP header"),
+        ({"token": "hunter2\nX-Evil: 1"}, "token", "not valid in an HTTP header"),
         ({"token": "   "}, "token", "empty"),
         ({"tokenFile": "gone"}, "tokenFile", "No such file"),
         ({"token": "hunter2", "username": "u"}, "", "token and username/password exclude each other"),
@@ -138,7 +138,7 @@ def test_an_unreadable_file_is_refused(kubeconfig) -> None:
         (
             {"auth-provider": {"name": "oidc", "config": {}}},
             "auth-provider.config.idp-issuer-url",
-            "needs it",
+            "requires this field",
         ),
         (
             {"auth-provider": {"name": "oidc", "config": OIDC | {"idp-certificate-authority-data": "aGk="}}},
@@ -208,7 +208,7 @@ def test_broken_references_name_the_choices(kubeconfig) -> None:
     assert 'there is no context "z"; choose one of: x' in str(failure(kubeconfig(), "z"))
     assert 'there is no cluster "z"; choose one of: c' in str(failure(kubeconfig(context={"cluster": "z"})))
     assert 'there is no user "z"; choose one of: u' in str(failure(kubeconfig(context={"user": "z"})))
-    assert "names no cluster" in str(failure(kubeconfig(context={"cluster": ""})))
+    assert "has no cluster" in str(failure(kubeconfig(context={"cluster": ""})))
 
 
 def test_unusable_client_certificates_are_refused(kubeconfig, pki, pair, b64) -> None:

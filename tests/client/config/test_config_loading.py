@@ -190,5 +190,5 @@ def test_no_secret_is_in_any_repr(kubeconfig, pair, b64) -> None:
 
 
 def test_without_any_configuration_the_error_says_where_it_looked(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"looked at .*\.kube/config.*set KUBECONFIG"):
+    with pytest.raises(ConfigError, match=r"searched .*\.kube/config.*set KUBECONFIG"):
         load_config(env={}, home=tmp_path)

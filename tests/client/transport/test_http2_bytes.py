@@ -27,13 +27,11 @@ from hyperframe.frame import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steersman.client.errors import ConnectError, ConnectionLost, TransportTimeout
-from steersman.client.transport.http2 import Http2Connection, Http2Encoder, RequestNotSentError
-from steersman.client.transport.http2 import blocks as header_blocks
-from steersman.client.transport.http2.blocks import agrees, fields_of, status_of
-from steersman.client.transport.http2.headers import BlockHeaders
-from steersman.client.transport.http2.stream import STREAM_WINDOW, WORTHWHILE, Stream
-from steersman.client.transport.wire import inbox
+from steersman.client.errors import ConnectError, ConnectionLostError, TransportTimeoutError
+from steersman.client.transport.connection import receive_buffer
+from steersman.client.transport.http2 import Http2Connection, Http2Encoder, RequestNotSentError, header_blocks
+from steersman.client.transport.http2.header_blocks import decode_fields, length_matches, status_of
+from steersman.client.transport.http2.stream import JOINED_PIECES_BYTES, STREAM_WINDOW_BYTES, BlockHeaders, Stream
 from steersman.testing import virtual_time
 
 ENCODE = Http2Encoder("https", "api.example")
@@ -74,7 +72,7 @@ class Line:
 
 class Pool:
     def __init__(self) -> None:
-        self.inbox = inbox()
+        self.receive_buffer = receive_buffer()
         self.released = 0
 
     def release(self, connection: Http2Connection) -> None:
@@ -97,11 +95,11 @@ class Both:
         return asyncio.create_task(self._asked(path, method, body, timeout))
 
     async def _asked(self, path: str, method: str, body: bytes | None, timeout: float):
-        answer = self.connection.ask(method, path, (), body, timeout)
+        answer = self.connection.send_request(method, path, (), body, timeout)
         try:
             return await answer
         except asyncio.CancelledError:
-            self.connection.unask(answer)
+            self.connection.cancel_request(answer)
             raise
 
     def open(self, path: str = "/watch", timeout: float = 600.0):
@@ -239,7 +237,7 @@ def test_answers_are_the_same_however_they_are_mixed_and_cut(said, order, betwee
             both.connection.received(rest[:size])
             rest = rest[size:]
         got = await asyncio.gather(*asked)
-        both.connection.abort(ConnectionLost("over"))
+        both.connection.abort(ConnectionLostError("over"))
         return got
 
     for answer, response in zip(said, run(), strict=True):
@@ -262,11 +260,11 @@ def test_no_bytes_at_all_are_more_than_an_error(pieces):
         await turns()
         for piece in pieces:
             both.connection.received(piece)
-        both.connection.abort(ConnectionLost("over"))
+        both.connection.abort(ConnectionLostError("over"))
         return await asyncio.gather(*asked, return_exceptions=True)
 
     for result in run():
-        assert not isinstance(result, Exception) or isinstance(result, (ConnectionLost, ConnectError))
+        assert not isinstance(result, Exception) or isinstance(result, (ConnectionLostError, ConnectError))
 
 
 @given(
@@ -291,11 +289,11 @@ def test_no_frames_at_all_are_more_than_an_error(kinds):
         await turns()
         both.connection.received(sent)
         await turns()
-        both.connection.abort(ConnectionLost("over"))
+        both.connection.abort(ConnectionLostError("over"))
         return await asyncio.gather(*asked, return_exceptions=True)
 
     for result in run():
-        assert not isinstance(result, Exception) or isinstance(result, (ConnectionLost, ConnectError))
+        assert not isinstance(result, Exception) or isinstance(result, (ConnectionLostError, ConnectError))
 
 
 # Statuses.
@@ -386,22 +384,22 @@ def test_the_names_with_an_index_are_those_of_the_library():
 
 
 def test_the_codes_are_those_of_the_library():
-    assert set("abcdefghijklmnopqrstuvwxyz0123456789-_.") <= set(header_blocks._CODES)
-    for letter, code in header_blocks._CODES.items():
+    assert set("abcdefghijklmnopqrstuvwxyz0123456789-_.") <= set(header_blocks._HUFFMAN_CODES)
+    for letter, code in header_blocks._HUFFMAN_CODES.items():
         assert int(code, 2) == REQUEST_CODES[ord(letter)]
         assert len(code) == REQUEST_CODES_LENGTH[ord(letter)]
 
 
-@given(text=st.text(st.sampled_from(list(header_blocks._CODES)), min_size=1))
+@given(text=st.text(st.sampled_from(list(header_blocks._HUFFMAN_CODES)), min_size=1))
 def test_text_is_put_in_code_as_the_library_does(text):
-    code = header_blocks._coded(text)
+    code = header_blocks._huffman_encode(text)
     assert code == HUFFMAN.encode(text.encode())
-    assert header_blocks._uncoded(code) == text
+    assert header_blocks._huffman_decode(code) == text
 
 
 @given(code=st.binary(max_size=6) | st.text(max_size=6).map(lambda text: HUFFMAN.encode(text.encode()) + b"\xff"))
 def test_what_is_read_of_a_code_is_what_the_library_reads(code):
-    text = header_blocks._uncoded(code)
+    text = header_blocks._huffman_decode(code)
     assert text is None or text.encode() == decode_huffman(code)
 
 
@@ -461,11 +459,11 @@ ORDINARY = [
 def test_ordinary_answers_do_not_load_the_library():
     program = (
         "import sys, steersman.client.transport.native\n"
-        "from steersman.client.transport.http2.blocks import agrees, status_of\n"
-        "from steersman.client.transport.http2.headers import BlockHeaders\n"
+        "from steersman.client.transport.http2.header_blocks import length_matches, status_of\n"
+        "from steersman.client.transport.http2.stream import BlockHeaders\n"
         f"for block, status in ({told(*ORDINARY, status='201')!r}, 201), ({told(*ORDINARY, status='404')!r}, 404):\n"
         "    assert status_of(block) == status\n"
-        "    assert agrees(block, 217)\n"
+        "    assert length_matches(block, 217)\n"
         "    headers = BlockHeaders(block)\n"
         "    assert headers.get('Warning') is headers.get('Retry-After') is None\n"
         "assert 'hpack' not in sys.modules\n"
@@ -524,7 +522,7 @@ async def test_what_no_server_should_send_ends_the_connection(name):
     asked = both.ask("/pods", "POST")
     await turns()
     both.say(GARBAGE[name])
-    with pytest.raises(ConnectionLost, match=r"POST /pods: the answer is no HTTP/2: ."):
+    with pytest.raises(ConnectionLostError, match=r"POST /pods: the response is not valid HTTP/2: ."):
         await asked
     assert not both.line.open
     assert not both.connection.usable
@@ -538,20 +536,29 @@ async def test_more_than_was_allowed_to_come_ends_the_connection():
     await turns()
     both.say(head(1))
     stream = await opening
-    for _ in range(STREAM_WINDOW // 16_384 + 1):
+    for _ in range(STREAM_WINDOW_BYTES // 16_384 + 1):
         both.say(data(1, bytes(16_384)))
     assert not both.line.open
     while stream.body:
         await stream.read()
-    with pytest.raises(ConnectionLost, match="more than was allowed"):
+    with pytest.raises(ConnectionLostError, match="exceeded the flow-control window"):
         await stream.read()
 
 
-@pytest.mark.parametrize("last", [1, 3 * WORTHWHILE])
+@pytest.mark.parametrize("last", [1, 3 * JOINED_PIECES_BYTES])
 @virtual_time
 async def test_what_has_come_is_poured_in_pieces_that_are_worth_it_and_in_order(last):
     """Whoever wants no more for a while gets the rest when it asks again."""
-    sizes = [2 * WORTHWHILE, 10, WORTHWHILE - 1, WORTHWHILE, 5, 6, 3 * WORTHWHILE, last]
+    sizes = [
+        2 * JOINED_PIECES_BYTES,
+        10,
+        JOINED_PIECES_BYTES - 1,
+        JOINED_PIECES_BYTES,
+        5,
+        6,
+        3 * JOINED_PIECES_BYTES,
+        last,
+    ]
     both = Both()
     opening = both.open()
     await turns()
@@ -567,10 +574,10 @@ async def test_what_has_come_is_poured_in_pieces_that_are_worth_it_and_in_order(
         got.append(chunk)
         return len(got) % 2 == 1
 
-    while await stream.pour(take):
+    while await stream.deliver(take):
         pass
     assert b"".join(got) == b"".join(sent)
-    assert all(len(chunk) >= WORTHWHILE for chunk in got[:-1])
+    assert all(len(chunk) >= JOINED_PIECES_BYTES for chunk in got[:-1])
     assert len(got) > 3
     stream.finish()
 
@@ -637,7 +644,7 @@ async def test_a_stream_that_is_complete_is_read_after_its_connection_has_gone()
     opening = both.open()
     await turns()
     both.say(head(1), data(1, b"all", "END_STREAM"))
-    both.connection.abort(ConnectionLost("over"))
+    both.connection.abort(ConnectionLostError("over"))
     stream = await opening
     assert await stream.read() == b"all"
     assert await stream.read() == b""
@@ -650,7 +657,7 @@ async def test_a_server_that_goes_away_answers_what_it_has_begun():
     first, second = both.ask("/1"), both.ask("/2")
     await turns()
     both.say(GoAwayFrame(0, last_stream_id=1))
-    with pytest.raises(RequestNotSentError, match="GET /2: the server goes away"):
+    with pytest.raises(RequestNotSentError, match="GET /2: the server sent GOAWAY"):
         await second
     assert not both.connection.usable
     both.say(GoAwayFrame(0, last_stream_id=1), head(1, b"\x88", "END_STREAM"))
@@ -696,7 +703,7 @@ async def test_settings_are_acknowledged_before_they_are_made_use_of():
 async def test_a_reader_makes_room_as_it_reads():
     both = Both()
     stream = await watching(both)
-    size = STREAM_WINDOW - 100
+    size = STREAM_WINDOW_BYTES - 100
     both.say(data(1, bytes(size)))
     await turns()
     assert both.line.frames() == [], "nobody has read"
@@ -705,7 +712,7 @@ async def test_a_reader_makes_room_as_it_reads():
     (room,) = both.line.frames()
     assert (room.stream_id, room.window_increment) == (1, size)
     stream.finish()
-    both.connection.abort(ConnectionLost("over"))
+    both.connection.abort(ConnectionLostError("over"))
 
 
 @virtual_time
@@ -713,16 +720,16 @@ async def test_room_is_made_for_what_was_read_and_not_for_what_waits():
     """A reader that takes its time would else gather a whole list in memory."""
     both = Both()
     stream = await watching(both)
-    piece = STREAM_WINDOW // 4
+    piece = STREAM_WINDOW_BYTES // 4
     both.say(*(data(1, bytes(piece)) for _ in range(4)))
     made = []
     for _ in range(4):
-        assert await stream.pour(lambda chunk: len(chunk) == piece), "one piece is enough"
+        assert await stream.deliver(lambda chunk: len(chunk) == piece), "one piece is enough"
         await turns()
         made.append([(frame.stream_id, frame.window_increment) for frame in both.line.frames()])
     assert made == [[], [], [(1, 3 * piece)], []], "the last piece still fills its part of the window"
     stream.finish()
-    both.connection.abort(ConnectionLost("over"))
+    both.connection.abort(ConnectionLostError("over"))
 
 
 # Time.
@@ -736,8 +743,8 @@ async def test_each_request_has_its_own_time():
     ended: dict[float, float] = {}
 
     async def ask(timeout: float) -> None:
-        with pytest.raises(TransportTimeout, match="GET /: no answer"):
-            await both.connection.ask("GET", "/", (), None, timeout)
+        with pytest.raises(TransportTimeoutError, match="GET /: no response"):
+            await both.connection.send_request("GET", "/", (), None, timeout)
         ended[timeout] = loop.time() - started
 
     await asyncio.gather(*(ask(timeout) for timeout in (20, 5, 25, 1)))
@@ -762,7 +769,7 @@ async def test_silence_is_asked_about_and_then_given_up():
     assert both.line.frames() == []
     await asyncio.sleep(0.2)
     assert [type(frame) for frame in both.line.frames()] == [PingFrame]
-    with pytest.raises(ConnectionLost, match="a ping was not answered within 15 s"):
+    with pytest.raises(ConnectionLostError, match="no response to a PING within 15 s"):
         await reading
     assert loop.time() - heard == pytest.approx(45)
     assert not both.line.open
@@ -817,7 +824,7 @@ async def test_a_connection_without_requests_has_no_timer():
     both.line.frames()
     await asyncio.sleep(3600)
     assert both.line.frames() == []
-    assert both.connection.patience.timer is None
+    assert both.connection.timeouts.timer is None
 
 
 # As long as it says.
@@ -847,31 +854,31 @@ SAYS = [
 @pytest.mark.parametrize("say", SAYS)
 @given(said=st.integers(0, 10**9), size=st.integers(0, 10**9))
 def test_a_length_is_read_however_it_is_put(say, said, size):
-    assert agrees(say(said), said)
-    assert agrees(say(said), size) == (said == size)
+    assert length_matches(say(said), said)
+    assert length_matches(say(said), size) == (said == size)
 
 
 @given(fields=HEADERS, huffman=st.booleans(), size=st.integers(0, 10**6))
 def test_what_says_no_length_agrees_with_all(fields, huffman, size):
     fields = [(name, value.encode().decode("latin-1")) for name, value in fields if name.isascii()]
-    assert agrees(told(*fields, huffman=huffman), size)
+    assert length_matches(told(*fields, huffman=huffman), size)
 
 
 @given(block=st.binary(max_size=80), size=st.integers(0, 1000))
 def test_a_length_in_any_bytes_is_looked_for_in_peace(block, size):
-    assert agrees(block, size) in (True, False)
+    assert length_matches(block, size) in (True, False)
 
 
 def test_a_length_that_is_none_or_two_agrees_with_nothing():
-    assert not agrees(told(("content-length", "abc")), 3)
-    assert not agrees(told(("content-length", "-3")), 3)
-    assert not agrees(told(("content-length", "3"), ("content-length", "4")), 3)
+    assert not length_matches(told(("content-length", "abc")), 3)
+    assert not length_matches(told(("content-length", "-3")), 3)
+    assert not length_matches(told(("content-length", "3"), ("content-length", "4")), 3)
 
 
 @pytest.mark.parametrize("values", [(b"3", b"4"), (b"4", b"3")])
 def test_two_lengths_that_are_not_indexed_contradict_each_other(values):
     block = b"\x88" + b"".join(b"\x0f\x0d" + bytes((len(value),)) + value for value in values)
-    assert not agrees(block, 3)
+    assert not length_matches(block, 3)
 
 
 LENGTH = {
@@ -898,25 +905,25 @@ DATE = b"\x0f\x12\x03now"
 def test_a_second_length_in_any_encoding_contradicts_the_first(before, name, value, after):
     first, second = b"\x0f\x0d\x013", LENGTH[name] + VALUES[value]
     for _ in range(2):  # the second time, more of the block is known
-        assert agrees(b"\x88" + before + first + after, 3)
-        assert not agrees(b"\x88" + before + first + after + second, 3)
-        assert not agrees(b"\x88" + before + first + second + after, 3)
-        assert not agrees(b"\x88" + before + second + after + first, 3)
-        assert not agrees(b"\x88" + second + before + first + after, 3)
+        assert length_matches(b"\x88" + before + first + after, 3)
+        assert not length_matches(b"\x88" + before + first + after + second, 3)
+        assert not length_matches(b"\x88" + before + first + second + after, 3)
+        assert not length_matches(b"\x88" + before + second + after + first, 3)
+        assert not length_matches(b"\x88" + second + before + first + after, 3)
 
 
 def test_a_length_that_is_whole_in_the_table_contradicts_another():
-    assert not agrees(b"\x88\x0f\x0d\x013\x9c", 3)
-    assert not agrees(b"\x88\x9c\x0f\x0d\x013", 3)
+    assert not length_matches(b"\x88\x0f\x0d\x013\x9c", 3)
+    assert not length_matches(b"\x88\x9c\x0f\x0d\x013", 3)
 
 
 @given(inner=st.sampled_from((b"\x0f\x0d\x013", b"\x0f\x0d\x014", b"\x5c\x014")), size=st.sampled_from((3, 4)))
 def test_what_looks_like_a_length_inside_a_value_is_none(inner, size):
     field = b"\x00\x04name" + bytes((len(inner),)) + inner
     for block in (b"\x88" + field, b"\x88" + ID + field, b"\x88" + ID + DATE + field + DATE):
-        assert agrees(block, size)
-        assert agrees(block + b"\x0f\x0d\x013", size) == (size == 3)
-        assert agrees(b"\x88" + ID + b"\x0f\x0d\x014" + block[1:], size) == (size == 4)
+        assert length_matches(block, size)
+        assert length_matches(block + b"\x0f\x0d\x013", size) == (size == 3)
+        assert length_matches(b"\x88" + ID + b"\x0f\x0d\x014" + block[1:], size) == (size == 4)
 
 
 FIELDS = st.one_of(
@@ -931,8 +938,8 @@ FIELDS = st.one_of(
 @given(fields=st.lists(FIELDS, max_size=6), size=st.sampled_from((3, 4)))
 def test_lengths_are_those_of_the_library_in_any_order_and_encoding(fields, size):
     block = b"\x88" + b"".join(fields)
-    said = [value for name, value in fields_of(block) if name == "content-length"]
-    assert agrees(block, size) == all(value.isdecimal() and int(value) == size for value in said)
+    said = [value for name, value in decode_fields(block) if name == "content-length"]
+    assert length_matches(block, size) == all(value.isdecimal() and int(value) == size for value in said)
 
 
 @virtual_time
@@ -967,20 +974,20 @@ async def test_a_head_in_single_bytes_is_put_together_once():
 @virtual_time
 async def test_an_answer_that_is_kept_whole_has_a_limit():
     both = Both()
-    both.connection.longest_body = 100_000
+    both.connection.max_body_bytes = 100_000
     long, other = both.ask("/long"), both.ask("/other")
     await turns()
     both.say(head(1))
     for _ in range(10):
         both.say(data(1, bytes(16_000)))
-    with pytest.raises(ConnectionLost, match="GET /long: the answer is longer than 100000 bytes"):
+    with pytest.raises(ConnectionLostError, match="GET /long: the response is longer than 100000 bytes"):
         await long
     both.say(head(3, b"\x88", "END_STREAM"))
     assert (await other).status == 200
 
 
 def test_numbers_without_an_end_take_no_time():
-    assert agrees(b"\x88\x0f" + b"\xff" * 500_000, 3)
+    assert length_matches(b"\x88\x0f" + b"\xff" * 500_000, 3)
 
 
 @virtual_time
@@ -996,7 +1003,7 @@ async def test_an_answer_that_is_not_as_long_as_it_says_is_lost(say, pieces):
         both.say(head(1, say(3)), *frames, data(1, pieces[-1], "END_STREAM"))
     else:
         both.say(head(1, say(3), "END_STREAM"))
-    with pytest.raises(ConnectionLost, match=r"^GET /: the answer is not as long as its content-length says$"):
+    with pytest.raises(ConnectionLostError, match=r"the length of the body differs from the content-length header$"):
         await asked
     assert [(f.stream_id, f.error_code) for f in both.line.frames()] == [(1, 1)]
     both.say(head(3, say(2)), data(3, b"ok", "END_STREAM"))
@@ -1013,7 +1020,7 @@ async def test_a_stream_that_ends_too_soon_is_lost_to_its_reader():
     assert await stream.read() == b"123"
     both.say(data(1, b"4", "END_STREAM"))
     assert await stream.read() == b"4"
-    with pytest.raises(ConnectionLost, match="not as long as its content-length says"):
+    with pytest.raises(ConnectionLostError, match="differs from the content-length header"):
         await stream.read()
 
 
@@ -1063,7 +1070,7 @@ async def test_a_flood_of_nothing_ends_the_connection(what):
     assert isinstance(calm, GoAwayFrame)
     assert calm.error_code == 11  # ENHANCE_YOUR_CALM
     for asked in (first, third):
-        with pytest.raises(ConnectionLost, match="keeps its client busy with frames that bring nothing"):
+        with pytest.raises(ConnectionLostError, match="frames in 10 s that bring no part of a response"):
             await asked
 
 
@@ -1074,7 +1081,7 @@ async def test_a_head_of_empty_pieces_without_an_end_ends_the_connection():
     await turns()
     both.say(HeadersFrame(1, b"\x88").serialize() + ContinuationFrame(1, b"").serialize() * 1100)
     assert not both.line.open
-    with pytest.raises(ConnectionLost, match="busy"):
+    with pytest.raises(ConnectionLostError, match="bring no part of a response"):
         await asked
 
 
@@ -1172,5 +1179,5 @@ async def test_a_connection_that_breaks_while_it_is_not_read_is_left_alone():
     await asyncio.sleep(0.01)
     assert not both.line.reading
     assert await stream.read() == b"one"
-    with pytest.raises(ConnectionLost):
+    with pytest.raises(ConnectionLostError):
         await stream.read()

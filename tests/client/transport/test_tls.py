@@ -27,7 +27,7 @@ class Server:
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = context.wrap_bio(self.incoming, self.outgoing, server_side=True)
 
-    def shake(self, data):
+    def handshake(self, data):
         self.incoming.write(data)
         with contextlib.suppress(ssl.SSLWantReadError):
             self.tls.do_handshake()
@@ -47,13 +47,13 @@ def client(name="api.example"):
     return TlsLayer(context, name)
 
 
-def shaken(client, server):
-    client.shake()
+def complete_handshake(client, server):
+    client.handshake()
     for _ in range(4):
-        answer = server.shake(client.to_send())
-        if client.shaken:
+        answer = server.handshake(client.to_send())
+        if client.handshake_done:
             return answer  # session tickets, which come with the first data
-        client.shake(answer)
+        client.handshake(answer)
     raise AssertionError("no handshake in four rounds")
 
 
@@ -69,8 +69,8 @@ def cut(data, sizes):
 def ends(request, tmp_path_factory):
     server = Server(tmp_path_factory.mktemp("tls"), version=request.param)
     layer = client()
-    tickets = shaken(layer, server)
-    assert layer.opened(tickets) == b""
+    tickets = complete_handshake(layer, server)
+    assert layer.decrypt(tickets) == b""
     return layer, server
 
 
@@ -82,47 +82,47 @@ def ends(request, tmp_path_factory):
 def test_what_a_server_says_is_heard_however_it_is_cut(ends, messages, sizes):
     layer, server = ends
     wire = b"".join(server.says(message) for message in messages)
-    heard = [layer.opened(piece) for piece in cut(wire, sizes)]
+    heard = [layer.decrypt(piece) for piece in cut(wire, sizes)]
     assert b"".join(heard) == b"".join(messages)
 
 
-def test_what_is_sealed_reaches_the_server(ends):
+def test_encrypted_data_reaches_the_server(ends):
     layer, server = ends
-    assert server.hears(layer.sealed(b"GET / HTTP/1.1\r\n\r\n")) == b"GET / HTTP/1.1\r\n\r\n"
+    assert server.hears(layer.encrypt(b"GET / HTTP/1.1\r\n\r\n")) == b"GET / HTTP/1.1\r\n\r\n"
 
 
 def test_the_proper_end_is_told_with_what_came_before(tmp_path):
     server, layer = Server(tmp_path), client()
-    layer.opened(shaken(layer, server))
+    layer.decrypt(complete_handshake(layer, server))
     wire = server.says(b"last words")
     with pytest.raises(ssl.SSLWantReadError):
         server.tls.unwrap()
     with pytest.raises(TlsClosedError) as ended:
-        layer.opened(wire + server.outgoing.read())
+        layer.decrypt(wire + server.outgoing.read())
     assert ended.value.data == b"last words"
 
 
 def test_a_record_that_was_changed_on_the_way_is_refused(tmp_path):
     server, layer = Server(tmp_path), client()
-    layer.opened(shaken(layer, server))
+    layer.decrypt(complete_handshake(layer, server))
     wire = bytearray(server.says(b"replicas: 3"))
     wire[-1] ^= 1
     with pytest.raises(ssl.SSLError):
-        layer.opened(bytes(wire))
+        layer.decrypt(bytes(wire))
     assert layer.to_send()  # the alert
 
 
 def test_the_certificate_of_another_name_is_refused(tmp_path):
     server, layer = Server(tmp_path, hosts=("elsewhere.example",)), client()
-    layer.shake()
+    layer.handshake()
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
-        layer.shake(server.shake(layer.to_send()))
-    assert not layer.shaken
+        layer.handshake(server.handshake(layer.to_send()))
+    assert not layer.handshake_done
     assert layer.to_send()
 
 
 def test_what_is_no_tls_is_refused(tmp_path):
     layer = client()
-    layer.shake()
+    layer.handshake()
     with pytest.raises(ssl.SSLError):
-        layer.shake(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        layer.handshake(b"HTTP/1.1 400 Bad Request\r\n\r\n")

@@ -1,7 +1,7 @@
-"""The values that describe how to reach and authenticate to one API server.
+"""The values that describe an API server and the identity of the client.
 
-`Config` is what a transport is built from. It is frozen; whatever changes while a program runs (tokens, client
-certificates) lives behind `Authenticator`. Nothing here reads files or opens connections, and no repr shows a secret.
+A transport is built from a `Config`, which is frozen; credentials that change while a program runs (tokens, client
+certificates) belong to its `Authenticator`. The module reads no files and opens no connections; no repr has a secret.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ClientCertificate:
 
     @cached_property
     def version(self) -> str:
-        """A short fingerprint of certificate and key: equal versions are interchangeable. Safe to log."""
+        """A short fingerprint of the certificate and the key. Safe to log."""
         return hashlib.sha256(self.cert_pem + b"\0" + self.key_pem).hexdigest()[:16]
 
     def __eq__(self, other: object) -> bool:
@@ -47,7 +47,7 @@ class TlsConfig:
     """How the server's certificate is verified.
 
     `ca_pem` None means the system's trust store. `server_name` replaces the URL's host for SNI and verification.
-    `insecure` turns verification off and excludes `ca_pem` (as kubectl does).
+    `insecure` disables verification and cannot be combined with `ca_pem` (like kubectl).
     """
 
     ca_pem: bytes | None = field(default=None, repr=False)
@@ -65,7 +65,7 @@ class TlsConfig:
 
 @dataclass(frozen=True)
 class Impersonation:
-    """Act as another user (`kubectl --as`). The groups, the uid and the extra need a user."""
+    """Another user to act as (`kubectl --as`). The groups, the uid and the extra need a user."""
 
     user: str
     uid: str = ""
@@ -73,13 +73,13 @@ class Impersonation:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """The `Impersonate-*` headers as pairs, since several groups are several headers of one name."""
+        """Return the `Impersonate-*` headers as pairs, because each group is a header of its own."""
         pairs = [("Impersonate-User", self.user)]
         if self.uid:
             pairs.append(("Impersonate-Uid", self.uid))
         pairs.extend(("Impersonate-Group", group) for group in self.groups)
         for key, values in self.extra.items():
-            # The API server percent-decodes the key and lower-cases it; only token characters may stand in a name.
+            # The API server percent-decodes the key and lower-cases it; a header name may have token characters only.
             name = "Impersonate-Extra-" + quote(key, safe="!#$&'*+-.^_`|~")
             pairs.extend((name, value) for value in values)
         return tuple(pairs)
@@ -87,39 +87,41 @@ class Impersonation:
 
 @runtime_checkable
 class Authenticator(Protocol):
-    """Where the credentials of each request come from. Single-flight, loop-friendly, cheap when nothing expires.
+    """Provides the credentials of each request. Concurrent callers share one refresh; calls are cheap otherwise.
 
-    It may have an attribute `fresh_until`, seconds of the loop's clock: until then, or until a 401, `headers` would
-    return what it has returned last, and need not be called.
+    It may have an attribute `fresh_until` (the event loop's time in seconds): until then, or until a 401, `headers`
+    would return its last result and need not be called.
     """
 
     async def headers(self, *, refresh: bool = False) -> Mapping[str, str]:
-        """Headers that authenticate a request. Call it before each request; do not change the mapping.
+        """Return headers that authenticate a request. Call it before each request; do not change the mapping.
 
         The same mapping object is returned until the credentials change. After a 401 call it with `refresh=True`:
-        concurrent callers share one refresh, and a mapping and client certificate that are still the ones that were
-        refused (`is`) mean that there is nothing newer, so a retry is pointless. Raises `CredentialError`.
+        concurrent callers share one refresh. If the mapping and the client certificate are still the refused objects
+        (`is`), a retry is pointless. Raises `CredentialError`.
         """
         ...
 
     def client_certificate(self) -> ClientCertificate | None:
-        """The client certificate to present now. Call it after `headers`, which is what obtains a new one.
+        """Return the current client certificate. Call it after `headers`, which obtains a new one.
 
-        The same object is returned until the certificate changes: compare with `is` and build new connections
-        when it differs. Never blocks on anything but a small local file, never raises.
+        The same object is returned until the certificate changes: compare with `is`, and open new connections if it
+        differs. It reads at most a small local file, and never raises.
         """
         ...
 
 
 class Anonymous:
-    """No credentials (plain `http://` behind `kubectl proxy`, or an anonymous user)."""
+    """No credentials (`http://` to `kubectl proxy`, or an anonymous user)."""
 
     fresh_until = math.inf
 
     async def headers(self, *, refresh: bool = False) -> Mapping[str, str]:
+        """Return no headers."""
         return NO_HEADERS
 
     def client_certificate(self) -> ClientCertificate | None:
+        """Return None."""
         return None
 
 
@@ -128,10 +130,10 @@ ANONYMOUS = Anonymous()
 
 @dataclass(frozen=True)
 class Config:
-    """How to reach one API server, as whom. Build it with `load_config`, `in_cluster_config` or `Config.for_url`.
+    """The address of an API server and the identity. Use `load_config`, `in_cluster_config` or `Config.for_url`.
 
-    `server` is a URL with scheme http or https, perhaps a path, and no trailing slash. `proxy` is the URL of the proxy
-    to use (the environment has been consulted already), or None. `impersonate.headers()` go on every request.
+    `server` is a URL with scheme http or https, an optional path, and no trailing slash. `proxy` is the URL of the
+    proxy, with the environment already considered, or None. `impersonate.headers()` are sent with every request.
     """
 
     server: str
@@ -145,15 +147,15 @@ class Config:
 
     @classmethod
     def for_url(cls, url: str, *, namespace: str = "default") -> Config:
-        """A server without credentials of ours, such as `kubectl proxy` at `http://127.0.0.1:8001`.
+        """Return the configuration of a server without credentials, such as `kubectl proxy` at `http://127.0.0.1:8001`.
 
-        Raises `ConfigError` when the URL has no host or a scheme other than http and https.
+        Raises `ConfigError` if the URL has no host or a scheme other than http and https.
         """
         return cls(server=check_server(url), namespace=namespace)
 
 
 def check_server(url: str, *, source: str = "", entry: str = "", field: str = "server") -> str:
-    """The server URL without trailing slash. Raises `ConfigError` when it cannot be one."""
+    """Return the server URL without trailing slash. Raises `ConfigError` if it is invalid."""
     hint = "write https://host:port"
     if not url.strip():
         raise ConfigError("the server is empty", source=source, entry=entry, field=field, hint=hint)

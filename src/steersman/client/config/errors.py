@@ -1,7 +1,7 @@
 """Errors of configuration and credentials.
 
-They name the file, the entry and the field, and say what to do. They never carry a secret: no value of a
-credential is ever part of a message, and no underlying exception is chained that could show one.
+They name the file, the entry and the field, and what to do. No message contains a credential, and no exception is
+chained that could contain one.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from steersman.client.errors import ClientError
 
 
 class ConfigError(ClientError):
-    """The configuration cannot be used: which file, which entry, which field, and the way out.
+    """The configuration is invalid. The message names the file, the entry, the field and what to do.
 
-    Raised by `load_config` and friends, before any connection is made. `.source` is the file or environment
-    variable, `.entry` e.g. `user "admin"`, `.field` e.g. `client-key-data`; each may be empty.
+    `load_config` and similar functions raise it before a connection is opened. `.source` is the file or environment
+    variable, `.entry` is like `user "admin"`, `.field` is like `client-key-data`; each may be empty.
     """
 
     def __init__(self, problem: str, *, source: str = "", entry: str = "", field: str = "", hint: str = "") -> None:
@@ -31,5 +31,6 @@ class ConfigError(ClientError):
 class CredentialError(ConfigError):
     """Credentials could not be obtained at run time: an exec plugin, a token file or an identity provider failed.
 
-    Raised by `Authenticator.headers`. It may be passing (a provider that is down): retry with backoff.
+    `Authenticator.headers` raises it. The cause may be temporary (a provider that is not available): retry with
+    backoff.
     """

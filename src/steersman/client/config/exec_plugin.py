@@ -1,8 +1,9 @@
 """Exec credential plugins: `client.authentication.k8s.io/v1` and `v1beta1` (aws, gke-gcloud-auth-plugin, kubelogin).
 
-The plugin runs as an asyncio subprocess with a deadline, when credentials are missing, due or refused, one run for
-all callers (see `RefreshingAuth`). Its arguments, environment and output never reach an error message; what it says on
-stderr does, with anything that looks like a credential removed.
+The plugin runs as a subprocess with a timeout when credentials are missing, expire or were refused, once for all
+callers (see `RefreshingAuth`). Its arguments, environment and output are never part of an error message; its stderr
+is, with strings that look like credentials removed.
+
 Source: KEP-541, https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
 """
 
@@ -30,17 +31,17 @@ from steersman.telemetry.clock import Now, utc_now
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 
-_MAX_OUTPUT = 1 << 20
-_MAX_STDERR = 1 << 16
-_TIMEOUT = 60.0
-_INTERACTIVE_TIMEOUT = 600.0
+_MAX_OUTPUT_BYTES = 1 << 20
+_MAX_STDERR_BYTES = 1 << 16
+_TIMEOUT_SECONDS = 60.0
+_INTERACTIVE_TIMEOUT_SECONDS = 600.0
 _SECRET = re.compile(r"[A-Za-z0-9_\-+/=.]{32,}")
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
 class ExecPlugin:
-    """One `users[].user.exec` entry. `cluster` is what `provideClusterInfo` hands over, else None."""
+    """One `users[].user.exec` entry. `cluster` is the cluster's entry if `provideClusterInfo` is set, else None."""
 
     command: str
     api_version: str
@@ -53,13 +54,13 @@ class ExecPlugin:
     entry: str = ""
 
     def error(self, problem: str, hint: str = "") -> CredentialError:
-        """An error about this plugin."""
+        """Return an error about this plugin."""
         return CredentialError(problem, source=self.source, entry=self.entry, field="exec", hint=hint)
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a finished plugin left."""
+    """The result of a plugin's process."""
 
     status: int
     stdout: bytes = field(repr=False)
@@ -89,7 +90,7 @@ def exec_auth(
     now: Now = utc_now,
     is_terminal: Callable[[], bool] | None = None,
 ) -> RefreshingAuth:
-    """An `Authenticator` over `plugin`. Nothing runs before the first `headers()`."""
+    """Return an `Authenticator` that runs `plugin`. The plugin runs at the first call of `headers()`."""
     run_it = run or run_plugin
     terminal = is_terminal or _stdin_is_terminal
 
@@ -99,14 +100,14 @@ def exec_auth(
         if output.status != 0:
             said = _said(plugin, output.stderr)
             problem = f"{plugin.command} failed with status {output.status}{f': {said}' if said else ''}"
-            raise plugin.error(problem, "run it by hand to see why, e.g. log in again")
+            raise plugin.error(problem, "run it in a shell to see the reason, for example an expired login")
         return read_credential(plugin, output.stdout, now)
 
     return RefreshingAuth(obtain)
 
 
 def exec_info(plugin: ExecPlugin, interactive: bool) -> str:
-    """The value of KUBERNETES_EXEC_INFO: an ExecCredential with the spec that the plugin may read."""
+    """Return the value of KUBERNETES_EXEC_INFO: an ExecCredential with the spec for the plugin."""
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.cluster is not None:
         spec["cluster"] = plugin.cluster
@@ -115,15 +116,15 @@ def exec_info(plugin: ExecPlugin, interactive: bool) -> str:
 
 
 def read_credential(plugin: ExecPlugin, stdout: bytes, now: Now) -> Credentials:
-    """The credentials that a plugin printed. Raises `CredentialError`, which never quotes them."""
+    """Parse the credentials that a plugin printed. Raises `CredentialError`, which never quotes them."""
     try:
         credential = msgspec.json.decode(stdout, type=_ExecCredential)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        hint = "it must print one ExecCredential as JSON, and nothing else"
+        hint = "it must print one ExecCredential as JSON and no other output"
         raise plugin.error(f"{plugin.command} did not print an ExecCredential", hint) from None
     if credential.kind != "ExecCredential" or credential.api_version != plugin.api_version:
         problem = f"{plugin.command} printed {credential.api_version[:80]!r} {credential.kind[:80]!r}"
-        raise plugin.error(problem, f"set apiVersion to what it prints, or make it print {plugin.api_version!r}")
+        raise plugin.error(problem, f"set apiVersion to that value, or make the plugin print {plugin.api_version!r}")
     status = credential.status or _Status()
     if not status.token and not status.client_certificate_data:
         raise plugin.error(f"{plugin.command} returned neither a token nor a client certificate")
@@ -153,12 +154,12 @@ def read_credential(plugin: ExecPlugin, stdout: bytes, now: Now) -> Credentials:
 async def run_plugin(
     plugin: ExecPlugin, env: Mapping[str, str], interactive: bool, *, timeout: float | None = None
 ) -> Output:
-    """Run the plugin's command to its end without blocking the event loop.
+    """Run the plugin's command without blocking the event loop.
 
-    Interactive plugins inherit the terminal; others get an empty stdin and a session of their own, so that a
-    deadline ends their children too. `timeout` is in seconds (60, or 600 when interactive). Raises `CredentialError`.
+    Interactive plugins inherit the terminal. Others get an empty stdin and a session of their own, so that a timeout
+    ends their child processes too. `timeout` is in seconds (60, or 600 if interactive). Raises `CredentialError`.
     """
-    deadline = timeout or (_INTERACTIVE_TIMEOUT if interactive else _TIMEOUT)
+    deadline = timeout or (_INTERACTIVE_TIMEOUT_SECONDS if interactive else _TIMEOUT_SECONDS)
     try:
         process = await asyncio.create_subprocess_exec(
             plugin.command,
@@ -178,8 +179,8 @@ async def run_plugin(
     try:
         async with asyncio.timeout(deadline):
             stdout, stderr, status = await asyncio.gather(
-                _read(process.stdout, _MAX_OUTPUT, process, interactive),
-                _read(process.stderr, _MAX_STDERR, None, interactive),
+                _read(process.stdout, _MAX_OUTPUT_BYTES, process, interactive),
+                _read(process.stderr, _MAX_STDERR_BYTES, None, interactive),
                 process.wait(),
             )
     except TimeoutError:
@@ -188,10 +189,10 @@ async def run_plugin(
         if process.returncode is None:
             _kill(process, interactive)
             await process.wait()
-        # A grandchild may hold the pipes open; closing our ends keeps nothing waiting for it.
+        # A grandchild process may hold the pipes open; closing our ends prevents a wait for it.
         cast(Any, process)._transport.close()
-    if len(stdout) > _MAX_OUTPUT:
-        raise plugin.error(f"{plugin.command} printed more than {_MAX_OUTPUT} bytes")
+    if len(stdout) > _MAX_OUTPUT_BYTES:
+        raise plugin.error(f"{plugin.command} printed more than {_MAX_OUTPUT_BYTES} bytes")
     return Output(status, stdout, stderr)
 
 
@@ -201,7 +202,7 @@ async def _read(
     process: asyncio.subprocess.Process | None,
     interactive: bool,
 ) -> bytes:
-    """All of a pipe, up to `limit`; past it the process is killed, or without one the rest is thrown away."""
+    """Read a pipe up to `limit` bytes; beyond it kill the process or, without a process, discard the rest."""
     if stream is None:
         return b""
     found = bytearray()
@@ -224,7 +225,7 @@ def _kill(process: asyncio.subprocess.Process, interactive: bool) -> None:
 def _interactive(plugin: ExecPlugin, terminal: bool) -> bool:
     if plugin.interactive_mode == "Always" and not terminal:
         raise plugin.error(
-            f"{plugin.command} needs a terminal (interactiveMode Always) and standard input is none",
+            f"{plugin.command} needs a terminal (interactiveMode Always), but standard input is not a terminal",
             "run in a terminal, or use credentials that need no input",
         )
     return plugin.interactive_mode != "Never" and terminal
@@ -246,5 +247,5 @@ def _said(plugin: ExecPlugin, stderr: bytes) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without terminal escapes: a kubeconfig must not be able to drive the terminal of who reads the error."""
+    """Remove terminal escapes: the text of a kubeconfig must not control the terminal that shows the error."""
     return " ".join(_ESCAPE.sub("", text).split())

@@ -1,8 +1,8 @@
-"""Credentials in files that others rotate: tokens and client certificates.
+"""Credentials in files that other programs rotate: tokens and client certificates.
 
-A file is looked at again at most once a minute and after a 401; a rotation that cannot be read, or is seen
-half-done, keeps the last good credentials. The files are small and local, so they are read in place: handing them
-to a thread would cost more than the read.
+A file is read again at most once a minute and after a 401. If a rotated file is not readable or incomplete, the last
+valid credentials stay in use. The files are small and local, so they are read in the event loop's thread: a hand-over
+to another thread would cost more than the read.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from steersman.telemetry.log import get_logger
 
 _log = get_logger("client.config")
 
-_INTERVAL = 50.0
-"""Seconds between two looks at a file: within the minute that kubelet allows, as client-go does."""
+_REREAD_INTERVAL_SECONDS = 50.0
+"""Seconds between two reads of a file: within the minute that the kubelet allows, like client-go."""
 
 
 def check_token(token: str, *, source: str = "", entry: str = "", field: str = "token") -> str:
-    """The token without surrounding white space. Raises `ConfigError` when it cannot stand in a header."""
+    """Return the token without surrounding white space. Raises `ConfigError` if it is not valid in a header."""
     token = token.strip()
     problem = ""
     if not token:
         problem = "the token is empty"
     elif not token.isascii() or not token.isprintable() or " " in token:
-        problem = "the token holds characters that cannot stand in an HTTP header"
+        problem = "the token has characters that are not valid in an HTTP header"
     if problem:
         raise ConfigError(problem, source=source, entry=entry, field=field, hint="paste the token again")
     return token
 
 
 def read_bytes(path: Path, *, source: str = "", entry: str = "", field: str = "") -> bytes:
-    """The file's content. Raises `ConfigError` that says why it could not be read."""
+    """Return the content of a file. Raises `ConfigError` with the reason if it cannot be read."""
     try:
         return path.read_bytes()
     except (OSError, ValueError) as error:
@@ -48,16 +48,16 @@ def read_bytes(path: Path, *, source: str = "", entry: str = "", field: str = ""
 
 
 def read_token(path: Path, *, source: str = "", entry: str = "", field: str = "tokenFile") -> str:
-    """The token in a file. Raises `ConfigError`."""
+    """Return the token in a file. Raises `ConfigError`."""
     text = read_bytes(path, source=source, entry=entry, field=field).decode("utf-8", "replace")
     return check_token(text, source=source or str(path), entry=entry, field=field)
 
 
 class FileAuth:
-    """An `Authenticator` over synchronous readers of a token and of a client certificate, either may be absent.
+    """An `Authenticator` with functions that read a token and a client certificate; either may be absent.
 
-    The readers raise `ConfigError`; at construction it propagates, later it is logged once per cause
-    and the last good value stays in use. `fallback` is the token to use while the file has none yet.
+    The functions raise `ConfigError`. The constructor raises it too; later it is logged once per cause, and the last
+    valid credentials stay in use. `fallback` is the token until the file has one.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class FileAuth:
         """See `Authenticator.headers`; never raises."""
         now = asyncio.get_running_loop().time()
         if refresh or now >= self.fresh_until:
-            self.fresh_until = now + _INTERVAL
+            self.fresh_until = now + _REREAD_INTERVAL_SECONDS
             self._reread()
         return self._headers
 
@@ -99,7 +99,7 @@ class FileAuth:
         except ConfigError as error:
             if str(error) != self._complaint:
                 self._complaint = str(error)
-                _log.warning("keeping the last good credentials", error=self._complaint)
+                _log.warning("credentials_not_reread", error=self._complaint)
         else:
             self._complaint = ""
 
@@ -115,7 +115,7 @@ class FileAuth:
 
 
 class StaticAuth:
-    """An `Authenticator` whose credentials never change: a token, a password, certificate data."""
+    """An `Authenticator` whose credentials do not change: a token, a password, certificate data."""
 
     fresh_until = math.inf
 

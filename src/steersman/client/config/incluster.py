@@ -1,7 +1,8 @@
 """The configuration of a program that runs in a Pod: its ServiceAccount's token, CA and namespace.
 
-The token is bound and rotated by the kubelet, so it is re-read. The environment and the directory are
-arguments. Source: https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
+The kubelet rotates the token, so its file is read again. The environment and the directory are arguments.
+
+Source: https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def is_in_cluster(env: Mapping[str, str]) -> bool:
-    """Whether the environment is a Pod's."""
+    """Return whether the environment is that of a Pod."""
     return bool(env.get("KUBERNETES_SERVICE_HOST") and env.get("KUBERNETES_SERVICE_PORT"))
 
 
 def in_cluster_config(*, env: Mapping[str, str] | None = None, directory: Path = SERVICE_ACCOUNT) -> Config:
-    """The configuration from inside a Pod.
+    """Return the configuration inside a Pod.
 
-    The namespace is `$POD_NAMESPACE`, the mounted file's, or "default". Raises `ConfigError` outside a cluster and
-    when no ServiceAccount is mounted.
+    The namespace is that of `$POD_NAMESPACE`, of the mounted file, or "default". Raises `ConfigError` outside a Pod and
+    if no ServiceAccount token is mounted.
     """
     env = os.environ if env is None else env
     if not is_in_cluster(env):

@@ -1,8 +1,8 @@
-"""Kubeconfig files: reading, merging and picking entries, as client-go does.
+"""Kubeconfig files: parsing, merging and selection of entries, like client-go.
 
-Per entry the first file that has it wins, whole; `current-context` comes from the first file that sets it; relative
-paths belong to their own file. Unknown fields are ignored. Only what is used is checked, so a broken user of
-another cluster harms nobody. Nothing here knows what the fields mean. Errors name file, entry and field, never a value.
+For each entry, the first file that has it is used; `current-context` is taken from the first file that sets it.
+Relative paths are relative to their file. Unknown fields are ignored. Only entries that are used are checked, so an
+invalid user of another cluster does no harm. Errors name the file, the entry and the field, never a value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 @dataclass(frozen=True)
 class Entry:
-    """One cluster, user or context, or a mapping inside one. Its readers raise `ConfigError` naming the place."""
+    """A cluster, user or context, or a mapping inside one. Its methods raise `ConfigError` with the place."""
 
     kind: str
     name: str
@@ -35,19 +35,19 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """How errors call it: `user "admin"`."""
+        """The entry as errors name it: `user "admin"`."""
         return f'{self.kind} "{self.name}"'
 
     def error(self, problem: str, field: str = "", hint: str = "") -> ConfigError:
-        """An error about a field of this entry."""
+        """Return an error about a field of this entry."""
         return ConfigError(problem, source=str(self.file), entry=self.label, field=self.where(field), hint=hint)
 
     def where(self, name: str) -> str:
-        """The field's full path within the entry."""
+        """Return the path of a field within the entry."""
         return f"{self.path}.{name}" if self.path and name else self.path or name
 
     def text(self, name: str) -> str:
-        """A string, "" when absent."""
+        """Return a string, "" if absent."""
         value = self.fields.get(name)
         if value is None:
             return ""
@@ -56,7 +56,7 @@ class Entry:
         return value
 
     def flag(self, name: str) -> bool:
-        """A boolean, False when absent."""
+        """Return a boolean, False if absent."""
         value = self.text(name)
         if value.lower() in ("true", "yes", "on"):
             return True
@@ -65,7 +65,7 @@ class Entry:
         raise self.error("must be true or false", name)
 
     def data(self, name: str) -> bytes | None:
-        """Base64 data decoded, None when absent or empty."""
+        """Return decoded base64 data, None if absent or empty."""
         if not (value := self.text(name)):
             return None
         try:
@@ -74,12 +74,12 @@ class Entry:
             raise self.error("not valid base64", name, "encode the whole file, e.g. with base64 -w0") from None
 
     def file_path(self, name: str) -> Path | None:
-        """A path, resolved against the directory of this entry's file; None when absent."""
+        """Return a path, resolved against the directory of this entry's file; None if absent."""
         value = self.text(name)
         return self.file.parent / value if value else None
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of strings, empty when absent."""
+        """Return a list of strings, empty if absent."""
         values = self.fields.get(name)
         if values is None:
             return ()
@@ -91,7 +91,7 @@ class Entry:
         return tuple(items)
 
     def inner(self, name: str) -> Entry | None:
-        """A mapping within, None when absent."""
+        """Return a mapping inside this entry, None if absent."""
         value = self.fields.get(name)
         if value is None:
             return None
@@ -100,7 +100,7 @@ class Entry:
         return Entry(self.kind, self.name, self.file, cast("dict[str, Any]", value), self.where(name))
 
     def inners(self, name: str) -> tuple[Entry, ...]:
-        """A list of mappings, empty when absent."""
+        """Return a list of mappings, empty if absent."""
         values = self.fields.get(name)
         if values is None:
             return ()
@@ -122,7 +122,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Kubeconfig:
-    """One file, or several merged. `files` are those that were read."""
+    """One kubeconfig file, or several merged ones. `files` are the files that were read."""
 
     files: tuple[Path, ...] = ()
     current_context: str = ""
@@ -132,16 +132,16 @@ class Kubeconfig:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to use: no file, or files without any entry."""
+        """Whether there is no file with an entry."""
         return not (self.clusters or self.users or self.contexts or self.current_context)
 
     @property
     def source(self) -> str:
-        """How errors call it."""
+        """The files as errors name them."""
         return ":".join(str(file) for file in self.files)
 
     def context(self, name: str | None = None) -> Entry:
-        """The context called `name`, or the current one. Raises `ConfigError`."""
+        """Return the context with this name, or the current one. Raises `ConfigError`."""
         wanted = name or self.current_context
         if not wanted:
             hint = f"run kubectl config use-context, or choose one of: {_names(self.contexts)}"
@@ -154,17 +154,17 @@ class Kubeconfig:
         return entry
 
     def cluster_of(self, context: Entry) -> Entry:
-        """The cluster that a context names. Raises `ConfigError`."""
+        """Return the cluster of a context. Raises `ConfigError`."""
         name = context.text("cluster")
         if not name:
-            raise context.error("the context names no cluster", "cluster", f"add one of: {_names(self.clusters)}")
+            raise context.error("the context has no cluster", "cluster", f"add one of: {_names(self.clusters)}")
         if (entry := self.clusters.get(name)) is None:
             hint = f"choose one of: {_names(self.clusters)}"
             raise context.error(f'there is no cluster "{name}"', "cluster", hint)
         return entry
 
     def user_of(self, context: Entry) -> Entry | None:
-        """The user that a context names, None when it names none. Raises `ConfigError`."""
+        """Return the user of a context, None if it has none. Raises `ConfigError`."""
         if not (name := context.text("user")):
             return None
         if (entry := self.users.get(name)) is None:
@@ -173,13 +173,13 @@ class Kubeconfig:
 
 
 def load_kubeconfig(files: Sequence[Path], *, must_exist: bool = False) -> Kubeconfig:
-    """Read and merge. Missing files are skipped unless `must_exist`. Raises `ConfigError`."""
+    """Read and merge files. Missing files are skipped unless `must_exist`. Raises `ConfigError`."""
     loaded = [read_kubeconfig(file) for file in dict.fromkeys(files) if must_exist or file.exists()]
     return merge(loaded)
 
 
 def merge(configs: Sequence[Kubeconfig]) -> Kubeconfig:
-    """First wins: per entry, and for the current context."""
+    """Merge kubeconfigs: the first one that has an entry or a current context takes precedence."""
     clusters: dict[str, Entry] = {}
     users: dict[str, Entry] = {}
     contexts: dict[str, Entry] = {}
@@ -197,7 +197,7 @@ def merge(configs: Sequence[Kubeconfig]) -> Kubeconfig:
 
 
 def read_kubeconfig(file: Path) -> Kubeconfig:
-    """One file. Raises `ConfigError` when it cannot be read or is no kubeconfig."""
+    """Read one file. Raises `ConfigError` if it cannot be read or is not a kubeconfig."""
     file = file.absolute()
     content = read_bytes(file, source=str(file))
     document = _parse(content, file, text_only=True)
@@ -207,12 +207,12 @@ def read_kubeconfig(file: Path) -> Kubeconfig:
         raise ConfigError(
             f"a kubeconfig must be a mapping, not a {_shape(document)}",
             source=str(file),
-            hint="is this the right file?",
+            hint="check the path",
         )
     top = Entry("file", file.name, file, cast("dict[str, Any]", document))
     if (kind := top.text("kind")) not in ("", "Config") or top.text("apiVersion") not in ("", "v1"):
         problem = f"not a kubeconfig of apiVersion v1 (kind {kind[:60]!r})"
-        raise ConfigError(problem, source=str(file), field="kind", hint="is this the right file?")
+        raise ConfigError(problem, source=str(file), field="kind", hint="check the path")
     clusters = _named(top, "clusters", "cluster")
     if clusters and EXEC_EXTENSION.encode() in content:
         clusters = _with_exec_config(clusters, _parse(content, file))
@@ -226,7 +226,7 @@ def read_kubeconfig(file: Path) -> Kubeconfig:
 
 
 def _parse(content: bytes, file: Path, *, text_only: bool = False) -> Any:
-    # An operator in a cluster reads no kubeconfig, so it does not import the YAML parser.
+    # An operator in a cluster reads no kubeconfig, so the YAML parser is imported on demand.
     import yaml
 
     from steersman import documents
@@ -239,7 +239,7 @@ def _parse(content: bytes, file: Path, *, text_only: bool = False) -> Any:
         why = _QUOTED.sub("…", error.problem or "syntax error")
         raise ConfigError(f"not valid YAML{place}: {why}", source=str(file), hint="correct the file") from None
     except yaml.YAMLError:
-        raise ConfigError("not valid YAML", source=str(file), hint="is this the right file?") from None
+        raise ConfigError("not valid YAML", source=str(file), hint="check the path") from None
 
 
 def _named(top: Entry, plural: str, singular: str) -> dict[str, Entry]:
@@ -259,7 +259,7 @@ def _named(top: Entry, plural: str, singular: str) -> dict[str, Entry]:
 
 
 def _with_exec_config(clusters: Mapping[str, Entry], document: Any) -> dict[str, Entry]:
-    """The clusters with what their extension holds for exec plugins, in its own types (numbers stay numbers)."""
+    """Return the clusters with the extension for exec plugins, whose values keep their types."""
     found: dict[str, Entry] = {}
     items = cast("list[dict[str, Any]]", document["clusters"])
     for entry, item in zip(clusters.values(), items, strict=True):

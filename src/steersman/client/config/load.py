@@ -1,6 +1,6 @@
-"""Finding the configuration as kubectl does: explicit file, `$KUBECONFIG`, `~/.kube/config`, the Pod's ServiceAccount.
+"""Selection of the configuration like kubectl: explicit file, `$KUBECONFIG`, `~/.kube/config`, the ServiceAccount.
 
-The one place that decides the order. Environment and home directory are arguments.
+The environment and the home directory are arguments.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def load_config(
     now: Now = utc_now,
     fetch: Fetch = fetch_with_aiohttp,
 ) -> Config:
-    """The configuration, from the first that there is.
+    """Load the configuration from the first of these sources that exists.
 
-    1. `kubeconfig`, which must exist; 2. the files of `$KUBECONFIG`, merged, missing ones skipped; 3.
-    `~/.kube/config`; 4. the Pod's ServiceAccount, unless a `context` is asked for. Reads files, opens no connection,
-    runs no plugin. Raises `ConfigError` naming the file, the entry, the field and the way out.
+    1. `kubeconfig`, which must exist; 2. the merged files of `$KUBECONFIG`, without missing ones; 3. `~/.kube/config`;
+    4. the Pod's ServiceAccount, unless a `context` is given. It reads files, but opens no connection and runs no
+    plugin. Raises `ConfigError` with the file, the entry, the field and what to do.
     """
     env = os.environ if env is None else env
     if kubeconfig is not None:
@@ -46,7 +46,7 @@ def load_config(
     if is_in_cluster(env) and context is None:
         return in_cluster_config(env=env, directory=service_account)
     raise ConfigError(
-        f"no Kubernetes configuration found (looked at {', '.join(map(str, files)) or 'nothing: no home directory'})",
+        f"no Kubernetes configuration found (searched {', '.join(map(str, files)) or 'nothing: no home directory'})",
         hint="set KUBECONFIG, pass a kubeconfig file, or run in a Pod with a ServiceAccount",
     )
 
@@ -59,7 +59,7 @@ def config_from(
     now: Now = utc_now,
     fetch: Fetch = fetch_with_aiohttp,
 ) -> Config:
-    """The configuration of one context of a kubeconfig. Raises `ConfigError`."""
+    """Return the configuration of one context of a kubeconfig. Raises `ConfigError`."""
     chosen = merged.context(context)
     cluster = merged.cluster_of(chosen)
     user = merged.user_of(chosen)

@@ -1,8 +1,8 @@
-"""The `oidc` auth provider of kubeconfig files: an ID token, refreshed with a refresh token.
+"""The `oidc` auth provider of kubeconfig files: an ID token that is renewed with a refresh token.
 
-The token's own `exp` says when it is due. A refresh discovers the token endpoint at the issuer and posts the refresh
-token (OpenID Connect Discovery 1.0 §4, Core 1.0 §12), one refresh for all callers. Refreshed tokens stay in memory:
-the kubeconfig is never written. HTTP comes in as a small callable.
+The claim `exp` of the token decides when it expires. A refresh discovers the token endpoint of the issuer and posts the
+refresh token (OpenID Connect Discovery 1.0 section 4, Core 1.0 section 12), once for all callers. Renewed tokens stay
+in memory: the kubeconfig is not written. The HTTP request is an argument.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from steersman.client.config.refresh import Credentials, RefreshingAuth, bearer
 from steersman.client.config.tls import ssl_context
 from steersman.telemetry.clock import Now, utc_now
 
-_TIMEOUT = 30.0
-_MAX_BODY = 1 << 20
+_TIMEOUT_SECONDS = 30.0
+_MAX_BODY_BYTES = 1 << 20
 
 
 class FetchError(Exception):
-    """A fetch failed; the message is safe to show."""
+    """A request failed; the message has no secrets."""
 
 
 Fetch = Callable[[str, bytes | None, bytes | None, Mapping[str, str]], Awaitable[bytes]]
-"""`await fetch(url, data, ca_pem, headers)`: POST `data` (GET when None); the body of a 2xx, else `FetchError`."""
+"""`await fetch(url, data, ca_pem, headers)`: POST `data` (GET if None), return the body of a 2xx, else `FetchError`."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,18 @@ class OidcProvider:
     entry: str = ""
 
     def error(self, problem: str, hint: str = "") -> CredentialError:
-        """An error about this provider."""
+        """Return an error about this provider."""
         return CredentialError(problem, source=self.source, entry=self.entry, field="auth-provider", hint=hint)
 
 
 async def fetch_with_aiohttp(url: str, data: bytes | None, ca_pem: bytes | None, headers: Mapping[str, str]) -> bytes:
-    """The default `Fetch`: verified TLS, no redirects (they could carry the refresh token elsewhere), 30 s, 1 MiB."""
-    import aiohttp  # only who refreshes pays for the import
+    """Send a request with aiohttp: verified TLS, no redirects (they could leak the refresh token), 30 s, 1 MiB."""
+    import aiohttp  # imported on demand
 
     tls = ssl_context(TlsConfig(ca_pem=ca_pem)) if url.startswith("https:") else True
     try:
         async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT), trust_env=True) as session,
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS), trust_env=True) as session,
             session.request(
                 "GET" if data is None else "POST",
                 url,
@@ -72,19 +72,19 @@ async def fetch_with_aiohttp(url: str, data: bytes | None, ca_pem: bytes | None,
             body = bytearray()
             async for chunk in response.content.iter_chunked(1 << 16):
                 body += chunk
-                if len(body) > _MAX_BODY:
-                    raise FetchError("the answer is too large")
+                if len(body) > _MAX_BODY_BYTES:
+                    raise FetchError("the response is too large")
             if response.status // 100 != 2:
                 raise FetchError(f"HTTP status {response.status}{_oauth_error(bytes(body))}")
             return bytes(body)
     except TimeoutError:
-        raise FetchError(f"no answer within {_TIMEOUT:g} s") from None
+        raise FetchError(f"no response within {_TIMEOUT_SECONDS:g} s") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise FetchError(type(error).__name__) from None
 
 
 def oidc_auth(provider: OidcProvider, *, fetch: Fetch = fetch_with_aiohttp, now: Now = utc_now) -> RefreshingAuth:
-    """An `Authenticator` over `provider`. Nothing is fetched while the ID token is good for 10 s more."""
+    """Return an `Authenticator` for `provider`. It sends no request while the ID token is valid for 10 s more."""
     id_token, refresh_token = provider.id_token, provider.refresh_token
 
     async def obtain(forced: bool) -> Credentials:
@@ -104,7 +104,7 @@ def oidc_auth(provider: OidcProvider, *, fetch: Fetch = fetch_with_aiohttp, now:
 
 
 def token_lifetime(token: str, now: Now) -> float:
-    """Seconds until a JWT's `exp`; 0 when it has none or is no JWT. The signature is the API server's to check."""
+    """Return the seconds until a JWT's `exp`; 0 if it has none or is not a JWT. The API server checks the signature."""
     try:
         payload = token.split(".")[1]
         claims: Any = msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
@@ -114,7 +114,7 @@ def token_lifetime(token: str, now: Now) -> float:
 
 
 async def _refresh(provider: OidcProvider, refresh_token: str, fetch: Fetch) -> tuple[str, str]:
-    """A new ID token, and the refresh token that replaces the old one ("" when it stays)."""
+    """Return a new ID token, and the refresh token that replaces the old one ("" if it stays)."""
     well_known = provider.issuer.rstrip("/") + "/.well-known/openid-configuration"
     discovery = await _json(provider, fetch, well_known, None, {})
     endpoint = discovery.get("token_endpoint")
@@ -156,12 +156,12 @@ async def _json(
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         answer = None
     if not isinstance(answer, dict):
-        raise provider.error(f"{url} did not answer with a JSON object", "check idp-issuer-url")
+        raise provider.error(f"{url} did not return a JSON object", "check idp-issuer-url")
     return cast("dict[str, Any]", answer)
 
 
 def _oauth_error(body: bytes) -> str:
-    """The OAuth error code (RFC 6749 §5.2), which is one of a few words and no secret."""
+    """Return the OAuth error code (RFC 6749 section 5.2), which is one of a few words and not secret."""
     try:
         answer: Any = msgspec.json.decode(body)
         code = answer["error"]

@@ -1,7 +1,7 @@
-"""Which proxy a server is reached through: `proxy-url`, or the environment read as Go reads it.
+"""The proxy of a server: from `proxy-url`, or from the environment like in Go.
 
 Follows golang.org/x/net/http/httpproxy: upper case before lower case, no proxy for loopback, NO_PROXY as a list of
-`*`, addresses, CIDR blocks and domains with optional ports. Pure functions; the environment is an argument.
+`*`, addresses, CIDR blocks and domains with optional ports. The environment is an argument.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SCHEMES = ("http", "https", "socks5", "socks5h")
 
 
 def check_proxy(url: str, *, source: str = "", entry: str = "", field: str = "proxy-url") -> str:
-    """The proxy's URL. Raises `ConfigError`, which never shows the URL (it may hold a password)."""
+    """Return the proxy's URL. Raises `ConfigError`, which never shows the URL, because it may have a password."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in _SCHEMES and bool(parts.hostname)
@@ -30,7 +30,7 @@ def check_proxy(url: str, *, source: str = "", entry: str = "", field: str = "pr
 
 
 def proxy_from_environment(server: str, env: Mapping[str, str]) -> str | None:
-    """The proxy that `env` names for `server`, or None. Raises `ConfigError` for an unusable URL."""
+    """Return the proxy that `env` sets for `server`, or None. Raises `ConfigError` for an invalid URL."""
     parts = urlsplit(server)
     host = (parts.hostname or "").rstrip(".")
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -84,7 +84,7 @@ def _matches(rule: str, host: str, address: ipaddress.IPv4Address | ipaddress.IP
 
 
 def _split_port(rule: str) -> tuple[str, str]:
-    if _address(rule) is not None:  # a bare IPv6 address is full of colons
+    if _address(rule) is not None:  # an IPv6 address has colons
         return rule, ""
     pattern, colon, port = rule.rpartition(":")
     return (pattern, port) if colon and port.isdigit() else (rule, "")

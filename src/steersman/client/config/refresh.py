@@ -1,8 +1,7 @@
-"""Credentials that run out: one place for expiry, single flight and restraint.
+"""Credentials that expire: caching, one refresh for all callers, and limits on refreshes.
 
-`RefreshingAuth` returns a cached mapping until it is due, then lets exactly one refresh run however many callers
-wait. It knows nothing about where credentials come from. Time is the event loop's, so a jump of the
-wall clock neither expires nor prolongs anything; a token that the server refuses is refreshed by the 401.
+`RefreshingAuth` returns a cached mapping until it expires, then runs one refresh for all waiting callers. The time is
+the event loop's, so a change of the wall clock has no effect; if the server refuses a token, the 401 refreshes it.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from dataclasses import dataclass, field
 from steersman.client.config.base import NO_HEADERS, ClientCertificate
 from steersman.client.config.errors import CredentialError
 
-_LEEWAY = 10.0
-"""Seconds before expiry at which credentials are renewed (less for short-lived ones)."""
-_RESTRAINT = 5.0
-"""Seconds after a refresh within which a 401 is taken to be about the credentials before it."""
-_FAILURE_MEMORY = 1.0
-"""Seconds for which a failed refresh answers later callers, so that a burst does not start a process each."""
+_LEEWAY_SECONDS = 10.0
+"""Time before expiry at which credentials are renewed (less for short-lived ones)."""
+_MIN_REFRESH_INTERVAL_SECONDS = 5.0
+"""Time after a refresh within which a 401 is taken to be about the previous credentials."""
+_FAILURE_MEMORY_SECONDS = 1.0
+"""Time for which callers get the error of a failed refresh, so that a burst of calls starts one process."""
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a source yields. `lifetime` is in seconds from now; None means until refused."""
+    """The credentials that a source returns. `lifetime` is in seconds from now; None means until refused."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     certificate: ClientCertificate | None = None
@@ -33,15 +32,15 @@ class Credentials:
 
 
 def bearer(token: str) -> dict[str, str]:
-    """The Authorization header of a token."""
+    """Return the Authorization header of a token."""
     return {"Authorization": f"Bearer {token}"}
 
 
 class RefreshingAuth:
-    """An `Authenticator` over an asynchronous `obtain(forced)`.
+    """An `Authenticator` that calls an asynchronous `obtain(forced)`.
 
-    Guarantees: at most one `obtain` at a time; it is cancelled when everybody who waited has been cancelled; a failed
-    refresh leaves credentials that are still valid in use. Caveat: use it from one event loop at a time.
+    At most one call of `obtain` runs at a time; it is cancelled when all its callers are cancelled. After a failed
+    refresh, credentials that are still valid stay in use. Use it from one event loop at a time.
     """
 
     def __init__(self, obtain: Callable[[bool], Awaitable[Credentials]]) -> None:
@@ -57,12 +56,12 @@ class RefreshingAuth:
         self._waiting = 0
 
     async def headers(self, *, refresh: bool = False) -> Mapping[str, str]:
-        """See `Authenticator.headers`. Raises `CredentialError` when there are no valid credentials to return."""
+        """See `Authenticator.headers`. Raises `CredentialError` if there are no valid credentials."""
         now = asyncio.get_running_loop().time()
         if not refresh:
             if now < self.fresh_until:
                 return self._headers
-        elif now < self._refreshed_at + _RESTRAINT:
+        elif now < self._refreshed_at + _MIN_REFRESH_INTERVAL_SECONDS:
             return self._headers
         return await self._refreshed(now, forced=refresh)
 
@@ -71,7 +70,7 @@ class RefreshingAuth:
         return self._certificate
 
     async def _refreshed(self, now: float, *, forced: bool) -> Mapping[str, str]:
-        if self._failure is not None and now < self._failed_at + _FAILURE_MEMORY:
+        if self._failure is not None and now < self._failed_at + _FAILURE_MEMORY_SECONDS:
             if now < self._valid_until and not forced:
                 return self._headers
             raise _again(self._failure)
@@ -94,7 +93,7 @@ class RefreshingAuth:
         except asyncio.CancelledError:
             if self._waiting == 1 and not flight.done():
                 flight.cancel()
-                self._flight = None  # nobody may join a flight that is being called off
+                self._flight = None  # a cancelled refresh must not be joined
             raise
         finally:
             self._waiting -= 1
@@ -116,8 +115,8 @@ class RefreshingAuth:
             self.fresh_until = self._valid_until = math.inf
         else:
             self._valid_until = now + new.lifetime
-            leeway = min(_LEEWAY, new.lifetime / 10)
-            self.fresh_until = now + max(_FAILURE_MEMORY, new.lifetime - leeway)
+            leeway = min(_LEEWAY_SECONDS, new.lifetime / 10)
+            self.fresh_until = now + max(_FAILURE_MEMORY_SECONDS, new.lifetime - leeway)
 
 
 def _again(error: CredentialError) -> CredentialError:

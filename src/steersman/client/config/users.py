@@ -1,7 +1,7 @@
-"""From a kubeconfig's user entry to an `Authenticator` and an `Impersonation`.
+"""Converts a kubeconfig's user entry to an `Authenticator` and an `Impersonation`.
 
-One way of authenticating per user (a client certificate may stand beside a token or password, exec and
-auth-provider stand alone); anything else is refused with the names of the fields that compete.
+A user has one way to authenticate. A client certificate may be combined with a token or password; exec and
+auth-provider may not be combined. Errors name the fields that exclude each other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from steersman.telemetry.clock import Now
 
 
 def authenticator(user: Entry, cluster: Entry, *, now: Now, fetch: Fetch = fetch_with_aiohttp) -> Authenticator:
-    """How `user` authenticates to `cluster`. Raises `ConfigError`."""
+    """Return the authenticator of `user` for `cluster`. Raises `ConfigError`."""
     _refuse_competitors(user)
     if (plugin := user.inner("exec")) is not None:
         return exec_auth(exec_plugin(plugin, cluster), now=now)
@@ -57,7 +57,7 @@ def authenticator(user: Entry, cluster: Entry, *, now: Now, fetch: Fetch = fetch
 
 
 def impersonation(user: Entry) -> Impersonation | None:
-    """Whom `user` acts as. Raises `ConfigError` for groups, uid or extra without a user."""
+    """Return the impersonated user, or None. Raises `ConfigError` for groups, uid or extra without a user."""
     extra_entry = user.inner("as-user-extra")
     extra = {key: extra_entry.texts(key) for key in extra_entry.fields} if extra_entry else {}
     found = Impersonation(user=user.text("as"), uid=user.text("as-uid"), groups=user.texts("as-groups"), extra=extra)
@@ -71,7 +71,7 @@ def impersonation(user: Entry) -> Impersonation | None:
 
 
 def exec_plugin(plugin: Entry, cluster: Entry) -> ExecPlugin:
-    """The plugin of an `exec` entry. Raises `ConfigError`."""
+    """Return the plugin of an `exec` entry. Raises `ConfigError`."""
     command, version = plugin.text("command"), plugin.text("apiVersion")
     if not command:
         raise plugin.error("the plugin has no command", "command", "name the program to run")
@@ -90,7 +90,7 @@ def exec_plugin(plugin: Entry, cluster: Entry) -> ExecPlugin:
         if not (name := variable.text("name")) or "=" in name:
             raise variable.error("the variable needs a name without '='", "name")
         env.append((name, variable.text("value")))
-    if os.sep in command:  # relative to the file that names it; a bare name is looked up on PATH
+    if os.sep in command:  # relative to the kubeconfig file; a bare name is searched on PATH
         command = str(plugin.file.parent / command)
     return ExecPlugin(
         command=command,
@@ -106,7 +106,7 @@ def exec_plugin(plugin: Entry, cluster: Entry) -> ExecPlugin:
 
 
 def oidc_provider(provider: Entry) -> OidcProvider:
-    """The provider of an `auth-provider` entry. Raises `ConfigError` for every provider but oidc."""
+    """Return the provider of an `auth-provider` entry. Raises `ConfigError` for all providers but oidc."""
     if (name := provider.text("name")) != "oidc":
         problem = f"the auth provider {name[:40]!r} is not supported"
         raise provider.error(problem, "name", "use an exec plugin (Kubernetes removed it in 1.26)")
@@ -115,7 +115,7 @@ def oidc_provider(provider: Entry) -> OidcProvider:
         raise provider.error("the oidc provider has no config", "config")
     for required in ("idp-issuer-url", "client-id"):
         if not config.text(required):
-            raise config.error("the oidc provider needs it", required)
+            raise config.error("the oidc provider requires this field", required)
     issuer = config.text("idp-issuer-url")
     if not issuer.startswith(("https://", "http://")):
         raise config.error("not an http(s) URL", "idp-issuer-url", "write https://issuer")
@@ -134,7 +134,7 @@ def oidc_provider(provider: Entry) -> OidcProvider:
 
 
 def ca_bundle(entry: Entry, name: str) -> bytes | None:
-    """A CA given as `name` (a path) or `name`-data (base64). Raises `ConfigError` for both at once."""
+    """Return a CA given as `name` (a path) or `name`-data (base64). Raises `ConfigError` if both are set."""
     path, data = entry.file_path(name), entry.data(f"{name}-data")
     if path is not None and data is not None:
         raise entry.error(f"{name} and {name}-data exclude each other", name, "remove one")
@@ -164,7 +164,7 @@ def _refuse_competitors(user: Entry) -> None:
 
 
 def _certificate(user: Entry, now: Now) -> tuple[Callable[[], ClientCertificate] | None, bool]:
-    """How to read the client certificate, and whether a file is involved that may be rotated."""
+    """Return a function that reads the client certificate, and whether it reads files that may be rotated."""
     cert_path, cert_data = user.file_path("client-certificate"), user.data("client-certificate-data")
     key_path, key_data = user.file_path("client-key"), user.data("client-key-data")
     cert_field = "client-certificate-data" if cert_data else "client-certificate"
@@ -198,7 +198,7 @@ def _certificate(user: Entry, now: Now) -> tuple[Callable[[], ClientCertificate]
 
 
 def _cluster_info(cluster: Entry) -> dict[str, Any]:
-    """The ExecCredential's `spec.cluster`; zero values are left out, as Go does."""
+    """Return `spec.cluster` of the ExecCredential; zero values are left out, like in Go."""
     ca = ca_bundle(cluster, "certificate-authority")
     info: dict[str, Any] = {
         "server": cluster.text("server"),

@@ -1,6 +1,6 @@
-"""Transports: how bytes get to one API server and back. See `base.Transport` for the contract.
+"""Transports, which send requests to one API server and receive its responses. `base.Transport` is the contract.
 
-The libraries behind the implementations are imported when they are first used.
+The HTTP libraries are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from steersman.client.config import Config
 from steersman.client.transport.base import (
+    ChunkConsumer,
     HeaderPairs,
     Headers,
     Query,
     RequestHeaders,
     Response,
     StreamResponse,
-    Take,
     Transport,
     UnsupportedTransport,
     WebSocket,
-    pour,
+    deliver,
 )
 from steersman.extras import require
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AiohttpTransport",
+    "ChunkConsumer",
     "HeaderPairs",
     "Headers",
     "NativeTransport",
@@ -38,11 +39,10 @@ __all__ = [
     "RequestHeaders",
     "Response",
     "StreamResponse",
-    "Take",
     "Transport",
     "UnsupportedTransport",
     "WebSocket",
-    "pour",
+    "deliver",
     "transport_for",
 ]
 

@@ -1,7 +1,7 @@
-"""The second transport: aiohttp on Python's own TLS. It does the web sockets, and checks the first one.
+"""The transport that uses aiohttp with Python's TLS. It opens the WebSockets of all other transports.
 
-It trusts exactly the CA that the configuration names, and can verify another server name behind a proxy, which
-the default cannot. It costs two to three times the CPU per request.
+It trusts only the certificate authorities that the configuration names, and it can verify another server name behind a
+proxy, which pyreqwest cannot. It needs two to three times the CPU time of the native transport per request.
 """
 
 from __future__ import annotations
@@ -19,21 +19,27 @@ from yarl import URL
 
 from steersman.client.config import ClientCertificate, Config
 from steersman.client.config.tls import ssl_context
-from steersman.client.errors import ConnectError, ConnectionLost, TransportError, TransportTimeout, UpgradeRefused
-from steersman.client.transport.base import Query, RequestHeaders, Response, StreamResponse, WebSocket, target
-from steersman.client.transport.explaining import explained
-from steersman.client.transport.idle import IdleWatchdog
+from steersman.client.errors import (
+    ConnectError,
+    ConnectionLostError,
+    TransportError,
+    TransportTimeoutError,
+    UpgradeRefusedError,
+)
+from steersman.client.transport.base import Query, RequestHeaders, Response, StreamResponse, WebSocket, request_target
+from steersman.client.transport.connect_hints import with_hint
+from steersman.client.transport.idle_watchdog import IdleWatchdog
 
 __all__ = ["AiohttpTransport"]
 
-_CONNECT_SECONDS = 10.0
-_IDLE_SECONDS = 75.0
-_PING_SECONDS = 30.0
-_LONGEST_MESSAGE = 64 << 20
-_READ_BUFFER = 1 << 18
-_LONGEST_HEADER = 1 << 16
-_LARGE = 1 << 19
-_REMEMBERED = 64
+_CONNECT_TIMEOUT_SECONDS = 10.0
+_KEEP_ALIVE_SECONDS = 75.0
+_PING_INTERVAL_SECONDS = 30.0
+_MAX_MESSAGE_BYTES = 64 << 20
+_READ_BUFFER_BYTES = 1 << 18
+_MAX_HEADER_BYTES = 1 << 16
+_MAX_BYTES_IN_ONE_WRITE = 1 << 19
+_MAX_TRACKED_CONNECTIONS = 64
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientProxyConnectionError)
 
 
@@ -54,9 +60,9 @@ class _AiohttpHeaders:
 
 
 class AiohttpTransport:
-    """HTTP/1.1 with kept-alive connections over Python's `ssl`, and web sockets.
+    """HTTP/1.1 with persistent connections over Python's `ssl` module, and WebSockets.
 
-    Connections are built anew when the client certificate rotates; those in use finish first.
+    New connections are opened after the client certificate rotates. Connections in use close when their requests end.
     """
 
     def __init__(self, config: Config) -> None:
@@ -87,7 +93,7 @@ class AiohttpTransport:
         }
 
     def _url(self, path: str, query: Query) -> URL:
-        return URL(self._config.server + target(path, query), encoded=True)
+        return URL(self._config.server + request_target(path, query), encoded=True)
 
     async def request(
         self,
@@ -99,7 +105,8 @@ class AiohttpTransport:
         body: bytes | None = None,
         timeout: float,
     ) -> Response:
-        limit = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS)
+        """Send one request; see `Transport.request`."""
+        limit = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_TIMEOUT_SECONDS)
         connection: asyncio.Transport | None = None
         try:
             async with self._current().request(
@@ -126,7 +133,8 @@ class AiohttpTransport:
         connect_timeout: float,
         idle_timeout: float,
     ) -> AbstractAsyncContextManager[StreamResponse]:
-        limit = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
+        """Open a stream; see `Transport.stream`."""
+        limit = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_SECONDS)
         request = self._current().request(
             method, self._url(path, query), data=_payload(body), timeout=limit, **self._arguments(headers)
         )
@@ -134,18 +142,18 @@ class AiohttpTransport:
 
     @asynccontextmanager
     async def _stream(
-        self, request: Any, what: str, connect_timeout: float, idle_timeout: float
+        self, request: Any, label: str, connect_timeout: float, idle_timeout: float
     ) -> AsyncGenerator[StreamResponse]:
         try:
             async with asyncio.timeout(connect_timeout):
                 response: aiohttp.ClientResponse = await request
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as problem:
-            raise _translate(problem, what, connect_timeout) from None
-        watchdog = IdleWatchdog(idle_timeout, what)
+            raise _translate(problem, label, connect_timeout) from None
+        watchdog = IdleWatchdog(idle_timeout, label)
         self._open.add(watchdog)
         try:
             yield StreamResponse(
-                response.status, _AiohttpHeaders(response.headers), _Chunks(response.content, watchdog, what)
+                response.status, _AiohttpHeaders(response.headers), _Chunks(response.content, watchdog, label)
             )
         finally:
             self._open.discard(watchdog)
@@ -156,55 +164,58 @@ class AiohttpTransport:
     async def websocket(
         self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
     ) -> WebSocket:
+        """Open a WebSocket; see `Transport.websocket`."""
         arguments = self._arguments(headers)
         del arguments["allow_redirects"], arguments["server_hostname"]
         if self._config.tls.server_name:
             raise TransportError(
-                "web sockets do not work with tls-server-name: use a host name that is in the certificate"
+                "WebSockets do not work with tls-server-name: use a host name that is in the certificate"
             )
-        what = f"GET {path} (web socket)"
+        label = f"GET {path} (WebSocket)"
         try:
             async with asyncio.timeout(timeout):
                 connect: Any = self._current().ws_connect
                 socket = await connect(
                     self._url(path, query),
                     protocols=protocols,
-                    max_msg_size=_LONGEST_MESSAGE,
-                    heartbeat=_PING_SECONDS,
+                    max_msg_size=_MAX_MESSAGE_BYTES,
+                    heartbeat=_PING_INTERVAL_SECONDS,
                     **arguments,
                 )
         except aiohttp.WSServerHandshakeError as refused:
-            raise UpgradeRefused(
-                f"{what}: the server answered {refused.status} instead of opening a web socket", refused.status
+            raise UpgradeRefusedError(
+                f"{label}: the server responded with status {refused.status} instead of opening a WebSocket",
+                refused.status,
             ) from None
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as problem:
-            raise _translate(problem, what, timeout) from None
-        return _WebSocket(socket, what)
+            raise _translate(problem, label, timeout) from None
+        return _WebSocket(socket, label)
 
     async def close(self) -> None:
+        """Close all connections; open streams fail with an error."""
         self._closed = True
         for watchdog in self._open:
             watchdog.fail(TransportError("the client is closed"))
         sessions = [*self._retired, *([self._session] if self._session else [])]
         self._session = None
         self._retired.clear()
-        # Whoever still writes a body that the server has refused is cancelled, and closes its connection only then.
+        # A task that still writes a refused body closes its connection only after its cancellation.
         await asyncio.sleep(0)
         for session in sessions:
             if (connector := session.connector) is not None:
-                # An orderly TLS shutdown would outlive this call, and perhaps the event loop.
+                # An orderly TLS shutdown would last longer than this call, and possibly longer than the event loop.
                 await connector.close(abort_ssl=True)
                 cast("_Connector", connector).abort()
             await session.close()
-        await asyncio.sleep(0)  # lets the sockets notice
+        await asyncio.sleep(0)  # the event loop closes the sockets
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Remembers its latest connections: aiohttp forgets those that are being closed, which may take long."""
+    """Keeps a list of its latest connections, because aiohttp drops its references to connections that are closing."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)  # pyright: ignore[reportUnknownMemberType]
-        self._latest: deque[asyncio.Transport] = deque(maxlen=_REMEMBERED)
+        self._latest: deque[asyncio.Transport] = deque(maxlen=_MAX_TRACKED_CONNECTIONS)
 
     async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
         connection = await super().connect(req, traces, timeout)
@@ -214,7 +225,7 @@ class _Connector(aiohttp.TCPConnector):
         return connection
 
     def abort(self) -> None:
-        """End what is still open at once."""
+        """Abort all tracked connections."""
         for transport in self._latest:
             _abort(transport)
         self._latest.clear()
@@ -225,22 +236,22 @@ def _connection_of(response: aiohttp.ClientResponse) -> asyncio.Transport | None
 
 
 def _abort(connection: asyncio.Transport | None) -> None:
-    """End a connection that will not be used again, at once.
+    """Abort a connection that will not be used again.
 
-    An orderly TLS shutdown would wait for a peer that goes on talking, and outlive the session and perhaps the loop.
+    An orderly TLS shutdown would wait for a peer that keeps sending, and last longer than the session or the loop.
     """
     if connection is not None:
-        with suppress(AttributeError):  # asyncio's TLS transport, when it is gone already (until CPython 3.11.3)
+        with suppress(AttributeError):  # asyncio's TLS transport when it is already closed (until CPython 3.11.3)
             connection.abort()
 
 
 class _Chunks:
-    __slots__ = ("_content", "_watchdog", "_what")
+    __slots__ = ("_content", "_label", "_watchdog")
 
-    def __init__(self, content: aiohttp.StreamReader, watchdog: IdleWatchdog, what: str) -> None:
+    def __init__(self, content: aiohttp.StreamReader, watchdog: IdleWatchdog, label: str) -> None:
         self._content = content
         self._watchdog = watchdog
-        self._what = what
+        self._label = label
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -249,16 +260,16 @@ class _Chunks:
         try:
             chunk = await self._watchdog.read(self._content.readany)
         except (aiohttp.ClientError, OSError, ValueError) as problem:
-            raise _translate(problem, self._what, 0) from None
+            raise _translate(problem, self._label, 0) from None
         if not chunk:
             raise StopAsyncIteration
         return chunk
 
 
 class _WebSocket:
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse, what: str) -> None:
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse, label: str) -> None:
         self._socket = socket
-        self._what = what
+        self._label = label
 
     @property
     def protocol(self) -> str:
@@ -268,7 +279,7 @@ class _WebSocket:
         try:
             await self._socket.send_bytes(data)
         except (aiohttp.ClientError, OSError) as problem:
-            raise ConnectionLost(f"{self._what}: the connection broke: {problem}") from None
+            raise ConnectionLostError(f"{self._label}: the connection broke: {problem}") from None
 
     async def receive(self) -> bytes | None:
         message = await self._socket.receive()
@@ -280,45 +291,45 @@ class _WebSocket:
             case aiohttp.WSMsgType.CLOSE | aiohttp.WSMsgType.CLOSING | aiohttp.WSMsgType.CLOSED:
                 if self._socket.close_code in (aiohttp.WSCloseCode.OK, aiohttp.WSCloseCode.GOING_AWAY):
                     return None
-                raise ConnectionLost(f"{self._what}: closed with code {self._socket.close_code}")
+                raise ConnectionLostError(f"{self._label}: closed with code {self._socket.close_code}")
             case _:
-                raise ConnectionLost(f"{self._what}: the connection broke: {self._socket.exception()}")
+                raise ConnectionLostError(f"{self._label}: the connection broke: {self._socket.exception()}")
 
     async def close(self) -> None:
         await self._socket.close()
 
 
 def _payload(body: bytes | None) -> bytes | BytesIO | None:
-    """aiohttp warns of bytes over 1 MB, because writing them at once holds up the loop; a file it writes in pieces."""
-    return BytesIO(body) if body is not None and len(body) > _LARGE else body
+    """Return a body for aiohttp, which writes bytes at once and so blocks the loop, but a file in parts."""
+    return BytesIO(body) if body is not None and len(body) > _MAX_BYTES_IN_ONE_WRITE else body
 
 
 def _build(config: Config, certificate: ClientCertificate | None) -> aiohttp.ClientSession:
     tls = ssl_context(config.tls, certificate) if config.server.startswith("https") else True
-    connector = _Connector(limit=0, keepalive_timeout=_IDLE_SECONDS, ssl=tls)
+    connector = _Connector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS, ssl=tls)
     return aiohttp.ClientSession(
         connector=connector,
         auto_decompress=False,
         trust_env=False,
         cookie_jar=aiohttp.DummyCookieJar(),
         skip_auto_headers=("Accept-Encoding", "User-Agent"),
-        read_bufsize=_READ_BUFFER,
-        max_line_size=_LONGEST_HEADER,
-        max_field_size=_LONGEST_HEADER,
+        read_bufsize=_READ_BUFFER_BYTES,
+        max_line_size=_MAX_HEADER_BYTES,
+        max_field_size=_MAX_HEADER_BYTES,
     )
 
 
-def _translate(problem: Exception, what: str, timeout: float) -> TransportError:
+def _translate(problem: Exception, label: str, timeout: float) -> TransportError:
     if isinstance(problem, TransportError):
         return problem
     if isinstance(
         problem, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.ClientProxyConnectionError
     ):
-        return ConnectError(f"{what}: cannot connect: {explained(problem)}")
+        return ConnectError(f"{label}: cannot connect: {with_hint(problem)}")
     if isinstance(problem, aiohttp.ClientHttpProxyError):
-        return ConnectError(f"{what}: the proxy refused with status {problem.status}")
+        return ConnectError(f"{label}: the proxy refused with status {problem.status}")
     if isinstance(problem, TimeoutError):
-        return TransportTimeout(f"{what}: no answer within {timeout:g} s")
+        return TransportTimeoutError(f"{label}: no answer within {timeout:g} s")
     if isinstance(problem, RuntimeError):
-        return TransportError(f"{what}: the client is closed")
-    return ConnectionLost(f"{what}: the connection broke: {explained(problem)}")
+        return TransportError(f"{label}: the client is closed")
+    return ConnectionLostError(f"{label}: the connection broke: {with_hint(problem)}")

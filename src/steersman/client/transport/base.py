@@ -1,10 +1,10 @@
-"""The narrow waist between Kubernetes' verbs and an HTTP library: five calls, bytes in and bytes out.
+"""The interface between the API verbs and an HTTP library: four methods that send and receive bytes.
 
-A transport knows one server. It sends what it is told and reports what came back, whatever the status; it never
-retries, never follows redirects, never authenticates and never decodes. What it must get right is *telling failures
-apart*: `ConnectError` promises that the request was never sent, and retries of writes rest on that promise.
+A transport serves one server. It sends a request and returns the response, whatever its status. It never retries,
+follows redirects, authenticates or decodes. It must tell failures apart: `ConnectError` promises that the request was
+not sent, and the retries of writes rely on that promise.
 
-The least that a test needs to stand in for a server is `request`; see `Transport`.
+A test can replace the server with an object that has `request`; see `Transport`.
 """
 
 from __future__ import annotations
@@ -20,46 +20,46 @@ import msgspec
 from steersman.client.errors import TransportError
 
 __all__ = [
+    "ChunkConsumer",
+    "ChunkDelivery",
     "HeaderPairs",
     "Headers",
     "PairedHeaders",
-    "Pouring",
     "Query",
     "RequestHeaders",
     "Response",
     "StreamResponse",
-    "Take",
     "Transport",
     "UnsupportedTransport",
     "WebSocket",
-    "pour",
-    "target",
+    "deliver",
+    "request_target",
 ]
 
 Query: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]]
-"""Query parameters, not yet encoded; a sequence of pairs where a name repeats."""
+"""Query parameters, not yet encoded. A sequence of pairs can repeat a name."""
 
 RequestHeaders: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]]
-"""Headers to send; a sequence of pairs where a name repeats. They may hold credentials: never log them."""
+"""Request headers. A sequence of pairs can repeat a name. They may hold credentials: never log them."""
 
-Take: TypeAlias = Callable[[bytes], bool]
-"""What takes chunks in, one by one, and says by true that it wants no more for now."""
+ChunkConsumer: TypeAlias = Callable[[bytes], bool]
+"""A function that receives one chunk and returns True to stop the delivery."""
 
 
 class Headers(Protocol):
     """The headers of a response; names are case-insensitive."""
 
     def get(self, name: str) -> str | None:
-        """The first value of a header, or `None`."""
+        """Return the first value of a header, or `None`."""
         ...
 
     def get_all(self, name: str) -> Sequence[str]:
-        """All values of a header, in order; empty where it is absent."""
+        """Return all values of a header in order; empty if the header is absent."""
         ...
 
 
 class PairedHeaders:
-    """What all headers do that have `_pairs`: names in lower case, and values."""
+    """Base class of headers that are stored as pairs: subclasses return lower-case names and values from `_pairs`."""
 
     __slots__ = ()
 
@@ -67,6 +67,7 @@ class PairedHeaders:
         raise NotImplementedError
 
     def get_all(self, name: str) -> Sequence[str]:
+        """Return all values of a header in order; empty if the header is absent."""
         name = name.lower()
         return [value for known, value in self._pairs() if known == name]
 
@@ -75,7 +76,7 @@ class PairedHeaders:
 
 
 class HeaderPairs(PairedHeaders):
-    """Headers as a plain sequence of pairs; what tests and other transports use."""
+    """Headers from a mapping or a sequence of pairs."""
 
     __slots__ = ("_known",)
 
@@ -87,12 +88,13 @@ class HeaderPairs(PairedHeaders):
         return self._known
 
     def get(self, name: str) -> str | None:
+        """Return the first value of a header, or `None`."""
         name = name.lower()
         return next((value for known, value in self._known if known == name), None)
 
 
 class Response(msgspec.Struct, frozen=True):
-    """A whole response. The body is not part of its `repr`: it may hold a Secret."""
+    """A complete response. The body is not part of its `repr`, because it may hold a Secret."""
 
     status: int
     headers: Headers = msgspec.field(default_factory=HeaderPairs)
@@ -104,28 +106,36 @@ class Response(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class StreamResponse:
-    """The head of a response, and its body as it arrives. Chunks end anywhere, also inside a character."""
+    """The status and headers of a response, and an iterator of its body. A chunk can end inside a character."""
 
     status: int
     headers: Headers
     chunks: AsyncIterator[bytes] = field(repr=False)
 
 
-class Pouring(Protocol):
-    """Chunks that need no task to be woken for each: some transports' are."""
+class ChunkDelivery(Protocol):
+    """Chunks that call a consumer when bytes arrive, without waking a task for each chunk."""
 
-    async def pour(self, take: Take) -> bool:
-        """What the function `pour` promises."""
+    async def deliver(self, take: ChunkConsumer) -> bool:
+        """Pass each chunk to the consumer; see the function `deliver`."""
         ...
 
 
-async def pour(chunks: AsyncIterator[bytes], take: Take) -> bool:
-    """Give each chunk to `take`, until that wants no more (true) or they end (false).
+async def deliver(chunks: AsyncIterator[bytes], take: ChunkConsumer) -> bool:
+    """Pass each chunk to `take`.
 
-    Where the transport can, `take` is called right where the bytes arrive. What it raises is raised here. After true,
-    it may be called again for the rest.
+    Some transports call `take` directly when the bytes arrive. After True, the caller may call `deliver` again for the
+    rest of the chunks.
+
+    Returns:
+        True after `take` returned True, False at the end of the chunks.
+
+    Raises:
+        TransportError: The connection broke. Exceptions of `take` are raised unchanged.
     """
-    own = getattr(chunks, "pour", None)  # of `Pouring`; `isinstance` of a protocol takes longer than all the rest
+    own = getattr(
+        chunks, "deliver", None
+    )  # of `ChunkDelivery`: `isinstance` with a protocol takes longer than the delivery
     if own is not None:
         return await own(take)
     async for chunk in chunks:
@@ -135,40 +145,39 @@ async def pour(chunks: AsyncIterator[bytes], take: Take) -> bool:
 
 
 class WebSocket(Protocol):
-    """An open web socket that carries binary messages."""
+    """An open WebSocket that carries binary messages (RFC 6455)."""
 
     @property
     def protocol(self) -> str:
-        """The subprotocol that the server chose; `""` for none."""
+        """The subprotocol that the server selected; `""` for none."""
         ...
 
     async def send(self, data: bytes) -> None:
-        """Send one binary message; waits while the peer reads slowly. Raises `ConnectionLost`."""
+        """Send one binary message; waits while the peer reads slowly. Raises `ConnectionLostError`."""
         ...
 
     async def receive(self) -> bytes | None:
-        """The next message, or `None` after an orderly close. Raises `ConnectionLost`."""
+        """Return the next message, or `None` after an orderly close. Raises `ConnectionLostError`."""
         ...
 
     async def close(self) -> None:
-        """Close in order; safe to call twice."""
+        """Close the WebSocket; safe to call twice."""
         ...
 
 
 class Transport(Protocol):
-    """One server, spoken to over HTTP.
+    """Sends HTTP requests to one server.
 
-    `path` is absolute and already percent-encoded; `query` is not. `timeout` is the whole time in seconds that a
-    request may take, `connect_timeout` the time until the response's head, and `idle_timeout` the longest silence
-    between two chunks of a stream.
+    `path` is absolute and percent-encoded; `query` is not encoded. `timeout` is the time in seconds for the whole
+    request, `connect_timeout` the time until the response headers arrive, and `idle_timeout` the time without data
+    after which a stream fails.
 
-    Raises `ConnectError` when the request was never sent, `ConnectionLost` when the connection broke after that (or
-    may have), `TransportTimeout` when time ran out, and never anything else for trouble on the network. A status is
-    never an error. Cancelling a call abandons its connection.
+    Network failures raise `ConnectError` if the request was not sent, `ConnectionLostError` if the connection broke
+    after the request was (or may have been) sent, and `TransportTimeoutError` after a timeout; no other exceptions. An
+    HTTP status never raises. Cancelling a call closes its connection or stream.
 
-    For tests of what stands on the client, a class with `request` and `close` (and `stream` where there are
-    watches) is enough; derive from `UnsupportedTransport`, which refuses the rest:
-
+    A test can use a class with `request` and `close` (and `stream` for watches). `UnsupportedTransport` refuses the
+    other calls:
         class Fake(UnsupportedTransport):
             async def request(self, method, path, *, query=(), headers, body=None, timeout):
                 return Response(200, body=b'{"metadata": {"name": "web"}}')
@@ -186,7 +195,7 @@ class Transport(Protocol):
         body: bytes | None = None,
         timeout: float,
     ) -> Coroutine[Any, Any, Response]:
-        """Send one request and read the whole response; an `async def`, or what returns the coroutine of another."""
+        """Send one request and read the whole response."""
         ...
 
     def stream(
@@ -200,22 +209,22 @@ class Transport(Protocol):
         connect_timeout: float,
         idle_timeout: float,
     ) -> AbstractAsyncContextManager[StreamResponse]:
-        """Send one request and read the response as it comes; leaving the context abandons the rest."""
+        """Send one request and read the response body as a stream; leaving the context cancels the rest."""
         ...
 
     async def websocket(
         self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
     ) -> WebSocket:
-        """Open a web socket; an answer that is no upgrade raises `UpgradeRefused` with the response."""
+        """Open a WebSocket. Raises `UpgradeRefusedError` with the response if the server does not switch protocols."""
         ...
 
     async def close(self) -> None:
-        """Close every connection; streams that are open end with an error."""
+        """Close all connections. Open streams fail with an error."""
         ...
 
 
 class UnsupportedTransport:
-    """Refuses everything: the base of small stand-ins that override what they serve."""
+    """Base class of test transports: refuses the calls that a subclass does not override."""
 
     async def request(
         self,
@@ -227,7 +236,8 @@ class UnsupportedTransport:
         body: bytes | None = None,
         timeout: float,
     ) -> Response:
-        raise TransportError(f"{type(self).__name__} does not do requests")
+        """Refuse the request."""
+        raise TransportError(f"{type(self).__name__} does not support requests")
 
     def stream(
         self,
@@ -240,19 +250,22 @@ class UnsupportedTransport:
         connect_timeout: float,
         idle_timeout: float,
     ) -> AbstractAsyncContextManager[StreamResponse]:
-        raise TransportError(f"{type(self).__name__} does not do streams")
+        """Refuse the stream."""
+        raise TransportError(f"{type(self).__name__} does not support streams")
 
     async def websocket(
         self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
     ) -> WebSocket:
-        raise TransportError(f"{type(self).__name__} does not do web sockets")
+        """Refuse the WebSocket."""
+        raise TransportError(f"{type(self).__name__} does not support WebSockets")
 
     async def close(self) -> None:
-        return None
+        """Do nothing: there are no connections."""
+        return
 
 
-def target(path: str, query: Query) -> str:
-    """Path and encoded query as they stand in the request line."""
+def request_target(path: str, query: Query) -> str:
+    """Return the request target (RFC 9112 section 3.2): the path and the encoded query."""
     if not query:
         return path
     pairs = query.items() if isinstance(query, Mapping) else query

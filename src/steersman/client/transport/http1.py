@@ -1,7 +1,7 @@
-"""One HTTP/1.1 connection of the native transport: bytes in, one exchange at a time, answers and chunks out.
+"""One HTTP/1.1 connection of the native transport, with one request at a time.
 
-httptools (llhttp, Node.js's parser) reads the protocol, `wire` has the socket and TLS. What arrives outside an exchange
-taints the connection. The pool that it belongs to is `native`'s.
+httptools (llhttp, the parser of Node.js) parses the responses; `connection` has the socket and TLS. A connection that
+receives bytes outside a response is closed. `pool` keeps the idle connections.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Final
 
 import httptools
 
-from steersman.client.errors import ConnectionLost, TransportError, TransportTimeout
-from steersman.client.transport.base import PairedHeaders, RequestHeaders, Response, Take
+from steersman.client.errors import ConnectionLostError, TransportError, TransportTimeoutError
+from steersman.client.transport.base import ChunkConsumer, PairedHeaders, RequestHeaders, Response
+from steersman.client.transport.connection import Connection, Pool, request_label
 from steersman.client.transport.tls import TlsLayer
-from steersman.client.transport.wire import Pool, Wire, asked
 
-__all__ = ["Http1Connection", "Http1Encoder", "RawHeaders", "checked"]
+__all__ = ["Http1Connection", "Http1Encoder", "RawHeaders", "checked_headers"]
 
-_LONGEST_HEAD: Final = 512 * 1024
-_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
+_MAX_HEADER_BYTES: Final = 512 * 1024
+_TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 """A token (RFC 9110 §5.6.2)."""
-_HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
+_HEADERS_END: Final = re.compile(rb"\r?\n\r?\n")
 
 
 class RawHeaders(PairedHeaders):
-    """The head of a response as it came, which the parser has found to be in order; read seldom, so read only then."""
+    """The header bytes of a response that the parser has accepted. They are decoded only when a header is read."""
 
     __slots__ = ("_chunks", "_head")
 
@@ -42,14 +42,15 @@ class RawHeaders(PairedHeaders):
             chunks = self._chunks
             data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
             # An interim response (RFC 9110 §15.2) has a head of its own, and the real one follows.
-            while data[9:10] == b"1" and (end := _HEAD_END.search(data)) is not None:
+            while data[9:10] == b"1" and (end := _HEADERS_END.search(data)) is not None:
                 data = data[end.end() :]
-            end = _HEAD_END.search(data)
+            end = _HEADERS_END.search(data)
             head = self._head = data if end is None else data[: end.start()]
             self._chunks = []
         return head
 
     def get(self, name: str) -> str | None:
+        """Return the first value of a header, or `None`."""
         if b"\n" + name.lower().encode("latin-1") not in self._text.lower():
             return None
         found = self.get_all(name)
@@ -61,14 +62,14 @@ class RawHeaders(PairedHeaders):
 
 
 class Http1Encoder:
-    """Makes requests as HTTP/1.1 has them; the lines of headers that recur are kept."""
+    """Encodes requests for HTTP/1.1 and caches the encoded headers, which repeat."""
 
     def __init__(self, authority: str) -> None:
         self._start = f" HTTP/1.1\r\nHost: {authority}\r\n"
         self._blocks: dict[object, str] = {}
 
     def encode(self, method: str, where: str, headers: RequestHeaders, body: bytes | None) -> Sequence[bytes]:
-        """What to send, in order. Raises TransportError for a header that cannot be sent."""
+        """Return the bytes of a request in order. Raises TransportError for an invalid header."""
         block = self._block(headers)
         if body is None:
             length = "Content-Length: 0\r\n" if method in ("POST", "PUT", "PATCH") else ""
@@ -77,25 +78,24 @@ class Http1Encoder:
         return (head + body,) if len(body) < 1 << 16 else (head, body)
 
     def _block(self, headers: RequestHeaders) -> str:
-        key = headers if isinstance(headers, tuple) else tuple(checked(headers))
+        key = headers if isinstance(headers, tuple) else tuple(checked_headers(headers))
         block = self._blocks.get(key)
         if block is None:
-            block = "".join([f"{name}: {value}\r\n" for name, value in checked(headers)])
+            block = "".join([f"{name}: {value}\r\n" for name, value in checked_headers(headers)])
             if len(self._blocks) > 64:  # tokens rotate
                 self._blocks.clear()
             self._blocks[key] = block
         return block
 
 
-class Http1Connection(Wire):
-    """One connection with at most one exchange at a time.
+class Http1Connection(Connection):
+    """One connection with at most one request at a time.
 
-    The exchange ends in `_answer` (a future of the whole response) or, for a stream, in `_head` and then `_body`, which
-    `read` takes from.
+    `_response` is the future of a complete response. For a stream, `_head` is the future of its headers, and `read`
+    takes the bytes of `_body`.
     """
 
     __slots__ = (
-        "_answer",
         "_body",
         "_complete",
         "_deadline",
@@ -104,12 +104,13 @@ class Http1Connection(Wire):
         "_head_done",
         "_head_size",
         "_heads",
-        "_keep",
+        "_keep_alive",
         "_parser",
         "_paused",
         "_reader",
+        "_response",
         "_timer",
-        "_unasked",
+        "_unexpected_data",
         "status",
     )
 
@@ -118,12 +119,12 @@ class Http1Connection(Wire):
     ) -> None:
         super().__init__(pool, generation, transport, tls)
         self._encode = encoder.encode
-        self._answer: asyncio.Future[Response] | None = None
+        self._response: asyncio.Future[Response] | None = None
         self._head: asyncio.Future[None] | None = None
         self._reader: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = 0.0
-        self._unasked = False
+        self._unexpected_data = False
         self._parser = httptools.HttpResponseParser(self)
         self._reset()
 
@@ -134,38 +135,41 @@ class Http1Connection(Wire):
         self._head_done = False
         self._head_size = 0
         self._complete = False
-        self._keep = False
+        self._keep_alive = False
         self._paused = False
 
-    # What the pool does.
+    # Methods for the pool.
 
     @property
     def usable(self) -> bool:
-        return self._transport is not None and not self._unasked and self._problem is None
+        """Whether another request may be sent now."""
+        return self._transport is not None and not self._unexpected_data and self._problem is None
 
-    def ask(
+    def send_request(
         self, method: str, where: str, headers: RequestHeaders, body: bytes | None, timeout: float
     ) -> asyncio.Future[Response]:
+        """Send a request; see `Connection.send_request`."""
         request = self._encode(method, where, headers, body)
-        answer = self._answer = self._loop.create_future()
-        self._send(asked(method, where), request, timeout)
-        return answer
+        response = self._response = self._loop.create_future()
+        self._send(request_label(method, where), request, timeout)
+        return response
 
-    def unask(self, answer: asyncio.Future[Response]) -> None:
-        if self._answer is answer:  # once answered, the connection may already serve somebody else
-            self.abort(ConnectionLost(f"{self._what}: cancelled"))
+    def cancel_request(self, response: asyncio.Future[Response]) -> None:
+        """Close the connection, unless the response is complete: then it may already serve another request."""
+        if self._response is response:
+            self.abort(ConnectionLostError(f"{self._label}: cancelled"))
 
     async def open(
         self, method: str, where: str, headers: RequestHeaders, body: bytes | None, timeout: float
     ) -> Http1Connection:
-        """Send a request and wait for the head of the response; the body comes by `read`."""
+        """Send a request and wait for the response headers; `read` returns the body."""
         request = self._encode(method, where, headers, body)
         head = self._head = self._loop.create_future()
-        self._send(asked(method, where), request, timeout)
+        self._send(request_label(method, where), request, timeout)
         try:
             await head
         except asyncio.CancelledError:
-            self.abort(ConnectionLost(f"{self._what}: cancelled"))
+            self.abort(ConnectionLostError(f"{self._label}: cancelled"))
             raise
         finally:
             self._head = None
@@ -174,11 +178,11 @@ class Http1Connection(Wire):
 
     @property
     def headers(self) -> RawHeaders:
-        """Those of the response that is being read."""
+        """The headers of the response that is being read."""
         return RawHeaders(self._heads)
 
     async def read(self) -> bytes:
-        """The bytes of the body that are there, or the next ones; `b""` at its end."""
+        """Return the available bytes of the body, or wait for the next ones; `b""` at its end."""
         while not self._body:
             if self._complete:
                 return b""
@@ -197,83 +201,87 @@ class Http1Connection(Wire):
         body.clear()
         return data
 
-    async def pour(self, take: Take) -> bool:
-        """Give all that comes to `take`, until that wants no more (true) or the body ends (false)."""
+    async def deliver(self, take: ChunkConsumer) -> bool:
+        """Pass the body to `take` until it returns True, or until the end (returns False)."""
         while data := await self.read():
             if take(data):
                 return True
         return False
 
     def finish(self) -> None:
-        """The exchange is over: back to the pool, or closed where something is left of it."""
-        if self._complete and self.usable and self._keep:
+        """End the exchange: return the connection to the pool if the response is complete, else close it."""
+        if self._complete and self.usable and self._keep_alive:
             self._reset()
             self._pool.release(self)
         else:
-            self.abort(ConnectionLost(f"{self._what}: the stream was left"))
+            self.abort(ConnectionLostError(f"{self._label}: the stream was left"))
 
-    # What the wire says.
+    # Methods for the connection base class.
 
     def received(self, data: bytes) -> None:
-        if self._answer is None and self._head is None and not self._head_done:
-            self._unasked = True  # nobody asked: an answer here would be taken for that of the next request
-            self.abort(ConnectionLost("the server spoke unasked"))
+        """Parse received bytes."""
+        if self._response is None and self._head is None and not self._head_done:
+            self._unexpected_data = True  # without a request, this response would be taken for that of the next request
+            self.abort(ConnectionLostError("the server sent data without a request"))
             return
         if not self._head_done:
             self._heads.append(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self.abort(ConnectionLost(f"{self._what}: the server switched protocols unasked"))
+            self.abort(ConnectionLostError(f"{self._label}: the server switched protocols without a request for it"))
         except httptools.HttpParserError as problem:
-            self.abort(ConnectionLost(f"{self._what}: the answer is no HTTP: {problem}"))
+            self.abort(ConnectionLostError(f"{self._label}: the response is not valid HTTP: {problem}"))
         else:
             self._parsed(data)
 
     def _parsed(self, data: bytes) -> None:
-        """Wake whoever waits for what `data` was."""
+        """Wake the task that waits for what `data` completed."""
         if not self._head_done:
             self._head_size += len(data)
-            if self._head_size > _LONGEST_HEAD:
-                self.abort(ConnectionLost(f"{self._what}: the headers are longer than {_LONGEST_HEAD} bytes"))
-        elif self._answer is not None:
+            if self._head_size > _MAX_HEADER_BYTES:
+                self.abort(ConnectionLostError(f"{self._label}: the headers are longer than {_MAX_HEADER_BYTES} bytes"))
+        elif self._response is not None:
             if self._complete:
                 self._respond()
         elif self._complete or self._reader is not None:
             self._wake()
         elif not self._paused and self._transport is not None:
-            self._paused = True  # nobody reads at present: let the kernel collect, and the server wait
+            self._paused = True  # no task reads now: the kernel buffers, and TCP flow control stops the server
             self._transport.pause_reading()
 
     def ended(self) -> None:
-        """The server has ended the connection properly: a body without a length is complete."""
+        """Handle the orderly end of the connection: it completes a body without a length (RFC 9112 section 6.3)."""
         if self._head_done and not self._complete and self._problem is None and not _has_length(self._heads):
             self._complete = True
-            if self._answer is not None:
-                self._keep = False
+            if self._response is not None:
+                self._keep_alive = False
                 self._respond()
             self._wake()
         transport = self._transport
         if transport is not None:
-            transport.abort()  # there is nothing left to say
+            transport.abort()  # there is nothing left to send
 
     def fail(self, problem: TransportError) -> None:
-        for waiter in (self._answer, self._head):
+        """Fail the pending request and wake its tasks."""
+        for waiter in (self._response, self._head):
             if waiter is not None and not waiter.done():
                 waiter.set_exception(problem)
-        self._answer = None
+        self._response = None
         self._wake()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    # What the parser calls.
+    # Callbacks of the parser.
 
     def on_message_begin(self) -> None:
+        """Note a second response to one request."""
         if self._complete:
-            self._unasked = True
+            self._unexpected_data = True
 
     def on_headers_complete(self) -> None:
+        """Store the status, and wake the task that waits for the headers."""
         if self._complete:
             return
         self.status = self._parser.get_status_code()
@@ -283,55 +291,57 @@ class Http1Connection(Wire):
                 self._head.set_result(None)
 
     def on_body(self, body: bytes) -> None:
+        """Store a piece of the body."""
         if self._complete:
             return
         self._body.append(body)
 
     def on_message_complete(self) -> None:
-        if self._head_done:  # otherwise an interim response (RFC 9110 §15.2): the real one follows
-            self._keep = self._parser.should_keep_alive()  # true of this message only now
+        """Mark the response as complete, unless it is an interim response (RFC 9110 section 15.2)."""
+        if self._head_done:
+            self._keep_alive = self._parser.should_keep_alive()  # the parser knows this for the message only now
             self._complete = True
 
-    # Parts.
+    # Helpers.
 
-    def _send(self, what: str, request: Sequence[bytes], timeout: float) -> None:
-        self._what = what
+    def _send(self, label: str, request: Sequence[bytes], timeout: float) -> None:
+        self._label = label
         if self._transport is None:
-            self.fail(ConnectionLost(f"{what}: the connection broke"))
+            self.fail(ConnectionLostError(f"{label}: the connection broke"))
             return
         self._deadline = deadline = self.now() + timeout
         if self._timer is None or self._timer.when() > deadline:
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = self._loop.call_at(deadline, self._look, timeout)
+            self._timer = self._loop.call_at(deadline, self._check, timeout)
         for part in request:
             self.send(part)
 
-    def _look(self, timeout: float) -> None:
-        # One timer per connection, not one per request: it looks again when the present request is due.
+    def _check(self, timeout: float) -> None:
+        # One timer per connection, not one per request: it starts again until the current request is due.
         self._timer = None
-        if self._answer is None and self._head is None:
+        if self._response is None and self._head is None:
             return
         if self.now() < self._deadline:
-            self._timer = self._loop.call_at(self._deadline, self._look, timeout)
+            self._timer = self._loop.call_at(self._deadline, self._check, timeout)
             return
-        self.abort(TransportTimeout(f"{self._what}: no answer within {timeout:g} s"))
+        self.abort(TransportTimeoutError(f"{self._label}: no response within {timeout:g} s"))
 
     def _respond(self) -> None:
-        answer = self._answer
-        assert answer is not None
+        future = self._response
+        assert future is not None
         body = self._body
         data = body[0] if len(body) == 1 else b"".join(body)
         response = Response(self.status, RawHeaders(self._heads), data)
-        keep = self.usable and self._keep
-        self._answer = None
-        if not answer.done():
-            answer.set_result(response)
+        keep = self.usable and self._keep_alive
+        self._response = None
+        if not future.done():
+            future.set_result(response)
         if keep:
             self._reset()
             self._pool.release(self)
         elif self._transport is not None:
-            self.abort(ConnectionLost(f"{self._what}: the server closes this connection"))
+            self.abort(ConnectionLostError(f"{self._label}: the server closes this connection"))
 
     def _wake(self) -> None:
         if self._reader is not None and not self._reader.done():
@@ -343,13 +353,13 @@ def _has_length(heads: list[bytes]) -> bool:
     return headers.get("Content-Length") is not None or headers.get("Transfer-Encoding") is not None
 
 
-def checked(headers: RequestHeaders) -> Iterable[tuple[str, str]]:
-    """The pairs. Raises TransportError for one that would break out of its line; values may be secret, names not."""
+def checked_headers(headers: RequestHeaders) -> Iterable[tuple[str, str]]:
+    """Yield the pairs. Raises TransportError for a name or value with a line break; the value may be a credential."""
     for name, value in headers.items() if isinstance(headers, Mapping) else headers:
         if not _is_text(name) or not _is_text(value):
             raise TransportError(f"the header {name!r} holds a line break or another control character")
-        if not _NAME(name):
-            raise TransportError(f"{name!r} is no name of a header")
+        if not _TOKEN(name):
+            raise TransportError(f"{name!r} is not a valid header name")
         yield name, value
 
 

@@ -1,11 +1,11 @@
-"""The default transport: HTTP on the event loop itself, HTTP/2 where the server speaks it and HTTP/1.1 elsewhere.
+"""The default transport: HTTP/2, or HTTP/1.1 with servers that do not support it, on the event loop itself.
 
-It exists because the bars for events and updates cannot be met through a library: those that do HTTP in a thread
-of their own pay two hand-overs per answer, those in Python ten times the parsing. Here a response is one callback
-of the loop, and a watch's bytes are handed on as they come, however many events they hold. The connections are in
-`pool`, the protocols in `http1` and `http2`.
+No library reaches the required rates of events and updates: libraries with a thread of their own need two thread
+switches per response, and parsers in Python need ten times the CPU time. Here a response is one callback of the event
+loop, and the bytes of a watch are passed on as they arrive. `pool` has the connections, `http1` and `http2` have the
+protocols. See docs/decisions.
 
-What it never does: proxies, web sockets (other transports do), redirects, retries, decompression.
+It does not support proxies and WebSockets (other transports do), redirects, retries or decompression.
 """
 
 from __future__ import annotations
@@ -26,40 +26,42 @@ from steersman.client.transport.base import (
     StreamResponse,
     Transport,
     WebSocket,
-    target,
+    request_target,
 )
+from steersman.client.transport.connection import Connection
 from steersman.client.transport.http2 import RequestNotSentError
-from steersman.client.transport.pool import Connections
-from steersman.client.transport.streaming import Streams
-from steersman.client.transport.wire import Wire
+from steersman.client.transport.pool import ConnectionPool
+from steersman.client.transport.response_streams import ResponseStreams
 from steersman.models.memo import Memo
 
 __all__ = ["NativeTransport", "can_use_native"]
 
 
 def can_use_native(config: Config) -> bool:
-    """False where a proxy stands between: the others can speak to those."""
+    """Return False if the configuration has a proxy, which this transport does not support."""
     return config.proxy is None
 
 
 class NativeTransport:
-    """HTTP over plain TCP or TLS, on the running event loop; only the configured CA is trusted.
+    """HTTP over TCP or TLS on the running event loop. It trusts only the configured CA.
 
-    Over TLS, a server that speaks HTTP/2 gets one connection for as many requests and watches as it allows at a time
-    (`http2=False`: it is not asked). Connections are kept for 60 s and built anew when the client certificate rotates;
-    those in use finish first. Not limited in number: the client limits requests in flight. Web sockets go through
-    `AiohttpTransport`.
+    With HTTP/2 (over TLS, unless `http2=False`) one connection carries as many requests and watches as the server
+    allows. Idle connections are closed after 60 s. New connections are opened after the client certificate rotates;
+    connections in use close when their requests end. The number of connections has no limit, because the client limits
+    its requests. WebSockets use `AiohttpTransport`.
     """
 
     def __init__(self, config: Config, *, http2: bool = True) -> None:
         if not can_use_native(config):
-            raise TransportError(f"{config.server} is behind a proxy, which NativeTransport cannot use")
+            raise TransportError(f"NativeTransport does not support proxies, and {config.server} has one")
         self._config = config
         self._prefix = urlsplit(config.server).path.rstrip("/")
-        self._pool = Connections(config, http2=http2)
+        self._pool = ConnectionPool(config, http2=http2)
         self._take = self._pool.take
-        self._streams = Streams(self._pool)
-        self._questions = Memo[Any, str](partial(target, ""), 64)  # each page of a list has its own
+        self._streams = ResponseStreams(self._pool)
+        self._encoded_queries = Memo[Any, str](
+            partial(request_target, ""), 64
+        )  # each page of a list has a query of its own
         self._sockets: Transport | None = None
 
     async def request(
@@ -72,6 +74,7 @@ class NativeTransport:
         headers: RequestHeaders = (),
         body: bytes | None = None,
     ) -> Response:
+        """Send one request; see `Transport.request`."""
         where = self._where(method, path, query)
         until, tries = 0.0, 0
         while True:
@@ -79,20 +82,20 @@ class NativeTransport:
             if connection is None:
                 connection, timeout = await self._connect(method, path, timeout)
             until = until or connection.now() + timeout
-            answer = connection.ask(method, where, headers, body, timeout)
+            response = connection.send_request(method, where, headers, body, timeout)
             try:
-                return await answer
+                return await response
             except asyncio.CancelledError:
-                connection.unask(answer)
+                connection.cancel_request(response)
                 raise
             except RequestNotSentError:
                 timeout = until - connection.now()
                 tries += 1
-                if tries == self._pool.most_tries or timeout <= 0:
+                if tries == self._pool.max_attempts or timeout <= 0:
                     raise
 
-    async def _connect(self, method: str, path: str, timeout: float) -> tuple[Wire, float]:
-        """A new connection, and what is left of the time."""
+    async def _connect(self, method: str, path: str, timeout: float) -> tuple[Connection, float]:
+        """Return a new connection and the rest of the timeout in seconds."""
         until = asyncio.get_running_loop().time() + timeout
         connection = await self._pool.connect(f"{method} {path}", timeout)
         return connection, until - connection.now()
@@ -108,12 +111,14 @@ class NativeTransport:
         connect_timeout: float,
         idle_timeout: float,
     ) -> AbstractAsyncContextManager[StreamResponse]:
+        """Open a stream; see `Transport.stream`."""
         where = self._where(method, path, query)
         return self._streams.open(method, path, where, headers, body, connect_timeout, idle_timeout)
 
     async def websocket(
         self, path: str, *, protocols: Sequence[str], timeout: float, query: Query = (), headers: RequestHeaders = ()
     ) -> WebSocket:
+        """Open a WebSocket; see `Transport.websocket`."""
         if self._sockets is None:
             from steersman.client.transport.aiohttp import AiohttpTransport
 
@@ -121,12 +126,13 @@ class NativeTransport:
         return await self._sockets.websocket(path, query=query, headers=headers, protocols=protocols, timeout=timeout)
 
     async def close(self) -> None:
+        """Close all connections; open streams fail with an error."""
         self._streams.close()
         await self._pool.close()
         if self._sockets is not None:
             await self._sockets.close()
 
-    # The request.
+    # Helpers.
 
     def _where(self, method: str, path: str, query: Query) -> str:
         where = self._prefix + path
@@ -134,6 +140,6 @@ class NativeTransport:
             raise TransportError(f"{method} {path!r}: the path must be percent-encoded")
         if not query:
             return where
-        # Nearly all requests of a process ask one of a few questions.
+        # Nearly all requests of a process have one of a few queries.
         pairs = query if isinstance(query, tuple) else tuple(query.items() if isinstance(query, Mapping) else query)
-        return where + self._questions[pairs]
+        return where + self._encoded_queries[pairs]

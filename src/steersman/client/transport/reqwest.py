@@ -1,11 +1,12 @@
-"""The transport for proxies: pyreqwest, which is hyper and rustls in a thread of their own.
+"""The transport for proxies: pyreqwest, which runs hyper and rustls in a thread of its own.
 
-Least CPU per request of the well-kept libraries, yet under the whole runtime its thread and the loop's pass the
-interpreter lock to and fro, which costs more than the request. Three of its habits are corrected here. Its exception
-classes call a connection that broke *after* the request was sent a connect error, so failures are told apart by their
-causes instead; it buffers streams unless told not to; and a cancellation that meets a result is lost in it.
+It needs the least CPU time per request among the maintained libraries, but in a running operator its thread and the
+event loop's thread pass the interpreter lock back and forth, which costs more than the request. Three properties of
+the library are corrected here: its exceptions report connections that broke after the request was sent as connect
+errors, so failures are told apart by their causes; it buffers streams by default; and a cancelled call can return a
+result.
 
-A private CA is trusted in addition to the system's roots, because the library cannot be told to leave those out.
+A private CA is trusted in addition to the system's CAs, because the library cannot exclude those.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pyreqwest.request import RequestBuilder
 
 from steersman.client.config import ClientCertificate, Config
 from steersman.client.config.tls import holds_leaf_certificate
-from steersman.client.errors import ConnectError, ConnectionLost, TransportError, TransportTimeout
+from steersman.client.errors import ConnectError, ConnectionLostError, TransportError, TransportTimeoutError
 from steersman.client.transport.base import (
     Query,
     RequestHeaders,
@@ -36,16 +37,16 @@ from steersman.client.transport.base import (
     Transport,
     UnsupportedTransport,
     WebSocket,
-    target,
+    request_target,
 )
-from steersman.client.transport.explaining import explained
-from steersman.client.transport.idle import IdleWatchdog
+from steersman.client.transport.connect_hints import with_hint
+from steersman.client.transport.idle_watchdog import IdleWatchdog
 
 __all__ = ["PyreqwestTransport", "can_use_pyreqwest"]
 
 _CONNECT_SECONDS = 10.0
 _KEEPALIVE_SECONDS = 15.0
-_UNACKNOWLEDGED_SECONDS = 45.0
+_TCP_USER_TIMEOUT_SECONDS = 45.0
 _IDLE_SECONDS = 75.0
 
 
@@ -66,11 +67,11 @@ class _ReqwestHeaders:
 
 
 def can_use_pyreqwest(config: Config) -> bool:
-    """False where only `AiohttpTransport` can follow the configuration.
+    """Return False if only `AiohttpTransport` supports the configuration.
 
-    pyreqwest cannot verify another name than the URL's host, except by resolving that name to the host's address:
-    so a `tls-server-name` needs a literal address and no proxy. Its TLS library trusts authorities only, never a
-    server's own certificate in `certificate-authority`.
+    pyreqwest can verify a name other than the URL's host only by resolving that name to the host's address, so
+    `tls-server-name` needs an IP address as host and no proxy. Its TLS library trusts certificate authorities only,
+    never a server certificate in `certificate-authority`.
     """
     if config.tls.ca_pem is not None and not config.tls.insecure and holds_leaf_certificate(config.tls.ca_pem):
         return False
@@ -89,10 +90,10 @@ def _literal_address(server: str) -> str | None:
 
 
 class PyreqwestTransport(UnsupportedTransport):
-    """HTTP/1.1 with kept-alive connections, or HTTP/2 with `http2=True`, over rustls.
+    """HTTP/1.1 with persistent connections, or HTTP/2 with `http2=True`, over rustls.
 
-    Connections are built anew when the client certificate rotates; those in use finish first. Half-open connections
-    are found by TCP keep-alive within 60 s. Web sockets go through `AiohttpTransport`, made when the first is opened.
+    New connections are opened after the client certificate rotates. TCP keep-alive detects half-open connections within
+    60 s. WebSockets use an `AiohttpTransport`, which is created for the first WebSocket.
     """
 
     def __init__(self, config: Config, *, http2: bool = False) -> None:
@@ -110,7 +111,7 @@ class PyreqwestTransport(UnsupportedTransport):
         if self._client is None or certificate is not self._certificate:
             if self._closed:
                 raise TransportError("the client is closed")
-            # The old client is only dropped: requests that run hold it, and its connections close with the last.
+            # Running requests hold the old client, and its connections close after the last of them.
             self._client = _build(self._config, certificate, http2=self._http2)
             self._certificate = certificate
         return self._client
@@ -118,7 +119,7 @@ class PyreqwestTransport(UnsupportedTransport):
     def _prepare(
         self, method: str, path: str, query: Query, headers: RequestHeaders, body: bytes | None
     ) -> RequestBuilder:
-        builder = self._current().request(method, self._base + target(path, query)).headers(headers)
+        builder = self._current().request(method, self._base + request_target(path, query)).headers(headers)
         return builder if body is None else builder.body_bytes(body)
 
     async def request(
@@ -131,6 +132,7 @@ class PyreqwestTransport(UnsupportedTransport):
         body: bytes | None = None,
         timeout: float,
     ) -> Response:
+        """Send one request; see `Transport.request`."""
         builder = self._prepare(method, path, query, headers, body).timeout(timedelta(seconds=timeout))
         cancelling = _cancelling()
         try:
@@ -138,7 +140,7 @@ class PyreqwestTransport(UnsupportedTransport):
             data = await response.bytes()
         except PyreqwestError as problem:
             raise _translate(problem, f"{method} {path}", timeout) from None
-        _heed(cancelling)
+        _raise_if_cancelled(cancelling)
         return Response(response.status, _ReqwestHeaders(response.headers), data.to_bytes())
 
     def stream(
@@ -152,29 +154,30 @@ class PyreqwestTransport(UnsupportedTransport):
         connect_timeout: float,
         idle_timeout: float,
     ) -> AbstractAsyncContextManager[StreamResponse]:
+        """Open a stream; see `Transport.stream`."""
         request = self._prepare(method, path, query, headers, body).streamed_read_buffer_limit(0).build_streamed()
         return self._stream(request, f"{method} {path}", connect_timeout, idle_timeout)
 
     @asynccontextmanager
     async def _stream(
-        self, request: Any, what: str, connect_timeout: float, idle_timeout: float
+        self, request: Any, label: str, connect_timeout: float, idle_timeout: float
     ) -> AsyncGenerator[StreamResponse]:
         cancelling = _cancelling()
         try:
             async with asyncio.timeout(connect_timeout):
                 response = await request.__aenter__()
-                _heed(cancelling)
+                _raise_if_cancelled(cancelling)
         except PyreqwestError as problem:
-            raise _translate(problem, what, connect_timeout) from None
+            raise _translate(problem, label, connect_timeout) from None
         except TimeoutError:
-            raise TransportTimeout(f"{what}: no answer within {connect_timeout:g} s") from None
-        watchdog = IdleWatchdog(idle_timeout, what)
+            raise TransportTimeoutError(f"{label}: no response within {connect_timeout:g} s") from None
+        watchdog = IdleWatchdog(idle_timeout, label)
         self._open.add(watchdog)
         try:
             yield StreamResponse(
                 response.status,
                 _ReqwestHeaders(response.headers),
-                _Chunks(response.body_reader.read_chunk, watchdog, what),
+                _Chunks(response.body_reader.read_chunk, watchdog, label),
             )
         finally:
             self._open.discard(watchdog)
@@ -184,6 +187,7 @@ class PyreqwestTransport(UnsupportedTransport):
     async def websocket(
         self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
     ) -> WebSocket:
+        """Open a WebSocket; see `Transport.websocket`."""
         if self._sockets is None:
             from steersman.client.transport.aiohttp import AiohttpTransport
 
@@ -191,6 +195,7 @@ class PyreqwestTransport(UnsupportedTransport):
         return await self._sockets.websocket(path, query=query, headers=headers, protocols=protocols, timeout=timeout)
 
     async def close(self) -> None:
+        """Close all connections; open streams fail with an error."""
         self._closed = True
         for watchdog in self._open:
             watchdog.fail(TransportError("the client is closed"))
@@ -206,19 +211,19 @@ def _cancelling() -> int:
     return task.cancelling() if task is not None else 0
 
 
-def _heed(before: int) -> None:
-    """The library gives its result when a cancellation meets it, and the cancellation would be lost."""
+def _raise_if_cancelled(before: int) -> None:
+    """Raise a cancellation that the library has replaced by its result."""
     if _cancelling() > before:
         raise asyncio.CancelledError
 
 
 class _Chunks:
-    __slots__ = ("_read", "_watchdog", "_what")
+    __slots__ = ("_label", "_read", "_watchdog")
 
-    def __init__(self, read: Any, watchdog: IdleWatchdog, what: str) -> None:
+    def __init__(self, read: Any, watchdog: IdleWatchdog, label: str) -> None:
         self._read = read
         self._watchdog = watchdog
-        self._what = what
+        self._label = label
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -227,7 +232,7 @@ class _Chunks:
         try:
             chunk = await self._watchdog.read(self._read)
         except PyreqwestError as problem:
-            raise _translate(problem, self._what, 0) from None
+            raise _translate(problem, self._label, 0) from None
         if chunk is None:
             raise StopAsyncIteration
         return chunk.to_bytes()
@@ -255,7 +260,7 @@ def _build(config: Config, certificate: ClientCertificate | None, *, http2: bool
         .tcp_keepalive(timedelta(seconds=_KEEPALIVE_SECONDS))
         .tcp_keepalive_interval(timedelta(seconds=_KEEPALIVE_SECONDS))
         .tcp_keepalive_retries(3)
-        .tcp_user_timeout(timedelta(seconds=_UNACKNOWLEDGED_SECONDS))
+        .tcp_user_timeout(timedelta(seconds=_TCP_USER_TIMEOUT_SECONDS))
     )
     builder = builder.no_proxy() if config.proxy is None else builder.proxy(ProxyBuilder.all(config.proxy))
     if http2:
@@ -267,7 +272,7 @@ def _build(config: Config, certificate: ClientCertificate | None, *, http2: bool
     try:
         return builder.build()
     except (PyreqwestError, ValueError) as problem:
-        # The library's message may quote the PEM: only say which of our inputs it refused.
+        # The library's message may quote the PEM, so the error names only the settings.
         raise TransportError(
             f"{config.server}: the TLS settings cannot be used ({type(problem).__name__}): check that the CA, the "
             "client certificate and its key are PEM and belong together"
@@ -297,19 +302,19 @@ _END = b"-----END CERTIFICATE-----"
 
 
 def _certificates(bundle: bytes) -> list[bytes]:
-    """The single certificates of a bundle, since the library reads one per call."""
+    """Split a bundle into single certificates, because the library reads one per call."""
     return [part + _END + b"\n" for part in bundle.split(_END) if b"-----BEGIN CERTIFICATE-----" in part]
 
 
-def _translate(problem: PyreqwestError, what: str, timeout: float) -> TransportError:
+def _translate(problem: PyreqwestError, label: str, timeout: float) -> TransportError:
     causes = (problem.details.get("causes") if isinstance(problem, DetailedPyreqwestError) else None) or []
     said = [cause["message"] for cause in causes]
     reason = said[-1] if said else problem.message
     if any("(Connect)" in message for message in said):
         text = ": ".join(message for message in said if not message.startswith(("error sending", "client error")))
-        return ConnectError(f"{what}: cannot connect: {explained(text)}")
+        return ConnectError(f"{label}: cannot connect: {with_hint(text)}")
     if isinstance(problem, RequestTimeoutError):
-        return TransportTimeout(f"{what}: no answer within {timeout:g} s")
+        return TransportTimeoutError(f"{label}: no response within {timeout:g} s")
     if isinstance(problem, ClientClosedError):
-        return TransportError(f"{what}: the client is closed")
-    return ConnectionLost(f"{what}: the connection broke: {reason}")
+        return TransportError(f"{label}: the client is closed")
+    return ConnectionLostError(f"{label}: the connection broke: {reason}")

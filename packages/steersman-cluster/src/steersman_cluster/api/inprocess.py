@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlencode
 
-from steersman.client.errors import ConnectError, ConnectionLost, TransportTimeout, UpgradeRefused
+from steersman.client.errors import ConnectError, ConnectionLostError, TransportTimeoutError, UpgradeRefusedError
 from steersman.client.transport.base import HeaderPairs, Query, RequestHeaders, StreamResponse
 from steersman.client.transport.base import Response as Answer
 from steersman_cluster.api.messages import Params, Request, Response
@@ -67,7 +67,7 @@ class InProcessTransport:
                 if response.stream is not None:
                     data = b"".join([chunk async for chunk in response.stream])
         except TimeoutError:
-            raise TransportTimeout(f"{method} {path}: no answer within {timeout:g} s") from None
+            raise TransportTimeoutError(f"{method} {path}: no answer within {timeout:g} s") from None
         return Answer(response.status, self._headers(response), data)
 
     @asynccontextmanager
@@ -101,7 +101,7 @@ class InProcessTransport:
         response = await self._server.handle(request)
         chosen = next((p for p in response.protocols if p in protocols), None)
         if response.serve is None or chosen is None:
-            raise UpgradeRefused(f"GET {path}", response.status, response.body, response.content_type)
+            raise UpgradeRefusedError(f"GET {path}", response.status, response.body, response.content_type)
         ours, theirs = _pipe(chosen)
         ours.task = asyncio.ensure_future(response.serve(theirs))  # type: ignore[arg-type]
         return ours
@@ -126,9 +126,9 @@ async def _timed(chunks: AsyncIterator[bytes], seconds: float, what: str) -> Asy
             async with asyncio.timeout(seconds):
                 chunk = await anext(chunks, None)
         except TimeoutError:
-            raise TransportTimeout(f"{what}: silence for {seconds:g} s") from None
+            raise TransportTimeoutError(f"{what}: silence for {seconds:g} s") from None
         except APIError as problem:  # too late for a status: over a socket the connection would break
-            raise ConnectionLost(f"{what}: the connection broke: {problem}") from None
+            raise ConnectionLostError(f"{what}: the connection broke: {problem}") from None
         if chunk is None:
             return
         yield chunk
@@ -146,7 +146,7 @@ class _End:
 
     async def send(self, data: bytes) -> None:
         if self._closed or self.peer is None or self.peer._closed:
-            raise ConnectionLost("the web socket is closed")
+            raise ConnectionLostError("the web socket is closed")
         self.peer._messages.put_nowait(data)
 
     async def receive(self) -> bytes | None:

@@ -1,11 +1,11 @@
-"""HTTP/2 of the native transport (RFC 9113, RFC 7541): what it takes to talk to API servers, and no more.
+"""HTTP/2 for the native transport (RFC 9113, RFC 7541), limited to the features that requests to API servers need.
 
-`frames` and `blocks` are bytes, `stream` is one request, `sending` and `receiving` are the two halves of a connection,
-`patience` its timers, `calm` what it puts up with, and `connection` joins them.
+`frames` and `header_blocks` encode and decode bytes, `stream` is one request, `sender` and `receiver` are the two
+halves of a connection, `timeouts` has its timers, `limits` its flood protection, and `connection` joins them.
 """
 
-from steersman.client.transport.http2.blocks import Http2Encoder
-from steersman.client.transport.http2.connection import MOST_STREAMS, Http2Connection
+from steersman.client.transport.http2.connection import DEFAULT_MAX_STREAMS, Http2Connection
+from steersman.client.transport.http2.header_blocks import Http2Encoder
 from steersman.client.transport.http2.stream import RequestNotSentError
 
-__all__ = ["MOST_STREAMS", "Http2Connection", "Http2Encoder", "RequestNotSentError"]
+__all__ = ["DEFAULT_MAX_STREAMS", "Http2Connection", "Http2Encoder", "RequestNotSentError"]

@@ -1,7 +1,7 @@
-"""One request of an HTTP/2 connection and its response. Whole answers are a future, watches and logs are read.
+"""One request on an HTTP/2 connection and its response.
 
-Thousands are made each second, hence a struct, which is made without a Python call. Frames are none of its business:
-the connection fills it.
+A complete response is a future; watches and logs are read in pieces. A process creates thousands of streams per
+second, hence the `msgspec.Struct`, which is created without a Python call. The connection parses the frames.
 """
 
 from __future__ import annotations
@@ -12,92 +12,130 @@ from typing import Final, Protocol
 import msgspec
 
 from steersman.client.errors import ConnectError, TransportError
-from steersman.client.transport.base import Response, Take
-from steersman.client.transport.http2.headers import BlockHeaders
-from steersman.client.transport.wire import asked
+from steersman.client.transport.base import ChunkConsumer, PairedHeaders, Response
+from steersman.client.transport.connection import request_label
+from steersman.client.transport.http2.header_blocks import ENCODED_NAMES, decode_fields, values_of
 
-__all__ = ["MUCH", "NEVER", "STREAM_WINDOW", "WORTHWHILE", "Connection", "RequestNotSentError", "Stream"]
+__all__ = [
+    "JOINED_PIECES_BYTES",
+    "NO_DEADLINE",
+    "STREAM_WINDOW_BYTES",
+    "TASK_WAKEUP_MIN_BYTES",
+    "BlockHeaders",
+    "RequestNotSentError",
+    "Stream",
+    "StreamOwner",
+]
 
-STREAM_WINDOW: Final = 1 << 21
-"""Bytes of one response that may wait for their reader. With a quarter of that, large objects cost a fifth more: the
-server stops, and is told to go on, for every few of them."""
-MUCH: Final = 1 << 13
-"""Bytes in a piece from which on a task is woken for it: then the buffers that it came in are free for what is made of
-it, and are still in the processor's caches."""
-WORTHWHILE: Final = 1 << 15
-"""Bytes that are worth giving to a reader while there are more."""
-NEVER: Final = float("inf")
+STREAM_WINDOW_BYTES: Final = 1 << 21
+"""Bytes of one response that may wait for their reader. With a quarter of this value, large objects take a fifth more
+time, because the server stops and waits for a WINDOW_UPDATE after every few objects."""
+TASK_WAKEUP_MIN_BYTES: Final = 1 << 13
+"""Pieces of at least this size are handled by a task of their own: then the receive buffers are free while the data is
+decoded, and the data is still in the processor's caches."""
+JOINED_PIECES_BYTES: Final = 1 << 15
+"""Pieces are joined up to this size before the reader gets them."""
+NO_DEADLINE: Final = float("inf")
+"""The deadline of a stream without a timeout."""
 
 
 class RequestNotSentError(ConnectError):
-    """The server says that it has not begun with a request (RFC 9113 §6.8, §8.7): it may be asked elsewhere."""
+    """The server did not process the request (RFC 9113 sections 6.8 and 8.7), so it can be sent again."""
 
 
-class Connection(Protocol):
-    """What a stream needs of its connection."""
+class BlockHeaders(PairedHeaders, msgspec.Struct, eq=False, gc=False):
+    """The headers of a response, decoded when a header is read. An invalid header block has no headers."""
+
+    _block: bytes
+    _known: list[tuple[str, str]] | None = None
+
+    def get(self, name: str) -> str | None:
+        """Return the first value of a header, or `None`."""
+        if self._known is None:
+            index, names = ENCODED_NAMES[name]
+            if index:
+                if not values_of(self._block, index, names):
+                    return None
+            else:
+                # Not `in`: for bytes it creates an exception internally, which is slow.
+                find = self._block.find
+                if find(names[1]) < 0 and find(names[0]) < 0:
+                    return None
+        found = self.get_all(name)
+        return found[0] if found else None
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        if self._known is None:
+            self._known = decode_fields(self._block)
+        return self._known
+
+
+class StreamOwner(Protocol):
+    """The methods of the connection that a stream calls."""
 
     def waiter(self) -> asyncio.Future[bool]:
-        """A future of the loop."""
+        """Return a future for a reader."""
         ...
 
-    def make_room(self, stream: Stream, waiting: int = 0) -> None:
-        """The server may send what has been read once more: all that has arrived, but for what still waits here."""
+    def enlarge_window(self, stream: Stream, waiting: int = 0) -> None:
+        """Enlarge the window of a stream by the bytes that its reader has taken; `waiting` bytes are not yet taken."""
         ...
 
     def leave(self, stream: Stream, why: str) -> None:
-        """Nobody waits for it any more."""
+        """Cancel a stream, unless it has ended."""
         ...
 
 
 class Stream(msgspec.Struct, eq=False):
-    """`answer` waits for the whole response, `head` for the status, `reader` for more of the body.
+    """One request. `response` is the future of the whole response, `head` of its headers, `reader` of body bytes.
 
-    With `taker`, what comes of the body is given to that, and `reader` waits until that wants no more.
+    With a `consumer`, body pieces are passed to it as they arrive, and `reader` completes when it returns True.
     """
 
-    connection: Connection
+    connection: StreamOwner
     id: int
     method: str
     where: str
     deadline: float
-    answer: asyncio.Future[Response] | None = None
+    response: asyncio.Future[Response] | None = None
     head: asyncio.Future[None] | None = None
     reader: asyncio.Future[bool] | None = None
-    taker: Take | None = None
+    consumer: ChunkConsumer | None = None
     status: int = 0
     block: bytes = b""
     body: list[bytes] | None = None
-    """What has come in pieces."""
+    """Pieces of the body that have not been read."""
     total: int = 0
-    """Bytes of the body that have come in pieces."""
+    """Bytes of the body that arrived in pieces."""
     arrived: int = 0
-    """Bytes that the server has not been given room for again."""
+    """Bytes that arrived since the last WINDOW_UPDATE."""
     complete: bool = False
     problem: TransportError | None = None
     unsent: memoryview | None = None
     window: int = 0
 
     def __repr__(self) -> str:
-        return f"<stream {self.id}: {self.what}>"
+        return f"<stream {self.id}: {self.label}>"
 
     @property
-    def what(self) -> str:
-        """The request, for people."""
-        return asked(self.method, self.where)
+    def label(self) -> str:
+        """The request as error messages name it."""
+        return request_label(self.method, self.where)
 
     @property
     def headers(self) -> BlockHeaders:
+        """The headers of the response."""
         return BlockHeaders(self.block)
 
     def take(self) -> bytes:
-        """The pieces of the body that are there, as one."""
+        """Remove and return the available bytes of the body."""
         body, self.body = self.body, None
         if body is None:
             return b""
         return body[0] if len(body) == 1 else b"".join(body)
 
     async def read(self) -> bytes:
-        """The bytes of the body that are there, or the next ones; `b""` at its end."""
+        """Return the available bytes of the body, or wait for the next ones; `b""` at its end."""
         while self.body is None:
             if self.complete:
                 return b""
@@ -112,20 +150,20 @@ class Stream(msgspec.Struct, eq=False):
 
     def _read(self) -> bytes:
         data = self.take()
-        self._make_room()
+        self._enlarge_window()
         return data
 
-    def _make_room(self) -> None:
-        """Let the server go on, once half of the window has been read; what waits still fills its part of it."""
-        if self.arrived > STREAM_WINDOW >> 1 and not self.complete:
+    def _enlarge_window(self) -> None:
+        """Enlarge the window after half of it has been read; unread pieces still occupy their part of it."""
+        if self.arrived > STREAM_WINDOW_BYTES >> 1 and not self.complete:
             waiting = sum(map(len, self.body or ()))
-            if self.arrived - waiting > STREAM_WINDOW >> 1:
-                self.connection.make_room(self, waiting)
+            if self.arrived - waiting > STREAM_WINDOW_BYTES >> 1:
+                self.connection.enlarge_window(self, waiting)
 
-    async def pour(self, take: Take) -> bool:
-        """Give all that comes to `take` until that wants no more (true) or the body ends.
+    async def deliver(self, take: ChunkConsumer) -> bool:
+        """Pass the body to `take` until it returns True, or until the end (returns False).
 
-        Where it is little, that is done right where it arrives.
+        Small pieces are passed on directly when they arrive.
         """
         while True:
             if self.body is not None:
@@ -137,17 +175,18 @@ class Stream(msgspec.Struct, eq=False):
             if self.problem is not None:
                 raise self.problem
             reader = self.reader = self.connection.waiter()
-            self.taker = take
+            self.consumer = take
             try:
                 if await reader:
                     return True
             finally:
-                self.reader = self.taker = None
+                self.reader = self.consumer = None
 
-    def _give(self, take: Take) -> bool:
-        """Give `take` what is there, until it wants no more (true).
+    def _give(self, take: ChunkConsumer) -> bool:
+        """Pass the available pieces to `take` until it returns True.
 
-        Nearly as it came: to make one piece of all first would move it all through memory once more.
+        The pieces are joined only up to `JOINED_PIECES_BYTES` bytes: joining all of them would copy the whole body once
+        more.
         """
         pieces = self.body or []
         self.body = None
@@ -155,24 +194,24 @@ class Stream(msgspec.Struct, eq=False):
         enough = False
         while pieces and not enough:
             piece = pieces.pop()
-            while pieces and len(piece) < WORTHWHILE:
+            while pieces and len(piece) < JOINED_PIECES_BYTES:
                 piece += pieces.pop()
             enough = take(piece)
         pieces.reverse()
         self.body = pieces or None
-        self._make_room()
+        self._enlarge_window()
         return enough
 
     def wake(self) -> None:
-        """There is something to read, or there will never be more."""
-        reader, take = self.reader, self.taker
+        """Wake the reader: there is more to read, or the stream has ended."""
+        reader, take = self.reader, self.consumer
         if reader is None or reader.done():
             return
         enough = False
-        if take is not None and self.body is not None and len(self.body[-1]) < MUCH:
+        if take is not None and self.body is not None and len(self.body[-1]) < TASK_WAKEUP_MIN_BYTES:
             try:
                 enough = take(self._read())
-            except Exception as problem:  # noqa: BLE001 - it is the reader's, and not the connection's
+            except Exception as problem:  # noqa: BLE001 - an error of the reader must not close the connection
                 if not reader.done():
                     reader.set_exception(problem)
                 return
@@ -181,13 +220,13 @@ class Stream(msgspec.Struct, eq=False):
         reader.set_result(enough)
 
     def finish(self) -> None:
-        """The reader leaves; a response that is not complete is cancelled."""
+        """End reading; cancel a response that is not complete."""
         self.connection.leave(self, "left")
 
     def fail(self, problem: TransportError) -> None:
-        """Whoever waits gets `problem`."""
+        """Fail the stream: all waiting tasks get `problem`."""
         self.problem = problem
-        for waiter in (self.answer, self.head):
+        for waiter in (self.response, self.head):
             if waiter is not None and not waiter.done():
                 waiter.set_exception(problem)
         self.wake()

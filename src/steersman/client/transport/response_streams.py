@@ -1,4 +1,4 @@
-"""The responses of the native transport that are read as they come: watches, logs."""
+"""Responses of the native transport that are read in pieces: watches and logs."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
 from steersman.client.errors import TransportError
-from steersman.client.transport.base import RequestHeaders, StreamResponse, Take
+from steersman.client.transport.base import ChunkConsumer, RequestHeaders, StreamResponse
+from steersman.client.transport.connection import Exchange
 from steersman.client.transport.http2 import RequestNotSentError
-from steersman.client.transport.idle import IdleWatchdog
-from steersman.client.transport.pool import CLOSED, Connections
-from steersman.client.transport.wire import Exchange
+from steersman.client.transport.idle_watchdog import IdleWatchdog
+from steersman.client.transport.pool import CLOSED, ConnectionPool
 
-__all__ = ["Streams"]
+__all__ = ["ResponseStreams"]
 
 
-class Streams:
-    """What is read from the connections of one pool."""
+class ResponseStreams:
+    """The open response streams on the connections of one pool."""
 
-    def __init__(self, pool: Connections) -> None:
+    def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self._watchdogs: set[IdleWatchdog] = set()
 
@@ -34,7 +34,17 @@ class Streams:
         connect_timeout: float,
         idle_timeout: float,
     ) -> AsyncGenerator[StreamResponse]:
-        """The response, once it has begun; `where` is the path as it is sent, and the query. Raises TransportError."""
+        """Open a stream after the response headers have arrived. Raises TransportError.
+
+        Args:
+            method: The HTTP method.
+            path: The path for error messages.
+            where: The request target: the path and the query as they are sent.
+            headers: The request headers.
+            body: The request body.
+            connect_timeout: Seconds until the response headers must have arrived.
+            idle_timeout: Seconds without data after which the stream fails.
+        """
         exchange: Exchange | None = None
         until = asyncio.get_running_loop().time() + connect_timeout
         tries = 0
@@ -47,7 +57,7 @@ class Streams:
                 exchange = await connection.open(method, where, headers, body, until - connection.now())
             except RequestNotSentError:
                 tries += 1
-                if tries == self._pool.most_tries or connection.now() >= until:
+                if tries == self._pool.max_attempts or connection.now() >= until:
                     raise
         watchdog = IdleWatchdog(idle_timeout, f"{method} {path}")
         self._watchdogs.add(watchdog)
@@ -59,7 +69,7 @@ class Streams:
             exchange.finish()
 
     def close(self) -> None:
-        """Whoever reads gets an error."""
+        """Fail all open streams."""
         for watchdog in self._watchdogs:
             watchdog.fail(TransportError(CLOSED))
 
@@ -80,11 +90,12 @@ class _Chunks:
             raise StopAsyncIteration
         return chunk
 
-    async def pour(self, take: Take) -> bool:
+    async def deliver(self, take: ChunkConsumer) -> bool:
+        """Pass each chunk to `take`; see `base.deliver`."""
         watchdog, now = self._watchdog, self._watchdog.now
 
-        def heard(chunk: bytes) -> bool:
+        def last_received(chunk: bytes) -> bool:
             watchdog.since = now()
             return take(chunk)
 
-        return await watchdog.read(lambda: self._exchange.pour(heard))
+        return await watchdog.read(lambda: self._exchange.deliver(last_received))
