@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from steersman_cluster import schema
-from steersman_cluster.api.customs import decode_custom, integers
+from steersman_cluster.api.custom_bodies import decode_custom, integers
 from steersman_cluster.api.gojson import json_fault
-from steersman_cluster.api.resources import ResourceType
+from steersman_cluster.api.interfaces import ResourceType
 from steersman_cluster.errors import APIError, bad_request, unsupported_media_type
 from steersman_cluster.objects import Object
 

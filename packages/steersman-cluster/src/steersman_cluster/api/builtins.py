@@ -8,18 +8,14 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from steersman_cluster import schema
 from steersman_cluster.api import evictions, pods, proxy, streams
-from steersman_cluster.api.resources import Handler, ResourceType, Subresource
+from steersman_cluster.api.interfaces import Call, Handler, ResourceType, Server, Subresource
 from steersman_cluster.kinds.registry import strategy_for
 from steersman_cluster.objects import Object
 from steersman_cluster.strategy import User
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.call import Call
-    from steersman_cluster.api.server import APIServer
 
 __all__ = ["Builtins", "facts", "groups"]
 
@@ -81,7 +77,7 @@ class _Builtin(ResourceType):
 class Builtins:
     """Registers the built-in kinds with one API server."""
 
-    def __init__(self, server: APIServer) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
 
     def register(self) -> None:

@@ -6,18 +6,15 @@ Nothing is stored: the list is computed, has no resourceVersion, no pages and no
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from steersman_cluster.api.interfaces import ObjectReader, ResourceType
 from steersman_cluster.api.messages import Response, encode
 from steersman_cluster.api.negotiate import Form
 from steersman_cluster.api.options import ListOptions
-from steersman_cluster.api.resources import ResourceType
 from steersman_cluster.api.views import object_of
 from steersman_cluster.errors import not_found
 from steersman_cluster.storage import Item
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.reads import Reads
 
 __all__ = ["COMPONENT_STATUSES", "get_component", "list_components"]
 
@@ -34,7 +31,7 @@ def _components() -> tuple[Item, ...]:
     )
 
 
-def get_component(reads: Reads, resource: ResourceType, name: str, form: Form, include: str) -> Response:
+def get_component(reads: ObjectReader, resource: ResourceType, name: str, form: Form, include: str) -> Response:
     """Return the status of one component in the form that was asked for. Raises a 404 for other names."""
     for item in _components():
         if item.name == name:
@@ -42,7 +39,9 @@ def get_component(reads: Reads, resource: ResourceType, name: str, form: Form, i
     raise not_found("", "componentstatus", name)
 
 
-def list_components(reads: Reads, resource: ResourceType, options: ListOptions, form: Form, include: str) -> Response:
+def list_components(
+    reads: ObjectReader, resource: ResourceType, options: ListOptions, form: Form, include: str
+) -> Response:
     """Return the statuses of the components that the selectors match."""
     reads.check_fields(resource, options)
     return reads.listed(resource, reads.selected(resource, _components(), options), {}, form, include)

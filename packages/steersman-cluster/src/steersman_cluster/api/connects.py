@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from steersman_cluster.admission import CONNECT, Write
+from steersman_cluster.api.interfaces import Call
 from steersman_cluster.api.podoptions import exec_options, ports_of
 from steersman_cluster.objects import Object
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.call import Call
 
 __all__ = ["CONNECTS", "admit"]
 

@@ -7,15 +7,12 @@ without a conversion webhook never come here (`ResourceType.converts` is false).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from steersman_cluster import crd
-from steersman_cluster.api.resources import ResourceType
+from steersman_cluster.api.interfaces import ResourceType, Server
 from steersman_cluster.objects import Object
 from steersman_cluster.storage import Item
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.server import APIServer
 
 __all__ = ["Conversions"]
 
@@ -23,7 +20,7 @@ __all__ = ["Conversions"]
 class Conversions:
     """Asks the conversion webhooks of one API server."""
 
-    def __init__(self, server: APIServer) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
 
     async def prepare(self, resource: ResourceType, items: Iterable[Item]) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from steersman_cluster import crd
-from steersman_cluster.api.resources import ResourceType
+from steersman_cluster.api.custom_resources import resource_types
+from steersman_cluster.api.interfaces import ResourceType, Server
 from steersman_cluster.objects import Object, dig, meta, name_of
 from steersman_cluster.storage import Event, GroupResource
 from steersman_cluster.strategy import User
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.server import APIServer
 
 __all__ = ["Definitions"]
 
@@ -23,7 +21,7 @@ _SYSTEM: Final = User("system:apiserver", groups=("system:masters",))
 class Definitions:
     """Follows the CustomResourceDefinitions of one API server."""
 
-    def __init__(self, server: APIServer) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
         self._served: dict[str, list[ResourceType]] = {}
 
@@ -62,7 +60,7 @@ class Definitions:
         changed = not served or _content(served[0].definition) != _content(definition)
         if not changed and not self._is_ending(definition):
             return
-        found = crd.resource_types(definition) if crd.established(definition) else []
+        found = resource_types(definition) if crd.established(definition) else []
         kept = {(t.group, t.version, t.plural) for t in found}
         for old in served:
             if (old.group, old.version, old.plural) not in kept:

@@ -6,22 +6,18 @@ step, as there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from steersman_cluster.admission import DELETE, Write
+from steersman_cluster.api.interfaces import Deleted, ResourceType, Server
 from steersman_cluster.api.options import DeleteOptions
-from steersman_cluster.api.resources import ResourceType
 from steersman_cluster.api.views import object_of
 from steersman_cluster.api.writes import MODIFIED
 from steersman_cluster.errors import conflict, not_found
 from steersman_cluster.objects import Object, meta, uid_of
 from steersman_cluster.storage import Item
 from steersman_cluster.strategy import Strategy, User, WriteContext
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.server import APIServer
 
 __all__ = ["RETURNED", "Deleted", "Deleter"]
 
@@ -51,20 +47,10 @@ RETURNED: Final = frozenset(
 """Kinds whose deletes are answered with the object, not with a Status."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deleted:
-    """What a delete left: the object's last state, and whether it is gone or only marked."""
-
-    obj: Object
-    gone: bool
-    pending: bool = False
-    """Whether it was being deleted already and nothing changed."""
-
-
 class Deleter:
     """Deletes objects for one API server."""
 
-    def __init__(self, server: APIServer) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
 
     async def delete(

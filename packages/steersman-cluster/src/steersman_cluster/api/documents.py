@@ -5,21 +5,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from steersman_cluster.api.builtins import facts, groups
 from steersman_cluster.api.health import HEALTH_PATHS, is_health, serve_health
+from steersman_cluster.api.interfaces import ResourceType, Server
 from steersman_cluster.api.messages import Request, Response, encode, json_response
 from steersman_cluster.api.negotiate import form_of
 from steersman_cluster.api.openapi import OpenAPI
 from steersman_cluster.api.reads import present
-from steersman_cluster.api.resources import ResourceType
 from steersman_cluster.api.verbs import not_allowed
 from steersman_cluster.errors import APIError, not_acceptable, unknown_path
 from steersman_cluster.objects import Object
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.server import APIServer
 
 __all__ = ["Documents"]
 
@@ -30,7 +27,7 @@ _ADDRESS: Final = {"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:6443"}
 class Documents:
     """Serves every path that is no resource."""
 
-    def __init__(self, server: APIServer) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
         self._openapi = OpenAPI(server)
         self._kept: dict[str, tuple[int, bytes]] = {}

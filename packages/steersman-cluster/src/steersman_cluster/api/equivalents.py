@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
 
 from steersman_cluster.admission import Equivalent
-from steersman_cluster.api.resources import ResourceType
+from steersman_cluster.api.interfaces import ResourceType, Server
 from steersman_cluster.objects import Object
 from steersman_cluster.schema import Type, builtin
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.server import APIServer
 
 __all__ = ["ServedVersions"]
 
@@ -19,7 +15,7 @@ __all__ = ["ServedVersions"]
 class ServedVersions:
     """Equivalent resources of one API server: all that serve the same stored objects (`matchPolicy: Equivalent`)."""
 
-    def __init__(self, server: APIServer) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
 
     def equivalents(self, group: str, version: str, resource: str, subresource: str) -> list[Equivalent]:

@@ -7,18 +7,16 @@ their budget, which is told the Pod's name, so that the disruption controller co
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from steersman.models.selectors import from_requirements
+from steersman_cluster.api.interfaces import Call, Change
 from steersman_cluster.api.messages import Response, json_response
 from steersman_cluster.api.options import DeleteOptions, WriteOptions, delete_options
 from steersman_cluster.api.podoptions import items_of, pod_of
 from steersman_cluster.errors import APIError, bad_request, conflict, forbidden, too_many_requests
 from steersman_cluster.objects import Object, dig, labels_of, meta, name_of
 from steersman_cluster.strategy import User
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.call import Call
 
 __all__ = ["evict"]
 
@@ -129,7 +127,6 @@ async def _ask_budget(call: Call, pod: Object, options: DeleteOptions) -> None:
 
 
 async def _take(call: Call, budget: str) -> None:
-    from steersman_cluster.api.writes import Change
 
     server = call.server
     resource = server.registry.find("policy", "v1", "poddisruptionbudgets")

@@ -7,14 +7,12 @@ client deletes them.
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from steersman_cluster.api.interfaces import Server
 from steersman_cluster.kinds.service_addresses import SERVICE_RANGE
 from steersman_cluster.objects import Object
 from steersman_cluster.strategy import User
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.server import APIServer
 
 __all__ = ["KubernetesService"]
 
@@ -32,7 +30,7 @@ _CLUSTER_IP: Final = str(SERVICE_RANGE[1])
 class KubernetesService:
     """Keeps these objects in the storage of one API server."""
 
-    def __init__(self, server: APIServer) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
         self._address = "127.0.0.1"
         self._port = DEFAULT_PORT

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from steersman_cluster.api.resources import ResourceType
+from steersman_cluster.api.interfaces import ResourceType
 from steersman_cluster.errors import APIError, bad_request
 from steersman_cluster.objects import Object
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from steersman_cluster.api.interfaces import Call
 from steersman_cluster.api.messages import Response, encode
 from steersman_cluster.api.streams import kubelet_of, log
 from steersman_cluster.errors import APIError
 from steersman_cluster.kubelet import Kubelet, Usage
 from steersman_cluster.objects import Object, dig, name_of, namespace_of
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.call import Call
 
 __all__ = ["serve"]
 

@@ -8,21 +8,18 @@ import hashlib
 import json
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import zstandard
 
 from steersman_cluster.api.builtins import facts
+from steersman_cluster.api.interfaces import ResourceType, Server
 from steersman_cluster.api.messages import Request, Response, encode
 from steersman_cluster.api.negotiate import JSON, quality
 from steersman_cluster.api.podmetrics import GROUP as METRICS_GROUP
 from steersman_cluster.crd import published_schemas, second_version
 from steersman_cluster.objects import Object
 from steersman_cluster.protobuf import openapi as openapi_protobuf
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.resources import ResourceType
-    from steersman_cluster.api.server import APIServer
 
 __all__ = ["OpenAPI"]
 
@@ -35,7 +32,7 @@ _WINDOW: Final = 1 << 25
 class OpenAPI:
     """Serves the OpenAPI documents of one API server."""
 
-    def __init__(self, server: APIServer) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
         self._v2: tuple[int, _Second] | None = None
 

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from steersman.models.selectors import Selector
 from steersman_cluster.api.fieldselectors import FieldSelector, parse_fields
 from steersman_cluster.api.labelselectors import parse_selector
-from steersman_cluster.api.messages import Params
+from steersman_cluster.api.messages import Params, Request
 from steersman_cluster.cel.gotext import go_quote
 from steersman_cluster.errors import (
     APIError,
@@ -28,6 +28,7 @@ __all__ = [
     "DeleteOptions",
     "ListOptions",
     "WriteOptions",
+    "agent_of",
     "delete_options",
     "list_options",
     "number_of",
@@ -261,3 +262,9 @@ def delete_options(params: Params, body: Object | None) -> DeleteOptions:
         conditions.get("uid"),
         conditions.get("resourceVersion"),
     )
+
+
+def agent_of(request: Request) -> str:
+    """Return the field manager of a write without `fieldManager`: the user agent up to its first slash."""
+    agent = (request.headers.get("User-Agent") or "").partition("/")[0]
+    return "".join(character for character in agent if character.isprintable())[:128] or "unknown"

@@ -7,18 +7,16 @@ the texts of the API server's patch handler.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from steersman_cluster import fields, patch, schema
-from steersman_cluster.api.customs import decode_custom, integers
+from steersman_cluster.api.custom_bodies import decode_custom, integers
 from steersman_cluster.api.gojson import json_fault
+from steersman_cluster.api.interfaces import Change
 from steersman_cluster.api.yamlbody import parse_yaml
 from steersman_cluster.errors import APIError, bad_request, not_found, unsupported_media_type
 from steersman_cluster.objects import Object
 from steersman_cluster.schema.literals import converted
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.writes import Change
 
 __all__ = [
     "APPLY",

@@ -9,24 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from steersman.models import Quantity
 from steersman.models.quantity import QuantityFormat
 from steersman_cluster import schema
+from steersman_cluster.api.interfaces import ResourceType, Server
 from steersman_cluster.api.messages import Response, encode
 from steersman_cluster.api.negotiate import Form
 from steersman_cluster.api.options import ListOptions
-from steersman_cluster.api.resources import ResourceType
 from steersman_cluster.errors import not_found
 from steersman_cluster.kinds import columns
 from steersman_cluster.kubelet import Usage
 from steersman_cluster.objects import Object, dig, meta, name_of, namespace_of
 from steersman_cluster.storage import Item
 from steersman_cluster.strategy import Column, Strategy, User
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.server import APIServer
 
 __all__ = ["GROUP", "PodMetrics"]
 
@@ -74,7 +71,7 @@ class _Metrics(Strategy):
 class PodMetrics:
     """The metrics API of one API server."""
 
-    def __init__(self, server: APIServer) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
 
     def serve(self) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
+from steersman_cluster.api.interfaces import Call
 from steersman_cluster.errors import (
     APIError,
     FieldError,
@@ -22,9 +23,6 @@ from steersman_cluster.errors import (
 )
 from steersman_cluster.kubelet import LogOptions
 from steersman_cluster.objects import Object, dig
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.call import Call
 
 __all__ = ["ExecOptions", "container_of", "exec_options", "items_of", "log_options", "pod_of", "ports_of"]
 

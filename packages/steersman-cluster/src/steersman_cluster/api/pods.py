@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from steersman_cluster.api.interfaces import Call, Change
 from steersman_cluster.api.messages import Response, json_response
 from steersman_cluster.api.options import write_options
 from steersman_cluster.errors import (
@@ -16,9 +17,6 @@ from steersman_cluster.errors import (
 )
 from steersman_cluster.objects import Object, dig, meta, name_of
 
-if TYPE_CHECKING:
-    from steersman_cluster.api.call import Call
-
 __all__ = ["bind"]
 
 _SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
@@ -26,7 +24,6 @@ _SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "statu
 
 async def bind(call: Call) -> Response:
     """POST of a Binding: the Pod gets its node, once. Raises `APIError`."""
-    from steersman_cluster.api.writes import Change
 
     body = call.body or {}
     server = call.server

@@ -5,9 +5,10 @@ Which Pod and which port is decided here; how the request gets there is in `prox
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from steersman_cluster.api import nodeproxy
+from steersman_cluster.api.interfaces import Call
 from steersman_cluster.api.messages import Response
 from steersman_cluster.api.podoptions import items_of, pod_of
 from steersman_cluster.api.proxying import repeat
@@ -15,9 +16,6 @@ from steersman_cluster.api.streams import kubelet_of
 from steersman_cluster.errors import APIError, bad_request, not_found
 from steersman_cluster.kubelet import Connection
 from steersman_cluster.objects import Object, dig
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.call import Call
 
 __all__ = ["to_node", "to_pod", "to_service"]
 

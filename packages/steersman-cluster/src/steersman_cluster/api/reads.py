@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from steersman_cluster.api.bodies import INTERNAL
+from steersman_cluster.api.interfaces import ResourceType, Server
 from steersman_cluster.api.messages import Response
 from steersman_cluster.api.negotiate import PROTOBUF, YAML, Form
 from steersman_cluster.api.options import ListOptions
 from steersman_cluster.api.paging import PageExpiredError, key_of, read_token, token, too_large
-from steersman_cluster.api.resources import ResourceType
 from steersman_cluster.api.tables import metadata_for, table_of
 from steersman_cluster.api.views import body_of, fields_of, item_of_list, object_of, partial
 from steersman_cluster.api.watching import Watch
 from steersman_cluster.errors import bad_request, expired, not_acceptable, not_found
 from steersman_cluster.objects import Object
 from steersman_cluster.storage import CompactedError, Item, Storage
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.server import APIServer
 
 __all__ = ["Reads", "StorageReader", "present"]
 
@@ -50,7 +47,7 @@ def present(obj: Object, form: Form, status: int = 200) -> Response:
 class Reads:
     """Reads for one API server."""
 
-    def __init__(self, server: APIServer) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
         self._storage = server.storage
 

@@ -6,21 +6,17 @@ of its parent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from steersman_cluster import fields, patch, schema
 from steersman_cluster.api import bodies, patching
 from steersman_cluster.api import metadata as metas
-from steersman_cluster.api.options import write_options
-from steersman_cluster.api.resources import ResourceType
+from steersman_cluster.api.interfaces import Call, Change, ResourceType
+from steersman_cluster.api.options import agent_of, write_options
 from steersman_cluster.api.views import object_of
 from steersman_cluster.crd import ScalePaths
 from steersman_cluster.errors import bad_request, field_invalid, invalid, not_found
 from steersman_cluster.objects import Object, dig, meta
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.call import Call
-    from steersman_cluster.api.writes import Change
 
 __all__ = ["serve_scale"]
 
@@ -31,8 +27,6 @@ _ENTRIES: Final = "managedFields"
 
 async def serve_scale(call: Call) -> Object:
     """Get, update or patch. Raises `APIError`."""
-    from steersman_cluster.api.verbs import agent_of
-    from steersman_cluster.api.writes import Change
 
     server, resource = call.server, call.resource
     item = server.storage.get(resource.stored_at, call.namespace, call.name)

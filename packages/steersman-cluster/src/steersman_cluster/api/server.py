@@ -31,12 +31,12 @@ from steersman_cluster.api.equivalents import ServedVersions
 from steersman_cluster.api.event_expiry import EventExpiry
 from steersman_cluster.api.extensions import PREFIX, Extension, extended
 from steersman_cluster.api.info import RequestInfo, resolve
+from steersman_cluster.api.interfaces import OpenWatch, Registry, ResourceType
 from steersman_cluster.api.kubernetes_service import KubernetesService
 from steersman_cluster.api.messages import JSON, Request, Response, failure
 from steersman_cluster.api.negotiate import Form, form_of
 from steersman_cluster.api.podmetrics import PodMetrics
 from steersman_cluster.api.reads import Reads, StorageReader, present
-from steersman_cluster.api.resources import Registry, ResourceType
 from steersman_cluster.api.verbs import Verbs
 from steersman_cluster.api.writes import Writer
 from steersman_cluster.auth import Attributes, Auth
@@ -91,7 +91,7 @@ class APIServer:
             service_accounts=aggregated if service_accounts is None else service_accounts,
         )
         self.audit = audit
-        self.watches: set[Any] = set()
+        self.watches: set[OpenWatch] = set()
         self.address = "https://127.0.0.1:6443"
         """Where the server listens; what its documents say."""
         self.builtins = Builtins(self)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from steersman_cluster.api import channels, tunnels
+from steersman_cluster.api.interfaces import Call
 from steersman_cluster.api.messages import Response, Socket
 from steersman_cluster.api.podoptions import (
     ExecOptions,
@@ -23,9 +24,6 @@ from steersman_cluster.api.podoptions import (
 from steersman_cluster.errors import APIError, bad_request, not_found
 from steersman_cluster.kubelet import STDERR, STDOUT, Connection, ExecSession, Kubelet
 from steersman_cluster.objects import Object, dig
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.call import Call
 
 __all__ = ["attach", "execute", "kubelet_of", "log", "portforward"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from steersman_cluster.api.resources import ResourceType
+from steersman_cluster.api.interfaces import ResourceType
 from steersman_cluster.api.views import partial
 from steersman_cluster.objects import Object, meta
 

@@ -7,35 +7,37 @@ sub-resources.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from steersman_cluster import fields, schema
 from steersman_cluster.admission import CREATE, Write
 from steersman_cluster.api import bodies, connects
 from steersman_cluster.api import metadata as metas
 from steersman_cluster.api.builtins import groups
-from steersman_cluster.api.call import Call
 from steersman_cluster.api.components import COMPONENT_STATUSES, get_component, list_components
 from steersman_cluster.api.deletes import RETURNED
 from steersman_cluster.api.fieldselectors import parse_fields
 from steersman_cluster.api.info import RequestInfo
+from steersman_cluster.api.interfaces import Call, Change, Outcome, ResourceType, Server, Subresource
 from steersman_cluster.api.messages import Request, Response
 from steersman_cluster.api.negotiate import Form, form_of
-from steersman_cluster.api.options import DeleteOptions, WriteOptions, delete_options, list_options, write_options
+from steersman_cluster.api.options import (
+    DeleteOptions,
+    WriteOptions,
+    agent_of,
+    delete_options,
+    list_options,
+    write_options,
+)
 from steersman_cluster.api.patching import APPLY, check_media, transform_of
 from steersman_cluster.api.reads import present
-from steersman_cluster.api.resources import ResourceType, Subresource
 from steersman_cluster.api.scale import serve_scale
-from steersman_cluster.api.writes import Change, Outcome
 from steersman_cluster.errors import APIError, bad_request, method_not_supported, unknown_path
 from steersman_cluster.kinds.registry import strategy_for
 from steersman_cluster.objects import Object, meta, name_of
 from steersman_cluster.strategy import User, WriteContext
 
-if TYPE_CHECKING:
-    from steersman_cluster.api.server import APIServer
-
-__all__ = ["Verbs", "agent_of", "not_allowed"]
+__all__ = ["Verbs", "not_allowed"]
 
 _NO_TABLES: Final = frozenset(("ephemeralcontainers",))
 """Sub-resources that are objects of their own kind, and have no table on the real server."""
@@ -48,7 +50,7 @@ _UNTRACKED: Final = frozenset(("selfsubjectreviews", "selfsubjectrulesreviews"))
 class Verbs:
     """Serves the resources of one API server."""
 
-    def __init__(self, server: APIServer) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
         self._bodies: dict[tuple[ResourceType, str], ResourceType] = {}
 
@@ -444,12 +446,6 @@ def _check_door_verb(request: Request, info: RequestInfo, resource: ResourceType
 def not_allowed() -> APIError:
     """What the generic server says of a method that a path does not have."""
     return APIError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
-
-
-def agent_of(request: Request) -> str:
-    """Who writes, where no field manager is named: the user agent up to its first slash."""
-    agent = (request.headers.get("User-Agent") or "").partition("/")[0]
-    return "".join(character for character in agent if character.isprintable())[:128] or "unknown"
 
 
 def _details(resource: ResourceType, obj: Object) -> Object:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
+from steersman_cluster.api.interfaces import Registry, ResourceType
 from steersman_cluster.objects import Object
 from steersman_cluster.schema import Type
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.resources import Registry, ResourceType
 
 __all__ = ["ConversionNeededError", "ObjectVersions"]
 

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from steersman_cluster.api.resources import ResourceType
+from steersman_cluster.api.interfaces import ResourceType
 from steersman_cluster.objects import Object, meta
 from steersman_cluster.storage import Item
 from steersman_cluster.strategy import Strategy

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from steersman_cluster.api.interfaces import ResourceType, Server
 from steersman_cluster.api.messages import encode
 from steersman_cluster.api.negotiate import PROTOBUF, Form
 from steersman_cluster.api.options import ListOptions
-from steersman_cluster.api.resources import ResourceType
 from steersman_cluster.api.tables import metadata_for, table_of
 from steersman_cluster.api.views import body_of, object_of, partial
 from steersman_cluster.errors import APIError, expired
 from steersman_cluster.objects import Object
 from steersman_cluster.storage import UNCACHED, CompactedError, Event, Item
-
-if TYPE_CHECKING:
-    from steersman_cluster.api.server import APIServer
 
 __all__ = ["Watch"]
 
@@ -38,7 +35,7 @@ class Watch:
 
     def __init__(
         self,
-        server: APIServer,
+        server: Server,
         resource: ResourceType,
         namespace: str,
         options: ListOptions,

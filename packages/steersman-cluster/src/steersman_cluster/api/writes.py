@@ -6,16 +6,14 @@ write: then the present object is read again before the commit, and the write st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 from steersman_cluster import fields
 from steersman_cluster.admission import CREATE, UPDATE, Write
 from steersman_cluster.api import metadata as metas
-from steersman_cluster.api.options import WriteOptions
+from steersman_cluster.api.interfaces import Change, Outcome, ResourceType, Server, Transform, WriteVersions
 from steersman_cluster.api.patching import reset_of
-from steersman_cluster.api.resources import ResourceType
 from steersman_cluster.api.versions import ObjectVersions
 from steersman_cluster.api.views import object_of
 from steersman_cluster.auth import check_escalation
@@ -31,81 +29,13 @@ from steersman_cluster.errors import (
 from steersman_cluster.kinds import meta as rules
 from steersman_cluster.objects import Object, Path, meta
 from steersman_cluster.storage import Item
-from steersman_cluster.strategy import User, WriteContext
 
-if TYPE_CHECKING:
-    from steersman_cluster.api.server import APIServer
-
-__all__ = ["MODIFIED", "Change", "Outcome", "Representation", "Transform", "Writer"]
+__all__ = ["MODIFIED", "Writer"]
 
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 _ATTEMPTS: Final = 8
 _METADATA: Final = Path("metadata")
 _RBAC: Final = "rbac.authorization.k8s.io"
-
-Transform = Callable[[Object | None], Object]
-"""Makes the new object of the present one (`None` where there is none)."""
-
-
-class Representation(Protocol):
-    """The kind in which a subresource shows its parent to clients and to admission (Scale)."""
-
-    kind: str
-    group: str
-    version: str
-
-    old: Object
-    """The representation of the stored parent, with managed fields."""
-    new: Object
-    """What the request asks for, with managed fields; made by the transformation of the parent."""
-
-    def of(self, parent: Object) -> Object:
-        """Return what represents a parent for validation: without managed fields."""
-        ...
-
-    def write(self, parent: Object, shown: Object) -> None:
-        """Write what admission changed in the representation into the parent."""
-        ...
-
-    def normalise(self, shown: Object) -> None:
-        """Decode a changed representation again, in place. Raises `ValueError` for what is no such object."""
-        ...
-
-
-@dataclass(slots=True)
-class Change:
-    """One write and its circumstances."""
-
-    resource: ResourceType
-    namespace: str
-    name: str
-    user: User
-    options: WriteOptions
-    context: WriteContext
-    subresource: str = ""
-    warnings: list[str] = field(default_factory=list[str])
-    annotations: dict[str, str] = field(default_factory=dict[str, str])
-    """What admission tells the audit log."""
-    apply: bool = False
-    kind: str = "CreateOptions"
-    tracked: bool = True
-    """Whether managed fields follow; scale brings its own."""
-    versions: ObjectVersions | None = None
-    """The object's versions, for fields that managers own in another one; set by the writer."""
-    representation: Representation | None = None
-    """The kind in which admission sees the object, where that is not its own."""
-
-    def warn(self, texts: Iterable[str]) -> None:
-        """Texts for `Warning` headers; a second attempt does not repeat them."""
-        self.warnings.extend(text for text in texts if text not in self.warnings)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a write left."""
-
-    obj: Object
-    created: bool = False
 
 
 def _exists(resource: ResourceType, item: Item) -> APIError:
@@ -118,7 +48,7 @@ def _exists(resource: ResourceType, item: Item) -> APIError:
 class Writer:
     """Writes objects for one API server."""
 
-    def __init__(self, server: APIServer) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
         self._storage = server.storage
 
@@ -316,7 +246,7 @@ class Writer:
         if stored is not obj:
             meta(obj)["resourceVersion"] = str(item.revision)
 
-    def _versions(self, change: Change) -> ObjectVersions:
+    def _versions(self, change: Change) -> WriteVersions:
         if change.versions is None:
             server = self._server
             change.versions = ObjectVersions(server.registry, change.resource, server.conversions.to_version)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from steersman_cluster import schema
-from steersman_cluster.api.resources import ResourceType
+from steersman_cluster.api.interfaces import ResourceType
 from steersman_cluster.objects import Object
 
 __all__ = ["decode_custom", "integers"]
