@@ -8,7 +8,6 @@ import grimp
 
 ALLOWED: frozenset[frozenset[str]] = frozenset(
     (
-        frozenset(("steersman.testing.audit", "steersman.testing.controlplane_cluster")),
         frozenset(
             (
                 "steersman_cluster.nodes.process.ground",
@@ -62,4 +61,4 @@ def test_modules_do_not_import_each_other():
     found = cycles(imports)
     described = [sorted(cycle) for cycle in found - ALLOWED]
     assert described == [], "break the cycle: move what both modules need to a module below them"
-    assert ALLOWED <= found, "remove from ALLOWED the cycles that are gone"
+    assert found >= ALLOWED, "remove from ALLOWED the cycles that are gone"

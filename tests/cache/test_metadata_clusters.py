@@ -127,7 +127,7 @@ def test_an_operator_of_metadata_runs_with_the_roles_of_any_other(cluster, opera
     async def reconcile(config: PartialObjectMetadata, ctx: Context) -> None:
         found = ctx.list(secrets, namespace=config.metadata.namespace, index=("team", "s"))
         seen[config.metadata.name] = (config.kind, [s.metadata.name for s in found])
-        whole.update({i.info.kind: i.whole for i in ctx._reach._cache.informers})
+        whole.update({i.info.kind: i.whole for i in ctx._reader._cache.informers})
 
     running = operator(app)
     base = f"/api/v1/namespaces/{cluster.namespace}"

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from steersman.testing import assets
+from steersman.testing import assets, assets_command
 from steersman.testing.assets import AssetsError, Release
 
 
@@ -250,7 +250,7 @@ def test_the_command_installs_lists_and_removes(site: Site, tmp_path: Path, monk
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(assets.INDEX_VARIABLE, index(site, archive(), "v1.36.0"))
     run = CliRunner()
-    app = assets.assets_command()
+    app = assets_command.app
     name = "envtest-v1.36.0-linux-amd64"
 
     offered = run.invoke(app, ["list", "--remote", "--os", "linux", "--arch", "amd64"])
@@ -273,7 +273,7 @@ def test_the_command_installs_lists_and_removes(site: Site, tmp_path: Path, monk
 def test_the_command_tells_errors_in_one_line(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
-    done = CliRunner().invoke(assets.assets_command(), ["install", "--index", f"{site.url}/none.yaml"])
+    done = CliRunner().invoke(assets_command.app, ["install", "--index", f"{site.url}/none.yaml"])
 
     assert done.exit_code == 1
     assert done.stderr == f"steersman: {site.url}/none.yaml answered 404 Not Found.\n"

@@ -6,7 +6,7 @@ demand. An entry stays valid and unchanged after later changes of the cache (C1)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -18,11 +18,9 @@ from steersman.models import (
     ObjectMeta,
     OwnerReference,
     PartialObjectMetadata,
+    View,
     decode,
 )
-
-if TYPE_CHECKING:
-    from steersman.cache.store import Store
 
 __all__ = ["Change", "ChangeType", "Entry", "NotCachedError", "UndecodableError"]
 
@@ -49,10 +47,31 @@ class UndecodableError(DecodeError):
         self.problem = message
 
 
+class EntryStore(Protocol):
+    """The store of an entry, as the entry uses it."""
+
+    @property
+    def view(self) -> View[Any]:
+        """The view in which objects are read by default."""
+        ...
+
+    def body_of(self, record: bytes) -> bytes:
+        """Return the JSON of a record."""
+        ...
+
+    def read(self, entry: Entry, kind: KindLike[T], *, keep: bool = True) -> T:
+        """Return the object of an entry. Raises `UndecodableError`."""
+        ...
+
+    def undecodable(self, entry: Entry, problem: DecodeError) -> UndecodableError:
+        """Return the error of an entry that does not fit its type."""
+        ...
+
+
 class Entry(msgspec.Struct, eq=False, gc=False):
     """One version of one cached object."""
 
-    _store: Store
+    _store: EntryStore
     key: Key
     """Namespace and name."""
     record: bytes

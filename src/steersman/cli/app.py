@@ -114,9 +114,9 @@ def version(
 
 
 def _mount_assets() -> None:
-    from steersman.testing.assets import assets_command
+    from steersman.testing.assets_command import app as assets
 
-    cluster.add_typer(assets_command(), name="assets")
+    cluster.add_typer(assets, name="assets")
 
 
 def run(arguments: list[str] | None = None) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from steersman.testing import faults
     from steersman.testing.audit import Audit, call_of
     from steersman.testing.controlplane import ControlPlane
-    from steersman.testing.controlplane_audit import AuditEvent, AuditPolicy, read_audit_log
+    from steersman.testing.controlplane_audit import AuditEvent, AuditPolicy, UnsupportedError, read_audit_log
     from steersman.testing.controlplane_binaries import (
         Binaries,
         BinariesNotFoundError,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         ExistingCluster,
         KubectlError,
         PolicyRule,
-        UnsupportedError,
     )
     from steersman.testing.controlplane_http import CallError
     from steersman.testing.controlplane_process import ComponentError
@@ -55,7 +54,7 @@ _MODULES = {
     "ExistingCluster": "steersman.testing.controlplane_cluster",
     "KubectlError": "steersman.testing.controlplane_cluster",
     "PolicyRule": "steersman.testing.controlplane_cluster",
-    "UnsupportedError": "steersman.testing.controlplane_cluster",
+    "UnsupportedError": "steersman.testing.controlplane_audit",
     "CallError": "steersman.testing.controlplane_http",
     "ComponentError": "steersman.testing.controlplane_process",
     "objects": "steersman.testing.conversion",

@@ -26,13 +26,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
 
 from steersman import documents
 from steersman.testing.controlplane_binaries import REQUIRED, cache_root
-
-if TYPE_CHECKING:
-    import typer
 
 DEFAULT_INDEX = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
 INDEX_VARIABLE = "STEERSMAN_ASSETS_INDEX"
@@ -181,13 +178,6 @@ def remove(name: str, *, root: Path | None = None) -> Installed:
             return one
     names = ", ".join(one.name for one in there) or "nothing"
     raise AssetsError(f"The cache has no {name}; it has {names}.")
-
-
-def assets_command() -> typer.Typer:
-    """Build the `assets` command, for the CLI to mount under `steersman cluster`."""
-    from steersman.testing.assets_command import app
-
-    return app
 
 
 def _download(release: Release, path: Path, progress: Progress | None) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from steersman.testing.controlplane_audit import WRITES, AuditEvent, read_audit_log
+from steersman.testing.controlplane_audit import WRITES, AuditEvent, UnsupportedError, read_audit_log
 
 __all__ = ["Audit", "call_of"]
 
@@ -85,8 +85,6 @@ class Audit:
         return sorted({_permission(event) for event in self.calls(user=user, code=403) if _lacked(event)})
 
     def _size(self) -> int:
-        from steersman.testing.controlplane_cluster import UnsupportedError
-
         try:
             return self._log().stat().st_size
         except (UnsupportedError, FileNotFoundError):

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from steersman.testing import controlplane_commands as commands
-from steersman.testing.controlplane_audit import AuditEvent, AuditPolicy, mend_audit_log
+from steersman.testing.controlplane_audit import AuditEvent, AuditPolicy, UnsupportedError, mend_audit_log
 from steersman.testing.controlplane_binaries import Binaries, BinariesNotFoundError, available, find_binaries
-from steersman.testing.controlplane_cluster import Cluster, ExistingCluster, KubectlError, PolicyRule, UnsupportedError
+from steersman.testing.controlplane_cluster import Cluster, ExistingCluster, KubectlError, PolicyRule
 from steersman.testing.controlplane_commands import Layout, Ports
 from steersman.testing.controlplane_files import temporary_directory, write_files
 from steersman.testing.controlplane_http import ApiSession, CallError, client_context

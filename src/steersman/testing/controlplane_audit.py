@@ -21,6 +21,10 @@ WRITES = ("create", "update", "patch", "delete", "deletecollection")
 _READS = ("get", "list", "watch")
 
 
+class UnsupportedError(RuntimeError):
+    """The cluster does not support the call; the message names a kind of cluster that does."""
+
+
 @dataclass(frozen=True)
 class AuditPolicy:
     """How much the API server records: `level` for everything, `bodies` with request and response bodies.

@@ -23,7 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
-from steersman.testing.controlplane_audit import AuditEvent, Stage, read_audit_log
+from steersman.testing.audit import Audit
+from steersman.testing.controlplane_audit import AuditEvent, Stage, UnsupportedError, read_audit_log
 from steersman.testing.controlplane_binaries import WAYS_OUT
 from steersman.testing.controlplane_http import CallError
 from steersman.testing.controlplane_kubeconfig import token_user, write_kubeconfig
@@ -31,14 +32,9 @@ from steersman.testing.objects import Objects
 
 if TYPE_CHECKING:
     from steersman.client.config import Config
-    from steersman.testing.audit import Audit
     from steersman.testing.faults import Faults
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
-
-
-class UnsupportedError(RuntimeError):
-    """This kind of cluster cannot do that; the message says which can."""
 
 
 class KubectlError(RuntimeError):
@@ -99,8 +95,6 @@ class Cluster(Objects):
     @cached_property
     def audit(self) -> Audit:
         """What was asked of the API server since the test began, and assertions about it."""
-        from steersman.testing.audit import Audit
-
         return Audit(lambda: self.audit_log)
 
     @property
