@@ -89,7 +89,8 @@ class ApplyRelayLog(Action, frozen=True, tag="ApplyRelayLog"):
 class Promote(Action, frozen=True, tag="Promote"):
     """Accept writes: semi-synchronous acknowledgement on, replication configuration removed, then `read_only` off.
 
-    Refused unless the stored epoch is this one and everything received has been executed.
+    Refused unless the stored epoch is this one already, the member is complete, and everything received has been
+    executed. A late request would otherwise promote a member whose volume was replaced.
     """
 
     ack_count: int
@@ -108,7 +109,10 @@ class Demote(Action, frozen=True, tag="Demote"):
 
 
 class SetSource(Action, frozen=True, tag="SetSource"):
-    """Replicate from a member, read-only, by GTID."""
+    """Replicate from a member, read-only, by GTID.
+
+    Where the member does so already, only the epoch and the acknowledgement change; the threads are not restarted.
+    """
 
     source: str
     """The member to replicate from."""

@@ -74,6 +74,9 @@ class MemberState(msgspec.Struct, frozen=True, rename="camel"):
     executed: GtidSet = GtidSet()
     retrieved: GtidSet = GtidSet()
     """Received into the relay log; transactions that are executed, too, may be missing here."""
+    committing: GtidSet = GtidSet()
+    """In the binary log of a source, while the commit waits for acknowledgements. Replicas may have them already, so
+    that a comparison with `executed` alone would take them for errant."""
     source: str = ""
     """The member's name that this one replicates from, from the first label of the source's host."""
     io_running: bool = False
@@ -107,6 +110,16 @@ class MemberState(msgspec.Struct, frozen=True, rename="camel"):
     def received(self) -> GtidSet:
         """The transactions that this member has, executed or not."""
         return self.executed.union(self.retrieved)
+
+    @property
+    def logged(self) -> GtidSet:
+        """The transactions that this member can have sent to its replicas."""
+        return self.executed.union(self.committing)
+
+    @property
+    def usable(self) -> bool:
+        """Whether the server answers and has a database."""
+        return self.reachable and self.server_up and self.initialized and not self.clone.running
 
     def is_fenced(self, epoch: int) -> bool:
         """Return whether this member can acknowledge nothing to a source of an epoch before `epoch`."""

@@ -1,0 +1,224 @@
+"""A cluster with a primary: watching it, rejoining and cloning members, and changing the quorum."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from mysqlcluster.actions import (
+    Action,
+    Clone,
+    ConfirmComplete,
+    Demote,
+    Fence,
+    Promote,
+    SetAckCount,
+    SetSource,
+    StopReplication,
+)
+from mysqlcluster.gtid import GtidSet
+from mysqlcluster.machine import switchover
+from mysqlcluster.machine.failover import POLL_SECONDS, is_lost
+from mysqlcluster.machine.state import (
+    ClusterState,
+    Decision,
+    Errant,
+    Kind,
+    Notice,
+    Policy,
+    Quorum,
+    Step,
+    Transition,
+)
+from mysqlcluster.observation import MemberState, Observation, Role
+
+__all__ = ["repoint", "watch"]
+
+IDLE_SECONDS = 2.0
+
+
+def repoint(policy: Policy, state: ClusterState, transition: Transition, seen: Observation) -> Decision:
+    """Let members follow the new primary until commits can be acknowledged."""
+    primary = seen.get(state.primary)
+    followers = [member for member in seen.select(state.quorum.members) if member.follows(state.primary, state.epoch)]
+    if is_lost(primary) or len(followers) >= state.quorum.acks:
+        last = seen.time if transition.kind is Kind.FAILOVER else state.last_failover
+        return Decision(store=replace(state, transition=None, last_failover=last), after=POLL_SECONDS)
+    urgent = _promote_again(policy, state, primary) or _judge(state, primary, seen)
+    return replace(urgent or _rejoin(policy, state, primary, seen), after=POLL_SECONDS)
+
+
+def watch(policy: Policy, state: ClusterState, seen: Observation) -> Decision:
+    """Return the next decision of a cluster that has a primary and no transition."""
+    primary = seen.get(state.primary)
+    if is_lost(primary):
+        suspected = Transition(Kind.FAILOVER, Step.SUSPECT, state.epoch, source=state.primary, started_at=seen.time)
+        notice = Notice("PrimaryLost", f"{state.primary} does not answer", warning=True)
+        return Decision(store=replace(state, transition=suspected), notices=(notice,), after=POLL_SECONDS)
+    if (again := _promote_again(policy, state, primary)) is not None:
+        return again
+    if policy.switch_to or state.primary not in policy.members:
+        target = switchover.target_of(policy, state, seen)
+        if isinstance(target, MemberState):
+            return switchover.request(state, target.name, policy.switch_reason or "requested", seen)
+    return (
+        _judge(state, primary, seen)
+        or _change_quorum(policy, state, primary, seen)
+        or _rejoin(policy, state, primary, seen)
+    )
+
+
+def _promote_again(policy: Policy, state: ClusterState, primary: MemberState) -> Decision | None:
+    """Return the promotion of a primary whose server has restarted, in the epoch that it was promoted in."""
+    if primary.role is Role.PRIMARY and not primary.read_only:
+        return None
+    if primary.epoch != state.epoch:
+        return Decision(actions=(Fence(member=primary.name, epoch=state.epoch),), after=POLL_SECONDS)
+    action = Promote(member=primary.name, epoch=state.epoch, ack_count=policy.acks_of(state.quorum))
+    return Decision(actions=(action,), after=POLL_SECONDS)
+
+
+def _judge(state: ClusterState, primary: MemberState, seen: Observation) -> Decision | None:
+    """Return a decision that stores which members have transactions that the primary has not."""
+    known = {each.name: each for each in state.errant}
+    judged: list[Errant] = []
+    notices: list[Notice] = []
+    for member in seen.members:
+        before = known.get(member.name)
+        if member.name == primary.name:
+            continue
+        if not member.usable or member.follows(primary.name, state.epoch):
+            judged += [before] if before and not member.follows(primary.name, state.epoch) else []
+            continue
+        extra = member.received.subtract(primary.logged)
+        if not extra:
+            continue
+        confirmed = before is not None and (before.confirmed or before.gtid == str(extra))
+        judged.append(Errant(member.name, str(extra), confirmed))
+        if confirmed and before is not None and not before.confirmed:
+            text = f"{member.name} has transactions that {primary.name} does not have: {extra}"
+            notices.append(Notice("ErrantTransactions", text, warning=True))
+    if tuple(judged) == state.errant:
+        return None
+    return Decision(store=replace(state, errant=tuple(judged)), notices=tuple(notices), after=POLL_SECONDS)
+
+
+def _rejoin(policy: Policy, state: ClusterState, primary: MemberState, seen: Observation) -> Decision:
+    actions: list[Action] = []
+    for name in dict.fromkeys((*policy.members, *state.quorum.members)):
+        if name != primary.name and (action := _next_action(policy, state, primary, seen.get(name))) is not None:
+            actions.append(action)
+    return Decision(actions=tuple(actions), after=POLL_SECONDS if actions else IDLE_SECONDS)
+
+
+def _next_action(policy: Policy, state: ClusterState, primary: MemberState, member: MemberState) -> Action | None:
+    """Return what brings a member nearer to following the primary."""
+    if not member.reachable or member.clone.running:
+        return None
+    if member.role is Role.PRIMARY:
+        return Demote(member=member.name, epoch=state.epoch)
+    if member.name not in policy.members:
+        return StopReplication(member=member.name, epoch=state.epoch) if member.io_running else None
+    if not member.initialized:
+        return _clone(state, primary, member, keep_copy=False)
+    if not member.server_up:
+        return None
+    if any(each.name == member.name for each in state.errant):
+        wanted = policy.reclone and state.is_errant(member.name)
+        return _clone(state, primary, member, keep_copy=True) if wanted else None
+    if not primary.logged.contains(member.received) and not member.follows(primary.name, state.epoch):
+        return None  # it is not judged yet
+    acknowledge = member.name in state.quorum.members
+    if not member.follows(primary.name, state.epoch) or member.semi_sync_replica != acknowledge:
+        return SetSource(
+            member=member.name,
+            epoch=state.epoch,
+            source=primary.name,
+            host=policy.host(primary.name),
+            port=policy.port,
+            acknowledge=acknowledge,
+        )
+    if not member.complete and member.received.contains(primary.executed):
+        return ConfirmComplete(member=member.name, epoch=state.epoch, received=str(primary.executed))
+    return None
+
+
+def _clone(state: ClusterState, primary: MemberState, member: MemberState, *, keep_copy: bool) -> Clone:
+    required = str(primary.executed)
+    return Clone(member=member.name, epoch=state.epoch, source=primary.name, required=required, keep_copy=keep_copy)
+
+
+def _change_quorum(policy: Policy, state: ClusterState, primary: MemberState, seen: Observation) -> Decision | None:
+    """Return the next step of a change of the quorum, or None if it is as it should be.
+
+    While it changes, the union of both sets with the smaller number of acknowledgements is stored: it holds for commits
+    of the old and of the new configuration. Each change has an epoch of its own, so that no late request of the
+    configuration before can lower the number of acknowledgements or let a removed member acknowledge.
+    """
+    target = _target_quorum(policy, state, primary, seen)
+    if target == state.quorum and not state.changing:
+        wrong = (
+            primary.epoch != state.epoch
+            or primary.ack_count != target.acks
+            or primary.semi_sync_source != (target.acks > 0)
+        )
+        return _set_acks(state, primary, target.acks) if wrong else None
+    both = tuple(dict.fromkeys((*state.quorum.members, *target.members)))
+    joint = Quorum(both, min(state.quorum.acks, target.acks))
+    if joint != state.quorum or not state.changing:
+        changing = replace(state, quorum=joint, changing=True, baseline="", epoch=state.epoch + 1)
+        return Decision(store=changing, after=POLL_SECONDS)
+    waits = (
+        primary.epoch == state.epoch
+        and primary.ack_count >= target.acks
+        and (primary.semi_sync_source or not target.acks)
+    )
+    if not waits:
+        ready = len(_acknowledging(target, state, primary, seen)) >= target.acks
+        return _set_acks(state, primary, target.acks) if ready else None
+    if not _removed_are_silent(target, state, seen):
+        return None
+    if not state.baseline:
+        return Decision(store=replace(state, baseline=str(primary.logged) or "-"), after=POLL_SECONDS)
+    baseline = GtidSet.parse(state.baseline.strip("-"))
+    holders = [each for each in _acknowledging(target, state, primary, seen) if each.received.contains(baseline)]
+    if len(holders) < target.acks:
+        return None
+    stored = replace(state, quorum=target, changing=False, baseline="")
+    return Decision(store=stored, notices=_scaled(state, target), after=POLL_SECONDS)
+
+
+def _set_acks(state: ClusterState, primary: MemberState, acks: int) -> Decision:
+    return Decision(actions=(SetAckCount(member=primary.name, epoch=state.epoch, ack_count=acks),), after=POLL_SECONDS)
+
+
+def _target_quorum(policy: Policy, state: ClusterState, primary: MemberState, seen: Observation) -> Quorum:
+    """Return the quorum that should be: members that stay, and new ones that replicate."""
+    members = tuple(
+        name
+        for name in policy.members
+        if name in state.quorum.members
+        or (seen.get(name).follows(primary.name, state.epoch) and seen.get(name).complete and not state.is_errant(name))
+    )
+    if primary.name not in members:
+        members = (primary.name, *members)
+    return Quorum(members, policy.acks(len(members)))
+
+
+def _acknowledging(target: Quorum, state: ClusterState, primary: MemberState, seen: Observation) -> list[MemberState]:
+    members = seen.select([name for name in target.members if name != primary.name])
+    return [each for each in members if each.follows(primary.name, state.epoch) and each.semi_sync_replica]
+
+
+def _removed_are_silent(target: Quorum, state: ClusterState, seen: Observation) -> bool:
+    """Return whether members that leave the quorum acknowledge nothing any more."""
+    removed = seen.select([name for name in state.quorum.members if name not in target.members])
+    return all(member.reachable and not member.io_running and member.epoch >= state.epoch for member in removed)
+
+
+def _scaled(state: ClusterState, target: Quorum) -> tuple[Notice, ...]:
+    if len(target.members) == len(state.quorum.members) and set(target.members) == set(state.quorum.members):
+        return ()
+    removed = [name for name in state.quorum.members if name not in target.members]
+    if removed:
+        return (Notice("ScaledDown", f"{', '.join(removed)} left the quorum"),)
+    return ()

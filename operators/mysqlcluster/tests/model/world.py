@@ -1,0 +1,333 @@
+"""An abstract world for the state machine: servers, agents and operators as small hashable values.
+
+The servers follow the promises in `mysqlcluster.observation` and `mysqlcluster.actions`. A transaction is a bit; a log is
+a set of bits. Replication copies one transaction at a time, and an acknowledgement counts from then on, even if the
+source hears of it much later. Operators see a snapshot in which any member may be missing, act on it at any later time,
+and may be stopped between any two of their effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from msgspec.structs import replace as evolve
+
+from mysqlcluster.actions import (
+    Action,
+    ApplyRelayLog,
+    Clone,
+    ConfirmComplete,
+    Demote,
+    Fence,
+    Promote,
+    SetAckCount,
+    SetSource,
+    StopReplication,
+)
+from mysqlcluster.gtid import GtidSet
+from mysqlcluster.machine import ClusterState, Policy, Quorum, decide
+from mysqlcluster.observation import MemberState, Observation, Role, unreachable
+
+ORIGIN = "00000000-0000-0000-0000-000000000001"
+NOBODY = -1
+
+
+class Member(NamedTuple):
+    alive: bool = True
+    epoch: int = 1
+    role: Role = Role.NONE
+    log: int = 0
+    source: int = NOBODY
+    """The source that the I/O thread receives from; NOBODY when it is stopped."""
+    acknowledges: bool = False
+    ack_count: int = 0
+    complete: bool = True
+    promoted: int = 1
+    """The epoch that the member was promoted in last."""
+    connected: bool = True
+    """The network reaches this member: a partition, or a process that is stopped for a while."""
+
+    @property
+    def answers(self) -> bool:
+        return self.alive and self.connected
+
+
+class Operator(NamedTuple):
+    read: int = 0
+    """Version of the state that the pending effects were decided on."""
+    pending: tuple[ClusterState | Action, ...] = ()
+
+
+class World(NamedTuple):
+    members: tuple[Member, ...]
+    state: ClusterState
+    version: int
+    operators: tuple[Operator, ...]
+    acks: tuple[tuple[int, int], ...] = ()
+    """For each transaction its writer, and a bit for each member that has acknowledged it."""
+    acked: int = 0
+    promoted: int = 1
+    """Highest epoch that a member was promoted in."""
+    faults: int = 0
+    looks: int = 0
+    lost_disks: int = 0
+
+
+class Limits(NamedTuple):
+    writes: int
+    faults: int
+    """Crashes, restarts of operators with work under way, and lost disks, in all."""
+    disks: int = 0
+    versions: int = 12
+    missing: int = 1
+    """Members that may be missing in a snapshot although they live."""
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+
+def names(count: int) -> tuple[str, ...]:
+    return tuple(f"db-{number}" for number in range(count))
+
+
+def policy_for(count: int) -> Policy:
+    return Policy(names(count), detection_seconds=0.0, min_interval_seconds=0.0, catch_up_seconds=0.0)
+
+
+def start(count: int, operators: int, *, quorum: int | None = None) -> World:
+    """A healthy cluster in epoch 1 whose first member is the primary; members beyond the quorum replicate only."""
+    voters = count if quorum is None else quorum
+    acks = voters // 2
+    members = [Member(role=Role.PRIMARY, ack_count=acks)]
+    members += [Member(role=Role.REPLICA, source=0, acknowledges=number < voters) for number in range(1, count)]
+    state = ClusterState(primary="db-0", epoch=1, quorum=Quorum(names(voters), acks))
+    return World(tuple(members), state, 0, (Operator(),) * operators)
+
+
+@lru_cache(None)
+def gtids(log: int) -> GtidSet:
+    return GtidSet({ORIGIN: [(bit + 1, bit + 1) for bit in range(log.bit_length()) if log >> bit & 1]})
+
+
+@lru_cache(None)
+def observed(name: str, member: Member, connected: bool) -> MemberState:
+    if not member.answers:
+        return unreachable(name)
+    configured = member.source != NOBODY
+    running = configured and connected
+    return MemberState(
+        name,
+        server_up=True,
+        initialized=True,
+        complete=member.complete,
+        epoch=member.epoch,
+        role=member.role,
+        read_only=member.role is not Role.PRIMARY,
+        executed=gtids(member.log),
+        source=f"db-{member.source}" if configured else "",
+        io_running=running,
+        sql_running=configured,
+        semi_sync_source=member.role is Role.PRIMARY and member.ack_count > 0,
+        semi_sync_replica=member.acknowledges,
+        ack_count=member.ack_count,
+    )
+
+
+@lru_cache(None)
+def decided(policy: Policy, state: ClusterState, members: tuple[MemberState, ...]) -> tuple[ClusterState | Action, ...]:
+    decision = decide(policy, state, Observation(members, 100.0))
+    return (decision.store,) if decision.store is not None else decision.actions
+
+
+class Model:
+    """The successors of a world, and what must hold in each; subclasses change one promise or rule."""
+
+    def __init__(self, count: int, limits: Limits, *, wanted: int | None = None, switch_to: str = "") -> None:
+        self.policy = evolve(policy_for(wanted or count), switch_to=switch_to)
+        self.names = names(count)
+        self.limits = limits
+
+    def decided(self, state: ClusterState, members: tuple[MemberState, ...]) -> tuple[ClusterState | Action, ...]:
+        return decided(self.policy, state, members)
+
+    def accepts(self, member: Member, action: Action) -> bool:
+        return action.epoch >= member.epoch
+
+    def successors(self, world: World) -> Iterator[tuple[str, World]]:
+        yield from self._data(world)
+        yield from self._faults(world)
+        for index, operator in enumerate(world.operators):
+            if operator.pending:
+                yield f"operator {index}: {describe(operator.pending[0])}", self._effect(world, index)
+            else:
+                yield from self._looks(world, index)
+
+    def _data(self, world: World) -> Iterator[tuple[str, World]]:
+        for index, member in enumerate(world.members):
+            if not member.alive:
+                continue
+            if member.role is Role.PRIMARY and len(world.acks) < self.limits.writes:
+                bit = len(world.acks)
+                written = with_member(world, index, member._replace(log=member.log | 1 << bit))
+                yield f"{index} writes {bit}", self.settled(written._replace(acks=(*world.acks, (index, 0))))
+            if member.source != NOBODY and member.connected and world.members[member.source].answers:
+                missing = world.members[member.source].log & ~member.log
+                if missing:
+                    bit = (missing & -missing).bit_length() - 1
+                    received = with_member(world, index, member._replace(log=member.log | 1 << bit))
+                    if member.acknowledges:
+                        received = acknowledge(received, index, member.source, 1 << bit)
+                    yield f"{index} receives {bit} from {member.source}", self.settled(received)
+
+    def _faults(self, world: World) -> Iterator[tuple[str, World]]:
+        for index, member in enumerate(world.members):
+            if not member.alive:
+                yield f"{index} starts", with_member(world, index, member._replace(alive=True))
+                continue
+            if not member.connected:
+                yield f"{index} is connected again", with_member(world, index, member._replace(connected=True))
+            elif world.faults < self.limits.faults:
+                cut = with_member(world, index, member._replace(connected=False))
+                yield f"{index} is cut off", cut._replace(faults=world.faults + 1)
+            if world.faults < self.limits.faults:
+                down = member._replace(alive=False, role=Role.NONE, source=NOBODY, acknowledges=False, ack_count=0)
+                yield f"{index} crashes", with_member(world, index, down)._replace(faults=world.faults + 1)
+                if world.lost_disks < self.limits.disks:
+                    gone = down._replace(log=0, epoch=0, complete=False)
+                    lost = with_member(world, index, gone)
+                    yield (
+                        f"{index} loses its disk",
+                        lost._replace(faults=world.faults + 1, lost_disks=world.lost_disks + 1),
+                    )
+        for index, operator in enumerate(world.operators):
+            if operator.pending and world.faults < self.limits.faults:
+                fresh = with_operator(world, index, Operator())
+                yield f"operator {index} restarts", fresh._replace(faults=world.faults + 1)
+
+    def _looks(self, world: World, index: int) -> Iterator[tuple[str, World]]:
+        if world.version >= self.limits.versions:
+            return
+        full = tuple(
+            observed(name, member, member.source != NOBODY and world.members[member.source].answers)
+            for name, member in zip(self.names, world.members, strict=True)
+        )
+        views = [("", full)]
+        if self.limits.missing:
+            views += [
+                (f" without {hidden}", (*full[:hidden], unreachable(self.names[hidden]), *full[hidden + 1 :]))
+                for hidden, member in enumerate(world.members)
+                if member.answers
+            ]
+        for text, view in views:
+            if pending := self.decided(world.state, view):
+                looked = with_operator(world, index, Operator(world.version, pending))
+                yield f"operator {index} looks{text}", looked
+
+    def _effect(self, world: World, index: int) -> World:
+        operator = world.operators[index]
+        effect, *rest = operator.pending
+        if isinstance(effect, ClusterState):
+            world = with_operator(world, index, Operator())
+            if operator.read != world.version:
+                return world  # a conflict: it looks again
+            if effect.epoch < world.state.epoch:
+                raise Violation(f"the stored epoch falls from {world.state.epoch} to {effect.epoch}")
+            return world._replace(state=effect, version=world.version + 1)
+        world = with_operator(world, index, operator._replace(pending=tuple(rest)))
+        number = self.names.index(effect.member)
+        member = world.members[number]
+        if not member.answers or not self.accepts(member, effect):
+            return world
+        if isinstance(effect, Promote) and (member.epoch != effect.epoch or not member.complete):
+            return world
+        return self.settled(self.act(world, number, member._replace(epoch=max(effect.epoch, member.epoch)), effect))
+
+    def act(self, world: World, number: int, member: Member, action: Action) -> World:
+        match action:
+            case Fence() | StopReplication():
+                return with_member(world, number, self.fenced(member))
+            case ApplyRelayLog():
+                return with_member(world, number, member)
+            case Demote():
+                return with_member(world, number, member._replace(role=Role.NONE, source=NOBODY, ack_count=0))
+            case Promote():
+                promoted = Member(
+                    True, member.epoch, Role.PRIMARY, member.log, ack_count=action.ack_count, promoted=action.epoch
+                )
+                return with_member(world, number, promoted)._replace(promoted=max(world.promoted, action.epoch))
+            case SetSource():
+                source = self.names.index(action.source)
+                follower = member._replace(
+                    role=Role.REPLICA, source=source, acknowledges=action.acknowledge, ack_count=0
+                )
+                return with_member(world, number, follower)
+            case SetAckCount():
+                if member.role is not Role.PRIMARY:
+                    return with_member(world, number, member)
+                return with_member(world, number, member._replace(ack_count=action.ack_count))
+            case Clone():
+                donor = world.members[self.names.index(action.source)]
+                if not donor.answers or not gtids(donor.log).contains(GtidSet.parse(action.required)):
+                    return world
+                copied = Member(True, member.epoch, log=donor.log)
+                return with_member(world, number, copied)
+            case ConfirmComplete():
+                holds = gtids(member.log).contains(GtidSet.parse(action.received))
+                return with_member(world, number, member._replace(complete=member.complete or holds))
+            case _:
+                raise NotImplementedError(type(action).__name__)
+
+    def fenced(self, member: Member) -> Member:
+        return member._replace(source=NOBODY, role=Role.NONE if member.role is Role.REPLICA else member.role)
+
+    def settled(self, world: World) -> World:
+        """Acknowledge what has gathered enough acknowledgements, and check the invariants."""
+        acked = world.acked
+        for bit, (writer, voters) in enumerate(world.acks):
+            member = world.members[writer]
+            if acked >> bit & 1 or not member.alive or member.role is not Role.PRIMARY:
+                continue
+            if voters.bit_count() >= member.ack_count:
+                acked |= 1 << bit
+        world = world._replace(acked=acked)
+        primaries = [(index, each) for index, each in enumerate(world.members) if each.role is Role.PRIMARY]
+        for index, member in primaries:
+            if member.promoted >= world.promoted and acked & ~member.log:
+                raise Violation(f"the primary {index} lacks acknowledged transactions {acked & ~member.log:b}")
+        able = [index for index, member in primaries if self._can_acknowledge(world, index, member)]
+        if len(able) > 1:
+            raise Violation(f"members {able} can acknowledge at the same time")
+        return world
+
+    def _can_acknowledge(self, world: World, index: int, member: Member) -> bool:
+        voters = sum(each.answers and each.source == index and each.acknowledges for each in world.members)
+        return member.answers and voters >= member.ack_count
+
+
+def acknowledge(world: World, replica: int, source: int, bits: int) -> World:
+    if world.members[source].role is not Role.PRIMARY:
+        return world
+    acks = tuple(
+        (writer, voters | 1 << replica) if writer == source and bits >> bit & 1 else (writer, voters)
+        for bit, (writer, voters) in enumerate(world.acks)
+    )
+    return world._replace(acks=acks)
+
+
+def with_member(world: World, index: int, member: Member) -> World:
+    return world._replace(members=(*world.members[:index], member, *world.members[index + 1 :]))
+
+
+def with_operator(world: World, index: int, operator: Operator) -> World:
+    operators = (*world.operators[:index], operator, *world.operators[index + 1 :])
+    return world._replace(operators=operators)
+
+
+def describe(effect: ClusterState | Action) -> str:
+    if isinstance(effect, ClusterState):
+        step = effect.transition.step if effect.transition else "none"
+        return f"stores epoch {effect.epoch}, primary {effect.primary}, step {step}"
+    return f"{type(effect).__name__} {effect.member} in {effect.epoch}"
