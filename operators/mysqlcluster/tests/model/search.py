@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .world import Model, Violation, World
+from .world import Model, ViolationError, World
 
 
 class Found(NamedTuple):
@@ -35,7 +35,7 @@ def search(model: Model, first: World, *, most: int, goal: Callable[[World], boo
                 text, after = next(steps)
             except StopIteration:
                 break
-            except Violation as problem:
+            except ViolationError as problem:
                 return Found(len(came), str(problem), _trace(came, world), reached)
             after = after._replace(operators=tuple(sorted(after.operators, key=repr)))
             if after not in came:

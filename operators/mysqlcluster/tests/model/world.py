@@ -85,7 +85,7 @@ class Limits(NamedTuple):
     """Members that may be missing in a snapshot although they live."""
 
 
-class Violation(AssertionError):
+class ViolationError(AssertionError):
     """An invariant does not hold."""
 
 
@@ -234,7 +234,7 @@ class Model:
             if operator.read != world.version:
                 return world  # a conflict: it looks again
             if effect.epoch < world.state.epoch:
-                raise Violation(f"the stored epoch falls from {world.state.epoch} to {effect.epoch}")
+                raise ViolationError(f"the stored epoch falls from {world.state.epoch} to {effect.epoch}")
             return world._replace(state=effect, version=world.version + 1)
         world = with_operator(world, index, operator._replace(pending=tuple(rest)))
         number = self.names.index(effect.member)
@@ -296,10 +296,10 @@ class Model:
         primaries = [(index, each) for index, each in enumerate(world.members) if each.role is Role.PRIMARY]
         for index, member in primaries:
             if member.promoted >= world.promoted and acked & ~member.log:
-                raise Violation(f"the primary {index} lacks acknowledged transactions {acked & ~member.log:b}")
+                raise ViolationError(f"the primary {index} lacks acknowledged transactions {acked & ~member.log:b}")
         able = [index for index, member in primaries if self._can_acknowledge(world, index, member)]
         if len(able) > 1:
-            raise Violation(f"members {able} can acknowledge at the same time")
+            raise ViolationError(f"members {able} can acknowledge at the same time")
         return world
 
     def _can_acknowledge(self, world: World, index: int, member: Member) -> bool:
