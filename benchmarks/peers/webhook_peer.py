@@ -17,8 +17,8 @@ from benchmarks.peers.meter import Meter
 from steersman.k8s import Container, EnvVar, Pod
 from steersman.models import replace, view_of
 from steersman.webhook.admission import Admission, AdmissionRoute, Hook
+from steersman.webhook.admission_review import failure
 from steersman.webhook.http import WebhookServer
-from steersman.webhook.review import failure
 
 PATH = "/mutate--v1-pod"
 AGENT = Container(name="agent", image="registry.example/agent:1", env=(EnvVar(name="ROLE", value="sidecar"),))

@@ -166,7 +166,7 @@ def test_a_definition_is_loaded_again_while_the_operator_converts(shell):
     file.write_text(file.read_text().replace("\nspec:\n", f"\nspec:\n{DEPLOYED_CONVERSION}", 1))
     process = shell.start("dev", "boats_app:operator")
     output = Output(process.stdout.fileno())
-    eventually(lambda: output.says("converts for the API server"), "the operator converts", within=180)
+    eventually(lambda: output.says("conversion_registered"), "the operator converts", within=180)
     file.write_text(file.read_text().replace("    singular: boat", "    shortNames:\n    - bt\n    singular: boat"))
     eventually(lambda: output.says("changed: "), "the change is seen", within=60)
     eventually(lambda: output.says("boats.example.com configured") or output.says("error:"), "it is loaded", within=60)

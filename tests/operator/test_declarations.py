@@ -315,7 +315,7 @@ def test_other_declarations_are_checked_too(operator):
     refused(lambda: operator.mutator(kind=Pod, options=WebhookOptions(timeout=60))(_hook), "from 1 to 30")
     refused(
         lambda: operator.validator(kind=Pod, options=WebhookOptions(reinvocation="IfNeeded"))(_hook),
-        "webhooks that mutate",
+        "mutating webhooks only",
     )
     operator.mutator(kind=Pod)(_hook)
     refused(lambda: operator.mutator(kind=Pod)(_hook), "/mutate--v1-pod is already declared", "name=")

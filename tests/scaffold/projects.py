@@ -9,20 +9,20 @@ from pathlib import Path
 
 from ruff import find_ruff_bin
 
-from steersman.scaffold import ApiWish, Project, WebhookWish, bring_in_line, create_api, create_webhook, initialise
-from steersman.scaffold.change import PRIVATE
+from steersman.scaffold import ApiOptions, Project, WebhookOptions, create_api, create_webhook, initialise, update_files
 from steersman.scaffold.render import TEMPLATES
+from steersman.scaffold.transaction import PRIVATE
 from steersman.version import __version__
 
 EMPTY = Project(name="demo", package="demo_operator", domain="example.com", version=__version__)
 
 
 def api(project: Project, kind="Example", version="v1", group="apps", **more) -> Project:
-    return create_api(project, ApiWish(group, version, kind, **more))
+    return create_api(project, ApiOptions(group, version, kind, **more))
 
 
 def webhook(project: Project, kind="Example", version="v1", group="apps", **more) -> Project:
-    return create_webhook(project, WebhookWish(group, version, kind, **more))
+    return create_webhook(project, WebhookOptions(group, version, kind, **more))
 
 
 def made(root: Path, project: Project = EMPTY, **options) -> Path:
@@ -30,7 +30,7 @@ def made(root: Path, project: Project = EMPTY, **options) -> Path:
     options.setdefault("manifests", False)
     initialise(root, EMPTY, **options)
     if project != EMPTY:
-        bring_in_line(root, project, **options)
+        update_files(root, project, **options)
     return root
 
 

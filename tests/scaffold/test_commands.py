@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from steersman.cli.tutorial_flags import translate
-from steersman.scaffold import bring_in_line, render
-from steersman.scaffold.base import read_base
+from steersman.scaffold import render, update_files
+from steersman.scaffold.generated_record import read_record
 from steersman.scaffold.project import parse
 
 from .projects import api, made, tree, webhook
@@ -51,7 +51,7 @@ def test_the_road_yields_a_project_that_passes_its_own_lint_types_and_tests(stee
         conversion=True,
         spoke=["v1beta1"],
     )
-    bring_in_line(root, webhook(project, group="core", kind="Pod", defaulting=True))
+    update_files(root, webhook(project, group="core", kind="Pod", defaulting=True))
     for tool in (
         ["ruff", "check", "."],
         ["ruff", "format", "--check", "."],
@@ -134,7 +134,7 @@ def test_code_that_cannot_be_imported_leaves_the_manifests_and_says_so(steersman
     root = made(tmp_path / "hello-app")
     (root / "demo_operator" / "manager.py").write_text("import nonsense_that_is_not_there\n")
     told = steersman("create api --group apps --version v1 --kind HelloApp")
-    assert "config/ was left as it is" in told
+    assert "config/ was not changed" in told
     assert "nonsense_that_is_not_there" in told
     assert (root / "demo_operator/api/v1/helloapp_types.py").exists()
 
@@ -146,7 +146,7 @@ def test_code_that_cannot_be_imported_leaves_the_manifests_and_says_so(steersman
         ("create api --group apps --version v1 --kind helloApp", 2, "Pascal case"),
         ("create api --group apps --version v1", 2, "--kind"),
         ("create webhook --group apps --version v1 --kind HelloApp --defaulting", 2, "create api"),
-        ("init --domain example.com", 2, "holds a project already"),
+        ("init --domain example.com", 2, "has a project already"),
         ("delete api --group apps --version v1 --kind HelloApp", 2, "it has none"),
         ("update", 1, "git"),
     ],
@@ -263,5 +263,5 @@ def test_helloapp_is_what_the_road_yields_plus_its_logic():
     new = render(project)
     changed = {path for path, text in new.items() if (HELLOAPP / path).read_text() != text}
     assert changed <= ours
-    base = read_base(HELLOAPP)
+    base = read_record(HELLOAPP)
     assert base == {path: text for path, text in new.items() if path != "PROJECT"}

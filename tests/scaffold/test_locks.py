@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steersman.scaffold.lock import lock
+from steersman.scaffold.lock_file import lock_text
 
 ROOT = Path(__file__).parents[2]
 LOCKS = sorted(ROOT.glob("operators/*/requirements.lock"))
@@ -18,7 +18,7 @@ def names(text: str) -> set[str]:
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.parent.name)
 def test_a_lock_file_covers_what_the_framework_needs(path: Path) -> None:
-    missing = names(lock()) - names(path.read_text()) - {"steersman"}
+    missing = names(lock_text()) - names(path.read_text()) - {"steersman"}
     assert not missing, f"{path.relative_to(ROOT)} lacks {', '.join(sorted(missing))}: write it anew with `make lock`"
 
 

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from steersman.scaffold import (
-    ApiWish,
+    ApiOptions,
     ScaffoldError,
-    WebhookWish,
-    bring_in_line,
+    WebhookOptions,
     create_api,
     create_webhook,
     delete_api,
@@ -22,9 +21,10 @@ from steersman.scaffold import (
     edit,
     open_project,
     update,
+    update_files,
 )
-from steersman.scaffold.change import PRIVATE
 from steersman.scaffold.render import TEMPLATES
+from steersman.scaffold.transaction import PRIVATE
 
 from .projects import broken, lint, made, newer_templates, tree
 
@@ -63,25 +63,27 @@ class Life(RuleBasedStateMachine):
         group=GROUPS, version=VERSIONS, kind=KINDS, namespaced=st.sampled_from([None, True, False]), force=st.booleans()
     )
     def create_api(self, group, version, kind, namespaced, force):
-        self.do(lambda project: create_api(project, ApiWish(group, version, kind, namespaced=namespaced, force=force)))
+        self.do(
+            lambda project: create_api(project, ApiOptions(group, version, kind, namespaced=namespaced, force=force))
+        )
 
     @rule(group=GROUPS, version=VERSIONS, kind=KINDS, name=st.sampled_from(["canary", "policy", ""]))
     def create_controller(self, group, version, kind, name):
-        self.do(lambda p: create_api(p, ApiWish(group, version, kind, resource=False, controller_name=name)))
+        self.do(lambda p: create_api(p, ApiOptions(group, version, kind, resource=False, controller_name=name)))
 
     @rule(kind=st.sampled_from([("core", "v1", "Pod"), ("apps", "v1", "Deployment")]))
     def create_for_builtin(self, kind):
-        self.do(lambda project: create_api(project, ApiWish(*kind, resource=False)))
-        self.do(lambda project: create_webhook(project, WebhookWish(*kind, defaulting=True)))
+        self.do(lambda project: create_api(project, ApiOptions(*kind, resource=False)))
+        self.do(lambda project: create_webhook(project, WebhookOptions(*kind, defaulting=True)))
 
     @rule(group=GROUPS, version=VERSIONS, kind=KINDS, which=st.integers(1, 7), spoke=st.lists(VERSIONS, max_size=2))
     def create_webhook(self, group, version, kind, which, spoke):
-        wish = WebhookWish(group, version, kind, bool(which & 1), bool(which & 2), bool(which & 4), spoke)
+        wish = WebhookOptions(group, version, kind, bool(which & 1), bool(which & 2), bool(which & 4), spoke)
         self.do(lambda project: create_webhook(project, wish))
 
     @rule(group=GROUPS, version=VERSIONS, kind=KINDS, which=st.integers(0, 7), force=st.booleans())
     def delete_webhook(self, group, version, kind, which, force):
-        wish = WebhookWish(group, version, kind, bool(which & 1), bool(which & 2), bool(which & 4))
+        wish = WebhookOptions(group, version, kind, bool(which & 1), bool(which & 2), bool(which & 4))
         self.do(lambda project: delete_webhook(project, wish), force=force)
 
     @rule(group=GROUPS, version=VERSIONS, kind=KINDS, force=st.booleans())
@@ -117,7 +119,7 @@ class Life(RuleBasedStateMachine):
         before = tree(self.root)
         try:
             project = wish(open_project(self.root))
-            bring_in_line(self.root, project, force=force, templates=self.templates, manifests=False)
+            update_files(self.root, project, force=force, templates=self.templates, manifests=False)
         except ScaffoldError:
             assert tree(self.root) == before
         else:

@@ -211,10 +211,10 @@ async def test_a_delete_shows_the_object_that_goes(asked):
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b"", "is no AdmissionReview"),
-        (b"{", "is no AdmissionReview"),
-        (b"[]", "is no AdmissionReview"),
-        (b"\xff\xfe", "is no AdmissionReview"),
+        (b"", "is not an AdmissionReview"),
+        (b"{", "is not an AdmissionReview"),
+        (b"[]", "is not an AdmissionReview"),
+        (b"\xff\xfe", "is not an AdmissionReview"),
         (b"{}", "expected admission.k8s.io/v1, AdmissionReview, not no apiVersion, no kind"),
         (b'{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"}', "not admission.k8s.io/v1beta1"),
         (b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}', "has no request"),
@@ -257,7 +257,7 @@ async def test_a_crash_is_a_500_without_a_word_of_what_happened_and_logged_once(
     with capture_logs() as lines:
         code, status = await asked(Gadget, crash, "mutator")(review(gadget()))
     assert (code, status["code"], status["reason"]) == (500, 500, "InternalError")
-    assert status["message"] == "the webhook the-hook failed; the operator's log says why"
+    assert status["message"] == "the webhook the-hook failed; the reason is in the operator's log"
     assert len(lines) == 1
     assert lines[0]["request"] == "705ab4f5"
     assert "swordfish" in lines[0]["error"]
@@ -277,7 +277,7 @@ async def test_nonsense_that_a_handler_returns_is_a_500_that_the_log_explains(as
     with capture_logs() as lines:
         code, _ = await asked(Gadget, lambda g, _: returned, "defaults")(review(gadget()))
     assert code == 500
-    assert words in lines[0]["problem"]
+    assert words in lines[0]["error"]
     assert lines[0]["declared"] == "app.py:1: hook"
 
 
@@ -287,7 +287,7 @@ async def test_the_identity_of_an_object_is_not_a_handlers_to_change(asked, fiel
     with capture_logs() as lines:
         code, _ = await ask(review(gadget()))
     assert code == 500
-    assert "which no webhook may" in lines[0]["problem"]
+    assert "which webhooks must not change" in lines[0]["error"]
 
 
 async def test_labels_and_annotations_are_a_handlers_to_change(asked):
@@ -321,7 +321,7 @@ async def test_more_reviews_than_fit_are_asked_to_come_again(asked):
     async def wait(_g, _):
         await free.wait()
 
-    ask = asked(Gadget, wait, "mutator", most=2)
+    ask = asked(Gadget, wait, "mutator", max_requests=2)
     waiting = [asyncio.create_task(ask(review(gadget()))) for _ in range(2)]
     await asyncio.sleep(0)
     code, status = await ask(review(gadget()))

@@ -19,13 +19,23 @@ from steersman.webhook.certificates import CertificateError
 from steersman.webhook.injection import INJECT, Targets
 from steersman.webhook.keystore import REQUEST
 
-from .certworld import CRD, LEASE, MUTATING, QUICK, SECRET, VALIDATING, World, handshake, soon
+from .certificate_environment import (
+    CRD,
+    LEASE,
+    MUTATING,
+    QUICK,
+    SECRET,
+    VALIDATING,
+    CertificateEnvironment,
+    handshake,
+    soon,
+)
 
 
 @pytest.fixture
 async def world(cluster):
     async with Client(cluster.config) as client:
-        made = World(client, cluster.namespace)
+        made = CertificateEnvironment(client, cluster.namespace)
         yield made
         await made.end()
 
@@ -130,7 +140,7 @@ async def test_nothing_is_written_when_nothing_differs(world):
     versions = [(await world.secret()).metadata.resource_version]
     versions.append((await world.client.get(MUTATING, f"{world.name}-m")).metadata.resource_version)
     for _ in range(3):
-        await replica._look()
+        await replica._step()
     assert versions == [
         (await world.secret()).metadata.resource_version,
         (await world.client.get(MUTATING, f"{world.name}-m")).metadata.resource_version,
@@ -167,8 +177,8 @@ async def test_an_authority_that_is_not_carried_everywhere_signs_nothing(world):
 
     await eventually(published)
     for _ in range(8):
-        await fresh._look()
-        await asyncio.sleep(QUICK.settle.total_seconds() / 4)  # real time is what it must not go by
+        await fresh._step()
+        await asyncio.sleep(QUICK.propagation.total_seconds() / 4)  # real time is what it must not go by
     assert (await world.keys()).successor is not None
 
 
@@ -209,7 +219,7 @@ async def test_other_hosts_are_signed_by_the_same_authority(world):
     bundle = replica.ca_bundle
     await replica.close()
     (second,) = await world.started("two", more_hosts=("webhooks.example.com",))
-    await soon(lambda: second._keys.held.shown.hosts >= {"webhooks.example.com"})
+    await soon(lambda: second._keys.state.serving.hosts >= {"webhooks.example.com"})
     assert second.ca_bundle == bundle
 
 
@@ -245,7 +255,7 @@ async def test_an_empty_secret_that_was_prepared_is_filled(world):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({"tls.crt": b64(b"x"), "tls.key": b64(b"y")}, "was not written here"),
+        ({"tls.crt": b64(b"x"), "tls.key": b64(b"y")}, "written by another program"),
         ({"ca.key": b64(b"hidden"), "ca.crt": b64(b"hidden"), "tls.crt": "", "tls.key": ""}, "it is damaged"),
     ],
 )
@@ -268,7 +278,7 @@ async def test_a_secret_that_somebody_else_wrote_is_left_alone_and_not_quoted(wo
 async def test_who_may_not_read_the_secret_is_told_what_to_apply(world, cluster):
     path = await asyncio.to_thread(cluster.service_account_kubeconfig, "poor", namespace=world.namespace)
     async with Client(load_config(path)) as client:
-        with pytest.raises(CertificateError, match="Role for it"):
+        with pytest.raises(CertificateError, match="Apply the Role of the manifests"):
             await world.replica(client=client).start(5)
 
 
@@ -305,7 +315,7 @@ async def test_who_may_not_inject_serves_signs_with_no_new_authority_and_says_so
         assert await handshake(replica.context(), replica.ca_bundle, f"web.{world.namespace}.svc")
         await world.patch_secret({"metadata": {"annotations": {REQUEST: ""}}})
         await soon(lambda: len(split(replica.ca_bundle)) == 2)
-        await asyncio.sleep(2 * QUICK.settle.total_seconds())  # real time is what it must not go by
+        await asyncio.sleep(2 * QUICK.propagation.total_seconds())  # real time is what it must not go by
         assert (await world.keys()).successor is not None
         await replica.close()
     assert capfd.readouterr().out.count("could not be injected") == 1
@@ -335,8 +345,8 @@ async def test_private_keys_reach_no_log_and_no_repr(world, capfd, caplog):
     await world.rotate()
     keys = await world.keys()
     private = [keys.authority.key_pem, keys.serving.key_pem]
-    shown = capfd.readouterr()
-    for text in (repr(keys), repr(replica), repr(vars(replica)), shown.out, shown.err, caplog.text):
+    serving = capfd.readouterr()
+    for text in (repr(keys), repr(replica), repr(vars(replica)), serving.out, serving.err, caplog.text):
         assert "PRIVATE" not in text
         assert not any(pem.decode().splitlines()[1] in text for pem in private)
 

@@ -126,11 +126,11 @@ def test_nothing_declared_makes_no_configuration():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (WebhookOptions(timeout=0), "timeout=0: seconds, from 1 to 30"),
-        (WebhookOptions(timeout=31), "timeout=31: seconds, from 1 to 30"),
+        (WebhookOptions(timeout=0), "timeout=0: must be from 1 to 30 seconds"),
+        (WebhookOptions(timeout=31), "timeout=31: must be from 1 to 30 seconds"),
         (
             WebhookOptions(match_conditions=[MatchCondition("a", "true"), MatchCondition("a", "false")]),
-            "two of one name",
+            "two conditions have the same name",
         ),
     ],
 )
@@ -151,7 +151,7 @@ def test_what_is_told_of_a_wrong_declaration_names_the_function():
         @operator.validator(on="destroy")
         async def odd(pod: Pod) -> None: ...
 
-    with pytest.raises(DeclarationError, match="reinvocation= is for webhooks that mutate"):
+    with pytest.raises(DeclarationError, match="reinvocation= applies to mutating webhooks only"):
 
         @operator.validator(options=WebhookOptions(reinvocation="IfNeeded"))
         async def again(pod: Pod) -> None: ...

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from steersman import Model, Resource, dynamic
 from steersman.models import view_of
 from steersman.webhook import DeniedError
-from steersman.webhook.conversion import Conversion, Converters, missing
+from steersman.webhook.conversion_review import Conversion, ConversionRoute, missing
 from steersman.webhook.http import WebhookRequest
 
 GROUP = "conversion.example.com"
@@ -95,7 +95,7 @@ def server(version, name="one", **parts):
 
 async def ask(body, conversions=ALL, query="timeout=30s"):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    answer = await Converters(conversions).handle(WebhookRequest("POST", "/convert", query, {}, data))
+    answer = await ConversionRoute(conversions).handle(WebhookRequest("POST", "/convert", query, {}, data))
     return answer.status, json.loads(answer.body)
 
 
@@ -210,7 +210,8 @@ async def test_a_crash_is_told_without_its_details():
     )
     assert "hunter2" not in message
     assert message == (
-        f"the conversion of Server default/one from {GROUP}/v1alpha1 to {GROUP}/v1 failed; the operator's log says why"
+        f"the conversion of Server default/one from {GROUP}/v1alpha1 to {GROUP}/v1 failed;"
+        " the reason is in the operator's log"
     )
 
 
@@ -234,17 +235,17 @@ async def test_a_function_that_returns_something_else_is_named():
 
 
 async def test_versions_that_no_way_leads_to_are_refused():
-    assert "no conversions lead from" in await failure("v2", server("v1", spec={"host": "a", "port": 1}))
+    assert "the operator declares no converter from" in await failure("v2", server("v1", spec={"host": "a", "port": 1}))
     other = {**server("v1"), "kind": "Client"}
-    assert "converts no such kind" in await failure("v1beta1", other)
+    assert "declares no converter for this kind" in await failure("v1beta1", other)
 
 
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (b"", "no ConversionReview"),
-        (b"\xff", "no ConversionReview"),
-        (b"[]", "no ConversionReview"),
+        (b"", "not a ConversionReview"),
+        (b"\xff", "not a ConversionReview"),
+        (b"[]", "not a ConversionReview"),
         (b"{}", "expected apiextensions.k8s.io/v1, ConversionReview"),
         ({**review("v1"), "apiVersion": "apiextensions.k8s.io/v1beta1"}, "v1beta1"),
         ({k: v for k, v in review("v1").items() if k != "request"}, "has no request"),
@@ -297,9 +298,9 @@ def test_directions_that_are_missing_are_named():
     ("obj", "says"),
     [
         (server("v1alpha1", spec={"address": 7}), "spec.address"),
-        (server("v7"), "no conversions lead from"),
-        ({**server("v1alpha1"), "apiVersion": "other.example.com/v1"}, "no conversions lead from"),
-        ({**server("v1alpha1"), "kind": "Valve"}, "converts no such kind"),
+        (server("v7"), "the operator declares no converter from"),
+        ({**server("v1alpha1"), "apiVersion": "other.example.com/v1"}, "the operator declares no converter from"),
+        ({**server("v1alpha1"), "kind": "Valve"}, "declares no converter for this kind"),
         ("nonsense", "cannot be converted"),
     ],
 )

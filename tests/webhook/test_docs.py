@@ -26,13 +26,13 @@ def test_the_examples_of_the_page_work(page, cluster, operator):
 
 def test_the_page_names_the_limits_that_hold():
     from steersman.operator.webhooks import _THREADS
-    from steersman.webhook.admission import MOST
+    from steersman.webhook.admission import MAX_CONCURRENT_REQUESTS
     from steersman.webhook.http import Limits
-    from steersman.webhook.patience import LEAST, time_to_answer
+    from steersman.webhook.review_timeout import MIN_RESERVED_SECONDS, response_timeout
 
     text = " ".join(PAGE.read_text().split())
     assert f"a thread of a pool of {_THREADS}" in text
-    assert f"more than {MOST} requests at a time" in text
+    assert f"more than {MAX_CONCURRENT_REQUESTS} requests at a time" in text
     assert f"larger than {Limits().body >> 20} MiB" in text
-    assert time_to_answer("timeout=10s", 0) == 9
-    assert f"less a tenth (at least {LEAST:g} s)" in text
+    assert response_timeout("timeout=10s", 0) == 9
+    assert f"less a tenth (at least {MIN_RESERVED_SECONDS:g} s)" in text

@@ -11,30 +11,30 @@ from hypothesis import strategies as st
 from steersman.models import dynamic
 from steersman.pki import Authority, KeyPair, b64
 from steersman.pki.facts import belongs, describe, fingerprint, signed_by, split
-from steersman.webhook.certsettings import CertificateSettings
+from steersman.webhook.certificate_settings import CertificateSettings
+from steersman.webhook.certificate_sources import context_of
 from steersman.webhook.injection import Configuration, Entry, entries, patch_of
-from steersman.webhook.keystore import REQUEST, StoreError, advance, data_of, keys_of, requested
-from steersman.webhook.rotation import Create, Publish, Renew, Resign, Retire, Terms, Wait
-from steersman.webhook.serving import context_of
+from steersman.webhook.keystore import REQUEST, CertificateSecretError, advance, data_of, keys_of, requested
+from steersman.webhook.rotation import CertificateLifetimes, Create, Publish, Renew, Resign, Retire, Wait
 
-from .certworld import handshake
+from .certificate_environment import handshake
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 HOSTS = frozenset({"web.ns.svc", "10.0.0.1"})
-TERMS = Terms()
+TERMS = CertificateLifetimes()
 
 
 def step(keys, action, now=NOW):
-    return advance(keys, action, name="web", hosts=HOSTS, terms=TERMS, now=now)
+    return advance(keys, action, name="web", hosts=HOSTS, lifetimes=TERMS, now=now)
 
 
 def stored(keys):
     return {"data": {key: value for key, value in data_of(keys).items() if value is not None}}
 
 
-async def shows(shown, trusted):
+async def shows(keys, trusted):
     """Whether what one state shows verifies by the bundle of another."""
-    return await handshake(context_of(shown.serving), trusted.bundle, "web.ns.svc")
+    return await handshake(context_of(keys.serving), trusted.bundle, "web.ns.svc")
 
 
 async def test_every_step_can_be_verified_by_the_bundle_before_it_and_after_it():
@@ -44,7 +44,7 @@ async def test_every_step_can_be_verified_by_the_bundle_before_it_and_after_it()
     renewed = step(first, Renew(), now)
     published = step(renewed, Publish(), now)
     resigned = step(published, Resign(until), now)
-    retired = step(resigned, Retire(frozenset({first.held.authority.id})), now)
+    retired = step(resigned, Retire(frozenset({first.state.authority.id})), now)
     states = [first, renewed, published, resigned, retired]
     for before, after in itertools.pairwise(states):
         assert await shows(before, after) or after is retired
@@ -58,7 +58,7 @@ def test_a_secret_holds_all_there_is(words):
     keys = step(None, Create())
     for word in words:
         until = NOW + timedelta(days=3, microseconds=7)
-        ids = frozenset(r.id for r in keys.held.retired)
+        ids = frozenset(r.id for r in keys.state.retired)
         action = {
             "renew": Renew(),
             "publish": Publish(),
@@ -70,17 +70,17 @@ def test_a_secret_holds_all_there_is(words):
         assert keys_of(stored(keys)) == keys
         assert belongs(keys.serving)
         assert signed_by(keys.serving.cert_pem, keys.authority.cert_pem)
-        assert {fingerprint(pem) for pem in split(keys.bundle)} == keys.held.trusted
+        assert {fingerprint(pem) for pem in split(keys.bundle)} == keys.state.trusted
 
 
 def test_a_certificate_never_outlives_its_authority():
     keys = step(None, Create())
     late = step(keys, Renew(), NOW + timedelta(days=729))
-    assert late.held.shown.not_after == keys.held.authority.not_after
+    assert late.state.serving.not_after == keys.state.authority.not_after
 
 
 def test_a_certificate_is_for_the_hosts_that_are_wanted():
-    assert step(None, Create()).held.shown.hosts == HOSTS
+    assert step(None, Create()).state.serving.hosts == HOSTS
 
 
 def test_nobody_gets_the_key_of_a_retired_authority():
@@ -101,14 +101,14 @@ def test_an_empty_secret_holds_nothing(secret):
 def test_a_damaged_secret_is_told_without_being_quoted(key, value):
     secret = stored(step(None, Create()))
     secret["data"][key] = value
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(CertificateSecretError) as caught:
         keys_of(secret)
     assert "secret words" not in str(caught.value)
     assert caught.value.__cause__ is None
 
 
 def test_data_that_is_no_mapping_is_refused():
-    with pytest.raises(StoreError, match="no mapping"):
+    with pytest.raises(CertificateSecretError, match="not a mapping"):
         keys_of({"data": ["x"]})
 
 

@@ -189,9 +189,9 @@ def test_a_crash_stops_the_request_and_tells_nobody_why(server, cluster, operato
     status = refused(cluster, configmap("crash"))
     assert status.code == 500
     assert "failed calling webhook" in status.message
-    assert "the webhook validate--v1-configmap failed; the operator's log says why" in status.message
+    assert "the webhook validate--v1-configmap failed; the reason is in the operator's log" in status.message
     assert "hunter2" not in str(status)
-    told = [line for line in running.log if line["event"] == "a webhook failed"]
+    told = [line for line in running.log if line["event"] == "webhook_failed"]
     assert [line["error"] for line in told] == ["the password is hunter2"]
     assert told[0]["request"]
     create(cluster, MAPS, configmap("fine"))  # the server lives
@@ -239,9 +239,7 @@ def test_a_handler_that_hangs_is_given_up_in_time_and_the_failure_policy_decides
             eventually(gave_up, said, within=60)
         else:
             create(cluster, MAPS, configmap("slow"))
-        eventually(
-            lambda: [line for line in running.log if line["event"] == "a webhook did not finish in time"], "told"
-        )
+        eventually(lambda: [line for line in running.log if line["event"] == "webhook_timed_out"], "told")
         create(cluster, MAPS, configmap("fine"))  # one that hangs keeps no other from its answer
     finally:
         released.set()

@@ -6,18 +6,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from steersman.webhook.rotation import (
+    CertificateLifetimes,
+    CertificateState,
     Create,
-    Held,
     Issuer,
+    Observation,
     Publish,
     Renew,
     Resign,
     Restore,
     Retire,
     Retired,
-    Seen,
-    Shown,
-    Terms,
+    ServingCertificate,
     Wait,
     decide,
 )
@@ -25,13 +25,13 @@ from steersman.webhook.rotation import (
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 HOSTS = frozenset({"web-webhook.web-system.svc"})
-TERMS = Terms()
-FRESH = Held(Issuer("a", NOW + 730 * DAY), Shown("a", NOW + 90 * DAY, HOSTS))
+TERMS = CertificateLifetimes()
+FRESH = CertificateState(Issuer("a", NOW + 730 * DAY), ServingCertificate("a", NOW + 90 * DAY, HOSTS))
 ROTATING = replace(FRESH, successor=Issuer("b", NOW + 900 * DAY))
 
 
-def next_step(held, now=NOW, hosts=HOSTS, **seen):
-    return decide(held, Seen(now=now, **seen), hosts, TERMS)
+def next_step(state, now=NOW, hosts=HOSTS, **observation):
+    return decide(state, Observation(now=now, **observation), hosts, TERMS)
 
 
 def test_nothing_there_is_created():
@@ -39,7 +39,7 @@ def test_nothing_there_is_created():
 
 
 def test_what_a_process_remembers_is_written_down_again():
-    assert next_step(None, remembered=True) == Restore()
+    assert next_step(None, content_known=True) == Restore()
 
 
 def test_a_fresh_certificate_waits_until_two_thirds_of_its_life():
@@ -59,16 +59,16 @@ def test_other_hosts_need_another_certificate():
 
 
 def test_a_certificate_of_an_unknown_issuer_is_replaced():
-    assert next_step(replace(FRESH, shown=Shown("", NOW + 90 * DAY, HOSTS))) == Renew()
+    assert next_step(replace(FRESH, serving=ServingCertificate("", NOW + 90 * DAY, HOSTS))) == Renew()
 
 
 def test_a_renewal_that_would_end_no_later_is_left():
-    held = Held(Issuer("a", NOW + 90 * DAY), Shown("a", NOW + 90 * DAY, HOSTS))
-    assert next_step(held, NOW + 70 * DAY) == Publish()
+    state = CertificateState(Issuer("a", NOW + 90 * DAY), ServingCertificate("a", NOW + 90 * DAY, HOSTS))
+    assert next_step(state, NOW + 70 * DAY) == Publish()
 
 
 def test_an_authority_gets_a_successor_at_two_thirds_of_its_life():
-    late = replace(FRESH, shown=Shown("a", NOW + 570 * DAY, HOSTS))
+    late = replace(FRESH, serving=ServingCertificate("a", NOW + 570 * DAY, HOSTS))
     assert next_step(late, NOW + 487 * DAY) == Publish()
 
 
@@ -81,34 +81,34 @@ def test_requests_do_not_grow_the_bundle_without_bound():
     assert isinstance(next_step(crowded, requested=True), Wait)
 
 
-@pytest.mark.parametrize("carried", [None, timedelta(0), TERMS.settle - timedelta(seconds=1)])
+@pytest.mark.parametrize("carried", [None, timedelta(0), TERMS.propagation - timedelta(seconds=1)])
 def test_a_successor_signs_nothing_before_every_configuration_has_carried_it_for_a_while(carried):
-    assert isinstance(next_step(ROTATING, carried_for=carried), Wait)
+    assert isinstance(next_step(ROTATING, injected_for=carried), Wait)
 
 
 def test_a_settled_successor_signs_and_the_old_authority_stays_for_what_it_signed():
-    assert next_step(ROTATING, carried_for=TERMS.settle) == Resign(NOW + 90 * DAY + TERMS.skew)
+    assert next_step(ROTATING, injected_for=TERMS.propagation) == Resign(NOW + 90 * DAY + TERMS.skew)
 
 
 def test_an_old_authority_leaves_when_nothing_of_it_can_be_shown():
-    held = replace(FRESH, retired=(Retired("x", NOW), Retired("y", NOW + DAY)))
-    assert next_step(held, held_for=TERMS.settle) == Retire(frozenset({"x"}))
+    state = replace(FRESH, retired=(Retired("x", NOW), Retired("y", NOW + DAY)))
+    assert next_step(state, stored_for=TERMS.propagation) == Retire(frozenset({"x"}))
 
 
 def test_an_old_authority_stays_while_this_process_has_only_just_seen_the_new_one():
-    held = replace(FRESH, retired=(Retired("x", NOW - DAY),))
-    assert isinstance(next_step(held, held_for=timedelta(0)), Wait)
+    state = replace(FRESH, retired=(Retired("x", NOW - DAY),))
+    assert isinstance(next_step(state, stored_for=timedelta(0)), Wait)
 
 
 @pytest.mark.parametrize(
-    "terms",
+    "lifetimes",
     [
-        {"settle": timedelta(0)},
+        {"propagation": timedelta(0)},
         {"skew": timedelta(seconds=-1)},
-        {"serving_life": timedelta(minutes=5)},
-        {"authority_life": timedelta(days=100)},
+        {"serving_lifetime": timedelta(minutes=5)},
+        {"authority_lifetime": timedelta(days=100)},
     ],
 )
-def test_terms_that_contradict_each_other_are_refused(terms):
+def test_terms_that_contradict_each_other_are_refused(lifetimes):
     with pytest.raises(ValueError, match=r"\w+"):
-        Terms(**terms)
+        CertificateLifetimes(**lifetimes)

@@ -20,7 +20,7 @@ from steersman.operator.run import Replica
 from steersman.testing import eventually
 from steersman.webhook import ClientConfig, configurations
 
-from .certworld import World, soon
+from .certificate_environment import CertificateEnvironment, soon
 
 pytestmark = pytest.mark.parametrize("server", ["embedded", pytest.param("real", marks=pytest.mark.realcluster)])
 
@@ -123,7 +123,7 @@ async def test_rotation_under_load_fails_no_request(server, cluster):
     """H1: two authorities follow the first while replicas restart; no request fails, and none goes unseen."""
     wanted, config, namespace = REQUESTS, cluster.config, cluster.namespace
     async with Client(config) as client:
-        world = World(client, namespace)
+        world = CertificateEnvironment(client, namespace)
         world.service = f"{world.name}-webhook"
         endpoints = Endpoints()
         port = await endpoints.start()

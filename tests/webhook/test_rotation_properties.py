@@ -12,28 +12,28 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from steersman.webhook.rotation import (
+    CertificateLifetimes,
+    CertificateState,
     Create,
-    Held,
     Issuer,
+    Observation,
     Publish,
     Renew,
     Resign,
     Restore,
     Retire,
     Retired,
-    Seen,
-    Shown,
-    Terms,
+    ServingCertificate,
     Wait,
     decide,
 )
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOSTS = frozenset({"web.svc"})
-TERMS = Terms(
-    authority_life=timedelta(hours=30),
-    serving_life=timedelta(hours=3),
-    settle=timedelta(minutes=10),
+TERMS = CertificateLifetimes(
+    authority_lifetime=timedelta(hours=30),
+    serving_lifetime=timedelta(hours=3),
+    propagation=timedelta(minutes=10),
     skew=timedelta(minutes=5),
 )
 LATE = timedelta(minutes=9)
@@ -44,12 +44,12 @@ LATE = timedelta(minutes=9)
 class Replica:
     """A process: what it shows, and how far its present look has come."""
 
-    shown: tuple[str, timedelta] | None = None  # the issuer, and when that was read
-    remembers: Held | None = None
+    serving: tuple[str, timedelta] | None = None  # the issuer, and when that was read
+    remembers: CertificateState | None = None
     clock: timedelta = timedelta(0)  # the wall clock's fault
     configurations: list[tuple[int, frozenset[str]]] | None = None
-    read: tuple[int, Held | None] | None = None
-    held: tuple[str, timedelta] = ("", timedelta(0))
+    read: tuple[int, CertificateState | None] | None = None
+    state: tuple[str, timedelta] = ("", timedelta(0))
     carried: tuple[str, timedelta] | None = None
     injected: int = 0
 
@@ -58,8 +58,8 @@ class Replica:
 class World:
     time: timedelta = timedelta(0)
     version: int = 0
-    held: Held | None = None
-    history: list[tuple[timedelta, Held | None]] = field(default_factory=list)
+    state: CertificateState | None = None
+    history: list[tuple[timedelta, CertificateState | None]] = field(default_factory=list)
     bundles: list[tuple[int, frozenset[str]]] = field(default_factory=list)
     learned: list[list[tuple[timedelta, frozenset[str]]]] = field(default_factory=list)
     made: int = 0
@@ -81,8 +81,8 @@ class Rotation(RuleBasedStateMachine):
         """Replicas that are alive read the Secret at least every nine minutes."""
         self.world.time += timedelta(minutes=minutes)
         for replica in self.replicas:
-            if replica.shown is not None and self.world.time - replica.shown[1] > LATE:
-                self._adopt(replica, self.world.held)
+            if replica.serving is not None and self.world.time - replica.serving[1] > LATE:
+                self._adopt(replica, self.world.state)
 
     @rule(hours=st.sampled_from([1, 2, 5, 12]))
     def a_long_quiet_time_passes(self, hours):
@@ -112,9 +112,9 @@ class Rotation(RuleBasedStateMachine):
         replica = self._pick(which)
         if replica.configurations is None:
             return
-        replica.read, replica.injected = (self.world.version, self.world.held), 0
-        if self.world.held is not None:
-            self._adopt(replica, self.world.held)
+        replica.read, replica.injected = (self.world.version, self.world.state), 0
+        if self.world.state is not None:
+            self._adopt(replica, self.world.state)
 
     @rule(which=st.integers(0, 9))
     def it_injects_into_the_next_configuration(self, which):
@@ -132,16 +132,16 @@ class Rotation(RuleBasedStateMachine):
         replica = self._pick(which)
         if replica.read is None or (replica.injected < len(self.world.bundles) and replica.read[1] is not None):
             return
-        (version, held), replica.read = replica.read, None
+        (version, state), replica.read = replica.read, None
         configurations, replica.configurations = replica.configurations, None
         now = START + self.world.time + replica.clock
-        action = decide(held, self._seen(replica, held, configurations, now), HOSTS, TERMS)
+        action = decide(state, self._seen(replica, state, configurations, now), HOSTS, TERMS)
         if version != self.world.version:
             return  # a conflict
-        after = self._after(held, action, now, replica)
-        if after is not None and after != held:
+        after = self._after(state, action, now, replica)
+        if after is not None and after != state:
             self.world.version += 1
-            self.world.held = after
+            self.world.state = after
             self._adopt(replica, after)
             if isinstance(action, Publish):
                 self.asked = False
@@ -184,22 +184,22 @@ class Rotation(RuleBasedStateMachine):
         for bundles in self.world.learned:
             for bundle in self._known(bundles):
                 for replica in self.replicas:
-                    if replica.shown is not None:
-                        assert replica.shown[0] in bundle, (replica.shown, bundle, self.world.held)
+                    if replica.serving is not None:
+                        assert replica.serving[0] in bundle, (replica.serving, bundle, self.world.state)
 
     @precondition(lambda self: hasattr(self, "world"))
     @invariant()
     def a_bundle_stays_small(self):
-        assert self.world.held is None or len(self.world.held.trusted) <= 8
+        assert self.world.state is None or len(self.world.state.trusted) <= 8
 
     # Parts.
 
     def _pick(self, which):
         return self.replicas[which % len(self.replicas)]
 
-    def _adopt(self, replica, held):
-        replica.remembers = held
-        replica.shown = (held.shown.issuer, self.world.time)
+    def _adopt(self, replica, state):
+        replica.remembers = state
+        replica.serving = (state.serving.issuer, self.world.time)
 
     def _known(self, bundles):
         """What API servers may believe a configuration carries: all that it has carried in the last minutes."""
@@ -207,47 +207,49 @@ class Rotation(RuleBasedStateMachine):
         before = [bundle for when, bundle in bundles if self.world.time - when > LATE]
         return [*before[-1:], *known]
 
-    def _seen(self, replica, held, configurations, now):
+    def _seen(self, replica, state, configurations, now):
         time = self.world.time
-        if held is not None and replica.held[0] != held.authority.id:
-            replica.held = (held.authority.id, time)
+        if state is not None and replica.state[0] != state.authority.id:
+            replica.state = (state.authority.id, time)
         carried = None
-        if held is not None and held.successor is not None:
-            if not all(bundle >= held.trusted for _, bundle in configurations):
+        if state is not None and state.successor is not None:
+            if not all(bundle >= state.trusted for _, bundle in configurations):
                 replica.carried = None
-            elif replica.carried is None or replica.carried[0] != held.successor.id:
-                replica.carried = (held.successor.id, time)
+            elif replica.carried is None or replica.carried[0] != state.successor.id:
+                replica.carried = (state.successor.id, time)
             carried = time - replica.carried[1] if replica.carried else None
         else:
             replica.carried = None
-        return Seen(now, carried, time - replica.held[1], self.asked, replica.remembers is not None)
+        return Observation(now, carried, time - replica.state[1], self.asked, replica.remembers is not None)
 
-    def _after(self, held, action, now, replica):
+    def _after(self, state, action, now, replica):
         match action:
             case Create():
                 issuer = self._issuer(now)
-                return Held(issuer, self._sign(issuer, now))
+                return CertificateState(issuer, self._sign(issuer, now))
             case Restore():
                 return replica.remembers
             case Renew():
-                return Held(held.authority, self._sign(held.authority, now), held.successor, held.retired)
+                return CertificateState(
+                    state.authority, self._sign(state.authority, now), state.successor, state.retired
+                )
             case Publish():
-                return Held(held.authority, held.shown, self._issuer(now), held.retired)
+                return CertificateState(state.authority, state.serving, self._issuer(now), state.retired)
             case Resign(until):
-                retired = (*held.retired, Retired(held.authority.id, until))
-                return Held(held.successor, self._sign(held.successor, now), None, retired)
+                retired = (*state.retired, Retired(state.authority.id, until))
+                return CertificateState(state.successor, self._sign(state.successor, now), None, retired)
             case Retire(ids):
-                kept = tuple(r for r in held.retired if r.id not in ids)
-                return Held(held.authority, held.shown, held.successor, kept)
+                kept = tuple(r for r in state.retired if r.id not in ids)
+                return CertificateState(state.authority, state.serving, state.successor, kept)
             case Wait():
                 return None
 
     def _issuer(self, now):
         self.world.made += 1
-        return Issuer(f"ca-{self.world.made}", now + TERMS.authority_life)
+        return Issuer(f"ca-{self.world.made}", now + TERMS.authority_lifetime)
 
     def _sign(self, issuer, now):
-        return Shown(issuer.id, min(now + TERMS.serving_life, issuer.not_after), HOSTS)
+        return ServingCertificate(issuer.id, min(now + TERMS.serving_lifetime, issuer.not_after), HOSTS)
 
 
 TestRotation = Rotation.TestCase

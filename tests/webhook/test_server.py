@@ -11,10 +11,10 @@ import pytest
 
 from steersman.operator.webhooks import Webhooks, handshake
 from steersman.pki import Authority
+from steersman.webhook.certificate_sources import LocalCertificates
 from steersman.webhook.http import Limits, WebhookResponse, WebhookServer
-from steersman.webhook.serving import LocalCertificates
 
-from .certworld import soon
+from .certificate_environment import soon
 
 HOSTS = ("localhost", "127.0.0.1")
 
@@ -127,7 +127,7 @@ async def test_what_is_larger_is_a_413_and_the_end(announced):
             client.send(b"POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
             client.send(b"3e9\r\n" + b"x" * 1001 + b"\r\n")
         code, body, fields = await client.answer()
-        assert (code, body["message"]) == (413, "the body of a request may have 1000 bytes")
+        assert (code, body["message"]) == (413, "the request body is longer than 1000 bytes")
         assert fields["connection"] == "close"
         assert await client.ended()
 

@@ -6,10 +6,10 @@ import ssl
 
 import pytest
 
+from steersman.webhook.certificate_sources import LocalCertificates
 from steersman.webhook.http import WebhookResponse, WebhookServer
-from steersman.webhook.serving import LocalCertificates
 
-from .certworld import soon
+from .certificate_environment import soon
 
 REQUEST = b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 

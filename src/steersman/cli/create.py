@@ -55,18 +55,18 @@ def api(
     there: of this project, of Kubernetes (`--group apps --version v1 --kind Deployment`), or of somebody else.
     """
     with telling():
-        from steersman.scaffold import ApiWish, bring_in_line, create_api, files_between, open_project
+        from steersman.scaffold import ApiOptions, create_api, files_between, open_project, update_files
 
         root = directory.resolve()
-        wish = ApiWish(
+        options = ApiOptions(
             group, version, kind, plural, namespaced, resource, controller, controller_name,
             external(external_api_path, external_api_domain), force,
         )  # fmt: skip
         before = open_project(root)
-        project = create_api(before, wish)
+        project = create_api(before, options)
         named = [r for r in project.resources if (r.group, r.version, r.kind) == (group, version, kind) and r.api]
         own = files_between(project.without_resource(named[0]), project) if named and force else frozenset[str]()
-        outcome = bring_in_line(root, project, rewrite=own)
+        outcome = update_files(root, project, rewrite=own)
     mine = named[0] if named and before.find(*named[0].key) is None else None
     hints = [f"Edit {mine.path.replace('.', '/')}.py, then `make manifests`"] if mine and mine.api else []
     carry_out(outcome, output, *hints)
@@ -96,22 +96,22 @@ def webhook(
     """Add webhooks to a kind: of this project, of Kubernetes (`--group core --version v1 --kind Pod`), or of others."""
     with telling():
         from steersman.scaffold import (
-            WebhookWish,
-            bring_in_line,
+            WebhookOptions,
             create_webhook,
             delete_webhook,
             files_between,
             open_project,
+            update_files,
         )
 
         root = directory.resolve()
-        wish = WebhookWish(
+        options = WebhookOptions(
             group, version, kind, defaulting, programmatic_validation, conversion,
             tuple(word for one in spoke or () for word in one.split(",")),
             external(external_api_path, external_api_domain), force,
         )  # fmt: skip
-        project = create_webhook(open_project(root), wish)
-        own = files_between(delete_webhook(project, wish), project) if force else frozenset[str]()
-        outcome = bring_in_line(root, project, rewrite=own)
+        project = create_webhook(open_project(root), options)
+        own = files_between(delete_webhook(project, options), project) if force else frozenset[str]()
+        outcome = update_files(root, project, rewrite=own)
     edit = [path for path in outcome.created if "/webhooks/" in path and not path.endswith("__init__.py")]
     carry_out(outcome, output, *(f"Edit {path}" for path in edit))

@@ -33,11 +33,11 @@ def api(
     Files that were changed since they were generated are deleted with --force alone. The CRD in a cluster stays.
     """
     with telling():
-        from steersman.scaffold import bring_in_line, delete_api, open_project
+        from steersman.scaffold import delete_api, open_project, update_files
 
         root = directory.resolve()
         project = delete_api(open_project(root), group, version, kind, external("", external_api_domain))
-        outcome = bring_in_line(root, project, force=force)
+        outcome = update_files(root, project, force=force)
     carry_out(outcome, output)
 
 
@@ -58,12 +58,12 @@ def webhook(
 ) -> None:
     """Take webhooks of a kind away: those that are named, or all of them."""
     with telling():
-        from steersman.scaffold import WebhookWish, bring_in_line, delete_webhook, open_project
+        from steersman.scaffold import WebhookOptions, delete_webhook, open_project, update_files
 
         root = directory.resolve()
-        wish = WebhookWish(
+        options = WebhookOptions(
             group, version, kind, defaulting, programmatic_validation, conversion,
             external=external("", external_api_domain),
         )  # fmt: skip
-        outcome = bring_in_line(root, delete_webhook(open_project(root), wish), force=force)
+        outcome = update_files(root, delete_webhook(open_project(root), options), force=force)
     carry_out(outcome, output)

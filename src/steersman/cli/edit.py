@@ -31,13 +31,13 @@ def edit(
     Kinds that are there stay in their files when a project becomes multi-group; new ones get a directory a group.
     """
     with telling():
-        from steersman.scaffold import bring_in_line, open_project
         from steersman.scaffold import edit as edited
+        from steersman.scaffold import open_project, update_files
 
         root = directory.resolve()
         project = edited(
             open_project(root), multigroup=multigroup, namespaced=namespaced, description=description, license=license,
             owner=owner,
         )  # fmt: skip
-        outcome = bring_in_line(root, project, force=force)
+        outcome = update_files(root, project, force=force)
     carry_out(outcome, output)

@@ -13,10 +13,10 @@ from steersman.client import Client
 from steersman.client.config import Config
 from steersman.operator.operator import Operator
 from steersman.operator.settings import Settings, SettingsError, parse_address
-from steersman.webhook.certsettings import CertificateSettings
+from steersman.webhook.certificate_settings import CertificateSettings
+from steersman.webhook.certificate_sources import DirectoryCertificates, LocalCertificates, ServingCertificates
 from steersman.webhook.injection import Targets
-from steersman.webhook.rotation import Terms
-from steersman.webhook.serving import DirectoryCertificates, LocalCertificates, ServingCertificates
+from steersman.webhook.rotation import CertificateLifetimes
 
 __all__ = ["certificates_for"]
 
@@ -49,7 +49,7 @@ async def certificates_for(
 
 
 async def _self_managed(operator: Operator, settings: Settings, config: Config, client: Client) -> ServingCertificates:
-    from steersman.webhook.certificates import CertificateError, SelfManaged
+    from steersman.webhook.certificates import CertificateError, CertificateManager
 
     settle, life = settings.webhook_cert_settle, settings.webhook_cert_life
     try:
@@ -59,10 +59,10 @@ async def _self_managed(operator: Operator, settings: Settings, config: Config, 
         wanted = CertificateSettings(
             operator=operator.name,
             namespace=settings.lease_namespace or config.namespace,
-            terms=Terms(
-                settle=timedelta(seconds=settle),
-                serving_life=lives,
-                authority_life=max(Terms().authority_life, 4 * lives),
+            lifetimes=CertificateLifetimes(
+                propagation=timedelta(seconds=settle),
+                serving_lifetime=lives,
+                authority_lifetime=max(CertificateLifetimes().authority_lifetime, 4 * lives),
             ),
             poll=min(_SLOWEST, settle / _MOST_LOOKS),
         )
@@ -75,7 +75,7 @@ async def _self_managed(operator: Operator, settings: Settings, config: Config, 
         validating=(f"{operator.name}-validating",) if any(not r.mutating for r in rules) else (),
         crds=tuple(sorted({w.kind.info.crd_name for w in operator.webhooks if w.purpose == "converter"})),
     )
-    made = SelfManaged(client, wanted, targets)
+    made = CertificateManager(client, wanted, targets)
     try:
         await made.start()
     except CertificateError as problem:

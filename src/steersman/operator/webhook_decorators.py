@@ -211,7 +211,7 @@ class WebhookDecorators:
         conversions = [w for w in self._webhooks if w.purpose == "converter"]
         if not conversions:
             return
-        from steersman.webhook.conversion import Conversion, missing
+        from steersman.webhook.conversion_review import Conversion, missing
 
         found = missing([Conversion(w.kind, cast(Any, w.to), w.handler.call, str(w.place)) for w in conversions])
         if found:  # objects that are stored in the one version could not be read in the other

@@ -31,12 +31,12 @@ from steersman.operator.webhook_certificates import certificates_for
 from steersman.pki.sockets import ClosingSocket
 from steersman.telemetry.log import get_logger
 from steersman.webhook.admission import Admission, AdmissionRoute, Call, Hook
+from steersman.webhook.admission_review import Review, failure
+from steersman.webhook.certificate_sources import LocalCertificates, ServingCertificates
 from steersman.webhook.http import Route, WebhookServer
-from steersman.webhook.proving import PATH as PROBE
-from steersman.webhook.proving import WebhookUnreachableError, answer
+from steersman.webhook.reachability import PATH as PROBE
+from steersman.webhook.reachability import WebhookUnreachableError, answer_probe
 from steersman.webhook.registration import Registration
-from steersman.webhook.review import Review, failure
-from steersman.webhook.serving import LocalCertificates, ServingCertificates
 
 __all__ = ["Webhooks", "handshake"]
 
@@ -154,7 +154,7 @@ class Webhooks:
         try:
             await self._patiently(registration.add)
             namespace = settings.namespaces[0] if settings.namespaces else "default"
-            proved = await self._patiently(lambda: registration.prove(namespace))
+            proved = await self._patiently(lambda: registration.wait_until_called(namespace))
         except Forbidden as problem:
             await self._unregister()
             raise SettingsError(f"webhooks cannot be registered: {problem}. {_WAYS_OUT}") from None
@@ -188,15 +188,15 @@ class Webhooks:
             return False
 
     def _routes(self) -> dict[str, Route]:
-        routes: dict[str, Route] = {PROBE: answer}
+        routes: dict[str, Route] = {PROBE: answer_probe}
         for declared in self._operator.webhooks:
             if declared.rule is not None:
                 routes[declared.rule.path] = AdmissionRoute(self._hook(declared), spans=self._span)
         conversions = [w for w in self._operator.webhooks if w.purpose == "converter"]
         if conversions:
-            from steersman.webhook.conversion import Conversion, Converters
+            from steersman.webhook.conversion_review import Conversion, ConversionRoute
 
-            routes["/convert"] = Converters(
+            routes["/convert"] = ConversionRoute(
                 [Conversion(w.kind, cast("View[Any]", w.to), self._call(w), str(w.place)) for w in conversions]
             ).handle
         return routes

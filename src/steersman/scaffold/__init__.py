@@ -1,34 +1,33 @@
-"""Projects from templates, and their further life: kinds, controllers and webhooks come, change and go.
+"""Projects from templates: creation, changes of kinds, controllers and webhooks, and updates of the templates.
 
-A project is a value (`PROJECT`), its files follow from it and from the templates, and a three-way merge brings what
-follows together with what its owner has written. Only development needs this room; an operator never loads it.
+A project is a value (the `PROJECT` file). Its files are generated from it and from the templates, and a three-way merge
+combines them with the changes of the user. Only development uses this package; an operator does not import it.
 """
 
 from steersman.scaffold.errors import ScaffoldError
-from steersman.scaffold.project import Project, Resource, Webhooks
-from steersman.scaffold.render import files_between, render
-from steersman.scaffold.wishes import (
-    ApiWish,
+from steersman.scaffold.operations import (
+    ApiOptions,
     External,
-    WebhookWish,
+    WebhookOptions,
     create_api,
     create_webhook,
     delete_api,
     delete_webhook,
     edit,
 )
-from steersman.scaffold.work import Outcome, bring_in_line, initialise, open_project, update
+from steersman.scaffold.project import Project, Resource, Webhooks
+from steersman.scaffold.project_files import Outcome, initialise, open_project, update, update_files
+from steersman.scaffold.render import files_between, render
 
 __all__ = [
-    "ApiWish",
+    "ApiOptions",
     "External",
     "Outcome",
     "Project",
     "Resource",
     "ScaffoldError",
-    "WebhookWish",
+    "WebhookOptions",
     "Webhooks",
-    "bring_in_line",
     "create_api",
     "create_webhook",
     "delete_api",
@@ -39,4 +38,5 @@ __all__ = [
     "open_project",
     "render",
     "update",
+    "update_files",
 ]

@@ -1,4 +1,4 @@
-"""What is wrong with a wish, or with the project it was made in: a message for people, and nothing was changed."""
+"""The error of the scaffolding commands: its message is for users, and nothing was changed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["ScaffoldError"]
 
 
 class ScaffoldError(Exception):
-    """The project was left as it was. `code` is for the shell: 2 asked for wrongly, 1 not possible here and now."""
+    """The project was not changed. `code` is the exit status: 2 for invalid arguments, 1 for other errors."""
 
     def __init__(self, message: str, code: int = 2) -> None:
         super().__init__(message)

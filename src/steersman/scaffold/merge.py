@@ -1,7 +1,7 @@
-"""Three-way: what was generated before, what its owner made of it, what is generated now. Pure, but for one `git` call.
+"""The three-way merge of the files generated before, the user's files, and the files generated now.
 
-All commands work through here alike, so that nothing that somebody wrote is ever lost without their saying so. A file
-that only one side has changed needs no merge; where both have, `git merge-file` does what developers know from git.
+All commands use it, so no change of the user is lost without consent. A file that only one side has changed needs no
+merge; for other files `git merge-file` is used, with the usual conflict markers.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from typing import Final
 
 from steersman.scaffold.errors import ScaffoldError
 
-__all__ = ["OWNED", "SAMPLES", "Plan", "merge_text", "plan"]
+__all__ = ["SAMPLES", "USER_OWNED", "Plan", "merge_text", "plan"]
 
-OWNED: Final = frozenset({"requirements.lock"})
-"""Written when a project is made, and its owner's from then on."""
+USER_OWNED: Final = frozenset({"requirements.lock"})
+"""Files that are generated once and then belong to the user."""
 SAMPLES: Final = "config/samples/"
-"""Files that `steersman manifests` makes, and that older templates held: those that were edited stay."""
+"""Files that `steersman manifests` generates and that older templates had: edited ones stay."""
 
 
 @dataclass(slots=True)
 class Plan:
-    """What is to be written and removed, and what stands in the way; paths are relative to the project."""
+    """The files to write and remove, and the conflicts; paths are relative to the project."""
 
     write: dict[str, str]
     remove: list[str]
     merged: list[str]
-    """Those of `write` that hold changes of both sides."""
+    """The files of `write` with changes of both sides."""
     conflicts: dict[str, str]
-    """Why a file cannot be done as wished, by path."""
+    """The reason why a file cannot be written or removed, by path."""
     kept: list[str]
-    """Generated files that their owner has deleted: they stay away."""
+    """Generated files that the user has deleted: they are not created again."""
 
 
 def plan(
@@ -47,15 +47,20 @@ def plan(
     markers: bool = False,
     rewrite: frozenset[str] = frozenset(),
 ) -> Plan:
-    """What leads from the files that `read` finds to `new`, given that they were once `base`.
+    """Return the changes from the files that `read` finds to `new`, with `base` as their common ancestor.
 
-    With `force` a conflict is decided for what is generated; with `markers` it is left to the owner, as git does.
-    Files of `rewrite` are written anew whatever stands in them.
+    Args:
+        base: The files that were generated before.
+        new: The files that are generated now.
+        read: Returns the user's text of a path, or None.
+        force: Resolve conflicts in favour of the generated files.
+        markers: Write conflict markers, like git.
+        rewrite: Files that are written anew in any case.
     """
     made = Plan({}, [], [], {}, [])
     for path in sorted({*base, *new}):
         before, now, mine = base.get(path), new.get(path), read(path)
-        if now == mine or (path in OWNED and before is not None and mine is not None):
+        if now == mine or (path in USER_OWNED and before is not None and mine is not None):
             continue
         if now is None:
             _remove(made, path, edited=mine != before, force=force)
@@ -67,7 +72,7 @@ def plan(
             if force:
                 made.write[path] = now
             else:
-                made.conflicts[path] = "is there already, and was not generated"
+                made.conflicts[path] = "exists already, and was not generated"
         elif before != now:
             _merge(made, path, (before, mine, now), force=force, markers=markers)
     return made
@@ -77,7 +82,7 @@ def _remove(made: Plan, path: str, *, edited: bool, force: bool) -> None:
     if not edited or (force and not path.startswith(SAMPLES)):
         made.remove.append(path)
     elif not path.startswith(SAMPLES):
-        made.conflicts[path] = "was changed since it was generated, and would be deleted"
+        made.conflicts[path] = "was changed after it was generated, and would be deleted"
 
 
 def _merge(made: Plan, path: str, sides: tuple[str, str, str], *, force: bool, markers: bool) -> None:
@@ -88,18 +93,18 @@ def _merge(made: Plan, path: str, sides: tuple[str, str, str], *, force: bool, m
     elif force:
         made.write[path] = sides[2]
     if not clean and (markers or not force):
-        made.conflicts[path] = "was changed on both sides in the same place"
+        made.conflicts[path] = "was changed by both sides in the same place"
 
 
 def merge_text(base: str, mine: str, new: str) -> tuple[str, bool]:
-    """Both sides' changes of `base`; False when they collide, and the text has markers. Raises `ScaffoldError`."""
+    """Merge both sides' changes of `base`; False if they conflict and the text has markers. Raises `ScaffoldError`."""
     if mine in (base, new):
         return new, True
     if new == base:
         return mine, True
     git = shutil.which("git")
     if git is None:
-        raise ScaffoldError("files were changed on both sides, and merging them needs git, which is not installed", 1)
+        raise ScaffoldError("files were changed by both sides: install git, which merges them", 1)
     with tempfile.TemporaryDirectory(prefix="steersman-merge-") as directory:
         names = ("yours", "generated before", "generated now")
         paths = [Path(directory, str(number)) for number in range(3)]

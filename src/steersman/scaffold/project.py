@@ -1,7 +1,6 @@
-"""The `PROJECT` file: what a project is called, and which kinds, controllers and webhooks were created in it.
+"""The `PROJECT` file: the name of a project, and the kinds, controllers and webhooks that were created in it.
 
-The keys are kubebuilder's where it has them, so that those who know the one can read the other. From this value and
-the templates alone follows every generated file.
+Its keys are those of kubebuilder where they exist. Every generated file depends only on this value and the templates.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ __all__ = ["LAYOUT", "Project", "Resource", "Webhooks", "dump", "parse"]
 
 LAYOUT: Final = "steersman/v1"
 _HEADER: Final = """\
-# What was created here, as `steersman create`, `edit`, `delete` and `update` know it. Change it through them.
+# The state of this project. Change it with `steersman create`, `edit`, `delete` and `update` only.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """Which webhooks a kind has."""
+    """The webhooks of a kind."""
 
     defaulting: bool = False
     validation: bool = False
     conversion: bool = False
     spoke: tuple[str, ...] = ()
-    """Versions that are converted to this one, the hub, and back."""
+    """Versions that are converted to this version (the hub) and back."""
 
     def __bool__(self) -> bool:
         return self.defaulting or self.validation or self.conversion
@@ -50,37 +49,39 @@ class Webhooks:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One version of one kind."""
+    """One version of a kind."""
 
     group: str
     version: str
     kind: str
     domain: str = ""
-    """Nothing for Kubernetes' own groups."""
+    """Empty for Kubernetes' own groups."""
     plural: str = ""
     namespaced: bool = True
     api: bool = True
-    """Whether its class is of this project."""
+    """Whether this project has the class of the kind."""
     path: str = ""
-    """The module that its class is imported from."""
+    """The module of the class."""
     controllers: tuple[str, ...] = ()
-    """Names of its controllers; the first one's is "" unless it was given another."""
+    """Names of the controllers; the default name is "" for the first one."""
     webhooks: Webhooks = field(default=Webhooks())
     storage: bool = True
     grouped: bool = False
-    """Whether its files are named by its group, too: it was created in a multi-group project."""
+    """Whether the file names include the group, because the project was multi-group at creation."""
 
     @property
     def qualified_group(self) -> str:
+        """The API group."""
         return ".".join(part for part in (self.group, self.domain) if part) if self.group != "core" else self.domain
 
     @property
     def key(self) -> tuple[str, str, str]:
+        """Group, version and kind."""
         return (self.qualified_group, self.version, self.kind)
 
     @property
     def stem(self) -> str:
-        """What its files begin with."""
+        """The common prefix of the file names."""
         prefix = f"{module_name(self.group)}_" if self.grouped and self.group else ""
         return f"{prefix}{self.kind.lower()}"
 
@@ -90,36 +91,37 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Everything that templates depend on."""
+    """All inputs of the templates."""
 
     name: str
     package: str
     domain: str
     version: str
-    """The Steersman whose templates were used last."""
+    """The version of Steersman whose templates were used last."""
     multigroup: bool = False
     namespaced: bool = False
-    """Whether the operator works in its own namespace alone."""
+    """Whether the operator works only in its own namespace."""
     description: str = ""
     license: str = ""
     owner: str = ""
     resources: tuple[Resource, ...] = ()
 
     def find(self, group: str, version: str, kind: str) -> Resource | None:
-        """By qualified group."""
+        """Return the resource with a qualified group, version and kind, or None."""
         return next((r for r in self.resources if r.key == (group, version, kind)), None)
 
     def with_resource(self, resource: Resource) -> Project:
-        """With this one added or replaced, in a stable order."""
+        """Return the project with a resource added or replaced, in a stable order."""
         others = [r for r in self.resources if r.key != resource.key]
         return replace(self, resources=tuple(sorted([*others, resource], key=lambda r: r.key)))
 
     def without_resource(self, resource: Resource) -> Project:
+        """Return the project without a resource."""
         return replace(self, resources=tuple(r for r in self.resources if r.key != resource.key))
 
 
 def dump(project: Project) -> str:
-    """The text of the `PROJECT` file; stable."""
+    """Return the text of the `PROJECT` file; equal projects give equal text."""
     data: dict[str, Any] = {
         "layout": [LAYOUT],
         "version": "1",
@@ -164,13 +166,13 @@ def _resource_data(resource: Resource) -> dict[str, Any]:
 
 
 def parse(text: str) -> Project:
-    """Read a `PROJECT` file. Raises `ScaffoldError` that says what in it is wrong."""
+    """Parse a `PROJECT` file. Raises `ScaffoldError` with the invalid part."""
     try:
         data = documents.load(text)
     except yaml.YAMLError as wrong:
         raise ScaffoldError(f"PROJECT is not YAML: {str(wrong).splitlines()[0]}", 1) from None
     if not isinstance(data, dict) or LAYOUT not in (data.get("layout") or ()):  # pyright: ignore[reportUnknownMemberType]
-        raise ScaffoldError(f"PROJECT is not of a Steersman project: its layout is not {LAYOUT}", 1)
+        raise ScaffoldError(f"PROJECT does not belong to a Steersman project: its layout is not {LAYOUT}", 1)
     return _project(data)  # pyright: ignore[reportUnknownArgumentType]
 
 
@@ -189,7 +191,7 @@ def _project(data: Mapping[str, Any]) -> Project:
             resources=tuple(_resource(one) for one in data.get("resources") or ()),
         )
     except KeyError as missing:
-        raise ScaffoldError(f"PROJECT lacks {missing.args[0]!r}", 1) from None
+        raise ScaffoldError(f"PROJECT has no {missing.args[0]!r}: restore it from version control", 1) from None
     except (TypeError, AttributeError):
         raise ScaffoldError("PROJECT has a value of the wrong type: restore it from version control", 1) from None
     except ScaffoldError as wrong:

@@ -1,8 +1,7 @@
-"""Templates and a `Project` to files: the same text, byte for byte, for the same project and the same templates.
+"""Renders the files of a `Project` from the templates; equal inputs give equal files.
 
-Copier renders each set of templates into a directory of its own, which is read back; what comes out of all sets is
-formatted by ruff, so that a project is born the way its own linter wants it, however long its names are. Nothing is
-written outside temporary directories.
+Copier renders each template set into a temporary directory, whose files are read. Ruff then formats the Python files of
+all sets, so that a new project passes its own linter. No other files are written.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from steersman.extras import require
 from steersman.manifests.sample_files import sample_file
 from steersman.models.resource import guess_plural
 from steersman.scaffold.errors import ScaffoldError
+from steersman.scaffold.operations import controller_module, declared
 from steersman.scaffold.project import Project, Resource, dump
-from steersman.scaffold.wishes import controller_module, declared
 from steersman.version import __version__
 
 __all__ = ["TEMPLATES", "files_between", "read_tree", "render"]
@@ -32,9 +31,11 @@ TEMPLATES: Final = Path(__file__).parent / "templates"
 
 
 def render(project: Project, templates: Path = TEMPLATES) -> dict[str, str]:
-    """Every file that follows from the project, `PROJECT` included, sorted by path.
+    """Render all files of a project, `PROJECT` included, sorted by path.
 
-    Raises `ScaffoldError`, and `MissingExtraError` without copier and ruff.
+    Raises:
+        ScaffoldError: A template is invalid.
+        MissingExtraError: copier or ruff is not installed.
     """
     require("scaffolding", "dev", "copier", "ruff")
     files: dict[str, str] = {}
@@ -46,7 +47,7 @@ def render(project: Project, templates: Path = TEMPLATES) -> dict[str, str]:
 
 
 def files_between(without: Project, project: Project) -> frozenset[str]:
-    """The paths of files that are generated for the one and not for the other."""
+    """Return the paths of files that are generated for `project` but not for `without`."""
     return frozenset(render(project).keys() - render(without).keys())
 
 
@@ -71,7 +72,7 @@ def _sets(project: Project) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _facts(project: Project) -> dict[str, Any]:
-    """What every template may use."""
+    """Return the values for all templates."""
     own = [r for r in project.resources if r.api]
     return {
         "project_name": project.name,
@@ -91,7 +92,7 @@ def _facts(project: Project) -> dict[str, Any]:
 
 
 def _packages(project: Project) -> list[dict[str, Any]]:
-    """The packages below `api`, and what each exports."""
+    """Return the packages below `api` with their exports."""
     found: dict[str, tuple[set[str], dict[str, str]]] = {"api": (set(), {})}
     for r in project.resources:
         if r.api:
@@ -112,7 +113,7 @@ def _packages(project: Project) -> list[dict[str, Any]]:
 
 
 def _resource(resource: Resource) -> dict[str, Any]:
-    """What the templates of one resource may use besides."""
+    """Return the values for the templates of one resource."""
     kind = resource.kind
     types_parent, _, types_name = resource.path.rpartition(".")
     return {
@@ -142,25 +143,25 @@ def _resource(resource: Resource) -> dict[str, Any]:
 
 
 def _controller(resource: Resource, name: str) -> dict[str, Any]:
-    """What the templates of one controller may use besides."""
+    """Return the values for the templates of one controller."""
     return {
         "declared": declared(resource, name),
         "name_argument": name,
-        # One controller of a kind reports; the others would take its fields away from it.
+        # Only one controller of a kind writes the status: two would remove each other's fields.
         "reports": resource.api and name == resource.controllers[0],
         "controller_module": controller_module(resource, name),
     }
 
 
 def _variable(kind: str) -> str:
-    """What an object is called in a function."""
+    """Return the name of a variable for an object of the kind."""
     word = kind.lower()
     taken = {"ctx", "old", "operator", "problems", "default", "validate", "reconcile", "ready_when"}
     return f"{word}_" if keyword.iskeyword(word) or word in taken or hasattr(builtins, word) else word
 
 
 def _conversion(hub: Resource, spoke: Resource) -> dict[str, Any]:
-    """What the templates of the conversion between a hub and one spoke may use besides."""
+    """Return the values for the templates of a conversion between a hub and one spoke."""
     parent, _, name = spoke.path.rpartition(".")
     return {
         "spoke": spoke.version,
@@ -194,7 +195,7 @@ def _render(templates: Path, kind: str, answers: str) -> Mapping[str, str]:
 
 
 def read_tree(directory: Path) -> dict[str, str]:
-    """The text of every file below a directory."""
+    """Return the text of every file below a directory."""
     return {
         path.relative_to(directory).as_posix(): path.read_text(encoding="utf-8")
         for path in sorted(directory.rglob("*"))
@@ -203,13 +204,13 @@ def read_tree(directory: Path) -> dict[str, str]:
 
 
 def _formatted(files: dict[str, str], package: str) -> dict[str, str]:
-    """As ruff wants it; only what it has not seen before costs anything."""
+    """Format the Python files with ruff; results are cached."""
     python = tuple(sorted((path, text) for path, text in files.items() if path.endswith(".py")))
-    return {**files, **_ruffed(python, files["pyproject.toml"], package)}
+    return {**files, **_ruff_formatted(python, files["pyproject.toml"], package)}
 
 
 @lru_cache(maxsize=64)
-def _ruffed(python: tuple[tuple[str, str], ...], pyproject: str, package: str) -> Mapping[str, str]:
+def _ruff_formatted(python: tuple[tuple[str, str], ...], pyproject: str, package: str) -> Mapping[str, str]:
     from ruff import find_ruff_bin  # pyright: ignore[reportMissingTypeStubs]
 
     try:
@@ -228,6 +229,6 @@ def _ruffed(python: tuple[tuple[str, str], ...], pyproject: str, package: str) -
                 cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
             )  # fmt: skip
             if done.returncode:
-                print(done.stdout, done.stderr, file=sys.stderr)  # noqa: T201 - a template is broken: say where
-                raise ScaffoldError("the templates of this version yield what is not Python", 1)
+                print(done.stdout, done.stderr, file=sys.stderr)  # noqa: T201 - the template has an error: show the place
+                raise ScaffoldError("the templates of this version generate invalid Python", 1)
         return {path: (root / path).read_text(encoding="utf-8") for path, _ in python}

@@ -24,7 +24,7 @@ from steersman.models.patterns import noted_patterns
 from steersman.models.times import MicroTime
 from steersman.regex import compile_matcher
 from steersman.testing.running import operator_of
-from steersman.webhook.converting import Conversion, convert, missing, ways
+from steersman.webhook.conversion import Conversion, conversion_paths, convert, missing
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -280,7 +280,7 @@ def round_trip(operator: Any, obj: Any, through: type[Resource] | View[Any]) -> 
 
     Raises `LookupError` where no conversions lead there or back, and what the conversions raise.
     """
-    known = ways(conversions_of(operator))
+    known = conversion_paths(conversions_of(operator))
     info, other = info_of(obj), info_of(through)
     try:
         there = known[info.kind, info.api_version, other.api_version]

@@ -1,14 +1,14 @@
-"""Admission and conversion webhooks: the server that a cluster asks before it stores an object, and its certificates.
+"""Admission and conversion webhooks: the HTTPS server that the API server calls, and its certificates.
 
-Handlers are declared on the `Operator`; here is what answers. It reviews and never stores: whatever a review changes
-leaves as a patch, and what it refuses leaves as a Status.
+Handlers are declared on the `Operator`. A review returns changes as a JSON patch and a denial as a Status; it stores
+nothing.
 """
 
 from steersman.webhook.admission import Admission
+from steersman.webhook.admission_review import UserInfo
 from steersman.webhook.configuration import ClientConfig, MatchCondition, WebhookOptions, configurations
-from steersman.webhook.errors import AdmissionRefusedError, DeniedError, FieldError, Invalid
+from steersman.webhook.denials import AdmissionRefusedError, DeniedError, FieldError, Invalid
 from steersman.webhook.http import WebhookRequest, WebhookResponse, WebhookServer
-from steersman.webhook.review import UserInfo
 
 __all__ = [
     "Admission",

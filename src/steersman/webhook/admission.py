@@ -1,8 +1,8 @@
-"""Between an AdmissionReview and a user's function: decode, call within the deadline, answer.
+"""Calls the functions of admission webhooks: decodes an AdmissionReview, calls the function and builds the response.
 
-A refusal is an answer (`allowed: false`, with a Status). Whatever else goes wrong is not: it leaves as an HTTP error
-with a Status that says so without saying what, so that the API server does as the webhook's failure policy says, and is
-logged once with the request's uid (H3). Nothing of an object is logged.
+A denial is a response with `allowed: false` and a Status. All other errors are HTTP errors whose Status has no details,
+so that the API server applies the failure policy; they are logged once with the request's uid (rule H3). The content of
+objects is never logged.
 """
 
 from __future__ import annotations
@@ -20,12 +20,7 @@ import msgspec
 from steersman.controller.blocking import run_in_loop
 from steersman.models import DecodeError, Key, KindLike, View, to_dict, view_of
 from steersman.telemetry.log import get_logger
-from steersman.webhook.errors import AdmissionRefusedError
-from steersman.webhook.http import WebhookRequest, WebhookResponse
-from steersman.webhook.metrics import IN_FLIGHT, LATENCY, PANICS, REQUESTS
-from steersman.webhook.patching import patch_of
-from steersman.webhook.patience import time_to_answer
-from steersman.webhook.review import (
+from steersman.webhook.admission_review import (
     InvalidReviewError,
     Operation,
     Review,
@@ -35,6 +30,11 @@ from steersman.webhook.review import (
     read_review,
     refused,
 )
+from steersman.webhook.denials import AdmissionRefusedError
+from steersman.webhook.http import WebhookRequest, WebhookResponse
+from steersman.webhook.metrics import IN_FLIGHT, LATENCY, PANICS, REQUESTS
+from steersman.webhook.review_timeout import response_timeout
+from steersman.webhook.view_patch import patch_of
 
 __all__ = ["Admission", "AdmissionRoute", "Hook", "Purpose", "Reads"]
 
@@ -43,12 +43,12 @@ Purpose = Literal["defaulter", "validator", "mutator"]
 
 log = get_logger("webhook")
 
-_PATIENCE: Final = 10.0
-"""Seconds that the API server waits for a review unless it says otherwise."""
-MOST: Final = 128
-"""Reviews of one webhook at a time; more are asked to come again."""
+_DEFAULT_TIMEOUT_SECONDS: Final = 10.0
+"""The time that the API server waits for a review by default."""
+MAX_CONCURRENT_REQUESTS: Final = 128
+"""Reviews of one webhook at a time; others are refused with a 429."""
 
-_FIXED: Final = (
+_IDENTITY_FIELDS: Final = (
     "name",
     "generateName",
     "namespace",
@@ -63,15 +63,23 @@ _FIXED: Final = (
 
 
 class Reads(Protocol):
-    """What handlers may read while they decide: the operator's cache."""
+    """The reads of a handler: from the operator's cache."""
 
-    def get(self, view: View[Any], key: Key) -> Any: ...
-    def list(self, view: View[Any], namespace: str, labels: Any, owner: str | None) -> tuple[Any, ...]: ...
-    async def ready(self) -> None: ...
+    def get(self, view: View[Any], key: Key) -> Any:
+        """Return an object or None."""
+        ...
+
+    def list(self, view: View[Any], namespace: str, labels: Any, owner: str | None) -> tuple[Any, ...]:
+        """Return the objects that match."""
+        ...
+
+    async def ready(self) -> None:
+        """Wait until the cache has its initial objects."""
+        ...
 
 
 class Admission:
-    """What a handler knows of the request beside the object."""
+    """The admission request that a handler decides on, apart from the object."""
 
     __slots__ = ("_loop", "_reads", "_review", "_view", "warnings")
 
@@ -84,55 +92,56 @@ class Admission:
 
     @property
     def uid(self) -> str:
-        """What tells this request from others, in logs of the API server too."""
+        """The unique ID of this request, which the API server logs too."""
         return self._review.uid
 
     @property
     def operation(self) -> Operation:
+        """The operation: CREATE, UPDATE, DELETE or CONNECT."""
         return self._review.operation
 
     @property
     def user(self) -> UserInfo:
-        """Who asks: name, uid, groups."""
+        """The user that made the request: name, uid, groups."""
         return self._review.user_info
 
     @property
     def dry_run(self) -> bool:
-        """Whether nothing will be stored: then a handler must have no effect outside of its answer (H5)."""
+        """Whether nothing will be stored: then a handler must have no side effects (rule H5)."""
         return bool(self._review.dry_run)
 
     @property
     def name(self) -> str:
-        """The object's name; empty where the server has yet to generate it."""
+        """The object's name; empty if the server has not generated it yet."""
         return self._review.name
 
     @property
     def namespace(self) -> str:
-        """The namespace of the request; objects that are being created may not say theirs."""
+        """The namespace of the request; an object that is being created may have none in its metadata."""
         return self._review.namespace
 
     @property
     def subresource(self) -> str:
-        """Such as `status`, `scale` or `eviction`; empty for the object itself."""
+        """The subresource, such as `status`, `scale` or `eviction`; empty for the object itself."""
         return self._review.sub_resource
 
     @property
     def old(self) -> Any:
-        """The object as it is stored, in the view of the handler; `None` for creates. Raises `DecodeError`."""
+        """The stored object, in the view of the handler; `None` for creates. Raises `DecodeError`."""
         data = self._review.old
         return None if data is None else self._view.decode(data)
 
     @property
     def options(self) -> dict[str, Any]:
-        """The request's CreateOptions, UpdateOptions, DeleteOptions or PatchOptions, in wire names."""
+        """The request's CreateOptions, UpdateOptions, DeleteOptions or PatchOptions as JSON values."""
         return msgspec.json.decode(self._review.options) or {}
 
     def warn(self, text: str) -> None:
-        """Show a line to whoever made the request (`kubectl` prints it); at most 256 characters are kept."""
+        """Return a warning to the client (`kubectl` prints it); at most 256 characters are kept."""
         self.warnings.append(text[:256])
 
     def get(self, kind: KindLike[T], name: str, *, namespace: str | None = None) -> T | None:
-        """An object from the operator's cache; the kind stands in `reads=` of the webhook. Raises `NotCachedError`."""
+        """Return an object from the operator's cache. Raises `NotCachedError` for kinds that are not in `reads=`."""
         view = view_of(kind)
         space = view.info.object_namespace(namespace, self.namespace)
         reads = self._cache()
@@ -145,14 +154,14 @@ class Admission:
         namespace: str | None = None,
         labels: Any = None,
     ) -> tuple[T, ...]:
-        """Objects from the operator's cache: of the request's namespace by default."""
+        """Return objects from the operator's cache; the default namespace is that of the request."""
         view = view_of(kind)
         space = view.info.list_namespace(namespace, self.namespace)
         reads = self._cache()
         return cast("tuple[T, ...]", self._read(lambda: reads.list(view, space, labels, None)))
 
     def for_thread(self, loop: asyncio.AbstractEventLoop) -> Admission:
-        """The same, for a handler that runs in a thread: its reads are done in the loop's."""
+        """Return the request for a handler that runs in a thread: its reads run in the event loop's thread."""
         self._loop = loop
         return self
 
@@ -167,7 +176,7 @@ class Admission:
 
     def _cache(self) -> Reads:
         if self._reads is None:
-            raise LookupError("this webhook reads nothing: name the kind in reads=[…] of its decorator")
+            raise LookupError("this webhook has no cached kinds: name the kind in reads=[…] of its decorator")
         return self._reads
 
     def __repr__(self) -> str:
@@ -175,12 +184,12 @@ class Admission:
 
 
 Call = Callable[[Any, Admission], Awaitable[Any]]
-"""Calls the user's function with what it takes."""
+"""Calls the user's function with the arguments that it declares."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One declared webhook as the server needs it."""
+    """One declared webhook, as the server needs it."""
 
     name: str
     purpose: Purpose
@@ -192,24 +201,24 @@ class Hook:
 
 
 class _InvalidResultError(Exception):
-    """A handler did what no handler may; the text is for the log."""
+    """A handler returned an invalid result; the text is for the log."""
 
 
 Spans = Callable[[Hook, Review], AbstractContextManager[Any]]
 
 
 class AdmissionRoute:
-    """Answers the reviews of one path."""
+    """Responds to the reviews of one path."""
 
     def __init__(
         self,
         hook: Hook,
         *,
-        most: int = MOST,
+        max_requests: int = MAX_CONCURRENT_REQUESTS,
         spans: Spans = lambda _hook, _review: nullcontext(),
     ) -> None:
         self._hook = hook
-        self._most = most
+        self._max_requests = max_requests
         self._spans = spans
         self._busy = 0
         self._latency = LATENCY.labels(hook.path)
@@ -218,7 +227,7 @@ class AdmissionRoute:
         self._panics = PANICS.labels(hook.path)
 
     async def __call__(self, request: WebhookRequest) -> WebhookResponse:
-        """Answer one request; raises nothing but cancellation."""
+        """Return the response to one request; raises only cancellation."""
         started = perf_counter()
         self._in_flight.inc()
         self._busy += 1
@@ -237,15 +246,15 @@ class AdmissionRoute:
             counted.inc()
 
     async def _answer(self, request: WebhookRequest) -> WebhookResponse:
-        if self._busy > self._most:
-            text = f"the webhook answers {self._most} requests at a time: try again"
+        if self._busy > self._max_requests:
+            text = f"the webhook processes {self._max_requests} requests at a time: retry later"
             return WebhookResponse(429, failure(429, "TooManyRequests", text), retry_after=1)
         try:
             review = read_review(request.body)
         except InvalidReviewError as problem:
             return WebhookResponse(400, failure(400, "BadRequest", str(problem)))
         hook = self._hook
-        seconds = time_to_answer(request.query, _PATIENCE)
+        seconds = response_timeout(request.query, _DEFAULT_TIMEOUT_SECONDS)
         deadline = asyncio.timeout(seconds)
         try:
             async with deadline:
@@ -253,27 +262,27 @@ class AdmissionRoute:
                     return WebhookResponse(200, await self._decide(review))
         except TimeoutError as problem:
             if not deadline.expired():
-                return self._crashed(review, problem)
-            log.error("a webhook did not finish in time", seconds=round(seconds, 3), **self._facts(review))
+                return self._handler_failed(review, problem)
+            log.error("webhook_timed_out", timeout_seconds=round(seconds, 3), **self._log_fields(review))
             text = f"the webhook {hook.name} did not finish within {seconds:.3g} s"
             return WebhookResponse(504, failure(504, "Timeout", text))
         except _InvalidResultError as problem:
-            log.error("a webhook did what it must not", problem=str(problem), **self._facts(review))
+            log.error("webhook_returned_invalid_result", error=str(problem), **self._log_fields(review))
             return self._failed()
-        except Exception as problem:  # noqa: BLE001 - H3: told without details, logged with them
-            return self._crashed(review, problem)
+        except Exception as problem:  # noqa: BLE001 - rule H3: the client gets no details, the log does
+            return self._handler_failed(review, problem)
 
-    def _crashed(self, review: Review, problem: Exception) -> WebhookResponse:
+    def _handler_failed(self, review: Review, problem: Exception) -> WebhookResponse:
         self._panics.inc()
         error = str(problem) or type(problem).__name__
-        log.error("a webhook failed", error=error, exc_info=problem, **self._facts(review))
+        log.error("webhook_failed", error=error, exc_info=problem, **self._log_fields(review))
         return self._failed()
 
     def _failed(self) -> WebhookResponse:
-        text = f"the webhook {self._hook.name} failed; the operator's log says why"
+        text = f"the webhook {self._hook.name} failed; the reason is in the operator's log"
         return WebhookResponse(500, failure(500, "InternalError", text))
 
-    def _facts(self, review: Review) -> dict[str, Any]:
+    def _log_fields(self, review: Review) -> dict[str, Any]:
         return {
             "webhook": self._hook.name,
             "declared": self._hook.place,
@@ -289,12 +298,12 @@ class AdmissionRoute:
         raw = review.new if review.new is not None else review.old
         admission = Admission(review, hook.view, hook.reads)
         if raw is None:
-            raise _InvalidResultError("the review has no object: which operations and sub-resources are registered?")
+            raise _InvalidResultError("the review has no object: check the operations and subresources of the webhook")
         try:
             obj = hook.view.decode(raw)
         except DecodeError as problem:
-            # The schema of the kind lets pass what its class does not: the client cannot be helped by a crash.
-            return refused(review, _unreadable(hook, problem))
+            # The schema of the kind allows a value that its class does not: the client gets an error of the field.
+            return refused(review, _decode_denial(hook, problem))
         if hook.reads is not None:
             await hook.reads.ready()
         try:
@@ -315,9 +324,9 @@ class AdmissionRoute:
             )
         before = to_dict(hook.view.decode(raw) if hook.view.form == "dynamic" else obj)
         after = to_dict(returned)
-        changed = _fixed(before, after)
+        changed = _changed_identity_field(before, after)
         if changed:
-            raise _InvalidResultError(f"it changed {changed}, which no webhook may")
+            raise _InvalidResultError(f"it changed {changed}, which webhooks must not change")
         patch = patch_of(msgspec.json.decode(raw), before, after)
         return patch.encode() if patch else None
 
@@ -325,8 +334,8 @@ class AdmissionRoute:
 _MISSING: Final = re.compile("Object missing required field `([^`]+)`")
 
 
-def _unreadable(hook: Hook, problem: DecodeError) -> AdmissionRefusedError:
-    from steersman.webhook.errors import FieldError, Invalid
+def _decode_denial(hook: Hook, problem: DecodeError) -> AdmissionRefusedError:
+    from steersman.webhook.denials import FieldError, Invalid
 
     field = problem.path.removeprefix("$").removeprefix(".")
     if (missing := _MISSING.fullmatch(problem.message)) is not None:
@@ -346,14 +355,14 @@ def _warnings(hook: Hook, returned: Any) -> Iterable[str]:
         if all(isinstance(item, str) for item in items):
             return [item[:256] for item in items]
     kind = type(cast("Any", returned)).__name__
-    raise _InvalidResultError(f"it returned a {kind}; a validation returns nothing, or warnings as texts")
+    raise _InvalidResultError(f"it returned a {kind}; a validator returns None, or warnings as strings")
 
 
-def _fixed(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """What of an object's identity differs, as a path; empty when nothing does."""
+def _changed_identity_field(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """Return the path of a field of the object's identity that differs; empty if none does."""
     for name in ("apiVersion", "kind"):
         if before.get(name) != after.get(name):
             return name
     old: dict[str, Any] = before.get("metadata") or {}
     new: dict[str, Any] = after.get("metadata") or {}
-    return next((f"metadata.{name}" for name in _FIXED if old.get(name) != new.get(name)), "")
+    return next((f"metadata.{name}" for name in _IDENTITY_FIELDS if old.get(name) != new.get(name)), "")

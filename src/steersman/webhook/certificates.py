@@ -1,8 +1,8 @@
-"""The webhooks' certificates in a cluster, without cert-manager: kept in a Secret, rotated, injected by any replica.
+"""The webhooks' certificates in a cluster without cert-manager: stored in a Secret, rotated and injected by a replica.
 
-Every replica reads the Secret and shows what it finds; connections that are open live on with what they were opened
-with. One replica at a time, under a Lease, takes the steps of `rotation`; every write names the version that it was
-decided on, so that a replica which slept through its turn changes nothing. Keys never reach a log, an Event or a repr.
+Every replica reads the Secret and uses its certificate; open connections keep their old one. One replica at a time,
+which holds a Lease, takes the steps of `rotation`. Every write has the resourceVersion that it was decided on, so that
+a replica that was suspended changes nothing. Keys are never part of a log, an Event or a repr.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import random
 import socket
 import ssl
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
@@ -21,34 +22,54 @@ from steersman.models import Dynamic, MergePatch, View, dynamic
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
 from steersman.telemetry.metrics import gauge
-from steersman.webhook.certsettings import CertificateSettings
+from steersman.webhook.certificate_settings import CertificateSettings
+from steersman.webhook.certificate_sources import context_of
 from steersman.webhook.injection import Configuration, Injector, Targets
-from steersman.webhook.keystore import REQUEST, Keys, StoreError, advance, data_of, keys_of, requested
-from steersman.webhook.lease import Turn
-from steersman.webhook.rotation import Action, Publish, Restore, Seen, Wait, decide
-from steersman.webhook.serving import context_of
+from steersman.webhook.keystore import REQUEST, CertificateSecretError, Keys, advance, data_of, keys_of, requested
+from steersman.webhook.rotation import (
+    Action,
+    Create,
+    Observation,
+    Publish,
+    Renew,
+    Resign,
+    Restore,
+    Retire,
+    Wait,
+    decide,
+)
+from steersman.webhook.rotation_lease import RotationLease
 
-__all__ = ["CertificateError", "SelfManaged"]
+__all__ = ["CertificateError", "CertificateManager"]
 
 log = get_logger("webhook")
 
 _SECRET: Final[View[Dynamic]] = dynamic("v1", "Secret")
-_TIMEOUT: Final = 10.0
-_SOON: Final = 1.0
+_TIMEOUT_SECONDS: Final = 10.0
+_MAX_START_DELAY_SECONDS: Final = 1.0
+_PHASES: Final[Mapping[type, str]] = {
+    Create: "create",
+    Publish: "publish_ca_bundle",
+    Resign: "sign_with_new_ca",
+    Retire: "remove_old_ca",
+    Renew: "renew_certificate",
+    Restore: "restore_secret",
+}
+"""The steps of a rotation as the log names them."""
 _EXPIRY = gauge(
     "steersman_webhook_certificate_expiry_timestamp_seconds",
-    "Until when the certificate that this replica shows is valid",
+    "Expiry of the certificate that this replica uses, in seconds since the epoch",
 )
 
 
 class CertificateError(Exception):
-    """There is no certificate to serve with; says why, and what to do."""
+    """There is no serving certificate; the message has the reason and what to do."""
 
 
-class SelfManaged:
-    """Certificates that look after themselves: `start`, then `context` per connection, then `close`.
+class CertificateManager:
+    """Certificates that the operator itself creates and rotates: `start`, then `context` per connection, then `close`.
 
-    `client` must be one that writes on every replica, leading or not.
+    `client` must be able to write on every replica, not only on the leader.
     """
 
     def __init__(
@@ -65,36 +86,36 @@ class SelfManaged:
         self._injector = Injector(client, targets)
         self._now = now
         identity = identity or f"{socket.gethostname()}_{os.urandom(6).hex()}"
-        self._turn_lasts = max(1.0, 3 * settings.poll)
-        self._turn = Turn(client, settings.namespace, settings.secret, identity, self._turn_lasts)
+        self._lease_seconds = max(1.0, 3 * settings.poll)
+        self._lease = RotationLease(client, settings.namespace, settings.secret, identity, self._lease_seconds)
         self._keys: Keys | None = None
         self._context: ssl.SSLContext | None = None
         self._task: asyncio.Task[None] | None = None
-        # What was seen, and since when by the loop's clock: `(what, since)`.
-        self._held: tuple[str, float] = ("", 0.0)
-        self._carried: tuple[str, float] | None = None
-        self._trouble = ""
-        self._troubled = False
+        # Observations with the loop's time of the first one: `(value, since)`.
+        self._stored_since: tuple[str, float] = ("", 0.0)
+        self._injected_since: tuple[str, float] | None = None
+        self._last_error = ""
+        self._has_error = False
 
-    # What the server uses.
+    # Methods for the server.
 
     async def start(self, timeout: float | None = None) -> None:
-        """Wait until there is a certificate, making one where that is our turn. Raises `CertificateError`.
+        """Wait until there is a certificate; create it if this replica holds the Lease. Raises `CertificateError`.
 
-        Without a `timeout` it waits longer than the turn of a replica that died before it had made one.
+        The default `timeout` is longer than the Lease of a replica that ended before it had created one.
         """
         loop = asyncio.get_running_loop()
-        timeout = 60.0 + self._turn_lasts if timeout is None else timeout
-        end, problem = loop.time() + timeout, "another replica is making it, and has not finished"
+        timeout = 60.0 + self._lease_seconds if timeout is None else timeout
+        end, problem = loop.time() + timeout, "another replica creates it, and has not finished"
         delay = min(0.2, self._settings.poll)
         while self._keys is None:
             try:
-                await self._look()
-            except StoreError as fault:
-                raise CertificateError(f"{self._place}: {fault}; delete it to have it made anew") from None
+                await self._step()
+            except CertificateSecretError as fault:
+                raise CertificateError(f"{self._place}: {fault}; delete the Secret to create it again") from None
             except Forbidden as fault:
                 raise CertificateError(
-                    f"{self._place} cannot be read or made: {fault}. Apply the manifests' Role for it, or give the"
+                    f"{self._place} cannot be read or created: {fault}. Apply the Role of the manifests, or pass a"
                     " certificate with --webhook-cert-dir"
                 ) from None
             except ClientError as fault:
@@ -103,59 +124,59 @@ class SelfManaged:
                 if loop.time() >= end:
                     raise CertificateError(f"{self._place}: there is no certificate after {timeout:g} s: {problem}")
                 await asyncio.sleep(delay)
-                delay = min(2 * delay, _SOON)
+                delay = min(2 * delay, _MAX_START_DELAY_SECONDS)
         self._task = asyncio.create_task(self._run(), name="webhook-certificates")
 
     def context(self) -> ssl.SSLContext:
-        """The context for the next connection."""
+        """Return the TLS context for the next connection."""
         if self._context is None:
-            raise CertificateError("start() comes first")
+            raise CertificateError("call start() first")
         return self._context
 
     @property
     def ca_bundle(self) -> bytes:
-        """The authorities that configurations are to carry now; PEM."""
+        """The certificate authorities for the `caBundle` of configurations; PEM."""
         return self._keys.bundle if self._keys is not None else b""
 
     @property
     def not_after(self) -> datetime | None:
-        """Until when the certificate that is shown is valid."""
-        return self._keys.held.shown.not_after if self._keys is not None else None
+        """The expiry of the certificate that this replica uses."""
+        return self._keys.state.serving.not_after if self._keys is not None else None
 
     async def close(self) -> None:
-        """Look after nothing any more; somebody else's turn begins at once."""
+        """Stop the rotation and release the Lease."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
             self._task = None
         try:
-            await self._turn.release(self._now())
+            await self._lease.release(self._now())
         except ClientError as problem:
-            log.debug("the turn for certificates was not given back", error=str(problem))
+            log.debug("certificate_lease_not_released", error=str(problem))
 
-    # The loop.
+    # The rotation loop.
 
     async def _run(self) -> None:
         delay = 0.0
         while True:
             await asyncio.sleep(delay * (0.9 + 0.2 * random.random()))  # noqa: S311 - not for secrets
             try:
-                self._troubled = False
-                delay = await self._look()
-                if not self._troubled:
-                    self._trouble = ""
-            except (ClientError, StoreError) as problem:
-                self._complain(f"{type(problem).__name__}: {problem}")
+                self._has_error = False
+                delay = await self._step()
+                if not self._has_error:
+                    self._last_error = ""
+            except (ClientError, CertificateSecretError) as problem:
+                self._report_error(f"{type(problem).__name__}: {problem}")
                 delay = self._settings.poll
             except Exception:
-                log.exception("looking after the webhooks' certificates failed")
+                log.exception("certificate_rotation_failed")
                 delay = self._settings.poll
 
-    async def _look(self) -> float:
-        """One look, and one step where there is one to take; returns the seconds until the next look."""
-        ours = await self._take_turn()
-        # Configurations before the Secret: see `injection`.
+    async def _step(self) -> float:
+        """Read the state, take at most one step, and return the seconds until the next call."""
+        ours = await self._acquire_lease()
+        # Read the configurations before the Secret: see `injection`.
         configurations, trouble = await self._configurations() if ours else ([], None)
         secret, kept, damaged = await self._read()
         if damaged is not None and (damaged.foreign or self._keys is None or not ours):
@@ -171,18 +192,18 @@ class SelfManaged:
             except ApiError as problem:
                 trouble = problem
         if trouble is not None:
-            self._complain(f"the CA bundle could not be injected: {trouble}")
+            self._report_error(f"the CA bundle could not be injected: {trouble}")
         action = self._decide(secret, kept, configurations if trouble is None else None)
         if isinstance(action, Wait):
             return self._until(action, wrote)
-        await self._take(action, secret, kept)
-        return 0.0 if self._keys is not None else _SOON
+        await self._apply(action, secret, kept)
+        return 0.0 if self._keys is not None else _MAX_START_DELAY_SECONDS
 
-    async def _take_turn(self) -> bool:
+    async def _acquire_lease(self) -> bool:
         try:
-            return await self._turn.take(asyncio.get_running_loop().time(), self._now())
-        except ClientError as problem:  # what others have written can be read all the same
-            self._complain(f"the Lease {self._settings.secret} could not be taken: {problem}")
+            return await self._lease.acquire(asyncio.get_running_loop().time(), self._now())
+        except ClientError as problem:  # certificates of other replicas can be used all the same
+            self._report_error(f"the Lease {self._settings.secret} could not be taken: {problem}")
             return False
 
     async def _configurations(self) -> tuple[list[Configuration], ClientError | None]:
@@ -191,67 +212,72 @@ class SelfManaged:
         except ClientError as problem:
             return [], problem
 
-    async def _read(self) -> tuple[Dynamic | None, Keys | None, StoreError | None]:
+    async def _read(self) -> tuple[Dynamic | None, Keys | None, CertificateSecretError | None]:
         try:
             secret = await self._client.get(
-                _SECRET, self._settings.secret, namespace=self._settings.namespace, timeout=_TIMEOUT
+                _SECRET, self._settings.secret, namespace=self._settings.namespace, timeout=_TIMEOUT_SECONDS
             )
         except NotFound:
             return None, None, None
         try:
             return secret, keys_of(secret.body), None
-        except StoreError as problem:
+        except CertificateSecretError as problem:
             return secret, None, problem
 
-    def _decide(self, secret: Dynamic | None, kept: Keys | None, seen: list[Configuration] | None) -> Action:
+    def _decide(self, secret: Dynamic | None, kept: Keys | None, observation: list[Configuration] | None) -> Action:
         loop_time = asyncio.get_running_loop().time()
-        held = kept.held if kept is not None else None
+        state = kept.state if kept is not None else None
         carried: timedelta | None = None
-        if held is not None and held.successor is not None and seen is not None:
+        if state is not None and state.successor is not None and observation is not None:
             carry = all(
-                entry.bundle == cast(Keys, kept).bundle or entry.trusts() >= held.trusted
-                for configuration in seen
+                entry.bundle == cast(Keys, kept).bundle or entry.trusts() >= state.trusted
+                for configuration in observation
                 for entry in configuration.entries
             )
             if not carry:
-                self._carried = None
-            elif self._carried is None or self._carried[0] != held.successor.id:
-                self._carried = (held.successor.id, loop_time)
-            if self._carried is not None:
-                carried = timedelta(seconds=loop_time - self._carried[1])
+                self._injected_since = None
+            elif self._injected_since is None or self._injected_since[0] != state.successor.id:
+                self._injected_since = (state.successor.id, loop_time)
+            if self._injected_since is not None:
+                carried = timedelta(seconds=loop_time - self._injected_since[1])
         else:
-            self._carried = None
-        if held is not None and self._held[0] != held.authority.id:
-            self._held = (held.authority.id, loop_time)
-        now = Seen(
+            self._injected_since = None
+        if state is not None and self._stored_since[0] != state.authority.id:
+            self._stored_since = (state.authority.id, loop_time)
+        now = Observation(
             now=self._now(),
-            carried_for=carried,
-            held_for=timedelta(seconds=loop_time - self._held[1]),
+            injected_for=carried,
+            stored_for=timedelta(seconds=loop_time - self._stored_since[1]),
             requested=secret is not None and requested(secret.body),
-            remembered=self._keys is not None,
+            content_known=self._keys is not None,
         )
-        return decide(held, now, self._settings.hosts, self._settings.terms)
+        return decide(state, now, self._settings.hosts, self._settings.lifetimes)
 
     def _until(self, action: Wait, wrote: bool) -> float:
         if wrote:
-            return min(_SOON, self._settings.poll)
+            return min(_MAX_START_DELAY_SECONDS, self._settings.poll)
         left = (action.until - self._now()).total_seconds()
         return min(self._settings.poll, max(left, self._settings.poll / 10))
 
-    async def _take(self, action: Action, secret: Dynamic | None, kept: Keys | None) -> None:
+    async def _apply(self, action: Action, secret: Dynamic | None, kept: Keys | None) -> None:
         settings = self._settings
         before = self._keys if isinstance(action, Restore) else kept
         keys = advance(
-            before, action, name=settings.common_name, hosts=settings.hosts, terms=settings.terms, now=self._now()
+            before,
+            action,
+            name=settings.common_name,
+            hosts=settings.hosts,
+            lifetimes=settings.lifetimes,
+            now=self._now(),
         )
         try:
-            await self._write(keys, secret, taken_up=isinstance(action, Publish))
+            await self._write(keys, secret, request_accepted=isinstance(action, Publish))
         except (AlreadyExists, Conflict, NotFound):
-            return  # somebody else was faster; the next look says what there is
-        log.info("the webhooks' certificates took a step", step=type(action).__name__.lower(), secret=settings.secret)
+            return  # another replica was faster; the next call reads its result
+        log.info("certificate_rotation_step", phase=_PHASES[type(action)], secret=settings.secret)
         self._adopt(keys)
 
-    async def _write(self, keys: Keys, secret: Dynamic | None, *, taken_up: bool) -> None:
+    async def _write(self, keys: Keys, secret: Dynamic | None, *, request_accepted: bool) -> None:
         settings, data = self._settings, data_of(keys)
         if secret is None:
             body: dict[str, Any] = {
@@ -265,26 +291,28 @@ class SelfManaged:
                 },
                 "data": {key: value for key, value in data.items() if value is not None},
             }
-            await self._client.create(body, kind=_SECRET, timeout=_TIMEOUT)
+            await self._client.create(body, kind=_SECRET, timeout=_TIMEOUT_SECONDS)
             return
         metadata: dict[str, Any] = {"resourceVersion": secret.metadata.resource_version}
-        if taken_up:
+        if request_accepted:
             metadata["annotations"] = {REQUEST: None}
         patch = MergePatch({"metadata": metadata, "data": data})
-        await self._client.patch(_SECRET, settings.secret, patch, namespace=settings.namespace, timeout=_TIMEOUT)
+        await self._client.patch(
+            _SECRET, settings.secret, patch, namespace=settings.namespace, timeout=_TIMEOUT_SECONDS
+        )
 
     def _adopt(self, keys: Keys) -> None:
         if self._keys is None or keys.serving != self._keys.serving:
             self._context = context_of(keys.serving)
-            _EXPIRY.set(keys.held.shown.not_after.timestamp())
-            log.info("the webhook server has a new certificate", until=keys.held.shown.not_after.isoformat())
+            _EXPIRY.set(keys.state.serving.not_after.timestamp())
+            log.info("serving_certificate_loaded", expires_at=keys.state.serving.not_after.isoformat())
         self._keys = keys
 
-    def _complain(self, trouble: str) -> None:
-        self._troubled = True
-        if trouble != self._trouble:  # once, not at every look
-            self._trouble = trouble
-            log.warning("the webhooks' certificates need attention", problem=trouble)
+    def _report_error(self, trouble: str) -> None:
+        self._has_error = True
+        if trouble != self._last_error:  # log each error once
+            self._last_error = trouble
+            log.warning("certificate_rotation_degraded", error=trouble)
 
     @property
     def _place(self) -> str:

@@ -1,7 +1,7 @@
-"""Mutating- and ValidatingWebhookConfigurations, and the addresses that stand in them: derived, deterministic.
+"""Mutating- and ValidatingWebhookConfigurations, derived from the declarations.
 
-One description serves the manifests, the runs outside of a cluster and the tests. Names and paths follow kubebuilder's,
-so that what is known of those is true here. See admissionregistration.k8s.io/v1.
+The manifests, runs outside of a cluster and the tests share this code. Names and paths are those of kubebuilder. See
+admissionregistration.k8s.io/v1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MatchCondition:
 
 @dataclass(frozen=True, slots=True)
 class WebhookOptions:
-    """What of a configuration a declaration may say; the defaults are the API's, but for `side_effects`."""
+    """The options of a webhook declaration; the defaults are those of the API, except `side_effects`."""
 
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
     match_policy: Literal["Equivalent", "Exact"] = "Equivalent"
@@ -40,20 +40,20 @@ class WebhookOptions:
     match_conditions: Sequence[MatchCondition] = ()
     reinvocation: Literal["Never", "IfNeeded"] = "Never"
     subresources: tuple[str, ...] = ()
-    """Sub-resources to take requests of, such as `status`; `""` is the object itself. Empty: the object alone."""
+    """Subresources whose requests are reviewed, such as `status`; `""` is the object itself. Empty: the object only."""
     scope: Literal["*", "Namespaced", "Cluster"] = "*"
 
     def problem(self, mutating: bool) -> str:
-        """What is wrong with these, if anything."""
+        """Return what is invalid in these options, or an empty string."""
         if not 1 <= self.timeout <= 30:
-            return f"timeout={self.timeout}: seconds, from 1 to 30"
+            return f"timeout={self.timeout}: must be from 1 to 30 seconds"
         if not mutating and self.reinvocation != "Never":
-            return "reinvocation= is for webhooks that mutate"
+            return "reinvocation= applies to mutating webhooks only"
         if len(self.match_conditions) > 64:
             return "match_conditions=: at most 64"
         names = [c.name for c in self.match_conditions]
         if len(set(names)) < len(names):
-            return "match_conditions=: two of one name"
+            return "match_conditions=: two conditions have the same name"
         return ""
 
 
@@ -69,21 +69,22 @@ class WebhookRule:
 
     @property
     def mutating(self) -> bool:
+        """Whether the webhook belongs into a MutatingWebhookConfiguration."""
         return self.purpose != "validator"
 
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """How the API server reaches the webhooks: a Service, or a URL without a path; and the CA that it trusts."""
+    """How the API server reaches the webhooks: a Service, or a URL without a path; and the CA to trust."""
 
     service: tuple[str, str, int] | None = None
     """Namespace, name and port."""
     url: str = ""
     ca_bundle: bytes = b""
-    """PEM; empty leaves it to whoever injects it."""
+    """PEM; empty if another component injects it."""
 
     def at(self, path: str) -> dict[str, Any]:
-        """The `clientConfig` of one webhook."""
+        """Return the `clientConfig` of the webhook at a path."""
         config: dict[str, Any] = {}
         if self.service is not None:
             namespace, name, port = self.service
@@ -96,7 +97,7 @@ class ClientConfig:
 
 
 def path_of(purpose: Purpose, info: ResourceInfo, subresources: Sequence[str] = ()) -> str:
-    """Where requests of a kind are sent: `/mutate-apps-example-com-v1-helloapp`."""
+    """Return the path for requests of a kind, such as `/mutate-apps-example-com-v1-helloapp`."""
     verb = "validate" if purpose == "validator" else "mutate"
     group = info.group.replace(".", "-") if info.group else ""
     path = f"/{verb}-{group}-{info.version}-{info.kind.lower()}"
@@ -112,7 +113,7 @@ def configurations(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """The configurations of an operator of that name; none where there is nothing to configure."""
+    """Return the webhook configurations of an operator; empty if it declares no webhooks."""
     found: list[dict[str, Any]] = []
     ordered = sorted(rules, key=lambda r: r.path)
     for kind, prefix, mutating in (
@@ -134,7 +135,7 @@ def configurations(
 def _webhook(rule: WebhookRule, prefix: str, client_config: ClientConfig) -> dict[str, Any]:
     info, options = rule.view.info, rule.options
     resources = [f"{info.plural}/{s}" if s else info.plural for s in options.subresources or ("",)]
-    # A name has three segments at least, and is the only one of its configuration.
+    # A webhook name has at least three segments and is unique in its configuration.
     domain = info.group if "." in info.group else f"{info.group or 'core'}.k8s.io"
     suffix = f"-{info.version}" + "".join(f"-{s}" for s in options.subresources if s)
     suffix += rule.path.removeprefix(path_of(rule.purpose, info, options.subresources))

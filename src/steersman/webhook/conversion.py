@@ -1,178 +1,181 @@
-"""`Converters`: answers ConversionReviews (apiextensions.k8s.io/v1) with the functions that an operator declares.
+"""The conversion of one object between versions of its kind: the sequence of converters, and the data to keep.
 
-The API server asks on every read and write of a version that is not the stored one, so a failure here makes objects
-unreadable: it is told as a Status that names the object and the reason, and converts none of the review's objects.
-Nothing is stored, and nothing is looked up.
+Metadata is kept byte for byte, except labels and annotations that a converter changes, and so are fields that the class
+of the source version does not have. The converters are the user's functions; this module does no I/O.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from time import perf_counter
-from typing import Any, Final
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
 import msgspec
 from msgspec import Raw
 
-from steersman.models import DecodeError, encode
-from steersman.telemetry.log import get_logger
-from steersman.webhook.converting import Conversion, ConversionError, Way, convert, missing, ways
-from steersman.webhook.errors import AdmissionRefusedError
-from steersman.webhook.http import WebhookRequest, WebhookResponse
-from steersman.webhook.metrics import IN_FLIGHT, LATENCY, PANICS, REQUESTS
-from steersman.webhook.patience import time_to_answer
-from steersman.webhook.review import failure
+from steersman.models import Dynamic, ObjectMeta, View, encode, to_dict
+from steersman.models.jsonpatch import same
 
-__all__ = ["PATH", "Conversion", "ConversionError", "Converters", "missing"]
+__all__ = ["Conversion", "ConversionError", "conversion_paths", "convert", "missing"]
 
-log = get_logger("webhook")
-
-PATH: Final = "/convert"
-_API_VERSION: Final = "apiextensions.k8s.io/v1"
-_PATIENCE: Final = 30.0
-"""What the API server waits for a conversion unless it says otherwise."""
-_BREATH: Final = 64
-"""After so many objects of a review, other requests have their turn."""
+Object = dict[str, Any]
 
 
-class _Request(msgspec.Struct, rename={"desired": "desiredAPIVersion"}, frozen=True):
-    uid: str = ""
-    desired: str = ""
-    objects: tuple[Raw, ...] = ()
+class ConversionError(Exception):
+    """An object cannot be converted; the message is for the client of the API server."""
 
 
-class _Review(msgspec.Struct, rename="camel", frozen=True):
-    api_version: str = ""
-    kind: str = ""
-    request: _Request | None = None
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """One declared converter between two versions of a kind."""
+
+    source: View[Any]
+    target: View[Any]
+    call: Callable[[Any, Any], Awaitable[Any]]
+    """Called with the object and `None`, like the functions of admission webhooks."""
+    place: str = ""
 
 
-class _Meta(msgspec.Struct, frozen=True):
-    name: str = ""
-    namespace: str = ""
+ConversionPath = tuple[Conversion, ...]
 
 
-class _Head(msgspec.Struct, rename="camel", frozen=True):
-    api_version: str = ""
-    kind: str = ""
-    metadata: _Meta = _Meta()
-
-    def __str__(self) -> str:
-        space = f"{self.metadata.namespace}/" if self.metadata.namespace else ""
-        return f"{self.kind} {space}{self.metadata.name}".rstrip()
-
-
-_read = msgspec.json.Decoder(_Review).decode
-_head = msgspec.json.Decoder(_Head).decode
-
-
-class _InvalidReviewError(ValueError):
-    """A body that is no ConversionReview of a version that is spoken here."""
-
-
-class Converters:
-    """The conversions of an operator, as the route `/convert`."""
-
-    def __init__(self, conversions: Sequence[Conversion]) -> None:
-        self._ways = ways(conversions)
-        self._kinds = {c.source.info.kind for c in conversions}
-
-    async def handle(self, request: WebhookRequest) -> WebhookResponse:
-        """Answer one request; raises nothing but cancellation."""
-        started = perf_counter()
-        code = 500
-        IN_FLIGHT.labels(PATH).inc()
-        try:
-            response = await self._answer(request)
-            code = response.status
-            return response
-        finally:
-            IN_FLIGHT.labels(PATH).dec()
-            LATENCY.labels(PATH).observe(perf_counter() - started)
-            REQUESTS.labels(PATH, str(code)).inc()
-
-    async def _answer(self, request: WebhookRequest) -> WebhookResponse:
-        try:
-            asked = _request(request.body)
-        except _InvalidReviewError as problem:
-            return WebhookResponse(400, failure(400, "BadRequest", str(problem)))
-        seconds = time_to_answer(request.query, _PATIENCE)
-        deadline = asyncio.timeout(seconds)
-        try:
-            async with deadline:
-                return WebhookResponse(200, await self.convert(asked.uid, asked.desired, asked.objects))
-        except TimeoutError:
-            text = f"the conversion of {len(asked.objects)} objects did not finish within {seconds:.3g} s"
-            log.error("a conversion did not finish in time", request=asked.uid, objects=len(asked.objects))
-            return WebhookResponse(200, _failed(asked.uid, text))
-
-    async def convert(self, uid: str, desired: str, objects: Sequence[Raw | bytes]) -> bytes:
-        """The ConversionReview that answers; all of `objects` in their order, or a failure and none of them."""
-        converted: list[Raw] = []
-        for position, raw in enumerate(objects, 1):
-            head = _Head()
-            try:
-                head = _head(raw)
-                way = self._way(head, desired)
-                converted.append(Raw(await convert(bytes(raw), way)) if way else Raw(bytes(raw)))
-            except (AdmissionRefusedError, ConversionError, DecodeError, msgspec.DecodeError) as problem:
-                log.warning("an object cannot be converted", problem=str(problem), **_facts(uid, head, desired))
-                return _failed(uid, f"{head} cannot be converted to {desired}: {problem}")
-            except Exception as problem:
-                PANICS.labels(PATH).inc()
-                error = str(problem) or type(problem).__name__
-                log.error("a conversion failed", error=error, exc_info=problem, **_facts(uid, head, desired))
-                text = (
-                    f"the conversion of {head} from {head.api_version} to {desired} failed; the operator's log says why"
-                )
-                return _failed(uid, text)
-            if position % _BREATH == 0:
-                await asyncio.sleep(0)
-        result = {"status": "Success"}
-        return _reviewed({"uid": uid, "convertedObjects": converted, "result": result})
-
-    def _way(self, head: _Head, desired: str) -> Way:
-        if head.api_version == desired:
-            return ()
-        way = self._ways.get((head.kind, head.api_version, desired))
-        if way is None:
-            if head.kind not in self._kinds:
-                raise ConversionError("this operator converts no such kind")
-            raise ConversionError(f"no conversions lead from {head.api_version} to {desired}")
-        return way
+def conversion_paths(conversions: Iterable[Conversion]) -> Mapping[tuple[str, str, str], ConversionPath]:
+    """Return the shortest sequence of converters for each (kind, source apiVersion, target apiVersion)."""
+    edges: dict[tuple[str, str], list[Conversion]] = {}
+    for conversion in conversions:
+        info = conversion.source.info
+        edges.setdefault((info.kind, info.api_version), []).append(conversion)
+    found: dict[tuple[str, str, str], ConversionPath] = {}
+    for kind, start in edges:
+        waiting: deque[tuple[str, ConversionPath]] = deque([(start, ())])
+        seen = {start}
+        while waiting:
+            version, path = waiting.popleft()
+            for conversion in edges.get((kind, version), ()):
+                target = conversion.target.info.api_version
+                if target not in seen:
+                    seen.add(target)
+                    found[kind, start, target] = (*path, conversion)
+                    waiting.append((target, (*path, conversion)))
+    return found
 
 
-def _request(body: bytes) -> _Request:
-    try:
-        review = _read(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise _InvalidReviewError(f"the body is no ConversionReview: {problem}") from None
-    if review.kind != "ConversionReview" or review.api_version != _API_VERSION:
-        found = f"{review.api_version or 'no apiVersion'}, {review.kind or 'no kind'}"
-        raise _InvalidReviewError(f"expected {_API_VERSION}, ConversionReview, not {found}")
-    if review.request is None:
-        raise _InvalidReviewError("the ConversionReview has no request")
-    for name, value in (("uid", review.request.uid), ("desiredAPIVersion", review.request.desired)):
-        if not value:
-            raise _InvalidReviewError(f"request.{name} is empty")
-    return review.request
+def missing(conversions: Sequence[Conversion]) -> list[str]:
+    """Return the conversions without a sequence of converters, such as `Cron: v1 → v2`; empty if there are none."""
+    known = conversion_paths(conversions)
+    versions: dict[str, dict[str, str]] = {}
+    for conversion in conversions:
+        for info in (conversion.source.info, conversion.target.info):
+            versions.setdefault(info.kind, {})[info.api_version] = info.version
+    return [
+        f"{kind}: {short} → {other_short}"
+        for kind, named in versions.items()
+        for version, short in named.items()
+        for other, other_short in named.items()
+        if version != other and (kind, version, other) not in known
+    ]
 
 
-def _reviewed(response: dict[str, Any]) -> bytes:
-    return encode({"apiVersion": _API_VERSION, "kind": "ConversionReview", "response": response})
+async def convert(raw: bytes, path: ConversionPath) -> bytes:
+    """Convert an object with a sequence of converters.
+
+    Raises:
+        DecodeError: The object does not fit the class of its version.
+        ConversionError: A converter returned an invalid result.
+        Exception: Exceptions of the converters are raised unchanged.
+    """
+    members: dict[str, Raw] = msgspec.json.decode(raw, type=dict[str, Raw])
+    first = obj = path[0].source.decode(raw)
+    for conversion in path:
+        obj = await conversion.call(obj, None)
+        if not isinstance(obj, conversion.target.type):
+            wanted = conversion.target.type.__name__
+            raise ConversionError(f"{conversion.place} returned a {type(obj).__name__}, not a {wanted}")
+    result = to_dict(obj)
+    info = path[-1].target.info
+    _drop_defaults(result, obj, members)
+    plain = cast("Object", msgspec.json.decode(raw))
+    _keep_unknown(result, plain, first)
+    result["apiVersion"], result["kind"] = info.api_version, info.kind
+    result["metadata"] = _metadata(members.get("metadata"), first.metadata, obj.metadata)
+    return encode(result)
 
 
-def _failed(uid: str, message: str) -> bytes:
-    return _reviewed({"uid": uid, "convertedObjects": [], "result": {"status": "Failure", "message": message}})
+def _metadata(raw: Raw | None, before: ObjectMeta, after: ObjectMeta) -> Any:
+    """Return the original metadata, with the labels and annotations that a converter changed."""
+    given = Raw(b"{}") if raw is None else raw
+    if after == ObjectMeta():
+        return given  # the converter did not set metadata
+    for name in ("name", "namespace", "uid"):
+        if getattr(before, name) != getattr(after, name):
+            raise ConversionError(f"a converter must not change metadata.{name}")
+    if before.labels == after.labels and before.annotations == after.annotations:
+        return given
+    members: dict[str, Any] = dict(msgspec.json.decode(given, type=dict[str, Raw]))
+    for name in ("labels", "annotations"):
+        if getattr(before, name) != getattr(after, name):
+            members.pop(name, None)
+            if value := getattr(after, name):
+                members[name] = dict(value)
+    return members
 
 
-def _facts(uid: str, head: _Head, desired: str) -> dict[str, Any]:
-    return {
-        "request": uid,
-        "kind": head.kind,
-        "namespace": head.metadata.namespace,
-        "name": head.metadata.name,
-        "source": head.api_version,
-        "target": desired,
-    }
+def _drop_defaults(result: Object, obj: Any, members: Mapping[str, Raw]) -> None:
+    """Remove defaults of the target's class that the object does not have, such as an empty `status`."""
+    if isinstance(obj, Dynamic):
+        return
+    for field in msgspec.structs.fields(obj):
+        name = field.encode_name
+        if name in ("metadata", "spec") or name in members or name not in result:
+            continue
+        if field.default is not msgspec.NODEFAULT and same(to_dict(field.default), result[name]):
+            del result[name]
+
+
+def _keep_unknown(result: Any, raw: Any, view: Any) -> None:
+    """Copy members of `raw` that the class of `view` does not have to the same place of `result`."""
+    if isinstance(raw, dict) and isinstance(result, dict):
+        source, target = cast("Object", raw), cast("Object", result)
+        if isinstance(view, msgspec.Struct):
+            _keep_unknown_fields(target, source, view)
+        elif isinstance(view, Mapping):
+            values = cast("Mapping[str, Any]", view)
+            for name in source.keys() & values.keys() & target.keys():
+                _keep_unknown(target[name], source[name], values[name])
+    elif isinstance(view, tuple | list) and isinstance(raw, list) and isinstance(result, list):
+        _keep_unknown_items(cast("list[Any]", result), cast("list[Any]", raw), cast("Sequence[Any]", view))
+
+
+def _keep_unknown_fields(target: Object, source: Object, view: msgspec.Struct) -> None:
+    known = {field.encode_name: field.name for field in msgspec.structs.fields(view)}
+    for name, value in source.items():
+        if name not in known:
+            target.setdefault(name, value)
+        elif name in target and name != "metadata":
+            _keep_unknown(target[name], value, getattr(view, known[name]))
+
+
+def _keep_unknown_items(result: list[Any], raw: list[Any], view: Sequence[Any]) -> None:
+    if len(raw) != len(view) or not view or not isinstance(view[0], msgspec.Struct | Mapping):
+        return
+    named = _by_name(result)
+    origins = _by_name(raw)
+    if named is not None and origins is not None:
+        for position, name in enumerate(origins):
+            if name in named:
+                _keep_unknown(named[name], raw[position], view[position])
+    elif len(result) == len(raw):
+        for position, item in enumerate(result):
+            _keep_unknown(item, raw[position], view[position])
+
+
+def _by_name(items: list[Any]) -> dict[str, Any] | None:
+    """Return the items by their `name`, or None if an item has none or two have the same."""
+    found: dict[str, Any] = {}
+    for item in items:
+        name = cast("Object", item).get("name") if isinstance(item, dict) else None
+        if not isinstance(name, str) or name in found:
+            return None
+        found[name] = item
+    return found

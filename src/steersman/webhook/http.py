@@ -1,8 +1,8 @@
-"""The webhook server's HTTP/1.1: requests in, answers out, on the event loop that the handlers run in.
+"""The webhook server's HTTP/1.1 on the event loop of the handlers.
 
-An API server asks over few connections and expects answers in milliseconds, so a request costs one pass of httptools
-(llhttp) and one wake-up. Requests of a connection are answered in order. What is malformed, too long or too slow is
-answered or closed, and never reaches a handler. Nothing here knows what a review is.
+The API server uses few connections and expects responses within milliseconds, so a request needs one pass of httptools
+(llhttp) and one task wake-up. Requests of a connection are processed in order. A malformed, too long or too slow
+request gets an error response or is closed; it does not reach a handler. The module does not depend on reviews.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ __all__ = ["Certificates", "Limits", "Route", "WebhookRequest", "WebhookResponse
 
 log = get_logger("webhook")
 
-_LINGER: Final = 1.0
-"""Seconds for which newcomers are taken in after the wish to stop; and again, for which idle connections are kept."""
-_SHUTDOWN: Final = 5.0
-"""Seconds for which a client may leave the end of TLS unanswered."""
+_LINGER_SECONDS: Final = 1.0
+"""During shutdown, the time for which new connections are accepted, and again the time for idle connections."""
+_TLS_SHUTDOWN_SECONDS: Final = 5.0
+"""The time for which a client may delay the end of TLS."""
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What a client may ask for; seconds and bytes."""
+    """Limits on requests and connections, in seconds and bytes."""
 
     body: int = 10 * 1024 * 1024
-    """An object may have 3 MB, and an update brings two."""
+    """An object may have 3 MB, and an update contains two."""
     head: int = 64 * 1024
     handshake_seconds: float = 10.0
     request_seconds: float = 30.0
-    """From a request's first byte to its last."""
+    """From the first byte of a request to its last byte."""
     first_request_seconds: float = 10.0
     """From the TLS handshake to the first byte: the API server connects when it has a request."""
     idle_seconds: float = 180.0
-    """Between two requests of a connection; Go's clients keep theirs for 90."""
+    """Between two requests of a connection; Go clients keep connections for 90 s."""
     connections: int = 1000
-    """When there are as many, the one that has been idle for longest is closed for a new one."""
+    """At the limit, the connection that has been idle for longest is closed for a new one."""
     handshakes: int = 256
-    """TLS handshakes at a time; the oldest that is not finished is closed for a new one."""
+    """TLS handshakes at a time; at the limit, the oldest one is closed for a new one."""
     chunk_overhead: int = 256 * 1024
     """Bytes of chunk headers and trailers beyond 16 for each chunk and one for each byte of the body."""
 
 
 class WebhookRequest:
-    """One request, whole. Names of headers are in lower case."""
+    """One complete request. Header names are in lower case."""
 
     __slots__ = ("_certificate", "body", "headers", "method", "path", "query")
 
@@ -74,7 +74,7 @@ class WebhookRequest:
 
     @property
     def client_certificate(self) -> bytes | None:
-        """The client's certificate (DER), verified by TLS; `None` where none was shown or asked for."""
+        """The client's certificate (DER), verified by TLS; `None` if the client sent none."""
         return self._certificate()
 
     def __repr__(self) -> str:
@@ -82,28 +82,30 @@ class WebhookRequest:
 
 
 class WebhookResponse(msgspec.Struct, frozen=True):
-    """An answer; its body is JSON."""
+    """A response with a JSON body."""
 
     status: int
     body: bytes
     retry_after: int = 0
-    """Seconds after which to try again; 0 says nothing of it."""
+    """The Retry-After header in seconds; 0 for none."""
 
 
 Route: TypeAlias = Callable[[WebhookRequest], Awaitable[WebhookResponse]]
 
 
 class Certificates(Protocol):
-    """Where the server takes its certificate from; asked for each new connection."""
+    """Provides the server's TLS context for each new connection."""
 
-    def context(self) -> ssl.SSLContext: ...
+    def context(self) -> ssl.SSLContext:
+        """Return the context for the next connection."""
+        ...
 
 
 class WebhookServer:
     """Serves POST requests on fixed paths over TLS; `start`, then `close`.
 
-    A renewed certificate is shown to the next connection; those that are open live on. Raises OSError from `start`
-    where the address cannot be had.
+    A renewed certificate is used for new connections; open connections continue. `start` raises OSError if the address
+    is not available.
     """
 
     def __init__(
@@ -115,10 +117,10 @@ class WebhookServer:
         limits: Limits | None = None,
         client_ca: bytes | None = None,
     ) -> None:
-        """`client_ca` (PEM) is who signs the certificates of callers; without it anybody may call."""
+        """Create a server. `client_ca` (PEM) signs the certificates of clients; without it, clients need none."""
         self.routes = routes
         self.refuse = refuse
-        """Makes the body of an answer to what is no proper request, of its code and a sentence."""
+        """Returns the body of an error response from its code and a sentence."""
         self.limits = limits or Limits()
         self.leaving = self.closing = False
         self._certificates = certificates
@@ -128,31 +130,31 @@ class WebhookServer:
         self._address: tuple[str, int] | None = None
 
     async def start(self, host: str, port: int) -> None:
-        """Listen; port 0 is any free one."""
+        """Listen on an address; port 0 selects a free port."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         current = self._certificates.context
-        current()  # what is wrong with it is said at once
+        current()  # raises errors of the certificate now
         authority = None if self._client_ca is None else self._client_ca.decode()
-        demanding: ssl.SSLContext | None = None
+        checked_context: ssl.SSLContext | None = None
 
         def choose(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
-            nonlocal demanding
+            nonlocal checked_context
             chosen = current()
-            if authority is not None and chosen is not demanding:
-                demanding = _demand(chosen, authority)
+            if authority is not None and chosen is not checked_context:
+                checked_context = _require_client_certificate(chosen, authority)
             connection.context = chosen
 
         if authority is not None:
-            _demand(context, authority)
+            _require_client_certificate(context, authority)
         context.sni_callback = choose
         limits = ConnectionLimits(
-            # Connections that are open are limited by `admit`.
+            # `admit` limits open connections.
             connections=self.limits.connections + self.limits.handshakes,
             waiting=self.limits.handshakes,
             handshake_seconds=self.limits.handshake_seconds,
         )
-        listener = Listener(context, limits, shutdown_seconds=_SHUTDOWN)
+        listener = Listener(context, limits, shutdown_seconds=_TLS_SHUTDOWN_SECONDS)
         await listener.start(lambda: _Connection(self, listener), host, port)
         self._listener = listener
         self._address = listener.address
@@ -164,31 +166,32 @@ class WebhookServer:
 
     @property
     def handshakes(self) -> int:
-        """How many TLS handshakes are under way."""
+        """The number of TLS handshakes in progress."""
         return 0 if self._listener is None else self._listener.waiting
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that it listens on, or listened on before it was closed."""
-        assert self._address is not None, "start() comes first"
+        """The host and port on which the server listens, or listened before it was closed."""
+        assert self._address is not None, "call start() first"
         return self._address
 
     async def close(self, grace: float = 5.0, *, asked: bool = True) -> None:
-        """Take no new connections; requests that are being answered have `grace` seconds to finish.
+        """Stop accepting connections; requests in progress get `grace` seconds to finish.
 
-        Before that, for a moment, everybody is answered and told to come no more: a request on its way to an idle
-        connection, or a handshake half done, would be lost otherwise, and refused where the failure policy is Fail.
-        Who knows that nobody asks any more says so, and spares the moment.
+        Before that, the server accepts requests for a short time with `Connection: close`. Otherwise a request that was
+        just sent on an idle connection, or during a handshake, would fail, and with the failure policy Fail the write
+        would be refused. With `asked=False` no API server calls the webhooks any more, and the server closes without
+        this delay.
         """
         if self._listener is None:
             return
-        linger = min(_LINGER, grace / 3) if asked else 0.0
+        linger = min(_LINGER_SECONDS, grace / 3) if asked else 0.0
         self.leaving = True
         for connection in list(self._connections):
             connection.leave(2 * linger)
         await asyncio.sleep(linger)
         await self._listener.stop()
-        await asyncio.sleep(linger)  # for those whom the kernel has taken in, and whose handshake is half done
+        await asyncio.sleep(linger)  # for connections that the kernel has accepted and that are in a handshake
         self.closing = True
         for connection in list(self._connections):
             connection.leave()
@@ -200,9 +203,9 @@ class WebhookServer:
         await self._listener.close()
 
     def admit(self, connection: _Connection) -> bool:
-        """Take up a new connection, in place of the longest idle one when there are too many.
+        """Add a new connection; at the limit, close the connection that has been idle for longest.
 
-        Returns false when the server is closing, or when every connection is being answered.
+        Returns False if the server is closing, or if all connections process requests.
         """
         if self.closing:
             return False
@@ -216,29 +219,30 @@ class WebhookServer:
         return True
 
     def forget(self, connection: _Connection) -> None:
+        """Remove a closed connection."""
         self._connections.discard(connection)
 
     async def answer(self, request: WebhookRequest) -> WebhookResponse:
-        """What the route says; what it should have caught is a 500 here."""
+        """Call the route of a request; an exception of the route becomes a 500."""
         route = self.routes.get(request.path)
         if route is None:
             return self._refusal(404, f"there is no webhook at {request.path}")
         if request.method != "POST":
-            return self._refusal(405, f"webhooks are asked by POST, not {request.method}")
+            return self._refusal(405, f"webhooks accept POST, not {request.method}")
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             return self._refusal(415, "the Content-Type must be application/json")
         try:
             return await route(request)
         except Exception:
-            log.exception("a webhook's route failed", path=request.path)
-            return self._refusal(500, "the webhook failed; the operator's log says why")
+            log.exception("webhook_route_failed", path=request.path)
+            return self._refusal(500, "the webhook failed; the reason is in the operator's log")
 
     def _refusal(self, code: int, text: str) -> WebhookResponse:
         return WebhookResponse(code, self.refuse(code, text))
 
 
 class _Connection(asyncio.Protocol):
-    """One client: reads its requests, and answers them in order by one task."""
+    """One client connection: parses its requests, and a task processes them in order."""
 
     def __init__(self, server: WebhookServer, listener: Listener) -> None:
         self._server = server
@@ -252,7 +256,7 @@ class _Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._since = self._loop.time()
         self._received = 0
-        self._begun = self._busy = self._broken = self._leaving = self._gone = self._served = False
+        self._request_started = self._busy = self._refused = self._leaving = self._closing = self._served = False
         self._drained: asyncio.Future[None] | None = None
         self.done: asyncio.Future[None] = self._loop.create_future()
         self._begin()
@@ -266,45 +270,51 @@ class _Connection(asyncio.Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a request is being answered, or waits for that."""
+        """Whether a request is processed or waits."""
         return self._busy or bool(self._requests)
 
     def idle_order(self) -> tuple[bool, float]:
-        """Sort idle connections: those that were never served first, then by the time since which they are idle."""
+        """Return a sort key of idle connections: those without a request first, then by the start of the idle time."""
         return self._served, self._since
 
-    # What the loop calls.
+    # Callbacks of the event loop.
 
     def connection_made(self, transport: Any) -> None:
+        """Start the connection after the TLS handshake."""
         self._transport = transport
-        self._listener.requested(self)  # the handshake is done, and this connection has timers of its own
+        self._listener.requested(self)  # the handshake is complete; this connection has timers of its own
         if not self._server.admit(self):
             self._set_done()
             transport.abort()
             return
         self._leaving = self._server.leaving
         self._task = self._loop.create_task(self._serve(), name="webhook connection")
-        self._watch()
+        self._check_timeouts()
 
     def data_received(self, data: bytes) -> None:
-        if self._broken:
+        """Parse received bytes."""
+        if self._refused:
             return
-        if not self._begun:
-            self._begun, self._since, self._received = True, self._loop.time(), 0
+        if not self._request_started:
+            self._request_started, self._since, self._received = True, self._loop.time(), 0
         self._received += len(data)
         try:
             self._parser.feed_data(data)
-            if self._begun and self._received > 2 * self._size + 16 * self._chunks + self._server.limits.chunk_overhead:
+            if (
+                self._request_started
+                and self._received > 2 * self._size + 16 * self._chunks + self._server.limits.chunk_overhead
+            ):
                 self._refuse(400, "the chunks of the request have too much overhead")
         except httptools.HttpParserUpgrade:
-            self._refuse(400, "protocols are not switched here")
+            self._refuse(400, "the server does not support protocol upgrades")
         except httptools.HttpParserError as problem:
-            if not self._broken:
-                self._refuse(400, f"the request is no HTTP: {problem}")
+            if not self._refused:
+                self._refuse(400, f"the request is not valid HTTP: {problem}")
         if self._requests and self._busy and self._transport is not None:
-            self._transport.pause_reading()  # answered in order: who sends more than one at a time waits
+            self._transport.pause_reading()  # requests are processed in order, so pipelined requests wait
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Clean up after the connection closed."""
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()
@@ -317,29 +327,35 @@ class _Connection(asyncio.Protocol):
             self._set_done()
 
     def pause_writing(self) -> None:
+        """Wait with writes while the send buffer is full."""
         self._drained = self._loop.create_future()
 
     def resume_writing(self) -> None:
+        """Continue with writes."""
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
         self._drained = None
 
-    # What the parser calls.
+    # Callbacks of the parser.
 
     def on_message_begin(self) -> None:
+        """Start a request."""
         self._begin()
 
     def on_url(self, url: bytes) -> None:
+        """Add a part of the request target."""
         self._url += url
-        self._weigh(len(url))
+        self._add_head_bytes(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._weigh(len(name) + len(value))
+        """Add a header."""
+        self._add_head_bytes(len(name) + len(value))
         if self._in_body:
-            return  # a trailer: it must not change what the headers have said (RFC 9110, 6.5.1)
+            return  # a trailer must not change a header (RFC 9110 section 6.5.1)
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
+        """Check the length of the body before it arrives."""
         self._in_body = True
         length = self._headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._server.limits.body:
@@ -348,10 +364,12 @@ class _Connection(asyncio.Protocol):
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_chunk_header(self) -> None:
+        """Count a chunk."""
         self._chunks += 1
 
     def on_body(self, body: bytes) -> None:
-        if self._broken:
+        """Add a piece of the body."""
+        if self._refused:
             return
         self._size += len(body)
         if self._size > self._server.limits.body:
@@ -360,23 +378,24 @@ class _Connection(asyncio.Protocol):
             self._body.append(body)
 
     def on_message_complete(self) -> None:
-        if self._broken:
+        """Queue the complete request."""
+        if self._refused:
             return
         path, _, query = self._url.decode("latin-1").partition("?")
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         method = self._parser.get_method().decode("latin-1")
         request = WebhookRequest(method, path, query, self._headers, body, self._certificate)
-        self._begun = False
+        self._request_started = False
         self._since = self._loop.time()
         self._put((request, self._parser.should_keep_alive()))
 
-    # Answering.
+    # Processing.
 
     async def _serve(self) -> None:
         server = self._server
         while True:
             while not self._requests:
-                if self._gone and not self._begun:
+                if self._closing and not self._request_started:
                     self._close()
                     return
                 self._waiter = self._loop.create_future()
@@ -419,25 +438,25 @@ class _Connection(asyncio.Protocol):
         transport.write(b"%s%sContent-Length: %d\r\n%s%s" % (head, after, len(response.body), last, response.body))
 
     def leave(self, linger: float = 0.0) -> None:
-        """Finish what is being answered, and go; so does a request that begins within `linger` seconds."""
+        """Finish the request in progress, and one that starts within `linger` seconds, then close."""
         self._leaving = True
         if linger > 0:
-            self._loop.call_later(linger, self._go)
+            self._loop.call_later(linger, self._close_when_idle)
         else:
-            self._go()
+            self._close_when_idle()
 
-    def _go(self) -> None:
-        self._gone = True
+    def _close_when_idle(self) -> None:
+        self._closing = True
         self._wake()
 
     def abort(self) -> None:
-        """Go at once."""
+        """Close at once."""
         if self._task is not None:
             self._task.cancel()
         if self._transport is not None:
             self._transport.abort()
 
-    # Parts.
+    # Helpers.
 
     def _certificate(self) -> bytes | None:
         connection: Any = None if self._transport is None else self._transport.get_extra_info("ssl_object")
@@ -451,35 +470,35 @@ class _Connection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _weigh(self, size: int) -> None:
+    def _add_head_bytes(self, size: int) -> None:
         self._head += size
-        if self._head > self._server.limits.head and not self._broken:
-            self._refuse(431, f"the head of a request may have {self._server.limits.head} bytes")
+        if self._head > self._server.limits.head and not self._refused:
+            self._refuse(431, f"the request head is longer than {self._server.limits.head} bytes")
 
     def _too_large(self) -> None:
-        self._refuse(413, f"the body of a request may have {self._server.limits.body} bytes")
+        self._refuse(413, f"the request body is longer than {self._server.limits.body} bytes")
 
     def _refuse(self, code: int, text: str) -> None:
-        """Answer, and take nothing more of this connection."""
-        if self._broken:
+        """Send an error response and read no more from this connection."""
+        if self._refused:
             return
-        self._broken = True
+        self._refused = True
         self._put(WebhookResponse(code, self._server.refuse(code, text)))
 
-    def _watch(self) -> None:
+    def _check_timeouts(self) -> None:
         limits = self._server.limits
         now = self._loop.time()
         idle = limits.idle_seconds if self._served else limits.first_request_seconds
-        due = self._since + (limits.request_seconds if self._begun else idle)
+        due = self._since + (limits.request_seconds if self._request_started else idle)
         if not self._busy and now >= due:
             self._timer = None
-            if self._begun:
+            if self._request_started:
                 self._refuse(408, f"the request was not complete after {limits.request_seconds:g} s")
             else:
                 self.leave()
             return
-        # Looks often enough for the shortest of them, and costs a request nothing.
-        self._timer = self._loop.call_later(min(limits.request_seconds, idle) / 2, self._watch)
+        # The interval suits the shortest timeout, so a request needs no timer of its own.
+        self._timer = self._loop.call_later(min(limits.request_seconds, idle) / 2, self._check_timeouts)
 
     def _close(self) -> None:
         if self._transport is not None:
@@ -491,8 +510,8 @@ class _Connection(asyncio.Protocol):
             self.done.set_result(None)
 
 
-def _demand(context: ssl.SSLContext, authority: str) -> ssl.SSLContext:
-    """Have clients show a certificate of that authority (PEM). Raises `ssl.SSLError` for what is none."""
+def _require_client_certificate(context: ssl.SSLContext, authority: str) -> ssl.SSLContext:
+    """Require client certificates of an authority (PEM). Raises `ssl.SSLError` for an invalid authority."""
     context.load_verify_locations(cadata=authority)
     context.verify_mode = ssl.CERT_REQUIRED
     return context

@@ -1,8 +1,8 @@
-"""Writes the bundle of authorities to where API servers read it: webhook configurations and conversions of CRDs.
+"""Injects the CA bundle into webhook configurations and into conversions of CRDs.
 
-Only entries that lead to our own Service are touched, and only where they differ. A configuration is read before the
-Secret is, and patched at the resourceVersion that was read: so a replica that slept between the two cannot put an
-older bundle over a newer one.
+Only entries for the operator's own Service are changed, and only if they differ. A configuration is read before the
+Secret and patched at the resourceVersion that was read, so a replica that was suspended in between cannot replace a
+newer bundle with an older one.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ __all__ = ["INJECT", "Configuration", "Entry", "Injector", "Targets", "entries",
 log = get_logger("webhook")
 
 INJECT: Final = "steersman.dev/inject-ca"
-"""A label whose value is the Secret's name: configurations of any name that carry it are injected, too."""
+"""A label whose value is the Secret's name: configurations of any name with this label are injected, too."""
 
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _MUTATING: Final = dynamic(_ADMISSION, "MutatingWebhookConfiguration", namespaced=False)
 _VALIDATING: Final = dynamic(_ADMISSION, "ValidatingWebhookConfiguration", namespaced=False)
 _CRD: Final = dynamic("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
-_TIMEOUT: Final = 15.0
+_TIMEOUT_SECONDS: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Which objects carry the bundle, by name. What does not exist needs none."""
+    """The names of the objects that get the CA bundle. Objects that do not exist are skipped."""
 
     service: tuple[str, str]
-    """Namespace and name of the Service; entries that lead elsewhere are somebody else's."""
+    """Namespace and name of the Service; entries for other Services are not changed."""
     mutating: tuple[str, ...] = ()
     validating: tuple[str, ...] = ()
     crds: tuple[str, ...] = ()
     labelled: str = ""
-    """Also those whose label `steersman.dev/inject-ca` has this value; finding them takes the right to list."""
+    """Also objects whose label `steersman.dev/inject-ca` has this value; this needs permission to list."""
 
     def named(self) -> Iterator[tuple[View[Dynamic], str]]:
-        """Kind and name of each."""
+        """Yield the kind and name of each named object."""
         for view, names in ((_MUTATING, self.mutating), (_VALIDATING, self.validating), (_CRD, self.crds)):
             for name in names:
                 yield view, name
@@ -54,14 +54,14 @@ class Targets:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One `clientConfig` that leads to us: where in its object, and what it carries."""
+    """One `clientConfig` for the operator's Service: its JSON pointer and its CA bundle."""
 
     pointer: str
     bundle: bytes | None
-    """`None` where it carries nothing, or nothing readable."""
+    """`None` if the bundle is missing or not readable."""
 
     def trusts(self) -> frozenset[str]:
-        """The authorities that it names."""
+        """Return the fingerprints of the authorities in the bundle."""
         try:
             return frozenset(fingerprint(pem) for pem in split(self.bundle or b""))
         except ValueError:
@@ -70,7 +70,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """An object that holds such entries, as it was read."""
+    """An object with such entries, as it was read."""
 
     view: View[Dynamic]
     name: str
@@ -79,7 +79,7 @@ class Configuration:
 
 
 def entries(body: Mapping[str, Any], service: tuple[str, str]) -> Iterator[Entry]:
-    """The entries of a configuration or a CRD that lead to the Service; bodies that hold nonsense have none."""
+    """Yield the entries of a configuration or CRD for the Service; invalid bodies have none."""
     webhooks = body.get("webhooks")
     if isinstance(webhooks, list):
         for index, webhook in enumerate(cast("list[Any]", webhooks)):
@@ -92,11 +92,11 @@ def entries(body: Mapping[str, Any], service: tuple[str, str]) -> Iterator[Entry
 
 
 def patch_of(found: Configuration, bundle: bytes) -> JsonPatch | None:
-    """What makes every entry carry the bundle, at the version that was read; `None` where they all do."""
+    """Return the patch that sets the bundle of every entry at the version that was read; `None` if nothing differs."""
     stale = [entry for entry in found.entries if entry.bundle != bundle]
     if not stale:
         return None
-    # The version makes it a conflict, not an overwrite, when the object has changed: indexes would have moved.
+    # The version causes a conflict if the object has changed, because indexes may have changed too.
     patch = JsonPatch().replace("/metadata/resourceVersion", found.version)
     for entry in stale:
         patch = patch.add(f"{entry.pointer}/caBundle", b64(bundle))
@@ -104,7 +104,7 @@ def patch_of(found: Configuration, bundle: bytes) -> JsonPatch | None:
 
 
 class Injector:
-    """Reads the targets and patches them. Raises what `Client` raises, but for objects that went away or changed."""
+    """Reads and patches the target objects. Raises errors of `Client`, except for deleted or changed objects."""
 
     def __init__(self, client: Client, targets: Targets) -> None:
         self._client = client
@@ -112,29 +112,29 @@ class Injector:
         self._missing: set[str] = set()
 
     async def read(self) -> list[Configuration]:
-        """The targets as they are now."""
+        """Return the current target objects."""
         found: dict[tuple[str, str], Configuration] = {}
         for view, name in self._targets.named():
             try:
-                live = await self._client.get(view, name, timeout=_TIMEOUT)
+                live = await self._client.get(view, name, timeout=_TIMEOUT_SECONDS)
             except NotFound:
                 if name not in self._missing:
                     self._missing.add(name)
-                    log.info("no such object to inject the CA into, yet", kind=view.info.kind, name=name)
+                    log.info("ca_injection_target_missing", kind=view.info.kind, name=name)
                 continue
             self._missing.discard(name)
             found[view.info.kind, name] = self._configuration(view, live)
         if self._targets.labelled:
             labels = f"{INJECT}={self._targets.labelled}"
             for view in (_MUTATING, _VALIDATING, _CRD):
-                for live in await self._client.list(view, labels=labels, timeout=_TIMEOUT):
+                for live in await self._client.list(view, labels=labels, timeout=_TIMEOUT_SECONDS):
                     found[view.info.kind, live.metadata.name] = self._configuration(view, live)
         return list(found.values())
 
     async def inject(self, configurations: list[Configuration], bundle: bytes) -> bool:
-        """Make them carry the bundle; whether anything had to be written, or could not be.
+        """Set the bundle of all entries; return whether a write was needed or failed.
 
-        One that is refused keeps the others from nothing; its error is raised at the end.
+        A refused write does not stop the others; its error is raised at the end.
         """
         refused: ApiError | None = None
         wrote = False
@@ -144,13 +144,13 @@ class Injector:
                 continue
             wrote = True
             try:
-                await self._client.patch(found.view, found.name, cast("Any", patch), timeout=_TIMEOUT)
+                await self._client.patch(found.view, found.name, cast("Any", patch), timeout=_TIMEOUT_SECONDS)
             except (Conflict, NotFound):
-                continue  # it is read again
+                continue  # the next call reads it again
             except ApiError as problem:
                 refused = problem
                 continue
-            log.info("the webhooks' CA bundle was injected", kind=found.view.info.kind, name=found.name)
+            log.info("ca_bundle_injected", kind=found.view.info.kind, name=found.name)
         if refused is not None:
             raise refused
         return wrote

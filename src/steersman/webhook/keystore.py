@@ -1,7 +1,7 @@
-"""The webhooks' keys and certificates as one value, how each step of a rotation changes it, and its form as a Secret.
+"""The webhooks' keys and certificates as one value, their changes by the steps of a rotation, and their Secret.
 
-The Secret has the keys that other tools expect (`tls.crt`, `tls.key`, `ca.crt`); `ca.crt` is the whole bundle. It is
-of type kubernetes.io/tls. Pure, but for the randomness of new keys; private keys never reach a repr or an error.
+The Secret has the type kubernetes.io/tls and the usual keys (`tls.crt`, `tls.key`, `ca.crt`); `ca.crt` is the whole
+bundle. The functions have no side effects, but create random keys. Private keys are never part of a repr or an error.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from steersman.pki import Authority, KeyPair, b64
 from steersman.pki.facts import belongs, describe, fingerprint, signed_by, split
 from steersman.webhook.rotation import (
     Action,
+    CertificateLifetimes,
+    CertificateState,
     Create,
-    Held,
     Issuer,
     Publish,
     Renew,
@@ -28,56 +29,55 @@ from steersman.webhook.rotation import (
     Restore,
     Retire,
     Retired,
-    Shown,
-    Terms,
+    ServingCertificate,
     Wait,
 )
 
-__all__ = ["REQUEST", "Keys", "StoreError", "advance", "data_of", "keys_of", "requested"]
+__all__ = ["REQUEST", "CertificateSecretError", "Keys", "advance", "data_of", "keys_of", "requested"]
 
 REQUEST: Final = "steersman.dev/rotate-ca"
-"""An annotation on the Secret that asks for a new authority; it is taken off when that has begun."""
+"""An annotation on the Secret that requests a new authority; it is removed when the rotation starts."""
 
-_EARLY: Final = timedelta(hours=1)
-"""A first authority is valid from so long ago, so that clocks that run behind do not matter."""
+_BACKDATING: Final = timedelta(hours=1)
+"""A first authority is valid from this time before now, for clocks that are slow."""
 
 
-class StoreError(ValueError):
-    """A Secret that does not hold what it should; says what is wrong, and never what it holds."""
+class CertificateSecretError(ValueError):
+    """The Secret has invalid content; the message never quotes it."""
 
     foreign = False
-    """Whether somebody else has written it: then it is not ours to mend."""
+    """Whether another program wrote the Secret: then it is not changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What the Secret holds. `retired` are certificates without their keys: those are gone."""
+    """The content of the Secret. `retired` are certificates whose keys were deleted."""
 
     authority: KeyPair
     serving: KeyPair
     successor: KeyPair | None = None
     retired: tuple[tuple[bytes, datetime], ...] = ()
-    held: Held = field(init=False, repr=False, compare=False)
-    """The same without keys: what `rotation.decide` looks at."""
+    state: CertificateState = field(init=False, repr=False, compare=False)
+    """The same without keys, for `rotation.decide`."""
 
     def __post_init__(self) -> None:
-        ours, shown = describe(self.authority.cert_pem), describe(self.serving.cert_pem)
+        ours, serving_facts = describe(self.authority.cert_pem), describe(self.serving.cert_pem)
         issuer = ours.fingerprint if signed_by(self.serving.cert_pem, self.authority.cert_pem) else ""
         successor = None
         if self.successor is not None:
             theirs = describe(self.successor.cert_pem)
             successor = Issuer(theirs.fingerprint, theirs.not_after)
-        held = Held(
+        state = CertificateState(
             Issuer(ours.fingerprint, ours.not_after),
-            Shown(issuer, shown.not_after, shown.hosts),
+            ServingCertificate(issuer, serving_facts.not_after, serving_facts.hosts),
             successor,
             tuple(Retired(fingerprint(pem), until) for pem, until in self.retired),
         )
-        object.__setattr__(self, "held", held)
+        object.__setattr__(self, "state", state)
 
     @property
     def bundle(self) -> bytes:
-        """What every `caBundle` is to hold: the present authority, the next one, and those that are leaving."""
+        """The value of every `caBundle`: the current authority, the next one, and retired ones."""
         pems = [self.authority.cert_pem]
         if self.successor is not None:
             pems.append(self.successor.cert_pem)
@@ -85,25 +85,31 @@ class Keys:
 
 
 def advance(
-    keys: Keys | None, action: Action, *, name: str, hosts: frozenset[str], terms: Terms, now: datetime
+    keys: Keys | None,
+    action: Action,
+    *,
+    name: str,
+    hosts: frozenset[str],
+    lifetimes: CertificateLifetimes,
+    now: datetime,
 ) -> Keys:
-    """The keys after that step; `name` is the authority's. Waiting and restoring change nothing."""
+    """Return the keys after a step; `name` is the authority's. `Wait` and `Restore` change nothing."""
     if isinstance(action, Create) or keys is None:
-        # A rotated authority is valid from when its predecessor was: a clock that once ran ahead makes nothing that
-        # is "not valid yet" for the others.
-        authority = _authority(name, now - _EARLY, now, terms)
-        return Keys(authority, _serving(authority, name, hosts, terms, now))
+        # A rotated authority is valid from the same time as its predecessor, so that a clock that was once
+        # fast does not create certificates that are "not valid yet" for other replicas.
+        authority = _authority(name, now - _BACKDATING, now, lifetimes)
+        return Keys(authority, _serving(authority, name, hosts, lifetimes, now))
     match action:
         case Renew():
-            return replace(keys, serving=_serving(keys.authority, name, hosts, terms, now))
+            return replace(keys, serving=_serving(keys.authority, name, hosts, lifetimes, now))
         case Publish():
             start = describe(keys.authority.cert_pem).not_before
-            return replace(keys, successor=_authority(name, min(start, now - _EARLY), now, terms))
+            return replace(keys, successor=_authority(name, min(start, now - _BACKDATING), now, lifetimes))
         case Resign(until):
             if keys.successor is None:
                 return keys
             retired = (*keys.retired, (keys.authority.cert_pem, until))
-            serving = _serving(keys.successor, name, hosts, terms, now)
+            serving = _serving(keys.successor, name, hosts, lifetimes, now)
             return Keys(keys.successor, serving, None, retired)
         case Retire(ids):
             return replace(keys, retired=tuple(r for r in keys.retired if fingerprint(r[0]) not in ids))
@@ -111,15 +117,17 @@ def advance(
             return keys
 
 
-def _authority(name: str, start: datetime, now: datetime, terms: Terms) -> KeyPair:
-    # The time in the name keeps authorities apart for verifiers that look issuers up by name alone.
+def _authority(name: str, start: datetime, now: datetime, lifetimes: CertificateLifetimes) -> KeyPair:
+    # The time in the name distinguishes authorities for verifiers that find issuers by name only.
     common_name = f"{name[:40]} {now:%Y%m%dT%H%M%SZ}"
-    return Authority.create(common_name, window=(start, now + terms.authority_life)).pair
+    return Authority.create(common_name, window=(start, now + lifetimes.authority_lifetime)).pair
 
 
-def _serving(authority: KeyPair, name: str, hosts: frozenset[str], terms: Terms, now: datetime) -> KeyPair:
+def _serving(
+    authority: KeyPair, name: str, hosts: frozenset[str], lifetimes: CertificateLifetimes, now: datetime
+) -> KeyPair:
     issuer = describe(authority.cert_pem)
-    window = (issuer.not_before, min(now + terms.serving_life, issuer.not_after))
+    window = (issuer.not_before, min(now + lifetimes.serving_lifetime, issuer.not_after))
     return Authority.load(authority).serving(name[:64], sorted(hosts), window=window)
 
 
@@ -127,7 +135,7 @@ def _serving(authority: KeyPair, name: str, hosts: frozenset[str], terms: Terms,
 
 
 def data_of(keys: Keys) -> dict[str, str | None]:
-    """The Secret's `data`; `None` for a key that must not be there."""
+    """Return the Secret's `data`; `None` for a key that must not exist."""
     until = {fingerprint(pem): until.isoformat() for pem, until in keys.retired}
     return {
         "tls.crt": b64(keys.serving.cert_pem),
@@ -140,27 +148,27 @@ def data_of(keys: Keys) -> dict[str, str | None]:
 
 
 def keys_of(secret: Mapping[str, Any]) -> Keys | None:
-    """What a Secret holds; `None` for an empty one, which may be prepared so that nobody needs to create it.
+    """Return the content of a Secret; `None` for an empty Secret, which manifests may create in advance.
 
-    Raises `StoreError` for one that holds something else, or something damaged.
+    Raises `CertificateSecretError` for content of another program or damaged content.
     """
     raw: Any = secret.get("data") or {}
     if not isinstance(raw, dict):
-        raise StoreError("its data is no mapping")
+        raise CertificateSecretError("its data is not a mapping")
     data = {key: value for key, value in cast("dict[str, Any]", raw).items() if value}
     if not data:
         return None
     if "ca.key" not in data:
-        fault = StoreError("it holds something that was not written here: there is no ca.key")
+        fault = CertificateSecretError("it was written by another program: there is no ca.key")
         fault.foreign = True
         raise fault
     try:
         return _keys({key: base64.b64decode(value, validate=True) for key, value in data.items()})
-    except StoreError:
+    except CertificateSecretError:
         raise
     except (ValueError, KeyError, TypeError, binascii.Error, msgspec.DecodeError) as problem:
-        # The problem's own words may quote what they could not read.
-        raise StoreError(f"it is damaged ({type(problem).__name__})") from None
+        # The message of the exception may quote the content.
+        raise CertificateSecretError(f"it is damaged ({type(problem).__name__})") from None
 
 
 def _keys(data: Mapping[str, bytes]) -> Keys:
@@ -178,7 +186,7 @@ def _keys(data: Mapping[str, bytes]) -> Keys:
     successor = _owner(signing, following, "next-ca.key") if following else None
     serving = KeyPair(data["tls.crt"], data["tls.key"])
     if not belongs(serving):
-        raise StoreError("tls.key is not the key of tls.crt")
+        raise CertificateSecretError("tls.key is not the key of tls.crt")
     return Keys(authority, serving, successor, tuple(retired))
 
 
@@ -187,10 +195,10 @@ def _owner(certificates: list[bytes], key: bytes, named: str) -> KeyPair:
         pair = KeyPair(pem, key)
         if belongs(pair):
             return pair
-    raise StoreError(f"ca.crt has no certificate for {named}")
+    raise CertificateSecretError(f"ca.crt has no certificate for {named}")
 
 
 def requested(secret: Mapping[str, Any]) -> bool:
-    """Whether the Secret's annotation asks for a new authority."""
+    """Return whether the Secret's annotation requests a new authority."""
     metadata: Any = secret.get("metadata") or {}
     return REQUEST in (cast("dict[str, Any]", metadata).get("annotations") or {})

@@ -1,7 +1,7 @@
-"""A CRD's `spec.conversion` for the time of a local run: it is set, and later restored together with its field owners.
+"""Changes a CRD's `spec.conversion` during a local run, and restores it together with its field owners.
 
-What was there before is kept in an annotation of the CRD, so that another process can restore it after a run that was
-killed. A second run beside the first one keeps the first one's annotation inside its own, as a stack.
+The previous value is stored in an annotation of the CRD, so that another process can restore it after the run was
+killed. A second concurrent run stores the annotation of the first one inside its own, as a stack.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from steersman.models import JsonPatch, dynamic
 __all__ = ["ANNOTATION", "FIELD_MANAGER", "is_diverted", "restore", "restore_all", "set_for_local_run", "url_of"]
 
 ANNOTATION: Final = "steersman.dev/conversion-before-local-run"
-"""On a CRD that a local run converts: what `spec.conversion` was before, and who owned its fields."""
+"""The annotation of a CRD that a local run converts: the previous `spec.conversion` and the owners of its fields."""
 FIELD_MANAGER: Final = "steersman-local-run"
 
 _CRD: Final = dynamic("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
@@ -30,18 +30,18 @@ _RETRY_SECONDS: Final = 0.05
 
 Json: TypeAlias = dict[str, Any]
 Abandoned = Callable[[str, str], Awaitable[bool]]
-"""Whether no process serves a URL any more that a run on a host has set."""
+"""Returns whether a URL that a run on a host has set is not served any more."""
 
 
 async def set_for_local_run(client: Client, name: str, conversion: Json, host: str, abandoned: Abandoned) -> None:
-    """Set `spec.conversion` of the CRD and remember what it was. Raises `NotFound`."""
+    """Set `spec.conversion` of the CRD and store the previous value. Raises `NotFound`."""
     url = str(conversion["webhook"]["clientConfig"]["url"])
 
     async def change(crd: Json) -> JsonPatch:
         before = _annotation(crd)
         now = url_of(crd)
         if before is not None and (now == url or await abandoned(now, str(before.get("host") or ""))):
-            kept: Json = before  # of a run that was killed: its own conversion is not worth restoring
+            kept: Json = before  # of a run that was killed: its own conversion is not restored
         else:
             kept = {"conversion": _conversion(crd), "owners": _owners(crd), "outer": before}
         kept["host"] = host
@@ -54,7 +54,7 @@ async def set_for_local_run(client: Client, name: str, conversion: Json, host: s
 
 
 async def restore(client: Client, name: str, url: str, abandoned: Abandoned) -> None:
-    """Restore what was there before the run that converts at `url`, unless the CRD names another URL by now."""
+    """Restore the value before the run that converts at `url`, unless the CRD has another URL now."""
 
     async def change(crd: Json) -> Json | None:
         if url_of(crd) != url:
@@ -70,7 +70,7 @@ async def restore(client: Client, name: str, url: str, abandoned: Abandoned) -> 
 
 
 async def restore_all(client: Client, name: str) -> None:
-    """Restore what was there before all local runs."""
+    """Restore the value before all local runs."""
 
     async def change(crd: Json) -> Json | None:
         kept = _annotation(crd)
@@ -82,12 +82,12 @@ async def restore_all(client: Client, name: str) -> None:
 
 
 def is_diverted(crd: Json) -> bool:
-    """Whether a local run converts for this CRD, or has left its conversion behind."""
+    """Return whether a local run converts for this CRD, or did not restore it."""
     return _at(crd, "metadata", "annotations", ANNOTATION) is not None
 
 
 def url_of(crd: Json) -> str:
-    """The URL of the CRD's conversion webhook; empty without one."""
+    """Return the URL of the CRD's conversion webhook; empty if it has none."""
     return _url(_conversion(crd))
 
 
@@ -116,7 +116,7 @@ async def _restore(client: Client, name: str, choose: Callable[[Json], Awaitable
 
 
 async def _edit(client: Client, name: str, change: Callable[[Json], Awaitable[JsonPatch]]) -> None:
-    """Patch the CRD at the version that was read; reads it again when it has changed meanwhile. Raises `NotFound`."""
+    """Patch the CRD at the version that was read; read it again if it has changed. Raises `NotFound`."""
     for attempt in range(_ATTEMPTS):
         answer = await client.raw.request("GET", f"{_PATH}/{quote(name, safe='')}")
         crd = cast("Json", json.loads(answer.body))
@@ -135,7 +135,7 @@ async def _edit(client: Client, name: str, change: Callable[[Json], Awaitable[Js
 
 
 def _annotation(crd: Json) -> Json | None:
-    """What was there before; the default where the annotation holds something else."""
+    """Return the stored previous value; the default if the annotation is invalid."""
     text = _at(crd, "metadata", "annotations", ANNOTATION)
     if text is None:
         return None
@@ -160,7 +160,7 @@ def _conversion(crd: Json) -> Json:
 
 
 def _at(value: Any, *path: str) -> Any:
-    """What stands at the path; `None` where there is nothing."""
+    """Return the value at a path, or `None`."""
     for key in path:
         value = cast("Json", value).get(key) if isinstance(value, dict) else None
     return value
@@ -171,7 +171,7 @@ def _url(conversion: Any) -> str:
 
 
 def _owners(crd: Json) -> list[Json]:
-    """The entries of `managedFields`, each with what it holds of `spec.conversion` alone."""
+    """Return the entries of `managedFields`, reduced to their fields of `spec.conversion`."""
     return [
         {**entry, "fieldsV1": {"f:spec": {"f:conversion": held}}}
         for entry in crd["metadata"].get("managedFields") or ()
@@ -180,7 +180,7 @@ def _owners(crd: Json) -> list[Json]:
 
 
 def _owned_by(crd: Json, owners: list[Json]) -> list[Json]:
-    """The CRD's `managedFields`, with the owners of `spec.conversion` that are given and no others."""
+    """Return the CRD's `managedFields`, in which only the given owners own fields of `spec.conversion`."""
     entries = {_identity(entry): _without_conversion(entry) for entry in crd["metadata"].get("managedFields") or ()}
     for owner in owners:
         held = owner["fieldsV1"]["f:spec"]["f:conversion"]

@@ -1,4 +1,4 @@
-"""The metrics of webhooks, under controller-runtime's names, so that its dashboards and alerts work unchanged."""
+"""The metrics of webhooks, with controller-runtime's names, so that its dashboards and alerts can be used."""
 
 from __future__ import annotations
 

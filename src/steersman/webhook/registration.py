@@ -1,9 +1,9 @@
-"""Has an API server ask a process outside of its cluster: configurations by URL, for as long as the process runs.
+"""Registers the webhooks of a process outside of the cluster: configurations with a URL, while the process runs.
 
-They are narrowed to the namespaces that the run works in, so that nobody else's writes wait for a developer's machine,
-and are taken back at the end, as are the conversions of CRDs. What an earlier run of the same machine left behind
-because it was killed is taken away first: with `failurePolicy: Fail` it would refuse other people's writes. Deployed
-operators are registered by their manifests, never from here.
+They are limited to the namespaces of the run, so that other users' writes do not wait for a developer's machine, and
+are removed at the end, together with the conversions of CRDs. Configurations that a killed run of the same machine left
+are removed first: with `failurePolicy: Fail` they would refuse other users' writes. Deployed operators are registered
+by their manifests, not here.
 """
 
 from __future__ import annotations
@@ -22,17 +22,22 @@ from steersman.models import Dynamic, ResourceInfo, View, dynamic, parse_labels
 from steersman.telemetry.log import get_logger
 from steersman.webhook.configuration import API_VERSION, ClientConfig, WebhookRule, configurations
 from steersman.webhook.local_conversion import restore, set_for_local_run
-from steersman.webhook.proving import LABEL as PROBE
-from steersman.webhook.proving import forgotten, probe, prove, unproved
+from steersman.webhook.reachability import LABEL as PROBE
+from steersman.webhook.reachability import (
+    probe_webhook,
+    wait_until_called,
+    wait_until_not_called,
+    without_probe_objects,
+)
 
 __all__ = ["HOST", "LABEL", "Registration", "narrowed"]
 
 log = get_logger("webhook")
 
 LABEL: Final = "steersman.dev/local-run"
-"""On configurations of runs outside of a cluster; its value is the operator's name."""
+"""The label of configurations of runs outside of a cluster; its value is the operator's name."""
 HOST: Final = "steersman.dev/host"
-"""The machine that such a run is on."""
+"""The annotation with the machine of such a run."""
 
 _KINDS: Final = tuple(
     dynamic(API_VERSION, kind, namespaced=False)
@@ -43,26 +48,39 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 class _Declared(Protocol):
     @property
-    def purpose(self) -> str: ...
+    def purpose(self) -> str:
+        """The kind of webhook."""
+        ...
+
     @property
-    def kind(self) -> View[Any]: ...
+    def kind(self) -> View[Any]:
+        """The kind of the objects."""
+        ...
 
 
 class Declares(Protocol):
-    """What of an operator is registered."""
+    """The attributes of an operator that a registration uses."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The operator's name."""
+        ...
+
     @property
-    def webhook_rules(self) -> tuple[WebhookRule, ...]: ...
+    def webhook_rules(self) -> tuple[WebhookRule, ...]:
+        """The admission webhooks."""
+        ...
+
     @property
-    def webhooks(self) -> Sequence[_Declared]: ...
+    def webhooks(self) -> Sequence[_Declared]:
+        """All declared webhooks."""
+        ...
 
 
 class Registration:
     """The configurations of one run: `add`, then `remove`.
 
-    Both may be repeated. They raise what `Client` raises; a CRD that is not there is logged and left out.
+    Both can be called again. They raise errors of `Client`; a missing CRD is logged and skipped.
     """
 
     def __init__(
@@ -82,16 +100,16 @@ class Registration:
         self._namespaces = tuple(namespaces)
         self._selector = namespace_selector
         self._host = socket.gethostname() if host is None else host
-        # Two runs may work side by side in other namespaces, each under a URL of its own.
+        # Two runs can work at the same time in different namespaces, each with a URL of its own.
         self._digest = hashlib.sha256(f"{self._host} {url}".encode()).hexdigest()[:8]
         self._name = f"{operator.name}-local-{self._digest}"
         self._added: list[tuple[View[Dynamic], str, str]] = []
         self._conversions: set[str] = set()
-        self._proved_in = ""
+        self._verified_namespace = ""
 
     @property
     def documents(self) -> list[dict[str, Any]]:
-        """The configurations as they are applied."""
+        """The configurations that `add` applies."""
         made = configurations(
             self._operator.webhook_rules,
             name=self._name,
@@ -105,41 +123,41 @@ class Registration:
                 if selector:
                     webhook["namespaceSelector"] = selector
                 if "configmaps" in webhook["rules"][0]["resources"]:
-                    webhook["objectSelector"] = unproved(webhook.get("objectSelector"))
-            document["webhooks"].append(probe(f"{self._digest}.{document['kind'][0].lower()}", self._config))
+                    webhook["objectSelector"] = without_probe_objects(webhook.get("objectSelector"))
+            document["webhooks"].append(probe_webhook(f"{self._digest}.{document['kind'][0].lower()}", self._config))
         return made
 
     async def add(self) -> None:
-        """Have the API server ask us. It may take it a moment to know."""
+        """Register the webhooks. The API server may call them only after a moment."""
         await self._clear()
         for document in self.documents:
             view = next(view for view in _KINDS if view.info.kind == document["kind"])
             live = await self._client.apply(Dynamic(document), kind=view, force=True)
             self._added.append((view, live.metadata.name, live.metadata.uid))
-            log.info("registered with the API server", configuration=live.metadata.name, url=self._config.url)
+            log.info("webhooks_registered", configuration=live.metadata.name, url=self._config.url)
         for info in self._converted():
             await self._convert(f"{info.plural}.{info.group}")
 
-    async def prove(self, namespace: str) -> bool:
-        """Wait until the API server asks us; false where that cannot be found out. Raises `WebhookUnreachableError`,
-        which says why not.
+    async def wait_until_called(self, namespace: str) -> bool:
+        """Wait until the API server calls the webhooks; return False if that cannot be checked.
 
-        `namespace` is one in which ConfigMaps may be made, as a dry run.
+        `namespace` is one in which the user may create ConfigMaps, as a dry run. Raises `WebhookUnreachableError` with
+        the reason.
         """
-        proved = await prove(self._client, namespace, [_value(document) for document in self.documents])
-        self._proved_in = namespace if proved else ""
+        proved = await wait_until_called(self._client, namespace, [_value(document) for document in self.documents])
+        self._verified_namespace = namespace if proved else ""
         return proved
 
     async def remove(self) -> bool:
-        """Take back what `add` did and nobody has replaced since; whether it is certain that nobody asks us any more.
+        """Remove the configurations of `add`; return whether the API server certainly calls the webhooks no more.
 
-        Where it is not, the server should answer for a moment longer what is on its way.
+        If it is not certain, the server should run for a moment longer.
         """
         problem: ApiError | None = None
         while self._added:
             view, name, uid = self._added.pop()
             try:
-                with suppress(Conflict):  # another run has made it anew
+                with suppress(Conflict):  # another run has created it again
                     await self._client.delete(view, name, preconditions=Preconditions(uid=uid), missing_ok=True)
             except ApiError as refused:
                 problem = refused
@@ -151,19 +169,19 @@ class Registration:
         self._conversions.clear()
         if problem is not None:
             raise problem
-        namespace, self._proved_in = self._proved_in, ""
+        namespace, self._verified_namespace = self._verified_namespace, ""
         if not namespace:
             return False
-        return await forgotten(self._client, namespace, [_value(document) for document in self.documents])
+        return await wait_until_not_called(self._client, namespace, [_value(document) for document in self.documents])
 
-    # What killed runs have left.
+    # Configurations of killed runs.
 
     async def _clear(self) -> None:
         for view in _KINDS:
             for left in (await self._client.list(view, labels={LABEL: self._operator.name})).items:
                 mine = left.metadata.name.startswith(f"{self._name}-")
                 if not mine and left.metadata.annotations.get(HOST) == self._host and await _abandoned(left):
-                    log.info("removed what a killed run has left behind", configuration=left.metadata.name)
+                    log.info("abandoned_webhooks_removed", configuration=left.metadata.name)
                     await self._client.delete(view, left.metadata.name, missing_ok=True)
 
     # Conversions.
@@ -180,17 +198,17 @@ class Registration:
         try:
             await set_for_local_run(self._client, name, wanted, self._host, self._is_abandoned)
         except NotFound:
-            log.warning("there is no such CRD: its versions are not converted by this run", crd=name)
+            log.warning("conversion_crd_missing", crd=name)
         else:
             self._conversions.add(name)
-            log.info("converts for the API server", crd=name, url=self._config.url)
+            log.info("conversion_registered", crd=name, url=self._config.url)
 
     async def _is_abandoned(self, url: str, host: str) -> bool:
         return host == self._host and await _refuses(url)
 
 
 def narrowed(selector: Any, namespaces: Sequence[str], labels: str | None) -> dict[str, Any] | None:
-    """A namespace selector that also demands one of the `namespaces`, and the `labels` that a run is limited to."""
+    """Return a namespace selector that also requires one of the `namespaces` and the `labels` of a run."""
     more: list[dict[str, Any]] = []
     if namespaces:
         more.append({"key": "kubernetes.io/metadata.name", "operator": "In", "values": sorted(namespaces)})
@@ -215,13 +233,13 @@ def _url(webhook: Any) -> str:
 
 
 async def _abandoned(configuration: Dynamic) -> bool:
-    """Whether it points at a port of this machine on which nobody listens."""
+    """Return whether all URLs of a configuration are ports of this machine without a server."""
     urls = [_url(webhook) for webhook in configuration.get("webhooks") or ()]
     return all([await _refuses(url) for url in urls])
 
 
 async def _refuses(url: str) -> bool:
-    """Whether the URL is of a port of this machine on which no process listens."""
+    """Return whether the URL is a port of this machine without a server."""
     parts = urlsplit(url)
     if parts.hostname not in _LOOPBACK or parts.port is None:
         return False

@@ -1,9 +1,9 @@
-"""What to do next about the webhooks' certificates: a pure function of what the Secret holds, what was seen, and now.
+"""The next step of the certificate rotation, as a pure function of the Secret's state, the observations and the time.
 
-An API server trusts what stands in its `caBundle`, and a replica shows what it last read from the Secret. Neither
-learns of a change at once, so a certificate is shown only after every configuration has carried its authority for a
-settling time, and an authority leaves the bundle only after nothing that it signed can be shown any more. Settling
-times are durations that one process has watched itself, never differences of wall clocks. Nothing here makes keys.
+An API server trusts the authorities in `caBundle`, and a replica uses the certificate that it last read from the
+Secret. Neither sees a change at once. So a certificate is used only after every configuration has had its authority for
+the propagation time, and an authority is removed from the bundle only when no certificate that it signed can be in use.
+Propagation times are measured by one process, and are never differences of wall clocks. No keys are created here.
 """
 
 from __future__ import annotations
@@ -14,49 +14,52 @@ from typing import TypeAlias
 
 __all__ = [
     "Action",
+    "CertificateLifetimes",
+    "CertificateState",
     "Create",
-    "Held",
     "Issuer",
+    "Observation",
     "Publish",
     "Renew",
     "Resign",
     "Restore",
     "Retire",
     "Retired",
-    "Seen",
-    "Shown",
-    "Terms",
+    "ServingCertificate",
     "Wait",
     "decide",
 ]
 
-_MOST_AUTHORITIES = 8
-"""A bundle grows no longer, however often somebody asks for a new authority."""
+_MAX_AUTHORITIES = 8
+"""The largest number of authorities in a bundle, however often a rotation is requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """How long things live. Raises ValueError for terms that contradict each other."""
+class CertificateLifetimes:
+    """Lifetimes of certificates. Raises ValueError if they contradict each other."""
 
-    authority_life: timedelta = timedelta(days=730)
-    serving_life: timedelta = timedelta(days=90)
-    settle: timedelta = timedelta(minutes=2)
-    """How long every API server and every replica may take to learn of a change."""
+    authority_lifetime: timedelta = timedelta(days=730)
+    serving_lifetime: timedelta = timedelta(days=90)
+    propagation: timedelta = timedelta(minutes=2)
+    """The time within which every API server and every replica uses a change."""
     skew: timedelta = timedelta(minutes=5)
-    """By how much clocks may differ when the end of a certificate's life is judged."""
+    """The largest difference of clocks that is assumed at the expiry of a certificate."""
 
     def __post_init__(self) -> None:
-        if self.settle <= timedelta(0) or self.skew < timedelta(0):
-            raise ValueError("settling takes time, and clocks never differ by less than nothing")
-        if self.serving_life < 6 * self.settle:
-            raise ValueError(f"certificates that live for {self.serving_life} need a settling time of at most a sixth")
-        if self.authority_life < 3 * self.serving_life:
-            raise ValueError("an authority lives at least three times as long as what it signs")
+        if self.propagation <= timedelta(0) or self.skew < timedelta(0):
+            raise ValueError("the propagation time must be positive, and the clock skew must not be negative")
+        if self.serving_lifetime < 6 * self.propagation:
+            raise ValueError(
+                f"the propagation time {self.propagation} is more than a sixth of the serving lifetime"
+                f" {self.serving_lifetime}"
+            )
+        if self.authority_lifetime < 3 * self.serving_lifetime:
+            raise ValueError("the lifetime of an authority must be at least three times the serving lifetime")
 
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """An authority, by its certificate's fingerprint."""
+    """A certificate authority, identified by its certificate's fingerprint."""
 
     id: str
     not_after: datetime
@@ -64,15 +67,15 @@ class Issuer:
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """An authority that signs no more, and until when something that it signed may be shown."""
+    """An authority that signs no more; certificates that it signed may be in use until `until`."""
 
     id: str
     until: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """The certificate that replicas show."""
+class ServingCertificate:
+    """The serving certificate."""
 
     issuer: str
     not_after: datetime
@@ -80,11 +83,11 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What the Secret holds; the bundle is everything that `trusted` names."""
+class CertificateState:
+    """The state of the Secret without keys; the bundle has all authorities of `trusted`."""
 
     authority: Issuer
-    shown: Shown
+    serving: ServingCertificate
     successor: Issuer | None = None
     retired: tuple[Retired, ...] = ()
 
@@ -96,57 +99,57 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What one process has seen, by its own monotonic clock; `now` is the wall clock."""
+class Observation:
+    """Observations of one process, measured by its monotonic clock; `now` is the wall clock."""
 
     now: datetime
-    carried_for: timedelta | None = None
-    """For how long every configuration has been seen to carry the whole bundle; `None` when one does not."""
-    held_for: timedelta = timedelta(0)
-    """For how long the Secret has been seen to hold the certificate that it holds."""
+    injected_for: timedelta | None = None
+    """The time for which every configuration has had the whole bundle; `None` if one has not."""
+    stored_for: timedelta = timedelta(0)
+    """The time for which the Secret has had its current authority."""
     requested: bool = False
-    """Whether somebody asks for a new authority."""
-    remembered: bool = False
-    """Whether this process knows what the Secret held before it was deleted or damaged."""
+    """Whether a new authority was requested."""
+    content_known: bool = False
+    """Whether this process knows the Secret's content before it was deleted or damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make an authority and a certificate: there is nothing yet."""
+    """Create an authority and a serving certificate: the Secret is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Write down again what this process remembers: configurations and replicas still live by it."""
+    """Write the known content again: configurations and replicas still use it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Sign a new certificate with the present authority."""
+    """Sign a new serving certificate with the current authority."""
 
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Make the next authority and add it to the bundle; it signs nothing yet."""
+    """Create the next authority and add it to the bundle; it signs nothing yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resign:
-    """The next authority becomes the present one and signs; the old one stays in the bundle until `until`."""
+    """Make the next authority the current one and sign with it; the old one stays in the bundle until `until`."""
 
     until: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Retire:
-    """Take these authorities out of the bundle."""
+    """Remove authorities from the bundle."""
 
     ids: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do yet; look again at `until` at the latest, by the wall clock."""
+    """Do nothing; decide again at `until` (wall clock) at the latest."""
 
     until: datetime
 
@@ -154,43 +157,55 @@ class Wait:
 Action: TypeAlias = Create | Restore | Renew | Publish | Resign | Retire | Wait
 
 
-def decide(held: Held | None, seen: Seen, hosts: frozenset[str], terms: Terms) -> Action:
-    """The one next step. Every step leaves a state that is right even if nobody ever takes the next one."""
-    if held is None:
-        return Restore() if seen.remembered else Create()
-    if _renewal_due(held, seen.now, hosts, terms):
+def decide(
+    state: CertificateState | None, observation: Observation, hosts: frozenset[str], lifetimes: CertificateLifetimes
+) -> Action:
+    """Return the next step. After every step the state is valid, even if no further step is taken."""
+    if state is None:
+        return Restore() if observation.content_known else Create()
+    if _renewal_due(state, observation.now, hosts, lifetimes):
         return Renew()
-    if held.successor is not None:
-        if seen.carried_for is not None and seen.carried_for >= terms.settle:
-            # A clock that ran ahead may have signed something that outlives what is shown now.
-            until = max(held.shown.not_after, seen.now + terms.serving_life)
-            return Resign(min(until, held.authority.not_after) + terms.skew)
-    elif (seen.requested or _successor_due(held, seen.now, terms)) and len(held.trusted) < _MOST_AUTHORITIES:
+    if state.successor is not None:
+        if observation.injected_for is not None and observation.injected_for >= lifetimes.propagation:
+            # A replica with a fast clock may have signed a certificate that expires after the current one.
+            until = max(state.serving.not_after, observation.now + lifetimes.serving_lifetime)
+            return Resign(min(until, state.authority.not_after) + lifetimes.skew)
+    elif len(state.trusted) < _MAX_AUTHORITIES and (
+        observation.requested or _successor_due(state, observation.now, lifetimes)
+    ):
         return Publish()
-    if seen.held_for >= terms.settle:
-        gone = frozenset(r.id for r in held.retired if seen.now >= r.until)
+    if observation.stored_for >= lifetimes.propagation:
+        gone = frozenset(r.id for r in state.retired if observation.now >= r.until)
         if gone:
             return Retire(gone)
-    return Wait(_next(held, seen.now, terms))
+    return Wait(_next(state, observation.now, lifetimes))
 
 
-def _renewal_due(held: Held, now: datetime, hosts: frozenset[str], terms: Terms) -> bool:
-    """At two thirds of its life, or when it is for other hosts; but not where a new one would end no later."""
-    if held.shown.hosts != hosts or held.shown.issuer != held.authority.id:
+def _renewal_due(
+    state: CertificateState, now: datetime, hosts: frozenset[str], lifetimes: CertificateLifetimes
+) -> bool:
+    """Return whether a renewal is due: at two thirds of the lifetime, or for other hosts, if it extends the expiry."""
+    if state.serving.hosts != hosts or state.serving.issuer != state.authority.id:
         return True
-    if held.shown.not_after - now > terms.serving_life / 3:
+    if state.serving.not_after - now > lifetimes.serving_lifetime / 3:
         return False
-    return min(now + terms.serving_life, held.authority.not_after) > held.shown.not_after + terms.serving_life / 6
+    return (
+        min(now + lifetimes.serving_lifetime, state.authority.not_after)
+        > state.serving.not_after + lifetimes.serving_lifetime / 6
+    )
 
 
-def _successor_due(held: Held, now: datetime, terms: Terms) -> bool:
-    """At two thirds of its life, when it can still sign certificates that live as long as they should."""
-    return held.authority.not_after - now <= terms.authority_life / 3
+def _successor_due(state: CertificateState, now: datetime, lifetimes: CertificateLifetimes) -> bool:
+    """Return whether two thirds of the authority's lifetime have passed."""
+    return state.authority.not_after - now <= lifetimes.authority_lifetime / 3
 
 
-def _next(held: Held, now: datetime, terms: Terms) -> datetime:
-    times = [held.shown.not_after - terms.serving_life / 3, held.authority.not_after - terms.authority_life / 3]
-    times += [r.until for r in held.retired]
-    if held.successor is not None:
-        times.append(now + terms.settle)
-    return min((t for t in times if t > now), default=now + terms.settle)
+def _next(state: CertificateState, now: datetime, lifetimes: CertificateLifetimes) -> datetime:
+    times = [
+        state.serving.not_after - lifetimes.serving_lifetime / 3,
+        state.authority.not_after - lifetimes.authority_lifetime / 3,
+    ]
+    times += [r.until for r in state.retired]
+    if state.successor is not None:
+        times.append(now + lifetimes.propagation)
+    return min((t for t in times if t > now), default=now + lifetimes.propagation)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steersman.scaffold import External, ScaffoldError, WebhookWish, delete_api, delete_webhook, edit
+from steersman.scaffold import External, ScaffoldError, WebhookOptions, delete_api, delete_webhook, edit
 from steersman.scaffold.names import check_kind, version_order
 from steersman.scaffold.project import Project, Webhooks, dump, parse
 
@@ -24,7 +24,7 @@ def changed(project: Project, **what) -> Project:
 
 
 @pytest.mark.parametrize(
-    ("wish", "word"),
+    ("options", "word"),
     [
         ({"kind": "helloApp"}, "Pascal case"),
         ({"kind": "Hello-App"}, "Pascal case"),
@@ -42,8 +42,8 @@ def changed(project: Project, **what) -> Project:
         ({"resource": False, "external": External("no-module")}, "module"),
     ],
 )
-def test_a_bad_name_is_refused_with_what_would_do(wish, word):
-    refused(lambda: api(EMPTY, **wish), word)
+def test_a_bad_name_is_refused_with_what_would_do(options, word):
+    refused(lambda: api(EMPTY, **options), word)
 
 
 def test_a_kind_comes_with_a_controller_and_its_second_version_without():
@@ -60,16 +60,16 @@ def test_a_kind_comes_with_a_controller_and_its_second_version_without():
 
 def test_what_is_there_is_not_created_again_without_force():
     project = api(EMPTY)
-    refused(lambda: api(project), "is there already", "--force", "--controller-name")
+    refused(lambda: api(project), "exists already", "--force", "--controller-name")
     assert api(project, force=True) == project
 
 
 def test_kinds_that_differ_in_case_alone_clash():
-    refused(lambda: api(api(EMPTY), kind="EXample"), "clashes with Example")
+    refused(lambda: api(api(EMPTY), kind="EXample"), "conflicts with Example")
 
 
 def test_two_kinds_do_not_share_a_plural():
-    refused(lambda: api(api(EMPTY), kind="Other", plural="examples"), "--plural", "taken by Example")
+    refused(lambda: api(api(EMPTY), kind="Other", plural="examples"), "--plural", "used by Example")
 
 
 def test_plural_and_scope_are_the_same_in_all_versions():
@@ -90,10 +90,10 @@ def test_several_groups_need_a_project_that_says_so():
 
 def test_controllers_of_one_operator_have_different_names():
     project = api(EMPTY)
-    refused(lambda: api(project, resource=False), "has that controller already")
+    refused(lambda: api(project, resource=False), "has this controller already")
     project = api(project, resource=False, controller_name="canary")
     assert project.resources[0].controllers == ("", "canary")
-    refused(lambda: api(project, kind="Canary"), "'canary' is there already")
+    refused(lambda: api(project, kind="Canary"), "'canary' exists already")
     refused(lambda: api(project, resource=False, controller_name="Not-A-Label"), "lower-case")
 
 
@@ -114,8 +114,8 @@ def test_a_webhook_for_pods_and_for_somebody_elses_kind():
         project, group="certs", kind="Certificate", validation=True, external=External("my_models", "example.org")
     )
     assert [str(r) for r in project.resources] == ["Pod (v1)", "Certificate (certs.example.org/v1)"]
-    wish = WebhookWish("certs", "v1", "Certificate", external=External("", "example.org"))
-    assert delete_webhook(delete_webhook(project, wish), WebhookWish("core", "v1", "Pod")) == EMPTY
+    options = WebhookOptions("certs", "v1", "Certificate", external=External("", "example.org"))
+    assert delete_webhook(delete_webhook(project, options), WebhookOptions("core", "v1", "Pod")) == EMPTY
 
 
 def test_webhooks_say_which_they_are_and_come_once():
@@ -131,7 +131,7 @@ def test_conversion_needs_a_hub_and_spokes_that_are_there():
     refused(lambda: webhook(project, conversion=True, spoke=["v2"]), "create api", "v2")
     refused(lambda: webhook(project, conversion=True, spoke=["v1"]), "the hub itself")
     refused(lambda: webhook(project, defaulting=True, spoke=["v2"]), "needs --conversion")
-    refused(lambda: webhook(EMPTY, group="core", kind="Pod", conversion=True, spoke=["v2"]), "only its owner")
+    refused(lambda: webhook(EMPTY, group="core", kind="Pod", conversion=True, spoke=["v2"]), "only the project")
     project = webhook(api(project, version="v2"), conversion=True, spoke=["v2"])
     refused(lambda: webhook(project, version="v2", conversion=True, spoke=["v1"]), "is the hub of its kind")
     refused(lambda: delete_api(project, "apps", "v2", "Example"), "delete webhook --conversion")
@@ -139,13 +139,13 @@ def test_conversion_needs_a_hub_and_spokes_that_are_there():
 
 def test_the_stored_version_goes_last():
     project = api(api(EMPTY), version="v2")
-    refused(lambda: delete_api(project, "apps", "v1", "Example"), "stored", "v2")
+    refused(lambda: delete_api(project, "apps", "v1", "Example"), "storage version", "v2")
     assert delete_api(delete_api(project, "apps", "v2", "Example"), "apps", "v1", "Example") == EMPTY
 
 
 def test_what_is_not_there_cannot_be_deleted():
     refused(lambda: delete_api(api(EMPTY), "apps", "v1", "Other"), "it has Example (apps.example.com/v1)")
-    refused(lambda: delete_webhook(api(EMPTY), WebhookWish("apps", "v1", "Example")), "no webhooks")
+    refused(lambda: delete_webhook(api(EMPTY), WebhookOptions("apps", "v1", "Example")), "no webhooks")
 
 
 def test_a_project_file_reads_back_as_it_was():
@@ -161,7 +161,7 @@ def test_a_project_file_reads_back_as_it_was():
         ("", "layout"),
         ("a: [", "not YAML"),
         ("layout: [go.kubebuilder.io/v4]", "layout"),
-        ("layout: [steersman/v1]", "lacks"),
+        ("layout: [steersman/v1]", "has no"),
         (dump(EMPTY).replace("demo_operator", "import"), "PROJECT: package"),
         (dump(api(EMPTY)).replace("kind: Example", "kind: [1]"), "PROJECT"),
         (dump(api(EMPTY)).replace("demo_operator.api.v1", "../../etc"), "PROJECT"),

@@ -1,8 +1,7 @@
-"""How a handler refuses: `DeniedError` for what policy forbids, `Invalid` for fields that are wrong, each with its way
-out.
+"""The exceptions with which a handler denies a request: `DeniedError`, and `Invalid` with errors of fields.
 
-Texts follow the API server's own (`k8s.io/apimachinery/pkg/util/validation/field`), so that what a webhook says of a
-field reads like what the server says of others.
+The texts are those of the API server (`k8s.io/apimachinery/pkg/util/validation/field`), so that errors of a webhook
+look like those of the server.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ _NOTHING: Final = object()
 
 
 class FieldError(NamedTuple):
-    """What is wrong with one field; `field` is its path as in the manifest, such as `spec.containers[0].image`.
+    """An error of one field; `field` is its path in the manifest, such as `spec.containers[0].image`.
 
-    Made by `invalid`, `required`, `duplicate`, `forbidden` and `not_supported`.
+    Create it with `invalid`, `required`, `duplicate`, `forbidden` or `not_supported`.
     """
 
     field: str
@@ -28,27 +27,27 @@ class FieldError(NamedTuple):
 
     @classmethod
     def invalid(cls, field: str, value: Any, detail: str) -> FieldError:
-        """The value is not allowed; it is quoted, so it must be no secret."""
+        """Return an error for a value that is not allowed. The value is quoted, so it must not be secret."""
         return cls(field, "FieldValueInvalid", f"Invalid value: {_quoted(value)}: {detail}")
 
     @classmethod
     def required(cls, field: str, detail: str = "") -> FieldError:
-        """The field is missing or empty."""
+        """Return an error for a field that is missing or empty."""
         return cls(field, "FieldValueRequired", f"Required value: {detail}" if detail else "Required value")
 
     @classmethod
     def duplicate(cls, field: str, value: Any) -> FieldError:
-        """The value stands there a second time."""
+        """Return an error for a value that occurs twice."""
         return cls(field, "FieldValueDuplicate", f"Duplicate value: {_quoted(value)}")
 
     @classmethod
     def forbidden(cls, field: str, detail: str) -> FieldError:
-        """The field must not be set, or not be changed."""
+        """Return an error for a field that must not be set or changed."""
         return cls(field, "FieldValueForbidden", f"Forbidden: {detail}")
 
     @classmethod
     def not_supported(cls, field: str, value: Any, supported: Sequence[Any]) -> FieldError:
-        """The value is none of those there are."""
+        """Return an error for a value that is not one of the supported values."""
         known = ", ".join(_quoted(v) for v in supported)
         return cls(field, "FieldValueNotSupported", f"Unsupported value: {_quoted(value)}: supported values: {known}")
 
@@ -57,7 +56,7 @@ class FieldError(NamedTuple):
 
 
 class AdmissionRefusedError(Exception):
-    """The base of `DeniedError` and `Invalid`: the request is refused, and the client is told why."""
+    """Base class of `DeniedError` and `Invalid`: the request is denied, and the client gets the message."""
 
     code: int = 403
     reason: str = "Forbidden"
@@ -65,21 +64,21 @@ class AdmissionRefusedError(Exception):
 
 
 class DeniedError(AdmissionRefusedError):
-    """The request is not allowed, whatever its fields: a 403, or another 4xx by `code` and `reason`.
+    """The request is denied with a 403, or with another 4xx by `code` and `reason`.
 
-    Raises ValueError for a code that is no 4xx.
+    Raises ValueError for a code that is not a 4xx.
     """
 
     def __init__(self, message: str, *, code: int = 403, reason: str = "Forbidden") -> None:
         if not 400 <= code < 500:
-            raise ValueError(f"DeniedError(code={code}): a refusal is a 4xx")
+            raise ValueError(f"DeniedError(code={code}): the code must be a 4xx")
         super().__init__(message)
         self.code = code
         self.reason = reason
 
 
 class Invalid(AdmissionRefusedError):  # noqa: N818 - the reason of the API
-    """Fields of the object are wrong: a 422 with a cause for each. Raises ValueError without any."""
+    """Fields of the object are invalid: a 422 with a cause for each. Raises ValueError without any error."""
 
     code = 422
     reason = "Invalid"
@@ -89,7 +88,7 @@ class Invalid(AdmissionRefusedError):  # noqa: N818 - the reason of the API
         for error in errors:
             flat.extend([error] if isinstance(error, FieldError) else error)
         if not flat:
-            raise ValueError("Invalid(): say which field is wrong, with at least one FieldError")
+            raise ValueError("Invalid(): pass at least one FieldError")
         self.errors = tuple(flat)
         texts = list(dict.fromkeys(str(error) for error in flat))
         super().__init__(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")

@@ -1,6 +1,6 @@
-"""AdmissionReview (admission.k8s.io/v1) as bytes: the request that a server sends, the response that it gets.
+"""AdmissionReview (admission.k8s.io/v1) as bytes: the request of the API server and the response.
 
-Only what decides is decoded; the objects stay the bytes they came as until a handler wants them. See KEP-492 and
+Only the fields that decisions need are decoded; the objects stay bytes until a handler reads them. See KEP-492 and
 `k8s.io/api/admission/v1`.
 """
 
@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from steersman.client.status import Status, StatusCause, StatusDetails
 from steersman.models import encode
-from steersman.webhook.errors import AdmissionRefusedError
+from steersman.webhook.denials import AdmissionRefusedError
 
 __all__ = ["InvalidReviewError", "Operation", "Review", "UserInfo", "allowed", "failure", "read_review", "refused"]
 
@@ -25,11 +25,11 @@ _NULL = b"null"
 
 
 class InvalidReviewError(ValueError):
-    """A body that is no AdmissionReview of a version that is spoken here."""
+    """A body is not an AdmissionReview of the supported version."""
 
 
 class UserInfo(msgspec.Struct, frozen=True):
-    """Who made the request, as the API server knows them."""
+    """The user that made the request, as the API server identified it."""
 
     username: str = ""
     uid: str = ""
@@ -38,12 +38,16 @@ class UserInfo(msgspec.Struct, frozen=True):
 
 
 class Gvk(msgspec.Struct, frozen=True):
+    """Group, version and kind."""
+
     group: str = ""
     version: str = ""
     kind: str = ""
 
 
 class Gvr(msgspec.Struct, frozen=True):
+    """Group, version and resource."""
+
     group: str = ""
     version: str = ""
     resource: str = ""
@@ -72,7 +76,7 @@ class Review(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def old(self) -> bytes | None:
-        """The object as it is stored; `None` for creates."""
+        """The stored object; `None` for creates."""
         return _present(self.old_object)
 
 
@@ -91,11 +95,11 @@ def _present(value: Raw) -> bytes | None:
 
 
 def read_review(body: bytes) -> Review:
-    """The request in a body; raises `InvalidReviewError`, which names what is missing."""
+    """Return the request of a body. Raises `InvalidReviewError` with the missing part."""
     try:
         envelope = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise InvalidReviewError(f"the body is no AdmissionReview: {problem}") from None
+        raise InvalidReviewError(f"the body is not an AdmissionReview: {problem}") from None
     if envelope.kind != "AdmissionReview" or envelope.api_version != _API_VERSION:
         found = f"{envelope.api_version or 'no apiVersion'}, {envelope.kind or 'no kind'}"
         raise InvalidReviewError(f"expected {_API_VERSION}, AdmissionReview, not {found}")
@@ -122,13 +126,13 @@ class _Answer(msgspec.Struct, rename="camel"):
 
 
 def allowed(uid: str, *, patch: bytes | None = None, warnings: Sequence[str] = ()) -> bytes:
-    """The answer that lets a request pass, changed by a JSON patch where one is given."""
+    """Return a response that allows a request, with an optional JSON patch."""
     kind = None if patch is None else "JSONPatch"
     return encode(_Answer(_Response(uid, True, None, patch, kind, tuple(warnings))))
 
 
 def refused(review: Review, refusal: AdmissionRefusedError, warnings: Sequence[str] = ()) -> bytes:
-    """The answer that refuses a request: a 4xx Status with a cause for each field."""
+    """Return a response that denies a request: a 4xx Status with a cause for each field."""
     message = str(refusal)
     details = StatusDetails()
     if refusal.errors:
@@ -141,5 +145,5 @@ def refused(review: Review, refusal: AdmissionRefusedError, warnings: Sequence[s
 
 
 def failure(code: int, reason: str, message: str) -> bytes:
-    """The body of an answer that is no review: a Status. The API server then does as the failure policy says."""
+    """Return the body of an error response, which is a Status. The API server then applies the failure policy."""
     return encode(Status(api_version="v1", kind="Status", status="Failure", message=message, reason=reason, code=code))

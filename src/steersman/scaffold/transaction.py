@@ -1,8 +1,8 @@
-"""Changes a directory as a whole or not at all: many files written and removed, or none.
+"""Writes and removes files of a directory in one transaction: all or none.
 
-New texts are written beside the project's files first. Then each is moved into its place, after what stood there was
-put aside and noted in a journal. Whatever stops that half way, Ctrl-C included, is undone at once; what could not even
-do that (a power cut) is undone by the next command.
+New texts are first written to a staging directory in the project. Then each file is moved to its place, after the old
+file was saved and noted in a journal. An interruption, also by Ctrl-C, is rolled back at once; after a power failure
+the next command rolls back.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Final
 
 from steersman.scaffold.errors import ScaffoldError
 
-__all__ = ["PRIVATE", "change", "recover"]
+__all__ = ["PRIVATE", "recover", "write_transaction"]
 
 PRIVATE: Final = ".steersman"
-"""The directory in a project that is ours."""
+"""The directory of a project for Steersman's own files."""
 _STAGE: Final = "stage"
 _JOURNAL: Final = "journal.json"
 
 
-def change(
+def write_transaction(
     root: Path,
     write: Mapping[str, str],
     remove: Collection[str] = (),
@@ -33,9 +33,9 @@ def change(
     executable: Collection[str] = (),
     rename: Callable[[Path, Path], None] = os.replace,
 ) -> None:
-    """Write and remove files below `root`, all or none. Raises `ScaffoldError` when the directory does not let us."""
+    """Write and remove files below `root`, all or none. Raises `ScaffoldError` if a file cannot be written."""
     for path in (*write, *remove):
-        _check(root, path)
+        _check_path(root, path)
     made_root = _missing(root)
     stage = root / PRIVATE / _STAGE
     try:
@@ -45,7 +45,7 @@ def change(
             rename(stage / f"new-{number}", root / path)
         for path in sorted(remove):
             (root / path).unlink(missing_ok=True)
-        (root / PRIVATE / _JOURNAL).unlink()  # from here on it is done
+        (root / PRIVATE / _JOURNAL).unlink()  # this commits the transaction
     except BaseException as stopped:
         _undo(root)
         for folder in reversed(made_root):
@@ -65,7 +65,7 @@ def change(
 def _prepare(
     root: Path, stage: Path, write: Mapping[str, str], remove: Collection[str], executable: Collection[str]
 ) -> None:
-    """New texts and copies of what they replace stand in `stage`, and the journal says so."""
+    """Write the new texts and copies of the old files to `stage`, and then the journal."""
     stage.mkdir(parents=True, exist_ok=True)
     for number, (path, text) in enumerate(sorted(write.items())):
         new, old = stage / f"new-{number}", root / path
@@ -84,7 +84,7 @@ def _prepare(
 
 
 def recover(root: Path) -> bool:
-    """Undo a change that was cut off; whether there was one."""
+    """Roll back an interrupted transaction; return whether there was one."""
     there = (root / PRIVATE / _JOURNAL).exists()
     if there or (root / PRIVATE / _STAGE).exists():
         _undo(root)
@@ -109,29 +109,29 @@ def _undo(root: Path) -> None:
 
 
 def _write_journal(journal: Path, noted: Mapping[str, object]) -> None:
-    """As a whole: half a journal would be worse than none."""
+    """Write the journal atomically: an incomplete journal could not be rolled back."""
     new = journal.with_suffix(".new")
     new.write_text(json.dumps(noted), encoding="utf-8")
     os.replace(new, journal)
 
 
-def _check(root: Path, path: str) -> None:
-    """Nothing outside the project is ever touched, not through links either."""
+def _check_path(root: Path, path: str) -> None:
+    """Raise `ScaffoldError` for a path outside the project, also through links."""
     target = root / path
     if ".." in Path(path).parts or Path(path).is_absolute():
         raise ScaffoldError(f"{path}: outside the project", 1)
     real = target.parent.resolve()
     if not real.is_relative_to(root.resolve()):
-        raise ScaffoldError(f"{path}: its directory is a link that leads out of the project; nothing was changed", 1)
+        raise ScaffoldError(f"{path}: its directory is a link to a place outside the project; nothing was changed", 1)
     if target.is_dir():
-        raise ScaffoldError(f"{path} is a directory, and a file of that name is to be written; nothing was changed", 1)
+        raise ScaffoldError(f"{path} is a directory, but the template has a file there; nothing was changed", 1)
     for parent in target.relative_to(root).parents:
         if (root / parent).is_file():
-            raise ScaffoldError(f"{parent.as_posix()} is a file, and is to be a directory; nothing was changed", 1)
+            raise ScaffoldError(f"{parent.as_posix()} is a file, but must be a directory; nothing was changed", 1)
 
 
 def _missing(folder: Path) -> list[Path]:
-    """The directories that would have to be made, outermost first."""
+    """Return the directories that must be created, outermost first."""
     found: list[Path] = []
     while not folder.exists():
         found.append(folder)
@@ -144,12 +144,12 @@ def _relative(root: Path, folder: Path) -> str:
 
 
 def _remove_empty(folder: Path) -> None:
-    with suppress(OSError):  # not empty, or not there: either is fine
+    with suppress(OSError):  # not empty, or missing
         folder.rmdir()
 
 
 def _remove_empty_parents(root: Path, path: Path) -> None:
-    """Directories that held nothing but what was removed; Python's own caches do not count."""
+    """Remove directories that are empty now; Python's caches do not count."""
     for folder in path.parents:
         if folder == root or not folder.is_dir():
             break

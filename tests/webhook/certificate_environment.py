@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 from steersman.models import MergePatch, dynamic
 from steersman.testing import eventually
-from steersman.webhook.certificates import SelfManaged
-from steersman.webhook.certsettings import CertificateSettings
+from steersman.webhook.certificate_settings import CertificateSettings
+from steersman.webhook.certificates import CertificateManager
 from steersman.webhook.injection import Targets
 from steersman.webhook.keystore import REQUEST, keys_of
-from steersman.webhook.rotation import Terms
+from steersman.webhook.rotation import CertificateLifetimes
 
 SECRET = dynamic("v1", "Secret")
 LEASE = dynamic("coordination.k8s.io/v1", "Lease")
@@ -19,15 +19,15 @@ MUTATING = dynamic("admissionregistration.k8s.io/v1", "MutatingWebhookConfigurat
 VALIDATING = dynamic("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", namespaced=False)
 CRD = dynamic("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
 
-QUICK = Terms(
-    authority_life=timedelta(days=3),
-    serving_life=timedelta(hours=1),
-    settle=timedelta(seconds=0.4),
+QUICK = CertificateLifetimes(
+    authority_lifetime=timedelta(days=3),
+    serving_lifetime=timedelta(hours=1),
+    propagation=timedelta(seconds=0.4),
     skew=timedelta(0),
 )
 
 
-class World:
+class CertificateEnvironment:
     """Replicas of one operator, in one namespace of a cluster; and a wall clock that can be moved."""
 
     def __init__(self, client, namespace):
@@ -43,7 +43,7 @@ class World:
         return datetime.now(UTC) + self.offset
 
     def settings(self, **more):
-        given = {"terms": QUICK, "poll": 0.1, "service": self.service, **more}
+        given = {"lifetimes": QUICK, "poll": 0.1, "service": self.service, **more}
         return CertificateSettings(operator=self.name, namespace=self.namespace, **given)
 
     def targets(self, **more):
@@ -51,7 +51,7 @@ class World:
         return Targets((self.namespace, self.service), **given)
 
     def replica(self, identity="", *, targets=None, client=None, **settings):
-        made = SelfManaged(
+        made = CertificateManager(
             client or self.client, self.settings(**settings), targets or self.targets(), identity=identity, now=self.now
         )
         self.running.append(made)
@@ -114,11 +114,11 @@ class World:
 
     async def rotate(self):
         """Ask for a new authority; returns when it signs."""
-        before = (await self.keys()).held.authority.id
+        before = (await self.keys()).state.authority.id
         await self.patch_secret({"metadata": {"annotations": {REQUEST: "now"}}})
 
         async def rotated():
-            return (await self.keys()).held.authority.id != before
+            return (await self.keys()).state.authority.id != before
 
         await eventually(rotated, within=30)
 

@@ -1,7 +1,7 @@
-"""Whose turn it is to look after the certificates: a Lease that one replica holds for a while.
+"""The Lease of the replica that rotates the certificates.
 
-It spares the API server the same work from every replica. It is not what keeps them from undoing each other's steps:
-every write names the resourceVersion that it was decided on.
+It saves the API server the same requests from every replica. It does not protect against concurrent steps: every write
+has the resourceVersion that it was decided on.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, Final, cast
 from steersman.client import AlreadyExists, Client, Conflict, NotFound
 from steersman.models import Dynamic, MergePatch, View, dynamic
 
-__all__ = ["Turn"]
+__all__ = ["RotationLease"]
 
 _LEASE: Final[View[Dynamic]] = dynamic("coordination.k8s.io/v1", "Lease")
-_TIMEOUT: Final = 10.0
+_TIMEOUT_SECONDS: Final = 10.0
 
 
-class Turn:
-    """One replica's part in taking turns. `monotonic` values are seconds, and only this process's own."""
+class RotationLease:
+    """One replica's use of the Lease. `monotonic` arguments are seconds of this process's clock."""
 
     def __init__(self, client: Client, namespace: str, name: str, identity: str, duration: float) -> None:
         self._client = client
@@ -32,17 +32,17 @@ class Turn:
         self._changed = 0.0
         self._ours = False
 
-    async def take(self, monotonic: float, now: datetime) -> bool:
-        """Whether it is this replica's turn; asks for it where nobody has it. Raises what `Client` raises."""
+    async def acquire(self, monotonic: float, now: datetime) -> bool:
+        """Acquire or renew the Lease; return whether this replica holds it. Raises errors of `Client`."""
         try:
-            found = await self._client.get(_LEASE, self._name, namespace=self._namespace, timeout=_TIMEOUT)
+            found = await self._client.get(_LEASE, self._name, namespace=self._namespace, timeout=_TIMEOUT_SECONDS)
         except NotFound:
             return await self._create(now)
         version = found.metadata.resource_version
         spec = cast("Mapping[str, Any]", found.body.get("spec") or {})
         holder = str(spec.get("holderIdentity") or "")
         if holder not in ("", self._identity):
-            if version != self._record:  # it is alive; other clocks are never compared with ours
+            if version != self._record:  # another replica renewed it; the clocks of replicas are not compared
                 self._record, self._changed = version, monotonic
                 return False
             if monotonic - self._changed < max(self._duration, _seconds(spec)):
@@ -52,12 +52,12 @@ class Turn:
         return await self._write(version, spec)
 
     async def release(self, now: datetime) -> None:
-        """Leave the turn to the next, where it is ours. Raises what `Client` raises."""
+        """Release the Lease if this replica holds it. Raises errors of `Client`."""
         if not self._ours:
             return
         self._ours = False
         try:
-            found = await self._client.get(_LEASE, self._name, namespace=self._namespace, timeout=_TIMEOUT)
+            found = await self._client.get(_LEASE, self._name, namespace=self._namespace, timeout=_TIMEOUT_SECONDS)
         except NotFound:
             return
         spec = cast("Mapping[str, Any]", found.body.get("spec") or {})
@@ -73,7 +73,7 @@ class Turn:
             "spec": self._spec(now, 0),
         }
         try:
-            await self._client.create(lease, kind=_LEASE, timeout=_TIMEOUT)
+            await self._client.create(lease, kind=_LEASE, timeout=_TIMEOUT_SECONDS)
         except AlreadyExists:
             return False
         self._ours = True
@@ -82,7 +82,7 @@ class Turn:
     async def _write(self, version: str, spec: Mapping[str, Any]) -> bool:
         patch = MergePatch({"metadata": {"resourceVersion": version}, "spec": spec})
         try:
-            await self._client.patch(_LEASE, self._name, patch, namespace=self._namespace, timeout=_TIMEOUT)
+            await self._client.patch(_LEASE, self._name, patch, namespace=self._namespace, timeout=_TIMEOUT_SECONDS)
         except (Conflict, NotFound):
             self._ours = False
             return False

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from steersman import Model, Resource, replace
 from steersman.models import JsonPatch, from_dict, to_dict
-from steersman.webhook.patching import patch_of
+from steersman.webhook.view_patch import patch_of
 
 
 class Part(Model):

@@ -1,8 +1,8 @@
-"""From what a handler changed in its typed view to a minimal JSON patch of the raw object (H4).
+"""Computes the JSON patch of a raw object from a handler's changes of its typed view (rule H4).
 
-A typed view knows some fields and writes defaults for others; the raw object has fields that the view has never heard
-of, and lacks defaults that nobody set. So the view's change is carried over onto the raw object, member by member, and
-the patch is what differs then: fields that the handler did not touch are in no operation.
+A typed view has some of the object's fields and writes defaults for missing ones; the raw object has more fields and
+fewer defaults. The changes of the view are transferred to the raw object, and the patch is the difference. Fields that
+the handler did not change are in no operation.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["carried_over", "patch_of"]
 
 
 def patch_of(raw: Any, before: Any, after: Any) -> JsonPatch:
-    """The patch of `raw` that says what changed from `before` to `after`, two wire forms of the same view of it."""
+    """Return the patch of `raw` for a change from `before` to `after`, which are views of it as JSON values."""
     return JsonPatch.diff(raw, carried_over(raw, before, after))
 
 
 def carried_over(raw: Any, before: Any, after: Any) -> Any:
-    """`raw` with the change from `before` to `after`; what the views do not show stays as it is."""
+    """Return `raw` with the change from `before` to `after`; fields that the views do not have stay unchanged."""
     if same(before, after):
         return raw
     if isinstance(raw, dict) and isinstance(before, dict) and isinstance(after, dict):
@@ -35,7 +35,7 @@ def _members(raw: dict[str, Any], before: dict[str, Any], after: dict[str, Any])
     for name, value in after.items():
         if name not in before:
             result[name] = value
-        elif name not in raw:  # a default of the view's: written only where the handler changed it
+        elif name not in raw:  # a default of the view, written only if the handler changed it
             if not same(before[name], value):
                 result[name] = value
         else:
@@ -45,7 +45,7 @@ def _members(raw: dict[str, Any], before: dict[str, Any], after: dict[str, Any])
 
 def _items(raw: list[Any], before: list[Any], after: list[Any]) -> list[Any]:
     if len(raw) != len(before):
-        return after  # the view drops items; whoever changes such a list owns it as a whole
+        return after  # the view omits items, so a changed list is replaced as a whole
     taken: set[int] = set()
     result: list[Any] = []
     for position, item in enumerate(after):
@@ -59,7 +59,7 @@ def _items(raw: list[Any], before: list[Any], after: list[Any]) -> list[Any]:
 
 
 def _origin(item: Any, position: int, before: list[Any], taken: set[int]) -> int | None:
-    """Which item of `before` became `item`: the one of the same name, else the same one, else the one in its place."""
+    """Return the index of the item of `before` that became `item`: by name, by equality, or by position."""
     name = _name(item)
     if name is not None:
         return next((i for i, b in enumerate(before) if i not in taken and _name(b) == name), None)

@@ -10,16 +10,16 @@ import yaml
 
 from steersman.scaffold import (
     ScaffoldError,
-    WebhookWish,
-    bring_in_line,
+    WebhookOptions,
     delete_api,
     delete_webhook,
     open_project,
     update,
+    update_files,
 )
-from steersman.scaffold.base import BASE
-from steersman.scaffold.change import change, recover
+from steersman.scaffold.generated_record import RECORD
 from steersman.scaffold.render import TEMPLATES
+from steersman.scaffold.transaction import recover, write_transaction
 
 from .projects import EMPTY, PRIVATE, api, broken, committed, git, lint, made, newer_templates, tree, webhook
 
@@ -30,7 +30,7 @@ FULL = webhook(
 
 
 def line_up(root, project, **options):
-    return bring_in_line(root, project, manifests=False, **options)
+    return update_files(root, project, manifests=False, **options)
 
 
 def newer(root, templates, **options):
@@ -64,7 +64,7 @@ def test_delete_undoes_create(tmp_path):
     before = tree(root)
     line_up(root, FULL)
     assert tree(root) != before
-    line_up(root, delete_webhook(FULL, WebhookWish("apps", "v1", "Example")))
+    line_up(root, delete_webhook(FULL, WebhookOptions("apps", "v1", "Example")))
     line_up(root, delete_api(open_project(root), "apps", "v1beta1", "Example"))
     line_up(root, delete_api(open_project(root), "apps", "v1", "Example"))
     assert tree(root) == before
@@ -106,7 +106,7 @@ def test_a_changed_file_is_deleted_only_when_that_is_said(tmp_path):
     root = made(tmp_path / "p", api(EMPTY))
     edit_file(root, TYPES, "foo", "bar")
     before = tree(root)
-    with pytest.raises(ScaffoldError, match=r"example_types\.py was changed since it was generated"):
+    with pytest.raises(ScaffoldError, match=r"example_types\.py was changed after it was generated"):
         line_up(root, EMPTY)
     assert tree(root) == before
     line_up(root, EMPTY, force=True)
@@ -118,7 +118,7 @@ def test_a_file_of_the_same_name_is_not_overwritten(tmp_path):
     (root / TYPES).parent.mkdir(parents=True)
     (root / TYPES).write_text("mine")
     before = tree(root)
-    with pytest.raises(ScaffoldError, match="is there already, and was not generated"):
+    with pytest.raises(ScaffoldError, match="exists already, and was not generated"):
         line_up(root, api(EMPTY))
     assert tree(root) == before
 
@@ -127,13 +127,13 @@ def test_init_keeps_what_a_directory_holds(tmp_path):
     (tmp_path / "LICENSE").write_text("mine")
     made(tmp_path)
     assert (tmp_path / "LICENSE").read_text() == "mine"
-    with pytest.raises(ScaffoldError, match="holds a project already"):
+    with pytest.raises(ScaffoldError, match="has a project already"):
         made(tmp_path)
 
 
 def test_init_overwrites_only_when_that_is_said(tmp_path):
     (tmp_path / "Makefile").write_text("mine")
-    with pytest.raises(ScaffoldError, match=r"--force does\): Makefile"):
+    with pytest.raises(ScaffoldError, match=r"would be overwritten: Makefile"):
         made(tmp_path)
     assert list(tree(tmp_path)) == ["Makefile"]
     made(tmp_path, force=True)
@@ -194,14 +194,14 @@ class TestUpdate:
     def test_uncommitted_changes_are_refused(self, tmp_path):
         root = committed(made(tmp_path / "p"))
         (root / "new.txt").write_text("")
-        with pytest.raises(ScaffoldError, match=r"not committed \(new.txt\)"):
+        with pytest.raises(ScaffoldError, match=r"uncommitted changes \(new.txt\)"):
             newer(root, newer_templates(tmp_path, self.HEADING))
 
     def test_a_project_outside_git_is_refused_without_force(self, tmp_path, monkeypatch):
         monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
         root = made(tmp_path / "p")
         templates = newer_templates(tmp_path, self.HEADING)
-        with pytest.raises(ScaffoldError, match="in no git repository"):
+        with pytest.raises(ScaffoldError, match="not in a git repository"):
             newer(root, templates)
         assert newer(root, templates, force=True).changed == ("README.md",)
 
@@ -210,7 +210,7 @@ class TestUpdate:
         edit_file(root, "README.md", "## Develop", "## Hack")
         before = tree(committed(root))
         templates = newer_templates(tmp_path, self.HEADING)
-        with pytest.raises(ScaffoldError, match=r"README\.md was changed on both sides"):
+        with pytest.raises(ScaffoldError, match=r"README\.md was changed by both sides"):
             newer(root, templates)
         assert tree(root) == before
         assert newer(root, templates, markers=True).conflicts == ("README.md",)
@@ -219,15 +219,15 @@ class TestUpdate:
     def test_an_older_steersman_does_not_take_a_newer_project_back(self, tmp_path):
         root = committed(made(tmp_path / "p"))
         edit_file(root, "PROJECT", f"cliVersion: {EMPTY.version}", "cliVersion: 99.0.0")
-        with pytest.raises(ScaffoldError, match=r"was made with Steersman 99\.0\.0"):
+        with pytest.raises(ScaffoldError, match=r"was created with Steersman 99\.0\.0"):
             newer(root, newer_templates(tmp_path))
 
     def test_a_lost_record_costs_nothing_while_the_templates_are_the_same(self, tmp_path):
         root = made(tmp_path / "p", api(EMPTY))
-        (root / BASE).unlink()
+        (root / RECORD).unlink()
         committed(root)
         assert newer(root, newer_templates(tmp_path)).created == ()
-        assert (root / BASE).exists()
+        assert (root / RECORD).exists()
 
     def test_the_lock_file_is_its_owners(self, tmp_path):
         root = made(tmp_path / "p")
@@ -254,7 +254,7 @@ class TestAllOrNothing:
 
         write = {f"a/{n}.txt": "new" for n in range(10)} | {"Makefile": "new", "PROJECT": "new"}
         with pytest.raises((KeyboardInterrupt, ScaffoldError)):
-            change(root, write, ["README.md"], rename=rename)
+            write_transaction(root, write, ["README.md"], rename=rename)
         assert tree(root) == before
         assert not (root / "a").exists()
 
@@ -271,9 +271,9 @@ class TestAllOrNothing:
                 raise KeyboardInterrupt
 
         with monkeypatch.context() as off:
-            off.setattr("steersman.scaffold.change._undo", cut)
+            off.setattr("steersman.scaffold.transaction._undo", cut)
             with pytest.raises(RuntimeError):
-                change(root, {"Makefile": "new", "PROJECT": "new", "z": "new"}, ["README.md"], rename=rename)
+                write_transaction(root, {"Makefile": "new", "PROJECT": "new", "z": "new"}, ["README.md"], rename=rename)
         assert (root / "PROJECT").read_text() == "new"
         assert open_project(root) == EMPTY
         assert tree(root) == before
@@ -281,7 +281,9 @@ class TestAllOrNothing:
 
     def test_init_that_fails_leaves_no_directory(self, tmp_path):
         with pytest.raises(KeyboardInterrupt):
-            change(tmp_path / "a" / "b", {"x": "1"}, rename=lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            write_transaction(
+                tmp_path / "a" / "b", {"x": "1"}, rename=lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+            )
         assert list(tmp_path.iterdir()) == []
 
     def test_nothing_is_written_through_a_link_out_of_the_project(self, tmp_path):
@@ -289,7 +291,7 @@ class TestAllOrNothing:
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir()
         (root / "demo_operator" / "api" / "v1").symlink_to(elsewhere)
-        with pytest.raises(ScaffoldError, match="leads out of the project"):
+        with pytest.raises(ScaffoldError, match="place outside the project"):
             line_up(root, api(EMPTY))
         assert list(elsewhere.iterdir()) == []
 
@@ -304,18 +306,18 @@ class TestAllOrNothing:
     def test_a_file_in_the_place_of_a_directory_is_named(self, tmp_path):
         root = made(tmp_path / "p")
         (root / "demo_operator" / "api" / "v1").write_text("")
-        with pytest.raises(ScaffoldError, match="is to be a directory"):
+        with pytest.raises(ScaffoldError, match="must be a directory"):
             line_up(root, api(EMPTY))
 
     def test_a_file_that_is_no_text_is_named(self, tmp_path):
         root = made(tmp_path / "p")
         (root / "README.md").write_bytes(b"\xff\xfe")
-        with pytest.raises(ScaffoldError, match=r"README\.md is not text"):
+        with pytest.raises(ScaffoldError, match=r"README\.md is not UTF-8 text"):
             line_up(root, api(EMPTY))
 
     def test_a_spoiled_record_is_named(self, tmp_path):
         root = made(tmp_path / "p")
-        (root / BASE).write_text(json.dumps([1]))
+        (root / RECORD).write_text(json.dumps([1]))
         with pytest.raises(ScaffoldError, match=r"base\.json cannot be read"):
             line_up(root, api(EMPTY))
 

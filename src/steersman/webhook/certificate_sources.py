@@ -1,7 +1,7 @@
-"""Where the webhook server's certificate comes from: made for one run, or files that somebody renews.
+"""Sources of the webhook server's certificate: created for one run, or files that another program renews.
 
-Each gives the context for the next connection; connections that are open live on with theirs. Private keys never
-reach a log or a repr.
+Each source returns the TLS context for the next connection; open connections keep theirs. Private keys are never part
+of a log or a repr.
 """
 
 from __future__ import annotations
@@ -23,14 +23,19 @@ _LOCAL_LIFETIME = timedelta(days=30)
 
 
 class ServingCertificates(Protocol):
-    """What the server shows; asked for each new connection, so `context` must be cheap."""
+    """Provides the server's TLS context for each new connection, so `context` must be fast."""
 
-    def context(self) -> ssl.SSLContext: ...
-    async def close(self) -> None: ...
+    def context(self) -> ssl.SSLContext:
+        """Return the context for the next connection."""
+        ...
+
+    async def close(self) -> None:
+        """Stop background work."""
+        ...
 
 
 def context_of(pair: KeyPair) -> ssl.SSLContext:
-    """A server's context with that certificate (and what follows it in its PEM). Raises `ssl.SSLError`."""
+    """Return a server context with a certificate (and its chain in the PEM). Raises `ssl.SSLError`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     with as_file(pair.cert_pem + b"\n" + pair.key_pem) as path:
@@ -39,25 +44,27 @@ def context_of(pair: KeyPair) -> ssl.SSLContext:
 
 
 class LocalCertificates:
-    """An authority and a certificate for one run, in memory; good for a month."""
+    """An authority and a certificate for one run, in memory, valid for a month."""
 
     def __init__(self, name: str, hosts: Iterable[str]) -> None:
         authority = Authority.create(f"{name}-webhook-ca", lifetime=_LOCAL_LIFETIME)
         self.ca_bundle = authority.cert_pem
-        """What the API server is to trust."""
+        """The CA bundle for the API server."""
         self._context = context_of(authority.serving(f"{name}-webhook", hosts))
 
     def context(self) -> ssl.SSLContext:
+        """Return the context of the run."""
         return self._context
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: there is no background work."""
 
 
 class DirectoryCertificates:
-    """`tls.crt` and `tls.key` of a directory, as cert-manager leaves them; read again when they change.
+    """`tls.crt` and `tls.key` of a directory, as cert-manager writes them; read again when they change.
 
-    What cannot be read keeps the old one in use, and is logged. Raises OSError, at first, where there is none.
+    If changed files cannot be read, the old certificate stays in use and the error is logged. The constructor raises
+    OSError if there is no certificate.
     """
 
     def __init__(self, directory: str | Path) -> None:
@@ -66,18 +73,19 @@ class DirectoryCertificates:
         self._context = self._load()
 
     def context(self) -> ssl.SSLContext:
+        """Return the context, with the files read again if they have changed."""
         try:
             version = self._stat()
             if version != self._version:
                 self._context = self._load()
                 self._version = version
-                log.info("the webhook server has a new certificate", directory=str(self._directory))
+                log.info("serving_certificate_loaded", directory=str(self._directory))
         except OSError as problem:  # ssl.SSLError is one
-            log.warning("the new certificate cannot be used; keeping the old one", error=str(problem))
+            log.warning("serving_certificate_not_loaded", error=str(problem))
         return self._context
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: there is no background work."""
 
     def _stat(self) -> tuple[int, ...]:
         return tuple((self._directory / name).stat().st_mtime_ns for name in ("tls.crt", "tls.key"))

@@ -1,7 +1,7 @@
-"""The lock file of a new project: what is installed here, pinned, without asking any network.
+"""The lock file of a new project: the installed versions of Steersman's dependencies, without network access.
 
-It holds what `steersman` itself needs at run time, as the environment has it that makes the project. `make lock`, in
-the project, makes a new one with hashes whenever its owner wants newer versions.
+It has the packages that `steersman` needs at run time, as installed in the environment that creates the project.
+`make lock` in the project creates a new one with hashes.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from importlib.metadata import PackageNotFoundError, distribution
 
 from steersman.extras import require
 
-__all__ = ["lock"]
+__all__ = ["lock_text"]
 
 _HEADER = """\
-# What the image is built from: the versions that were installed when the project was made. `make lock` makes it anew,
-# with the hash of every file; it is yours, and `steersman update` leaves it alone.
+# The packages of the image: the versions that were installed when the project was created. `make lock` updates this
+# file and adds the hash of every file; `steersman update` does not change it.
 """
 
 
-def lock(root: str = "steersman") -> str:
-    """The text of `requirements.lock`."""
+def lock_text(root: str = "steersman") -> str:
+    """Return the text of `requirements.lock_text`."""
     require("the lock file", "dev", "packaging")  # a dependency of copier
     from packaging.requirements import Requirement
 
@@ -33,7 +33,7 @@ def lock(root: str = "steersman") -> str:
         try:
             installed = distribution(name)
         except PackageNotFoundError:
-            continue  # for another platform
+            continue  # a package for another platform
         found[name] = installed.version
         for text in installed.requires or ():
             requirement = Requirement(text)
