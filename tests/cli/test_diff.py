@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from steersman.cli.app import run
 from steersman.manifests import crds
 from steersman.manifests.compat import changes_between
-from steersman_cluster.crd.checking import compile_check
+from steersman_cluster.crd.schema_validation import compile_check
 from tests.manifests import broad, golden_types
 
 

@@ -16,7 +16,7 @@ from steersman import Context, Operator
 from steersman.manifests import Package, crds, write
 from steersman.manifests.olm import BUNDLE_FOLDERS, Listing, bundle_files, catalog_text, read_bundle, validate
 from steersman.manifests.samples import sample
-from steersman_cluster.crd.checking import compile_check
+from steersman_cluster.crd.schema_validation import compile_check
 from tests.manifests import broad, shipped_app
 from tests.manifests.test_packaging import PACKAGE, tool
 

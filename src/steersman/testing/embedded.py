@@ -23,7 +23,7 @@ from steersman.testing.controlplane_cluster import Cluster
 from steersman.testing.controlplane_http import ApiSession, client_context
 from steersman.testing.controlplane_kubeconfig import certificate_user, cluster_at
 from steersman.testing.faults import Faults
-from steersman_cluster.auth.auditpolicy import Policy
+from steersman_cluster.auth.audit_policy import Policy
 from steersman_cluster.cluster import DevCluster, Options
 
 __all__ = ["EmbeddedCluster"]

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from steersman_cluster.api.info import RequestInfo
     from steersman_cluster.api.messages import Request, Response
+    from steersman_cluster.api.request_info import RequestInfo
     from steersman_cluster.api.server import APIServer
 
 __all__ = [
@@ -223,7 +223,7 @@ class Faults:
         server.handle = handle  # type: ignore[method-assign]
 
     async def _serve(self, server: APIServer, inner: Handle, request: Request) -> Response:
-        from steersman_cluster.api.info import resolve
+        from steersman_cluster.api.request_info import resolve
 
         info = resolve(request.method, request.path, request.params)
         chosen = self._chosen(info, _asker(server, request, info), request.headers.get("User-Agent") or "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from steersman.webhook.http import WebhookRequest, WebhookServer
-from steersman_cluster.admission.calling import WebhookCaller
+from steersman_cluster.admission.webhook_calls import WebhookCaller
 
 __all__ = ["inprocess_server"]
 

@@ -37,7 +37,7 @@ from steersman.testing.recording import Reconcile, Recorder, recorded
 from steersman.testing.running import ObservedReplica, idle_settings, operator_of
 from steersman.testing.waiting import eventually
 from steersman_cluster.api.inprocess import InProcessTransport
-from steersman_cluster.auth.auditpolicy import Policy
+from steersman_cluster.auth.audit_policy import Policy
 from steersman_cluster.cluster import ADMIN, DevCluster, Options
 from steersman_cluster.strategy import User
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from steersman_cluster.admission import Admission
-from steersman_cluster.admission.podsecurity import Level, policy_of
+from steersman_cluster.admission.pod_security import Level, policy_of
 from steersman_cluster.errors import APIError
 
 from .conftest import Store

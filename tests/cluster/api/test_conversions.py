@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from steersman.testing import virtual_time
-from steersman_cluster.api import watching
+from steersman_cluster.api import watches
 
 from .direct import Direct
 
@@ -200,7 +200,7 @@ async def test_a_watch_tells_the_end_of_objects_that_go_with_their_definition(se
 
 
 async def test_a_watch_that_falls_behind_its_conversions_is_let_go(server: Server, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(watching, "_SLOW", 2)
+    monkeypatch.setattr(watches, "MAX_PENDING_EVENTS", 2)
     reading = await server.reading()
     await server.resize(9)
     await server.webhook.waits.wait()

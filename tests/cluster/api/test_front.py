@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from steersman.listener import ConnectionLimits
-from steersman_cluster.api import http, watching
-from steersman_cluster.api.http import Front
+from steersman_cluster.api import http, watches
+from steersman_cluster.api.http import HTTPSServer
 from steersman_cluster.cluster import DevCluster, Options, serving_context
 
 from .conftest import MAPS, Door
@@ -96,7 +96,7 @@ async def test_strange_targets_are_refused_without_an_internal_error(door: Door,
 
 
 async def test_a_body_that_does_not_come_is_waited_for_only_so_long(door: Door, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(http, "_SLOWEST", 0.05)
+    monkeypatch.setattr(http, "BODY_SECONDS", 0.05)
     async with door.wire() as wire:
         await wire.send(f"POST {MAPS} HTTP/1.1\r\nHost: c\r\nContent-Length: 100\r\n\r\n{{".encode())
         status, refusal = await wire.answer()
@@ -204,7 +204,7 @@ def _path(number: int) -> str:
 
 
 async def test_a_watcher_that_does_not_read_is_let_go_while_others_go_on(door: Door, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(watching, "_SLOW", 50)
+    monkeypatch.setattr(watches, "MAX_PENDING_EVENTS", 50)
     async with door.wire() as lazy, door.wire() as eager, door.wire() as writer:
         for wire in (lazy, eager):
             await wire.request("GET", f"{MAPS}?watch=1")
@@ -255,11 +255,11 @@ async def test_a_port_that_is_taken_is_refused():
 
 
 @asynccontextmanager
-async def guarded(limits: ConnectionLimits) -> AsyncIterator[tuple[Door, Front]]:
+async def guarded(limits: ConnectionLimits) -> AsyncIterator[tuple[Door, HTTPSServer]]:
     """A server with limits on its connections."""
     async with DevCluster.start(Options(controllers=False, nodes=0)) as cluster:
         await cluster.unlisten()
-        front = Front(cluster.server, serving_context(cluster.authority), limits)
+        front = HTTPSServer(cluster.server, serving_context(cluster.authority), limits)
         cluster.port = await front.start("127.0.0.1", 0)
         try:
             yield Door(cluster), front

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from steersman_cluster.api.fieldselectors import MAX_TERMS
-from steersman_cluster.api.labelselectors import MAX_REQUIREMENTS
+from steersman_cluster.api.field_selectors import MAX_TERMS
+from steersman_cluster.api.label_selectors import MAX_REQUIREMENTS
 from steersman_cluster.api.messages import Params, Request
 from steersman_cluster.strategy import User
 

@@ -8,7 +8,7 @@ import pytest
 
 from steersman_cluster.auth import Attributes
 from steersman_cluster.auth.audit import Log
-from steersman_cluster.auth.auditpolicy import Level, Policy, PolicyError
+from steersman_cluster.auth.audit_policy import Level, Policy, PolicyError
 
 from .conftest import user
 

@@ -16,7 +16,7 @@ from steersman_cluster.auth import (
     SERVING_HOSTS,
     Attributes,
     Auth,
-    BadTokenError,
+    InvalidTokenError,
     SigningKey,
     kubeconfig,
     write_kubeconfig,
@@ -101,7 +101,7 @@ def test_a_token_ends_a_minute_after_its_time(store: Store, auth: Auth, clock: C
     clock.seconds += 655
     who(auth, bearer(token))
     clock.seconds += 10
-    with pytest.raises(BadTokenError, match="service account token has expired"):
+    with pytest.raises(InvalidTokenError, match="service account token has expired"):
         auth.tokens.verify(token)
 
 
@@ -111,7 +111,7 @@ def test_a_token_ends_with_its_account(store: Store, auth: Auth):
     with pytest.raises(APIError, match='serviceaccounts "op" not found'):
         auth.tokens.verify(token)
     store.put("", "serviceaccounts", {"metadata": {"name": "op", "namespace": "default", "uid": "other"}})
-    with pytest.raises(BadTokenError, match=r"service account UID \(other\) does not match claim"):
+    with pytest.raises(InvalidTokenError, match=r"service account UID \(other\) does not match claim"):
         auth.tokens.verify(token)
 
 
@@ -121,14 +121,14 @@ def test_a_token_ends_with_the_pod_it_is_bound_to(store: Store, auth: Auth):
     extra = auth.tokens.verify(token).user.extra
     assert extra["authentication.kubernetes.io/pod-name"] == ("p",)
     store.delete("", "pods", "default", "p")
-    with pytest.raises(BadTokenError, match="service account token has been invalidated"):
+    with pytest.raises(InvalidTokenError, match="service account token has been invalidated"):
         auth.tokens.verify(token)
 
 
 def test_a_token_is_good_for_its_audiences_only(store: Store, auth: Auth):
     token = auth.tokens.bound(store.account("op"), seconds=600, audiences=["a", "b"])
     assert auth.tokens.verify(token, ["b", "c"]).audiences == ("b",)
-    with pytest.raises(BadTokenError) as refused:
+    with pytest.raises(InvalidTokenError) as refused:
         auth.tokens.verify(token)
     assert str(refused.value) == (
         'token audiences ["a" "b"] is invalid for the target audiences ["https://kubernetes.default.svc.cluster.local"]'
@@ -137,7 +137,7 @@ def test_a_token_is_good_for_its_audiences_only(store: Store, auth: Auth):
 
 def test_a_token_of_another_key_is_not_ours(store: Store, auth: Auth):
     token = SigningKey().sign({"iss": auth.tokens.issuer})
-    with pytest.raises(BadTokenError):
+    with pytest.raises(InvalidTokenError):
         auth.tokens.verify(token)
     assert auth.tokens.key.verify(SigningKey.load(auth.tokens.key.pem).sign({"a": 1})) == {"a": 1}
 
@@ -148,13 +148,13 @@ def test_a_legacy_token_is_good_while_its_secret_holds_it(store: Store, auth: Au
     account = store.account("op")
     secret = {"metadata": {"name": "op-token", "namespace": "default"}, "data": {}}
     token = auth.tokens.legacy(account, secret)
-    with pytest.raises(BadTokenError):
+    with pytest.raises(InvalidTokenError):
         auth.tokens.verify(token)
     secret["data"]["token"] = base64.b64encode(token.encode()).decode()
     store.put("", "secrets", secret)
     assert auth.tokens.verify(token).user.name == "system:serviceaccount:default:op"
     store.delete("", "secrets", "default", "op-token")
-    with pytest.raises(BadTokenError, match="invalidated"):
+    with pytest.raises(InvalidTokenError, match="invalidated"):
         auth.tokens.verify(token)
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from steersman.k8s import Deployment, Job, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicaSet
 from steersman.models import ObjectMeta, from_dict
-from steersman_cluster.controllers import jobtally
+from steersman_cluster.controllers import job_status
 from steersman_cluster.controllers.claims import best_volume
 from steersman_cluster.controllers.cron import ScheduleError, parse, zone_of
-from steersman_cluster.controllers.fitting import node_problem, requests_of, untolerated
-from steersman_cluster.controllers.nodelifecycle import leaves_at
+from steersman_cluster.controllers.node_fit import node_problem, requests_of, untolerated
+from steersman_cluster.controllers.node_lifecycle import leaves_at
 from steersman_cluster.controllers.ownership import FOREGROUND, ORPHAN, OwnerState, judge
 from steersman_cluster.controllers.pods import deletion_order
 from steersman_cluster.controllers.rollout import (
@@ -198,11 +198,11 @@ def test_missed_starts_are_counted_and_only_the_last_is_made_up_for():
 
 @given(st.sets(st.integers(0, 60)))
 def test_indexes_are_written_and_read_back(indexes):
-    assert jobtally.indexes_in(jobtally.text_of(indexes)) == indexes
+    assert job_status.indexes_in(job_status.text_of(indexes)) == indexes
 
 
 def test_indexes_are_written_as_the_api_has_them():
-    assert jobtally.text_of({1, 3, 4, 5, 7, 8}) == "1,3-5,7,8"
+    assert job_status.text_of({1, 3, 4, 5, 7, 8}) == "1,3-5,7,8"
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_indexes_are_written_as_the_api_has_them():
 )
 def test_a_job_runs_as_many_pods_as_it_needs(spec, succeeded, active, expected):
     job = from_dict(Job, {"metadata": {"name": "j"}, "spec": {"template": {"spec": SPEC}, **spec}})
-    assert jobtally.wanted_active(job, succeeded, active) == expected
+    assert job_status.wanted_active(job, succeeded, active) == expected
 
 
 def test_each_failure_doubles_the_wait_and_a_success_ends_it():
@@ -225,11 +225,11 @@ def test_each_failure_doubles_the_wait_and_a_success_ends_it():
         when = (NOW + timedelta(seconds=at)).isoformat().replace("+00:00", "Z")
         return pod(status={"phase": phase, "startTime": when})
 
-    assert jobtally.retry_at([ended("Succeeded", 0)], 10) is None
-    assert jobtally.retry_at([ended("Failed", 0)], 10) == NOW + timedelta(seconds=10)
-    assert jobtally.retry_at([ended("Failed", 0), ended("Failed", 5)], 10) == NOW + timedelta(seconds=25)
+    assert job_status.retry_at([ended("Succeeded", 0)], 10) is None
+    assert job_status.retry_at([ended("Failed", 0)], 10) == NOW + timedelta(seconds=10)
+    assert job_status.retry_at([ended("Failed", 0), ended("Failed", 5)], 10) == NOW + timedelta(seconds=25)
     mixed = [ended("Failed", 0), ended("Succeeded", 3), ended("Failed", 5)]
-    assert jobtally.retry_at(mixed, 10) == NOW + timedelta(seconds=15)
+    assert job_status.retry_at(mixed, 10) == NOW + timedelta(seconds=15)
 
 
 def node(taints: Any = (), **parts: Any) -> Node:

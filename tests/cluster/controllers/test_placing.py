@@ -7,8 +7,8 @@ import pytest
 from steersman.k8s import Node, Pod, PodDisruptionBudget
 from steersman.models import OwnerReference, from_dict, replace
 from steersman.operator import Context
-from steersman_cluster.controllers.fitting import requests_of
-from steersman_cluster.controllers.placing import NO_VICTIMS, Placing, Victims, cheapest, unplaced
+from steersman_cluster.controllers.node_fit import requests_of
+from steersman_cluster.controllers.placement import NO_VICTIMS, Placement, Victims, cheapest, unplaced
 from steersman_cluster.controllers.scheduler import Ledger, Scheduler
 
 ZONE = "topology.kubernetes.io/zone"
@@ -25,7 +25,7 @@ def pod(name: str, cpu: str = "1", priority: int = 0, labels: dict[str, str] | N
     return from_dict(Pod, {"metadata": metadata, "spec": {"containers": [container], "priority": priority, **spec}})
 
 
-def placing(new: Pod, nodes: list[Node], bound: dict[str, list[Pod]]) -> Placing:
+def placing(new: Pod, nodes: list[Node], bound: dict[str, list[Pod]]) -> Placement:
     def used(name: str) -> dict[str, int]:
         total: dict[str, int] = {}
         for each in bound.get(name, []):
@@ -33,7 +33,7 @@ def placing(new: Pod, nodes: list[Node], bound: dict[str, list[Pod]]) -> Placing
                 total[resource] = total.get(resource, 0) + amount
         return total
 
-    return Placing(new, nodes, used, lambda: [(each, name) for name, pods in bound.items() for each in pods])
+    return Placement(new, nodes, used, lambda: [(each, name) for name, pods in bound.items() for each in pods])
 
 
 def spread(when: str = "DoNotSchedule", **more: Any) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ def test_pods_of_one_controller_are_spread_over_hosts_and_zones_by_default():
     found: list[str] = []
     for index in range(4):
         new = owned(f"web{index}")
-        choice = Placing(new, nodes, ledger.used, list, (), ledger.peers(new))
+        choice = Placement(new, nodes, ledger.used, list, (), ledger.peers(new))
         found.append(choice.best(nodes))
         ledger.count(new, found[-1])
     assert sorted(found) == ["n1", "n2", "n3", "n4"]

@@ -8,7 +8,7 @@ from steersman.client import Client
 from steersman.client.config import load_config
 from steersman.k8s import Node, Pod
 from steersman.models import ObjectMeta, from_dict
-from steersman_cluster.controllers.podcollector import OUT_OF_SERVICE, excess_terminated, is_out_of_service
+from steersman_cluster.controllers.pod_collector import OUT_OF_SERVICE, excess_terminated, is_out_of_service
 from steersman_cluster.controllers.thread import running
 
 from .conftest import Lab

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steersman_cluster.crd.checking import compile_check
-from steersman_cluster.crd.explaining import explain
-from steersman_cluster.crd.shaping import compile_shape, copy_json
+from steersman_cluster.crd.pruning import compile_shape, copy_json
+from steersman_cluster.crd.schema_errors import explain
+from steersman_cluster.crd.schema_validation import compile_check
 
 NAMES = st.sampled_from(["a", "b", "c"])
 SCALARS = st.one_of(

@@ -30,12 +30,12 @@ from steersman_cluster.api.inprocess import InProcessTransport
 from steersman_cluster.api.server import APIServer
 from steersman_cluster.auth import SERVING_HOSTS, SigningKey, kubeconfig, write_kubeconfig
 from steersman_cluster.auth.audit import Log
-from steersman_cluster.auth.auditpolicy import Policy
+from steersman_cluster.auth.audit_policy import Policy
 from steersman_cluster.storage import Database, Storage
 from steersman_cluster.strategy import User
 
 if TYPE_CHECKING:
-    from steersman_cluster.api.http import Front
+    from steersman_cluster.api.http import HTTPSServer
     from steersman_cluster.kubelet import Kubelet
     from steersman_cluster.nodes import Nodes
     from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
@@ -115,7 +115,7 @@ class DevCluster:
         """The network of the Pods, where they have one of their own."""
         self._node_client: Client | None = None
         self._added: list[Nodes] = []
-        self._front: Front | None = None
+        self._front: HTTPSServer | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._stop = asyncio.Event()
         self.port = 0
@@ -151,9 +151,9 @@ class DevCluster:
 
     async def listen(self, port: int = 0) -> None:
         """Open the door; also after `unlisten`, to come back on the same port."""
-        from steersman_cluster.api.http import Front
+        from steersman_cluster.api.http import HTTPSServer
 
-        self._front = Front(self.server, serving_context(self.authority))
+        self._front = HTTPSServer(self.server, serving_context(self.authority))
         self.port = await self._front.start(self.options.host, port)
         self.server.address = self.url
         if self.network is not None:
@@ -298,7 +298,7 @@ class DevCluster:
         if options.node_kind == "process":
             from steersman_cluster.nodes.fault_endpoint import FaultEndpoint
 
-            self.server.extensions["faults"] = FaultEndpoint.of(self.nodes.agent, self.network).answer
+            self.server.extensions["errors"] = FaultEndpoint.of(self.nodes.agent, self.network).answer
 
     def _register(self, node: str, kubelet: Kubelet) -> None:
         self.server.kubelets.register(node, kubelet)

@@ -21,8 +21,8 @@ from steersman_cluster.admission.matching import (
 from steersman_cluster.admission.review import question
 from steersman_cluster.admission.write import Write
 from steersman_cluster.auth.rbac import Authorizer
-from steersman_cluster.auth.reading import part, parts
 from steersman_cluster.auth.rules import selects
+from steersman_cluster.json_access import get_object, get_objects
 from steersman_cluster.objects import Object, labels_of, name_of
 from steersman_cluster.strategy import Reader
 
@@ -72,11 +72,11 @@ class BoundPolicies:
         if not known or is_exempt(write):
             return
         for policy, bindings in known:
-            seen = self._matching(part(part(policy, "spec"), "matchConstraints"), write)
+            seen = self._matching(get_object(get_object(policy, "spec"), "matchConstraints"), write)
             if seen is None:
                 continue
             for binding in bindings:
-                resources = part(part(binding, "spec"), "matchResources")
+                resources = get_object(get_object(binding, "spec"), "matchResources")
                 if not resources or self._matching(resources, write) is not None:
                     yield policy, binding, seen
 
@@ -96,7 +96,7 @@ class BoundPolicies:
         if not known or self._equivalents is None or is_exempt(write):
             return
         for policy, _ in known:
-            seen = self._matching(part(part(policy, "spec"), "matchConstraints"), write)
+            seen = self._matching(get_object(get_object(policy, "spec"), "matchConstraints"), write)
             if seen is not None and not is_own_version(seen, write) and self._equivalents.needs_webhook(seen):
                 yield seen
 
@@ -104,7 +104,7 @@ class BoundPolicies:
         if self._known is None:
             bound: dict[str, list[Object]] = {}
             for binding in sorted(self._reader.list(_GROUP, self._bindings), key=name_of):
-                bound.setdefault(part(binding, "spec").get("policyName") or "", []).append(binding)
+                bound.setdefault(get_object(binding, "spec").get("policyName") or "", []).append(binding)
             self._known = [
                 (policy, bound[name_of(policy)])
                 for policy in sorted(self._reader.list(_GROUP, self._policies), key=name_of)
@@ -118,7 +118,7 @@ class BoundPolicies:
         excluded = {"rules": _named(criteria, "excludeResourceRules", write), "matchPolicy": policy}
         if matching_resource(excluded, write, self._equivalents) is not None:
             return None
-        if parts(criteria, "resourceRules"):
+        if get_objects(criteria, "resourceRules"):
             wanted = {"rules": _named(criteria, "resourceRules", write), "matchPolicy": policy}
             seen = matching_resource(wanted, write, self._equivalents)
         else:
@@ -170,7 +170,7 @@ class BoundPolicies:
 
     def params(self, spec: Object, reference: Object, write: Write) -> list[Object | None]:
         """Return the parameters of a binding, `[None]` without any. Raises `ConfigurationError`."""
-        kind = part(spec, "paramKind")
+        kind = get_object(spec, "paramKind")
         if not kind or not reference:
             return [None]
         group, _, version = (kind.get("apiVersion") or "").rpartition("/")
@@ -187,7 +187,7 @@ class BoundPolicies:
             one = self._reader.get(group, resource, namespace, name)
             found = [] if one is None else [one]
         else:
-            selector = part(reference, "selector")
+            selector = get_object(reference, "selector")
             found = [
                 item for item in self._reader.list(group, resource, namespace) if selects(selector, labels_of(item))
             ]
@@ -200,8 +200,8 @@ class BoundPolicies:
         if (group, kind) in (("", "ConfigMap"), ("", "Secret")):
             return f"{kind.lower()}s", True
         for definition in self._reader.list("apiextensions.k8s.io", "customresourcedefinitions"):
-            spec = part(definition, "spec")
-            names = part(spec, "names")
+            spec = get_object(definition, "spec")
+            names = get_object(spec, "names")
             if spec.get("group") == group and names.get("kind") == kind:
                 return names.get("plural") or "", spec.get("scope") == "Namespaced"
         raise ConfigurationError(f"paramKind kind `{group}/{version}, Kind={kind}` not known")
@@ -215,4 +215,6 @@ def is_own_version(seen: Equivalent, write: Write) -> bool:
 def _named(criteria: Object, field: str, write: Write) -> list[Object]:
     """The rules that have no `resourceNames`, or have this object's."""
     name = write.shown_name()
-    return [rule for rule in parts(criteria, field) if not rule.get("resourceNames") or name in rule["resourceNames"]]
+    return [
+        rule for rule in get_objects(criteria, field) if not rule.get("resourceNames") or name in rule["resourceNames"]
+    ]

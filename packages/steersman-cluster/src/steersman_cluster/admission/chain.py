@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from steersman_cluster.admission import limits, plugins
-from steersman_cluster.admission.calling import WebhookCaller
 from steersman_cluster.admission.lookups import Lookups
 from steersman_cluster.admission.matching import Equivalents
 from steersman_cluster.admission.mutations import MutatingPolicies, PolicyRound, run_without_waiting
-from steersman_cluster.admission.podsecurity import check_namespace, check_pod, check_template
+from steersman_cluster.admission.pod_security import check_namespace, check_pod, check_template
 from steersman_cluster.admission.policies import Policies
 from steersman_cluster.admission.quotas import check_quotas
 from steersman_cluster.admission.serviceaccount import default_service_account, require_service_account
+from steersman_cluster.admission.webhook_calls import WebhookCaller
 from steersman_cluster.admission.webhooks import MutatingRound, WebhookAdmission
 from steersman_cluster.admission.write import CREATE, UPDATE, Write
 from steersman_cluster.auth.rbac import Authorizer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from steersman_cluster.auth.reading import part, parts
+from steersman_cluster.json_access import get_object, get_objects
 from steersman_cluster.objects import Object, name_of
 from steersman_cluster.strategy import Reader
 
@@ -41,7 +41,7 @@ class Webhook:
     @property
     def client_config(self) -> Object:
         """Where it is."""
-        return part(self.spec, "clientConfig")
+        return get_object(self.spec, "clientConfig")
 
 
 class Webhooks:
@@ -63,6 +63,6 @@ class Webhooks:
             self._known = tuple(
                 Webhook(name_of(item), f"{name_of(item)}/{spec.get('name')}/{index}", spec)
                 for item in sorted(self._reader.list(_GROUP, self._resource), key=name_of)
-                for index, spec in enumerate(parts(item, "webhooks"))
+                for index, spec in enumerate(get_objects(item, "webhooks"))
             )
         return self._known

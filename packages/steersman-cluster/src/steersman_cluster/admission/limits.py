@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from steersman.models.quantity import Quantity
 from steersman_cluster.admission.lookups import Lookups
 from steersman_cluster.admission.write import Write
-from steersman_cluster.auth.reading import part, parts
+from steersman_cluster.json_access import get_object, get_objects
 from steersman_cluster.objects import Object, meta
 
 __all__ = ["check_limits", "default_limits"]
@@ -34,14 +34,14 @@ def _apply_defaults(pod: Object, limit_range: Object) -> None:
     requests: Object = {}
     limits: Object = {}
     for limit in _limits(limit_range, "Container"):
-        requests.update(part(limit, "defaultRequest"))
-        limits.update(part(limit, "default"))
+        requests.update(get_object(limit, "defaultRequest"))
+        limits.update(get_object(limit, "default"))
     told: list[str] = []
-    spec = part(pod, "spec")
+    spec = get_object(pod, "spec")
     for kind, field in (("container", "containers"), ("init container", "initContainers")):
-        for container in parts(spec, field):
+        for container in get_objects(spec, field):
             for what, defaults in (("request", requests), ("limit", limits)):
-                given = part(part(container, "resources"), f"{what}s")
+                given = get_object(get_object(container, "resources"), f"{what}s")
                 missing = {name: amount for name, amount in defaults.items() if name not in given}
                 if missing:
                     container.setdefault("resources", {})[f"{what}s"] = {**given, **missing}
@@ -56,19 +56,19 @@ def check_limits(write: Write, lookups: Lookups) -> None:
     ranges = lookups.limit_ranges(write.namespace)
     if not ranges or write.obj is None or (write.old is not None and meta(write.old).get("deletionTimestamp")):
         return
-    check = _pod_faults if write.resource == "pods" else _claim_faults
+    check = _pod_errors if write.resource == "pods" else _claim_errors
     for limit_range in ranges:
-        faults = list(dict.fromkeys(check(write.obj, limit_range)))
-        if faults:
-            raise write.forbidden(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
+        errors = list(dict.fromkeys(check(write.obj, limit_range)))
+        if errors:
+            raise write.forbidden(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
 
 
 def _limits(limit_range: Object, kind: str) -> Iterator[Object]:
-    return (limit for limit in parts(part(limit_range, "spec"), "limits") if limit.get("type") == kind)
+    return (limit for limit in get_objects(get_object(limit_range, "spec"), "limits") if limit.get("type") == kind)
 
 
-def _claim_faults(claim: Object, limit_range: Object) -> Iterator[str]:
-    requests = _amounts(part(part(part(claim, "spec"), "resources"), "requests"))
+def _claim_errors(claim: Object, limit_range: Object) -> Iterator[str]:
+    requests = _amounts(get_object(get_object(get_object(claim, "spec"), "resources"), "requests"))
     kind = "PersistentVolumeClaim"
     for limit in _limits(limit_range, kind):
         for name, least in _sorted(limit, "min"):
@@ -82,18 +82,18 @@ def _claim_faults(claim: Object, limit_range: Object) -> Iterator[str]:
                 yield f"{said}, but request is {request}"
 
 
-def _pod_faults(pod: Object, limit_range: Object) -> Iterator[str]:
-    spec = part(pod, "spec")
+def _pod_errors(pod: Object, limit_range: Object) -> Iterator[str]:
+    spec = get_object(pod, "spec")
     for limit in _limits(limit_range, "Container"):
-        for container in (*parts(spec, "containers"), *parts(spec, "initContainers")):
-            resources = part(container, "resources")
-            amounts = _amounts(part(resources, "requests")), _amounts(part(resources, "limits"))
-            yield from _faults("Container", limit, *amounts)
+        for container in (*get_objects(spec, "containers"), *get_objects(spec, "initContainers")):
+            resources = get_object(container, "resources")
+            amounts = _amounts(get_object(resources, "requests")), _amounts(get_object(resources, "limits"))
+            yield from _errors("Container", limit, *amounts)
     for limit in _limits(limit_range, "Pod"):
-        yield from _faults("Pod", limit, _of_pod(spec, "requests"), _of_pod(spec, "limits"))
+        yield from _errors("Pod", limit, _of_pod(spec, "requests"), _of_pod(spec, "limits"))
 
 
-def _faults(kind: str, limit: Object, requests: Amounts, limits: Amounts) -> Iterator[str]:
+def _errors(kind: str, limit: Object, requests: Amounts, limits: Amounts) -> Iterator[str]:
     for name, least in _sorted(limit, "min"):
         yield from _below(kind, name, least, requests, limits)
     for name, most in _sorted(limit, "max"):
@@ -138,12 +138,12 @@ def _ratio(kind: str, name: str, ratio: Quantity, requests: Amounts, limits: Amo
 def _of_pod(spec: Object, field: str) -> dict[str, Quantity]:
     """What a whole Pod asks for: its containers and sidecars together, or its largest init container if more."""
     total: dict[str, Quantity] = {}
-    for container in parts(spec, "containers"):
-        _add(total, _amounts(part(part(container, "resources"), field)))
+    for container in get_objects(spec, "containers"):
+        _add(total, _amounts(get_object(get_object(container, "resources"), field)))
     sidecars: dict[str, Quantity] = {}
     largest: dict[str, Quantity] = {}
-    for container in parts(spec, "initContainers"):
-        amounts = _amounts(part(part(container, "resources"), field))
+    for container in get_objects(spec, "initContainers"):
+        amounts = _amounts(get_object(get_object(container, "resources"), field))
         if container.get("restartPolicy") == "Always":
             _add(total, amounts)
             _add(sidecars, amounts)
@@ -153,7 +153,7 @@ def _of_pod(spec: Object, field: str) -> dict[str, Quantity]:
             _add(while_running, sidecars)
         _raise(largest, while_running)
     _raise(total, largest)
-    whole = _amounts(part(part(spec, "resources"), field))
+    whole = _amounts(get_object(get_object(spec, "resources"), field))
     return total | {name: amount for name, amount in whole.items() if name in _POD_LEVEL or "hugepages-" in name}
 
 
@@ -169,7 +169,7 @@ def _raise(total: dict[str, Quantity], amounts: Amounts) -> None:
 
 
 def _sorted(limit: Object, field: str) -> Iterable[tuple[str, Quantity]]:
-    return sorted(_amounts(part(limit, field)).items())
+    return sorted(_amounts(get_object(limit, field)).items())
 
 
 def _amounts(values: Object) -> dict[str, Quantity]:

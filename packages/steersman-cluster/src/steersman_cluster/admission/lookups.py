@@ -5,7 +5,7 @@ The API server tells of each committed change; nothing is remembered by time.
 
 from __future__ import annotations
 
-from steersman_cluster.auth.reading import part
+from steersman_cluster.json_access import get_object
 from steersman_cluster.objects import Object, annotations_of, meta, name_of
 from steersman_cluster.strategy import Reader
 
@@ -101,7 +101,7 @@ class Lookups:
     def namespace_labels(self, name: str) -> dict[str, str] | None:
         """The labels of a Namespace; `None` where it does not exist."""
         found = self.namespace(name)
-        return None if found is None else part(meta(found), "labels")
+        return None if found is None else get_object(meta(found), "labels")
 
     def _get(self, resource: str, namespace: str, name: str) -> Object | None:
         key = (resource, namespace, name)

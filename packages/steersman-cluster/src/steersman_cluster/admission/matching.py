@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from steersman_cluster.admission.write import Write
-from steersman_cluster.auth.reading import part, parts, strings
 from steersman_cluster.auth.rules import selects
+from steersman_cluster.json_access import get_object, get_objects, get_strings
 from steersman_cluster.objects import Object, labels_of
 from steersman_cluster.schema import Type
 
@@ -96,13 +96,13 @@ def rule_matches(rule: Object, write: Write, group: str, version: str, resource:
         _listed(rule, "operations", write.operation)
         and _listed(rule, "apiGroups", group)
         and _listed(rule, "apiVersions", version)
-        and any(_resource_matches(item, resource, write.subresource) for item in strings(rule, "resources"))
+        and any(_resource_matches(item, resource, write.subresource) for item in get_strings(rule, "resources"))
         and _scope_matches(rule.get("scope"), write)
     )
 
 
 def _listed(rule: Object, field: str, wanted: str) -> bool:
-    values = strings(rule, field)
+    values = get_strings(rule, field)
     return wanted in values or "*" in values
 
 
@@ -124,7 +124,7 @@ def _scope_matches(scope: str | None, write: Write) -> bool:
 
 def matching_resource(webhook: Object, write: Write, equivalents: Equivalents | None) -> Equivalent | None:
     """The group and version in which a webhook wants to see a write; `None` where no rule concerns it."""
-    rules = parts(webhook, "rules")
+    rules = get_objects(webhook, "rules")
     for rule in rules:
         if rule_matches(rule, write, write.group, write.version, write.resource):
             return Equivalent(write.group, write.version, write.resource, write.kind)
@@ -147,10 +147,10 @@ def matches_objects(webhook: Object, write: Write, namespace_labels: Mapping[str
 
     `namespace_labels` is `None` for what is in no namespace: that always passes the namespace selector.
     """
-    namespaces = part(webhook, "namespaceSelector")
+    namespaces = get_object(webhook, "namespaceSelector")
     if namespaces and namespace_labels is not None and not selects(namespaces, namespace_labels):
         return False
-    objects = part(webhook, "objectSelector")
+    objects = get_object(webhook, "objectSelector")
     if not objects:
         return True
     return any(selects(objects, labels_of(item)) for item in (write.obj, write.old) if item is not None)

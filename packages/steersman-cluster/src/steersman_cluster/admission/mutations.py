@@ -16,9 +16,9 @@ from steersman_cluster.admission.lookups import Lookups
 from steersman_cluster.admission.matching import Equivalent, Equivalents
 from steersman_cluster.admission.write import Write
 from steersman_cluster.auth.rbac import Authorizer
-from steersman_cluster.auth.reading import part, parts
 from steersman_cluster.errors import APIError, internal
 from steersman_cluster.fields import atomic_paths, merge, validate
+from steersman_cluster.json_access import get_object, get_objects
 from steersman_cluster.objects import Object, meta, name_of
 from steersman_cluster.patch import FailedTestError, json_patch
 from steersman_cluster.schema import Type
@@ -94,7 +94,9 @@ class MutatingPolicies(BoundPolicies):
         errors: list[_Refusal] = []
         for policy, binding, seen in self.matching(write):
             try:
-                params = self.params(part(policy, "spec"), part(part(binding, "spec"), "paramRef"), write)
+                params = self.params(
+                    get_object(policy, "spec"), get_object(get_object(binding, "spec"), "paramRef"), write
+                )
             except ConfigurationError as error:
                 errors.append(_Refusal(policy, binding, f"failed to configure binding: {error}"))
                 continue
@@ -104,10 +106,10 @@ class MutatingPolicies(BoundPolicies):
     async def _invoke(
         self, invocation: _Invocation, write: Write, state: PolicyRound, errors: list[_Refusal], *, again: bool
     ) -> None:
-        spec = part(invocation.policy, "spec")
+        spec = get_object(invocation.policy, "spec")
         bound = self.variables(invocation.param, invocation.seen, write, await self._versions(invocation.seen, write))
         try:
-            if (conditions := parts(spec, "matchConditions")) and not conditions_match(conditions, bound):
+            if (conditions := get_objects(spec, "matchConditions")) and not conditions_match(conditions, bound):
                 return
         except ConditionError as error:
             errors.append(_Refusal(invocation.policy, invocation.binding, str(error), "Invalid"))
@@ -115,7 +117,7 @@ class MutatingPolicies(BoundPolicies):
         if again and invocation.key not in state.again:
             return
         before = write.obj
-        for mutation in parts(spec, "mutations"):
+        for mutation in get_objects(spec, "mutations"):
             if write.obj is None:
                 break
             try:
@@ -157,11 +159,11 @@ class MutatingPolicies(BoundPolicies):
 
     def _mutated(self, mutation: Object, spec: Object, bound: dict[str, Any], seen: Equivalent) -> Object:
         if mutation.get("patchType") == "JSONPatch":
-            return _patched(cast(Object, bound["object"]), part(mutation, "jsonPatch"), spec, bound)
+            return _patched(cast(Object, bound["object"]), get_object(mutation, "jsonPatch"), spec, bound)
         kind = None if self._equivalents is None else self._equivalents.structure(seen)
         if kind is None:
             raise _MutationError("type converter must not be nil")
-        return _applied(cast(Object, bound["object"]), part(mutation, "applyConfiguration"), spec, bound, kind)
+        return _applied(cast(Object, bound["object"]), get_object(mutation, "applyConfiguration"), spec, bound, kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,7 @@ class _Refusal:
 
     @property
     def counts(self) -> bool:
-        return part(self.policy, "spec").get("failurePolicy") != "Ignore"
+        return get_object(self.policy, "spec").get("failurePolicy") != "Ignore"
 
     def __str__(self) -> str:
         policy, binding = name_of(self.policy), name_of(self.binding)
@@ -206,7 +208,7 @@ def _evaluated(mutation: Object, spec: Object, bound: dict[str, Any]) -> Any:
     from steersman_cluster import cel  # late, as in `conditions`
 
     expression = (mutation.get("expression") or "").strip()
-    expressions = Expressions(bound, cel.Budget(cel.OBJECT_BUDGET), parts(spec, "variables"))
+    expressions = Expressions(bound, cel.Budget(cel.OBJECT_BUDGET), get_objects(spec, "variables"))
     try:
         return expressions.evaluate(expression, patches=True)
     except ValueError as error:

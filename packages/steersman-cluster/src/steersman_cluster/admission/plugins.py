@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from steersman_cluster.admission.lookups import Lookups
 from steersman_cluster.admission.write import CREATE, DELETE, UPDATE, Write
-from steersman_cluster.auth.reading import part, parts, strings
 from steersman_cluster.errors import forbidden, not_found
+from steersman_cluster.json_access import get_object, get_objects, get_strings
 from steersman_cluster.objects import Object, annotations_of, meta, name_of
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "single_default_priority",
 ]
 
-_IMMORTAL = ("default", "kube-system", "kube-public")
+_PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 _NOT_READY, _UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 _PROTECTED = {
     ("", "persistentvolumeclaims"): "kubernetes.io/pvc-protection",
@@ -35,7 +35,7 @@ _PROTECTED = {
 def namespace_lifecycle(write: Write, lookups: Lookups) -> None:
     """NamespaceLifecycle: nothing is created in a namespace that is not there or is going away."""
     if write.resource == "namespaces" and not write.group:
-        if write.operation == DELETE and write.name in _IMMORTAL:
+        if write.operation == DELETE and write.name in _PROTECTED_NAMESPACES:
             raise forbidden("", "namespaces", write.name, "this namespace may not be deleted")
         return
     if not write.namespace or write.operation == DELETE or write.resource == "localsubjectaccessreviews":
@@ -43,7 +43,7 @@ def namespace_lifecycle(write: Write, lookups: Lookups) -> None:
     namespace = lookups.namespace(write.namespace)
     if namespace is None:
         raise not_found("", "namespaces", write.namespace)
-    if write.operation == CREATE and part(namespace, "status").get("phase") == "Terminating":
+    if write.operation == CREATE and get_object(namespace, "status").get("phase") == "Terminating":
         raise write.forbidden(
             f"unable to create new content in namespace {write.namespace} because it is being terminated",
             {
@@ -59,7 +59,7 @@ def default_tolerations(write: Write, _: Lookups) -> None:
     if write.obj is None:
         return
     spec = write.obj.setdefault("spec", {})
-    tolerations = parts(spec, "tolerations")
+    tolerations = get_objects(spec, "tolerations")
     missing: list[Object] = [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
         for key in (_NOT_READY, _UNREACHABLE)
@@ -77,7 +77,7 @@ def pod_priority(write: Write, lookups: Lookups) -> None:
         return
     spec = write.obj.setdefault("spec", {})
     if write.operation == UPDATE:
-        old = part(write.old or {}, "spec")
+        old = get_object(write.old or {}, "spec")
         for field in ("priority", "preemptionPolicy"):
             if spec.get(field) is None and old.get(field) is not None:
                 spec[field] = old[field]
@@ -140,7 +140,7 @@ def in_use_protection(write: Write, _: Lookups) -> None:
     if write.obj is None or finalizer is None or write.subresource:
         return
     metadata = meta(write.obj)
-    present = strings(metadata, "finalizers")
+    present = get_strings(metadata, "finalizers")
     if finalizer not in present:
         metadata["finalizers"] = [*present, finalizer]
 
@@ -150,7 +150,7 @@ def not_ready_taint(write: Write, _: Lookups) -> None:
     if write.obj is None:
         return
     spec = write.obj.setdefault("spec", {})
-    taints = parts(spec, "taints")
+    taints = get_objects(spec, "taints")
     if not any(taint.get("key") == _NOT_READY and taint.get("effect") == "NoSchedule" for taint in taints):
         spec["taints"] = [*taints, {"key": _NOT_READY, "effect": "NoSchedule"}]
 
@@ -159,24 +159,24 @@ def runtime_class(write: Write, lookups: Lookups) -> None:
     """RuntimeClass: the class that a Pod names must exist; its overhead and scheduling become the Pod's."""
     if write.obj is None:
         return
-    spec = part(write.obj, "spec")
+    spec = get_object(write.obj, "spec")
     name = spec.get("runtimeClassName")
     if not name:
         return
     found = lookups.reader.get("node.k8s.io", "runtimeclasses", "", name)
     if found is None:
         raise write.forbidden(f'pod rejected: RuntimeClass "{name}" not found')
-    overhead = part(found, "overhead").get("podFixed")
+    overhead = get_object(found, "overhead").get("podFixed")
     if overhead and spec.get("overhead") is None:
         spec["overhead"] = dict(overhead)
-    scheduling = part(found, "scheduling")
-    if selector := part(scheduling, "nodeSelector"):
-        given = part(spec, "nodeSelector")
+    scheduling = get_object(found, "scheduling")
+    if selector := get_object(scheduling, "nodeSelector"):
+        given = get_object(spec, "nodeSelector")
         for key, value in selector.items():
             if given.get(key, value) != value:
                 why = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}]"
                 raise write.forbidden(f"pod rejected: {why} = {given[key]}")
         spec["nodeSelector"] = {**given, **selector}
-    if tolerations := parts(scheduling, "tolerations"):
-        given_tolerations = parts(spec, "tolerations")
+    if tolerations := get_objects(scheduling, "tolerations"):
+        given_tolerations = get_objects(spec, "tolerations")
         spec["tolerations"] = given_tolerations + [item for item in tolerations if item not in given_tolerations]

@@ -21,8 +21,8 @@ from steersman_cluster.admission.matching import (
 )
 from steersman_cluster.admission.write import Write
 from steersman_cluster.auth.rbac import Authorizer
-from steersman_cluster.auth.reading import part, parts, strings
 from steersman_cluster.errors import APIError
+from steersman_cluster.json_access import get_object, get_objects, get_strings
 from steersman_cluster.objects import Object, name_of
 from steersman_cluster.strategy import Reader
 
@@ -60,18 +60,18 @@ class Policies(BoundPolicies):
             self._check_bound(policy, binding, seen, write)
 
     def _check_bound(self, policy: Object, binding: Object, seen: Equivalent, write: Write) -> None:
-        spec = part(policy, "spec")
+        spec = get_object(policy, "spec")
         fails = spec.get("failurePolicy") != "Ignore"
         origin = f"ValidatingAdmissionPolicy '{name_of(policy)}' with binding '{name_of(binding)}'"
         try:
-            params = self.params(spec, part(part(binding, "spec"), "paramRef"), write)
+            params = self.params(spec, get_object(get_object(binding, "spec"), "paramRef"), write)
         except ConfigurationError as error:
             if fails:
                 raise _denied(write, f"{origin} denied request: failed to configure binding: {error}", "") from None
             return
-        actions = strings(part(binding, "spec"), "validationActions")
+        actions = get_strings(get_object(binding, "spec"), "validationActions")
         for param in params:
-            for fault in self._faults(policy, spec, param, seen, write, fails=fails):
+            for fault in self._errors(policy, spec, param, seen, write, fails=fails):
                 if "Warn" in actions:
                     write.warnings.append(f"Validation failed for {origin}: {fault.message}")
                 if "Audit" in actions:
@@ -87,12 +87,12 @@ class Policies(BoundPolicies):
                 if "Deny" in actions:
                     raise _denied(write, f"{origin} denied request: {fault.message}", fault.reason)
 
-    def _faults(
+    def _errors(
         self, policy: Object, spec: Object, param: Object | None, seen: Equivalent, write: Write, *, fails: bool
     ) -> list[_Fault]:
         bound = self.variables(param, seen, write)
         try:
-            conditions = parts(spec, "matchConditions")
+            conditions = get_objects(spec, "matchConditions")
             if conditions and not conditions_match(conditions, bound):
                 return []
             found = _broken(spec, bound, fails=fails)
@@ -106,7 +106,7 @@ def _broken(spec: Object, bound: Mapping[str, Any], *, fails: bool) -> list[_Fau
     """The validations that do not hold. Raises `ConditionError` where they cost too much."""
     from steersman_cluster import cel  # late, as in `conditions`
 
-    validations, variables = parts(spec, "validations"), parts(spec, "variables")
+    validations, variables = get_objects(spec, "validations"), get_objects(spec, "variables")
     budget = cel.Budget(cel.OBJECT_BUDGET)
     expressions = Expressions(bound, budget, variables)
     results: list[tuple[bool, str]] = []
@@ -147,8 +147,8 @@ def _messages(validations: Sequence[Object], expressions: Expressions) -> list[s
 def _annotate(policy: Object, spec: Object, bound: Mapping[str, Any], write: Write) -> None:
     from steersman_cluster import cel
 
-    expressions = Expressions(bound, cel.Budget(cel.OBJECT_BUDGET), parts(spec, "variables"))
-    for annotation in parts(spec, "auditAnnotations"):
+    expressions = Expressions(bound, cel.Budget(cel.OBJECT_BUDGET), get_objects(spec, "variables"))
+    for annotation in get_objects(spec, "auditAnnotations"):
         try:
             value = expressions.evaluate(annotation.get("valueExpression") or "")
         except ValueError:

@@ -9,17 +9,17 @@ from typing import Any, cast
 
 from steersman_cluster.admission.matching import Equivalent
 from steersman_cluster.admission.write import Write
-from steersman_cluster.auth.reading import part, strings
 from steersman_cluster.auth.reviews import user_info
 from steersman_cluster.errors import APIError
+from steersman_cluster.json_access import get_object, get_strings
 from steersman_cluster.objects import Object
 
-__all__ = ["Answer", "BadAnswerError", "denied", "question", "read_answer"]
+__all__ = ["Answer", "InvalidReviewError", "denied", "question", "read_review"]
 
 _VERSION = "admission.k8s.io/v1"
 
 
-class BadAnswerError(Exception):
+class InvalidReviewError(Exception):
     """An answer that is no valid AdmissionReview; the text says why."""
 
 
@@ -46,7 +46,7 @@ def question(uid: str, write: Write, seen: Equivalent, obj: Object | None, old: 
     }
     if write.subresource:
         request["subResource"] = request["requestSubResource"] = write.subresource
-    if name := write.name or (part(write.obj, "metadata").get("name") if write.obj is not None else ""):
+    if name := write.name or (get_object(write.obj, "metadata").get("name") if write.obj is not None else ""):
         request["name"] = name
     if write.effective_namespace:
         request["namespace"] = write.effective_namespace
@@ -68,37 +68,41 @@ def _kind(write: Write, seen: Equivalent) -> Object:
     return {"group": group, "version": version, "kind": seen.kind}
 
 
-def read_answer(body: Any, uid: str, *, mutating: bool) -> Answer:
-    """Check a webhook's answer as the API server does. Raises `BadAnswerError` with its words."""
+def read_review(body: Any, uid: str, *, mutating: bool) -> Answer:
+    """Check a webhook's answer as the API server does. Raises `InvalidReviewError` with its words."""
     review = cast(Object, body) if isinstance(body, dict) else {}
     if not isinstance(review.get("response"), dict):
-        raise BadAnswerError("webhook response was absent")
-    response = part(review, "response")
+        raise InvalidReviewError("webhook response was absent")
+    response = get_object(review, "response")
     if response.get("uid") != uid:
-        raise BadAnswerError(f"expected response.uid={json.dumps(uid)}, got {json.dumps(response.get('uid') or '')}")
+        raise InvalidReviewError(
+            f"expected response.uid={json.dumps(uid)}, got {json.dumps(response.get('uid') or '')}"
+        )
     group, _, version = (review.get("apiVersion") or "").rpartition("/")
     if (review.get("apiVersion"), review.get("kind")) != (_VERSION, "AdmissionReview"):
         wanted = "admission.k8s.io/v1, Kind=AdmissionReview"
-        raise BadAnswerError(f"expected webhook response of {wanted}, got {group}/{version}, Kind={review.get('kind')}")
+        raise InvalidReviewError(
+            f"expected webhook response of {wanted}, got {group}/{version}, Kind={review.get('kind')}"
+        )
     patch, kind = response.get("patch") or "", response.get("patchType")
     if not mutating:
         if patch:
-            raise BadAnswerError("validating webhook may not return response.patch")
+            raise InvalidReviewError("validating webhook may not return response.patch")
         if kind is not None:
-            raise BadAnswerError("validating webhook may not return response.patchType")
+            raise InvalidReviewError("validating webhook may not return response.patchType")
     elif patch and kind is None:
-        raise BadAnswerError("webhook returned response.patch but not response.patchType")
+        raise InvalidReviewError("webhook returned response.patch but not response.patchType")
     elif not patch and kind is not None:
-        raise BadAnswerError("webhook returned response.patchType but not response.patch")
+        raise InvalidReviewError("webhook returned response.patchType but not response.patch")
     elif kind == "":
-        raise BadAnswerError('webhook returned invalid response.patchType of ""')
+        raise InvalidReviewError('webhook returned invalid response.patchType of ""')
     return Answer(
         allowed=response.get("allowed") is True,
         patch=_decoded(patch),
         patch_type=kind or "",
         status=cast(Object, response["status"]) if isinstance(response.get("status"), dict) else None,
-        warnings=tuple(strings(response, "warnings")),
-        audit_annotations={key: str(value) for key, value in part(response, "auditAnnotations").items()},
+        warnings=tuple(get_strings(response, "warnings")),
+        audit_annotations={key: str(value) for key, value in get_object(response, "auditAnnotations").items()},
     )
 
 
@@ -106,7 +110,7 @@ def _decoded(patch: str) -> bytes:
     try:
         return base64.b64decode(patch, validate=True)
     except ValueError:
-        raise BadAnswerError("webhook returned a response.patch that is no base64") from None
+        raise InvalidReviewError("webhook returned a response.patch that is no base64") from None
 
 
 def denied(webhook: str, status: Object | None) -> APIError:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from steersman_cluster.admission.lookups import Lookups
 from steersman_cluster.admission.write import Write
-from steersman_cluster.auth.reading import part, parts
+from steersman_cluster.json_access import get_object, get_objects
 from steersman_cluster.objects import Object, annotations_of, name_of
 
 __all__ = ["default_service_account", "require_service_account"]
@@ -25,7 +25,7 @@ def default_service_account(write: Write, lookups: Lookups) -> None:
     if write.obj is None:
         return
     if _MIRROR in annotations_of(write.obj):
-        _check_mirror(write, part(write.obj, "spec"))
+        _check_mirror(write, get_object(write.obj, "spec"))
         return
     spec = write.obj.setdefault("spec", {})
     name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
@@ -37,7 +37,7 @@ def default_service_account(write: Write, lookups: Lookups) -> None:
         wanted = account.get("automountServiceAccountToken")
     if wanted is not False:
         _mount(spec, write)
-    if not spec.get("imagePullSecrets") and (secrets := parts(account, "imagePullSecrets")):
+    if not spec.get("imagePullSecrets") and (secrets := get_objects(account, "imagePullSecrets")):
         spec["imagePullSecrets"] = [{"name": secret.get("name") or ""} for secret in secrets]
     _check_secrets(write, account, spec)
 
@@ -46,7 +46,7 @@ def require_service_account(write: Write, lookups: Lookups) -> None:
     """Refuse a new Pod whose account does not exist (webhooks may have changed it)."""
     if write.obj is None:
         return
-    spec = part(write.obj, "spec")
+    spec = get_object(write.obj, "spec")
     if _MIRROR in annotations_of(write.obj):
         _check_mirror(write, spec)
         return
@@ -65,17 +65,19 @@ def _account(write: Write, lookups: Lookups, name: str) -> Object:
 
 
 def _mount(spec: Object, write: Write) -> None:
-    volume = next((item["name"] for item in parts(spec, "volumes") if item.get("name", "").startswith(_VOLUME)), "")
+    volume = next(
+        (item["name"] for item in get_objects(spec, "volumes") if item.get("name", "").startswith(_VOLUME)), ""
+    )
     name = volume or _VOLUME + write.context.random(5)
     mounted = False
-    for container in (*parts(spec, "initContainers"), *parts(spec, "containers")):
-        mounts = parts(container, "volumeMounts")
+    for container in (*get_objects(spec, "initContainers"), *get_objects(spec, "containers")):
+        mounts = get_objects(container, "volumeMounts")
         if any(mount.get("mountPath") == _MOUNT_PATH for mount in mounts):
             continue
         container["volumeMounts"] = [*mounts, {"name": name, "readOnly": True, "mountPath": _MOUNT_PATH}]
         mounted = True
     if mounted and not volume:
-        spec["volumes"] = [*parts(spec, "volumes"), {"name": name, "projected": _projection()}]
+        spec["volumes"] = [*get_objects(spec, "volumes"), {"name": name, "projected": _projection()}]
 
 
 def _projection() -> Object:
@@ -100,25 +102,25 @@ def _check_mirror(write: Write, spec: Object) -> None:
         raise write.forbidden("a mirror pod may not reference service accounts")
     if any(True for _ in _secret_references(spec)):
         raise write.forbidden("a mirror pod may not reference secrets")
-    for volume in parts(spec, "volumes"):
-        if any("serviceAccountToken" in source for source in parts(part(volume, "projected"), "sources")):
+    for volume in get_objects(spec, "volumes"):
+        if any("serviceAccountToken" in source for source in get_objects(get_object(volume, "projected"), "sources")):
             raise write.forbidden("a mirror pod may not use ServiceAccountToken volume projections")
 
 
 def _secret_references(spec: Object) -> Iterator[tuple[str, str]]:
     """The Secrets that a Pod's volumes and containers name, and how a refusal tells where."""
-    for volume in parts(spec, "volumes"):
-        if secret := part(volume, "secret").get("secretName"):
+    for volume in get_objects(spec, "volumes"):
+        if secret := get_object(volume, "secret").get("secretName"):
             yield secret, f'volume with secret.secretName="{secret}"'
     for kind, field in (("init container", "initContainers"), ("container", "containers")):
-        for container in parts(spec, field):
+        for container in get_objects(spec, field):
             name = container.get("name")
-            for env in parts(container, "env"):
-                if secret := part(part(env, "valueFrom"), "secretKeyRef").get("name"):
+            for env in get_objects(container, "env"):
+                if secret := get_object(get_object(env, "valueFrom"), "secretKeyRef").get("name"):
                     where = f"{kind} {name} with envVar {env.get('name')}"
                     yield secret, f'{where} referencing secret.secretName="{secret}"'
-            for source in parts(container, "envFrom"):
-                if secret := part(source, "secretRef").get("name"):
+            for source in get_objects(container, "envFrom"):
+                if secret := get_object(source, "secretRef").get("name"):
                     yield secret, f'{kind} {name} with envFrom referencing secret.secretName="{secret}"'
 
 
@@ -126,14 +128,14 @@ def _check_secrets(write: Write, account: Object, spec: Object) -> None:
     if annotations_of(account).get(_ENFORCED, "").lower() not in ("true", "1", "t"):
         return
     name = name_of(account)
-    mountable = {secret.get("name") for secret in parts(account, "secrets")}
+    mountable = {secret.get("name") for secret in get_objects(account, "secrets")}
     for secret, where in _secret_references(spec):
         if secret not in mountable:
             raise write.forbidden(
                 f"{where} is not allowed because service account {name} does not reference that secret"
             )
-    pullable = {secret.get("name") for secret in parts(account, "imagePullSecrets")}
-    for index, secret in enumerate(parts(spec, "imagePullSecrets")):
+    pullable = {secret.get("name") for secret in get_objects(account, "imagePullSecrets")}
+    for index, secret in enumerate(get_objects(spec, "imagePullSecrets")):
         if secret.get("name") not in pullable:
             raise write.forbidden(
                 f'imagePullSecrets[{index}].name="{secret.get("name")}" is not allowed because service account'

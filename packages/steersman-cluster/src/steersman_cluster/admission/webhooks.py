@@ -15,7 +15,6 @@ from typing import Any
 from uuid import uuid4
 
 from steersman_cluster.admission.access import Access
-from steersman_cluster.admission.calling import CallError, WebhookCaller
 from steersman_cluster.admission.conditions import ConditionError, conditions_match
 from steersman_cluster.admission.configurations import MUTATING, VALIDATING, Webhook, Webhooks
 from steersman_cluster.admission.lookups import Lookups
@@ -27,11 +26,12 @@ from steersman_cluster.admission.matching import (
     matches_objects,
     matching_resource,
 )
-from steersman_cluster.admission.review import Answer, BadAnswerError, denied, question, read_answer
+from steersman_cluster.admission.review import Answer, InvalidReviewError, denied, question, read_review
+from steersman_cluster.admission.webhook_calls import CallError, WebhookCaller
 from steersman_cluster.admission.write import Write
 from steersman_cluster.auth.rbac import Authorizer
-from steersman_cluster.auth.reading import parts, strings
 from steersman_cluster.errors import APIError, bad_request, internal, not_found
+from steersman_cluster.json_access import get_objects, get_strings
 from steersman_cluster.objects import Object, labels_of
 from steersman_cluster.patch.json_patch import json_patch
 from steersman_cluster.strategy import Reader
@@ -186,7 +186,7 @@ class WebhookAdmission:
             labels = self._namespace_labels(write)
         if not matches_objects(hook.spec, write, labels):
             return None
-        if conditions := parts(hook.spec, "matchConditions"):
+        if conditions := get_objects(hook.spec, "matchConditions"):
             obj, old = await self._versioned(seen, write)
             request: Object = question("", write, seen, None, None)["request"]
             bound: dict[str, Any] = {"object": obj, "oldObject": old, "request": request}
@@ -215,7 +215,7 @@ class WebhookAdmission:
     async def _ask(self, hook: Webhook, seen: Equivalent, write: Write, *, mutating: bool) -> Answer:
         if write.dry_run and hook.spec.get("sideEffects") not in ("None", "NoneOnDryRun"):
             raise bad_request(f"admission webhook {json.dumps(hook.name)} does not support dry run")
-        if "v1" not in (strings(hook.spec, "admissionReviewVersions") or ["v1"]):
+        if "v1" not in (get_strings(hook.spec, "admissionReviewVersions") or ["v1"]):
             text = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
             raise _FailedError(f"could not create admission objects: {text}")
         uid = str(uuid4())
@@ -225,8 +225,8 @@ class WebhookAdmission:
         except CallError as error:
             raise _FailedError(f"failed to call webhook: {error}" if error.prepared else str(error)) from None
         try:
-            answer = read_answer(body, uid, mutating=mutating)
-        except BadAnswerError as error:
+            answer = read_review(body, uid, mutating=mutating)
+        except InvalidReviewError as error:
             raise _FailedError(f"received invalid webhook response: {error}") from None
         for key, value in answer.audit_annotations.items():
             write.audit_annotations[f"{hook.name}/{key}"] = value

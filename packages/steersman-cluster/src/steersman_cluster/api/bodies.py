@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from steersman_cluster import schema
 from steersman_cluster.api.custom_bodies import decode_custom, integers
-from steersman_cluster.api.gojson import json_fault
+from steersman_cluster.api.go_json import json_error
 from steersman_cluster.api.interfaces import ResourceType
 from steersman_cluster.errors import APIError, bad_request, unsupported_media_type
 from steersman_cluster.objects import Object
@@ -79,7 +79,7 @@ def read(data: bytes, kind: str, *, custom: bool = False, literal: bool = False)
             return Body(decode(data), [], data)
         except NotProtobufError as problem:
             raise ValueError(str(problem)) from None
-    from steersman_cluster.api.yamlbody import parse_yaml
+    from steersman_cluster.api.yaml_bodies import parse_yaml
 
     try:
         value, repeated_keys = parse_yaml(data)
@@ -96,7 +96,7 @@ def _no_json(data: bytes, problem: Exception) -> str:
     except UnicodeDecodeError:
         # Go reads such text with replacement characters; refusing it is safer than guessing what was meant.
         return "couldn't get version/kind; json parse error: the body is no UTF-8"
-    return f"couldn't get version/kind; json parse error: {json_fault(data) or problem}"
+    return f"couldn't get version/kind; json parse error: {json_error(data) or problem}"
 
 
 def decode_body(

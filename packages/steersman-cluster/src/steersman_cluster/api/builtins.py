@@ -21,8 +21,8 @@ __all__ = ["Builtins", "facts", "groups"]
 
 _STORED_ELSEWHERE: Final = {("events.k8s.io", "events"): ("", "events")}
 _STORED_AS: Final = {("autoscaling", "horizontalpodautoscalers"): "v2"}
-_PLAIN_DOORS: Final = frozenset(("status", "ephemeralcontainers", "resize", "finalize", "approval"))
-_DOORS: Final[Mapping[tuple[str, str], Handler]] = {
+_PLAIN_SUBRESOURCES: Final = frozenset(("status", "ephemeralcontainers", "resize", "finalize", "approval"))
+_HANDLERS: Final[Mapping[tuple[str, str], Handler]] = {
     ("pods", "binding"): pods.bind,
     ("pods", "eviction"): evictions.evict,
     ("pods", "log"): streams.log,
@@ -115,8 +115,8 @@ class Builtins:
         handler: Handler | None = None
         if (plural, name) == ("serviceaccounts", "token"):
             handler = cast(Handler, self._server.auth.token_request)
-        elif name not in _PLAIN_DOORS and name != "scale":
-            handler = _DOORS.get((plural, name), _not_there)
+        elif name not in _PLAIN_SUBRESOURCES and name != "scale":
+            handler = _HANDLERS.get((plural, name), _not_there)
         kind: Mapping[str, str] = described.get("responseKind") or {}
         verbs = frozenset(cast("list[str]", described["verbs"]))
         return Subresource(verbs, handler, kind.get("group"), kind.get("version"), kind.get("kind"))

@@ -10,7 +10,7 @@ from typing import Final
 
 from steersman_cluster.api.interfaces import ObjectReader, ResourceType
 from steersman_cluster.api.messages import Response, encode
-from steersman_cluster.api.negotiate import Form
+from steersman_cluster.api.negotiation import Form
 from steersman_cluster.api.options import ListOptions
 from steersman_cluster.api.views import object_of
 from steersman_cluster.errors import not_found

@@ -17,7 +17,7 @@ from steersman_cluster.objects import Object
 __all__ = ["decode_custom", "integers"]
 
 _TYPE_META: Final = ("apiVersion", "kind", "metadata")
-_MOST: Final = 100
+_MAX_UNKNOWN_FIELDS: Final = 100
 _META: Final = schema.builtin("", "v1", "Namespace")
 
 
@@ -39,7 +39,7 @@ def decode_custom(obj: Object, resource: ResourceType, *, telling: bool) -> sche
             paths: list[str] = []
             _unknown(obj, shape, "", paths, root=True)
             found += [f"unknown field {json.dumps(path, ensure_ascii=False)}" for path in sorted(paths)]
-    return schema.Decoded(tuple(found[:_MOST]))
+    return schema.Decoded(tuple(found[:_MAX_UNKNOWN_FIELDS]))
 
 
 def _shape(resource: ResourceType) -> Mapping[str, Any] | None:

@@ -28,7 +28,7 @@ _ORPHANED: Final = frozenset((("", "replicationcontrollers"), ("batch", "jobs"))
 """Kinds that orphan their dependents where nothing is said, as they did before there was a garbage collector."""
 _UNCOLLECTED: Final = frozenset((("", "events"), ("events.k8s.io", "events")))
 """Kinds without dependents: no propagation policy leaves a finalizer on them."""
-_TWO_STEPS: Final = frozenset((("", "namespaces"), ("apiextensions.k8s.io", "customresourcedefinitions")))
+_DELETED_IN_TWO_STEPS: Final = frozenset((("", "namespaces"), ("apiextensions.k8s.io", "customresourcedefinitions")))
 
 RETURNED: Final = frozenset(
     (
@@ -115,7 +115,7 @@ class Deleter:
         self, resource: ResourceType, item: Item, obj: Object, options: DeleteOptions, context: WriteContext
     ) -> Deleted:
         metadata = meta(obj)
-        if (resource.group, resource.plural) in _TWO_STEPS:
+        if (resource.group, resource.plural) in _DELETED_IN_TWO_STEPS:
             if metadata.get("deletionTimestamp") is None:
                 return self._begin(resource, item, obj, options, context)
             if self._server.holds(resource, obj):
@@ -208,7 +208,7 @@ def _check_preconditions(resource: ResourceType, name: str, obj: Object, options
     if not wrong_uid and (options.version is None or options.version == version):
         return
     what, wanted, found = ("UID", options.uid, uid) if wrong_uid else ("ResourceVersion", options.version, version)
-    if (resource.group, resource.plural) in _TWO_STEPS:
+    if (resource.group, resource.plural) in _DELETED_IN_TWO_STEPS:
         why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
         raise conflict(resource.group, resource.plural, name, why)
     what_happened = "deleted and then recreated" if wrong_uid else "modified"

@@ -11,7 +11,7 @@ from steersman_cluster.api.builtins import facts, groups
 from steersman_cluster.api.health import HEALTH_PATHS, is_health, serve_health
 from steersman_cluster.api.interfaces import ResourceType, Server
 from steersman_cluster.api.messages import Request, Response, encode, json_response
-from steersman_cluster.api.negotiate import form_of
+from steersman_cluster.api.negotiation import form_of
 from steersman_cluster.api.openapi import OpenAPI
 from steersman_cluster.api.reads import present
 from steersman_cluster.api.verbs import not_allowed

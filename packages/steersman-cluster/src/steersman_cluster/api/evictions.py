@@ -13,7 +13,7 @@ from steersman.models.selectors import from_requirements
 from steersman_cluster.api.interfaces import Call, Change
 from steersman_cluster.api.messages import Response, json_response
 from steersman_cluster.api.options import DeleteOptions, WriteOptions, delete_options
-from steersman_cluster.api.podoptions import items_of, pod_of
+from steersman_cluster.api.pod_options import items_of, pod_of
 from steersman_cluster.errors import APIError, bad_request, conflict, forbidden, too_many_requests
 from steersman_cluster.objects import Object, dig, labels_of, meta, name_of
 from steersman_cluster.strategy import User
@@ -23,7 +23,7 @@ __all__ = ["evict"]
 _EVICTED: Final[Object] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 _SERVER: Final = User("system:apiserver", groups=("system:masters", "system:authenticated"))
 _VIOLATED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
-_MOST: Final = 2000
+_MAX_DISRUPTED_PODS: Final = 2000
 """Evictions that a budget remembers until the disruption controller has seen them."""
 
 
@@ -174,7 +174,7 @@ def _check_budget(budget: Object) -> None:
     allowed = _count(budget, "disruptionsAllowed")
     if allowed < 0:
         raise forbidden("policy", "poddisruptionbudget", name, "pdb disruptions allowed is negative")
-    if len(dig(budget, "status", "disruptedPods", default={})) > _MOST:
+    if len(dig(budget, "status", "disruptedPods", default={})) > _MAX_DISRUPTED_PODS:
         why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         raise forbidden("policy", "poddisruptionbudget", name, why)
     if allowed == 0:

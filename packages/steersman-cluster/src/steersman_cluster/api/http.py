@@ -24,24 +24,24 @@ from steersman_cluster.errors import APIError, bad_request, too_large
 if TYPE_CHECKING:
     from steersman_cluster.api.server import APIServer
 
-__all__ = ["Front"]
+__all__ = ["HTTPSServer"]
 
-_LARGEST: Final = 3 * 1024 * 1024
-_LARGEST_HEAD: Final = 1024 * 1024
+MAX_BODY_BYTES: Final = 3 * 1024 * 1024
+MAX_HEAD_BYTES: Final = 1024 * 1024
 """Bytes that one line of a request's head may have: Go's limit. Long selectors are longer than aiohttp's."""
-_SLOWEST: Final = 30.0
+BODY_SECONDS: Final = 30.0
 """Seconds that a request's body may take."""
 _LARGEST_FIELD: Final = 128 * 1024
 """Bytes that one header may have; aiohttp takes up to 128 of them."""
 _IDLE_SECONDS: Final = 90.0
 """How long a connection may be idle after a request, or take for the head of the next one; as in kube-apiserver."""
-_AHEAD: Final = 1024 * 1024
+MAX_BUFFERED_BYTES: Final = 1024 * 1024
 """Bytes that an upgraded connection may be ahead of who reads it."""
-_QUIET: Final = logging.Logger("steersman_cluster.http", logging.CRITICAL)
+_NO_LOG: Final = logging.Logger("steersman_cluster.http", logging.CRITICAL)
 """What clients do wrong is told to them and not to the log; errors of the core never come here."""
 
 
-class Front:
+class HTTPSServer:
     """Listens for one API server; `start`, then `close`."""
 
     def __init__(self, server: APIServer, context: ssl.SSLContext, limits: ConnectionLimits | None = None) -> None:
@@ -94,8 +94,8 @@ class Front:
         body = b""
         if request.can_read_body:
             size = request.content_length or 0
-            if size > _LARGEST:
-                raise too_large(f"Request entity too large: limit is {_LARGEST}")
+            if size > MAX_BODY_BYTES:
+                raise too_large(f"Request entity too large: limit is {MAX_BODY_BYTES}")
             body = await self._body(request)
         url = request.rel_url
         transport = request.transport
@@ -121,11 +121,11 @@ class Front:
         parts: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(_SLOWEST):
+            async with asyncio.timeout(BODY_SECONDS):
                 async for chunk in content.iter_any():
                     size += len(chunk)
-                    if size > _LARGEST:
-                        raise too_large(f"Request entity too large: limit is {_LARGEST}")
+                    if size > MAX_BODY_BYTES:
+                        raise too_large(f"Request entity too large: limit is {MAX_BODY_BYTES}")
                     parts.append(chunk)
         except TimeoutError:
             raise APIError(408, "Timeout", "the body of the request did not arrive in time") from None
@@ -189,10 +189,10 @@ class _Connection(web.RequestHandler):
             server,
             loop=asyncio.get_running_loop(),
             access_log=cast(Any, None),
-            logger=_QUIET,
+            logger=_NO_LOG,
             lingering_time=0,
             auto_decompress=False,
-            max_line_size=_LARGEST_HEAD,
+            max_line_size=MAX_HEAD_BYTES,
             max_field_size=_LARGEST_FIELD,
             keepalive_timeout=_IDLE_SECONDS,
         )
@@ -230,7 +230,7 @@ class _Incoming:
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
         self._chunks.put_nowait(bytes(data))
         self._size += len(data)
-        if self._size > _AHEAD:
+        if self._size > MAX_BUFFERED_BYTES:
             self._transport.pause_reading()
         return False, b""
 
@@ -239,7 +239,7 @@ class _Incoming:
 
     async def get(self) -> bytes | None:
         data = await self._chunks.get()
-        if self._size > _AHEAD >= self._size - len(data) and not self._transport.is_closing():
+        if self._size > MAX_BUFFERED_BYTES >= self._size - len(data) and not self._transport.is_closing():
             self._transport.resume_reading()
         self._size -= len(data)
         return data or None

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from steersman_cluster.admission import Admission
 from steersman_cluster.api.messages import Request, Response
-from steersman_cluster.api.negotiate import Form
+from steersman_cluster.api.negotiation import Form
 from steersman_cluster.api.options import DeleteOptions, ListOptions, WriteOptions
 from steersman_cluster.auth import Auth
 from steersman_cluster.kubelet import KubeletDirectory

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _LONGEST_BASE: Final = 58
-_TRIES: Final = 8
+_MAX_NAME_ATTEMPTS: Final = 8
 _SYSTEM: Final = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 _REPEATED: Final = (
     ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may "
@@ -75,7 +75,7 @@ def generate_name(metadata: Object, random: Callable[[int], str], taken: Callabl
     base = metadata.get("generateName")
     if not base or metadata.get("name"):
         return False
-    for _ in range(_TRIES):
+    for _ in range(_MAX_NAME_ATTEMPTS):
         metadata["name"] = name = str(base)[:_LONGEST_BASE] + random(5)
         if not taken(name):
             return False

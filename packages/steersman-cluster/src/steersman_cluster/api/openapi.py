@@ -15,8 +15,8 @@ import zstandard
 from steersman_cluster.api.builtins import facts
 from steersman_cluster.api.interfaces import ResourceType, Server
 from steersman_cluster.api.messages import Request, Response, encode
-from steersman_cluster.api.negotiate import JSON, quality
-from steersman_cluster.api.podmetrics import GROUP as METRICS_GROUP
+from steersman_cluster.api.negotiation import JSON, quality
+from steersman_cluster.api.pod_metrics import GROUP as METRICS_GROUP
 from steersman_cluster.crd import published_schemas, second_version
 from steersman_cluster.objects import Object
 from steersman_cluster.protobuf import openapi as openapi_protobuf

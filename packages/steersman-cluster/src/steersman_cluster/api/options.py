@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from steersman.models.selectors import Selector
-from steersman_cluster.api.fieldselectors import FieldSelector, parse_fields
-from steersman_cluster.api.labelselectors import parse_selector
+from steersman_cluster.api.field_selectors import FieldSelector, parse_fields
+from steersman_cluster.api.label_selectors import parse_selector
 from steersman_cluster.api.messages import Params, Request
 from steersman_cluster.cel.gotext import go_quote
 from steersman_cluster.errors import (

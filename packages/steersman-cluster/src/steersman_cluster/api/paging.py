@@ -7,7 +7,7 @@ import json
 import string
 from typing import Any, Final, cast
 
-from steersman_cluster.api.gojson import json_fault
+from steersman_cluster.api.go_json import json_error
 from steersman_cluster.errors import APIError, bad_request
 from steersman_cluster.objects import Object, from_json
 from steersman_cluster.storage import Item
@@ -60,7 +60,7 @@ def read_token(text: str) -> tuple[int, str]:
     try:
         body: Any = from_json(data)
     except ValueError:
-        raise _refused(json_fault(data) or "no JSON") from None
+        raise _refused(json_error(data) or "no JSON") from None
     if not isinstance(body, dict):
         kind = {str: "string", list: "array", bool: "bool"}.get(cast("type[Any]", type(body)), "number")
         raise _refused(f"json: cannot unmarshal {kind} into Go value of type storage.continueToken")

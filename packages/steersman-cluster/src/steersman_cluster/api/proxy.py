@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from steersman_cluster.api import nodeproxy
+from steersman_cluster.api import node_proxy
 from steersman_cluster.api.interfaces import Call
 from steersman_cluster.api.messages import Response
-from steersman_cluster.api.podoptions import items_of, pod_of
-from steersman_cluster.api.proxying import repeat
+from steersman_cluster.api.pod_options import items_of, pod_of
 from steersman_cluster.api.streams import kubelet_of
+from steersman_cluster.api.upstream import repeat
 from steersman_cluster.errors import APIError, bad_request, not_found
 from steersman_cluster.kubelet import Connection
 from steersman_cluster.objects import Object, dig
@@ -71,7 +71,7 @@ async def to_node(call: Call) -> Response:
         raise not_found("", "nodes", name)
     if port not in ("", KUBELET_PORT):
         raise _unreachable(f"node {name} has only the port {KUBELET_PORT} of its kubelet")
-    return await nodeproxy.serve(call, name)
+    return await node_proxy.serve(call, name)
 
 
 def _parts(name: str, kind: str) -> tuple[str, str, str]:

@@ -10,12 +10,12 @@ import msgspec
 from steersman_cluster.api.bodies import INTERNAL
 from steersman_cluster.api.interfaces import ResourceType, Server
 from steersman_cluster.api.messages import Response
-from steersman_cluster.api.negotiate import PROTOBUF, YAML, Form
+from steersman_cluster.api.negotiation import PROTOBUF, YAML, Form
 from steersman_cluster.api.options import ListOptions
 from steersman_cluster.api.paging import PageExpiredError, key_of, read_token, token, too_large
 from steersman_cluster.api.tables import metadata_for, table_of
 from steersman_cluster.api.views import body_of, fields_of, item_of_list, object_of, partial
-from steersman_cluster.api.watching import Watch
+from steersman_cluster.api.watches import Watch
 from steersman_cluster.errors import bad_request, expired, not_acceptable, not_found
 from steersman_cluster.objects import Object
 from steersman_cluster.storage import CompactedError, Item, Storage
@@ -23,8 +23,6 @@ from steersman_cluster.storage import CompactedError, Item, Storage
 __all__ = ["Reads", "StorageReader", "present"]
 
 _encode: Final = msgspec.json.Encoder().encode
-_SLOW: Final = 10_000
-"""Events that may wait for a watcher; one that falls further behind is let go."""
 _BOOKMARK_EVERY: Final = 60.0
 _SHORTEST, _LONGEST = 1800.0, 3600.0
 _NS_SEP: Final = "\0"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final, cast
 
 from steersman_cluster import fields, patch, schema
-from steersman_cluster.api import bodies, patching
+from steersman_cluster.api import bodies, patches
 from steersman_cluster.api import metadata as metas
 from steersman_cluster.api.interfaces import Call, Change, ResourceType
 from steersman_cluster.api.options import agent_of, write_options
@@ -39,7 +39,7 @@ async def serve_scale(call: Call) -> Object:
     request = call.request
     media = bodies.media_type(request.headers.get("Content-Type"))
     patching_it = call.verb == "patch"
-    apply = patching_it and media == patching.APPLY
+    apply = patching_it and media == patches.APPLY
     kind = "PatchOptions" if patching_it else "UpdateOptions"
     options = write_options(request.params, agent_of(request), kind, apply=apply)
     context = server.context(call.user, subresource="scale", dry_run=options.dry_run)
@@ -47,13 +47,13 @@ async def serve_scale(call: Call) -> Object:
         resource, call.namespace, call.name, call.user, options, context, "scale", call.warnings,
         apply=apply, kind=kind, tracked=False,
     )  # fmt: skip
-    wanted = _Wanted(change, request.body, media, patching_it=patching_it)
+    wanted = _ScaleChange(change, request.body, media, patching_it=patching_it)
     change.representation = wanted
     outcome = await server.writer.update(change, wanted.transform)
     return _scale_of(resource, outcome.obj)
 
 
-class _Wanted:
+class _ScaleChange:
     """From the present parent to the one that a request for its Scale asks for; admission sees the Scale."""
 
     kind, group, version = "Scale", "autoscaling", "v1"
@@ -70,8 +70,8 @@ class _Wanted:
         self._value: Any
         self._repeated: list[str]
         try:
-            if patching_it and media != patching.APPLY:
-                self._value, self._repeated = patching.document(body)
+            if patching_it and media != patches.APPLY:
+                self._value, self._repeated = patches.document(body)
             else:
                 read = bodies.read(body, bodies.YAML if patching_it else media)
                 self._value, self._repeated = read.value, read.repeated
@@ -128,7 +128,7 @@ class _Wanted:
 
     def _scale(self, live: Object) -> Object:
         change, options = self._change, self._change.options
-        if self._patching and self._media == patching.APPLY:
+        if self._patching and self._media == patches.APPLY:
             applied = self._value
             if not isinstance(applied, dict):
                 raise bad_request("error decoding YAML: the body of an apply patch must be an object")
@@ -146,16 +146,16 @@ class _Wanted:
         return scale
 
     def _patched(self, live: Object) -> Any:
-        if self._media == patching.JSON_PATCH:
+        if self._media == patches.JSON_PATCH:
             return patch.json_patch(live, self._value)
-        if self._media == patching.STRATEGIC:
+        if self._media == patches.STRATEGIC:
             return patch.strategic(live, self._value, _TYPE)
         return patch.merge_patch(live, self._value)
 
     def _decode(self, value: Any) -> Object:
         if not isinstance(value, dict):
             raise bad_request("the body of the request is no Scale")
-        scale: Object = schema.loads(patching.dumps({"kind": "Scale", "apiVersion": _VERSION, **value}))[0]
+        scale: Object = schema.loads(patches.dumps({"kind": "Scale", "apiVersion": _VERSION, **value}))[0]
         if scale["kind"] != "Scale" or scale["apiVersion"] != _VERSION:
             given = scale["apiVersion"]
             raise bad_request(

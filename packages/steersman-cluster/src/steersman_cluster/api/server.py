@@ -27,16 +27,16 @@ from steersman_cluster.api.conversions import Conversions
 from steersman_cluster.api.definitions import Definitions
 from steersman_cluster.api.deletes import Deleter
 from steersman_cluster.api.documents import Documents
-from steersman_cluster.api.equivalents import ServedVersions
 from steersman_cluster.api.event_expiry import EventExpiry
 from steersman_cluster.api.extensions import PREFIX, Extension, extended
-from steersman_cluster.api.info import RequestInfo, resolve
 from steersman_cluster.api.interfaces import OpenWatch, Registry, ResourceType
 from steersman_cluster.api.kubernetes_service import KubernetesService
 from steersman_cluster.api.messages import JSON, Request, Response, failure
-from steersman_cluster.api.negotiate import Form, form_of
-from steersman_cluster.api.podmetrics import PodMetrics
+from steersman_cluster.api.negotiation import Form, form_of
+from steersman_cluster.api.pod_metrics import PodMetrics
 from steersman_cluster.api.reads import Reads, StorageReader, present
+from steersman_cluster.api.request_info import RequestInfo, resolve
+from steersman_cluster.api.served_versions import ServedVersions
 from steersman_cluster.api.verbs import Verbs
 from steersman_cluster.api.writes import Writer
 from steersman_cluster.auth import Attributes, Auth
@@ -50,7 +50,7 @@ from steersman_cluster.strategy import User, WriteContext
 
 __all__ = ["APIServer"]
 
-_PEOPLE: Final = ("curl", "Wget", "Mozilla/5.0")
+_INTERACTIVE_AGENTS: Final = ("curl", "Wget", "Mozilla/5.0")
 _SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"
 _log = get_logger("apiserver")
 
@@ -268,7 +268,7 @@ def _wants_lines(request: Request) -> bool:
     """Whether people will look at the answer: they asked for it, or use a browser or the like."""
     if request.params and (asked := request.params.get("pretty")):
         return asked in ("1", "t", "T", "TRUE", "true", "True")
-    return (request.headers.get("User-Agent") or "").startswith(_PEOPLE)
+    return (request.headers.get("User-Agent") or "").startswith(_INTERACTIVE_AGENTS)
 
 
 def _warned(response: Response, warnings: Iterable[str]) -> Response:

@@ -13,7 +13,7 @@ from typing import Final, cast
 from steersman_cluster.api import channels, tunnels
 from steersman_cluster.api.interfaces import Call
 from steersman_cluster.api.messages import Response, Socket
-from steersman_cluster.api.podoptions import (
+from steersman_cluster.api.pod_options import (
     ExecOptions,
     container_of,
     exec_options,
@@ -28,7 +28,7 @@ from steersman_cluster.objects import Object, dig
 __all__ = ["attach", "execute", "kubelet_of", "log", "portforward"]
 
 _SPDY: Final = "spdy/3.1"
-_REFUSED_WITHIN: Final = 0.05
+_REFUSAL_SECONDS: Final = 0.05
 """Seconds that a kubelet has for refusing a log with a Status."""
 
 
@@ -61,7 +61,7 @@ async def log(call: Call) -> Response:
     # The kubelet refuses at the first chunk: that must become a Status, not a broken stream. While it has nothing to
     # say, as of a log that is followed and still empty, the answer begins without it.
     first = asyncio.ensure_future(anext(chunks, b""))
-    await asyncio.wait((first,), timeout=_REFUSED_WITHIN)
+    await asyncio.wait((first,), timeout=_REFUSAL_SECONDS)
     if first.done() and (problem := first.exception()) is not None:
         raise problem
     shown = _log(first, chunks)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from steersman_cluster import spdy
 from steersman_cluster.api.channels import CHUNK, Connect, ending, resized
 from steersman_cluster.api.messages import Socket
-from steersman_cluster.api.podoptions import ExecOptions
+from steersman_cluster.api.pod_options import ExecOptions
 from steersman_cluster.errors import APIError
 from steersman_cluster.kubelet import STDERR, STDOUT, Connection, ExecSession
 
@@ -26,7 +26,7 @@ EXEC_PROTOCOL: Final = "v4.channel.k8s.io"
 FORWARD_PROTOCOL: Final = "portforward.k8s.io"
 TUNNEL: Final = "SPDY/3.1+portforward.k8s.io"
 """The web socket protocol that has SPDY inside."""
-_STREAMS_WITHIN: Final = 30.0
+_STREAMS_SECONDS: Final = 30.0
 """Seconds for a client to open the streams that it asked for."""
 
 
@@ -127,7 +127,7 @@ class _Command(_Session):
 
     async def _output(self) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(_STREAMS_WITHIN):
+            async with asyncio.timeout(_STREAMS_SECONDS):
                 await self._all.wait()
         streams = {STDOUT: self._streams.get("stdout", 0), STDERR: self._streams.get("stderr", 0)}
         async for channel, data in self._command:

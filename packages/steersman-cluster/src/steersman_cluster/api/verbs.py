@@ -11,16 +11,15 @@ from typing import Any, Final, cast
 
 from steersman_cluster import fields, schema
 from steersman_cluster.admission import CREATE, Write
-from steersman_cluster.api import bodies, connects
+from steersman_cluster.api import bodies, pod_connections
 from steersman_cluster.api import metadata as metas
 from steersman_cluster.api.builtins import groups
 from steersman_cluster.api.components import COMPONENT_STATUSES, get_component, list_components
 from steersman_cluster.api.deletes import RETURNED
-from steersman_cluster.api.fieldselectors import parse_fields
-from steersman_cluster.api.info import RequestInfo
+from steersman_cluster.api.field_selectors import parse_fields
 from steersman_cluster.api.interfaces import Call, Change, Outcome, ResourceType, Server, Subresource
 from steersman_cluster.api.messages import Request, Response
-from steersman_cluster.api.negotiate import Form, form_of
+from steersman_cluster.api.negotiation import Form, form_of
 from steersman_cluster.api.options import (
     DeleteOptions,
     WriteOptions,
@@ -29,8 +28,9 @@ from steersman_cluster.api.options import (
     list_options,
     write_options,
 )
-from steersman_cluster.api.patching import APPLY, check_media, transform_of
+from steersman_cluster.api.patches import APPLY, check_media, transform_of
 from steersman_cluster.api.reads import present
+from steersman_cluster.api.request_info import RequestInfo
 from steersman_cluster.api.scale import serve_scale
 from steersman_cluster.errors import APIError, bad_request, method_not_supported, unknown_path
 from steersman_cluster.kinds.registry import strategy_for
@@ -272,19 +272,19 @@ class Verbs:
             outcome = await self._update(request, info, resource, namespace, user, warnings)
             return self._answer(resource, outcome, form)
         options = WriteOptions()
-        if info.verb == "create" and info.subresource not in connects.CONNECTS:
+        if info.verb == "create" and info.subresource not in pod_connections.CONNECTS:
             options = write_options(request.params, agent_of(request), "CreateOptions")
         context = server.context(user, subresource=info.subresource, dry_run=options.dry_run)
         call = self._call(request, info, resource, namespace, user, None, context, warnings)
         if door.handler is None:
             made = await serve_scale(call)
-        elif info.verb == "create" and info.subresource not in connects.CONNECTS:
+        elif info.verb == "create" and info.subresource not in pod_connections.CONNECTS:
             kind = self._kind_of_body(resource, info.subresource, door)
             media = bodies.media_type(request.headers.get("Content-Type"))
             call.body = bodies.decode_body(request.body, media, kind, options.validation, warnings)()
             made = await self._handle(call, kind, door.handler, options)
         else:
-            await connects.admit(call)
+            await pod_connections.admit(call)
             made = await door.handler(call)
         if isinstance(made, Response):
             return made

@@ -13,7 +13,7 @@ from steersman_cluster import fields
 from steersman_cluster.admission import CREATE, UPDATE, Write
 from steersman_cluster.api import metadata as metas
 from steersman_cluster.api.interfaces import Change, Outcome, ResourceType, Server, Transform, WriteVersions
-from steersman_cluster.api.patching import reset_of
+from steersman_cluster.api.patches import reset_of
 from steersman_cluster.api.versions import ObjectVersions
 from steersman_cluster.api.views import object_of
 from steersman_cluster.auth import check_escalation

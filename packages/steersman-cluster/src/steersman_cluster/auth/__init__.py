@@ -5,12 +5,12 @@ and a decision holds exactly as long as what it was made of.
 """
 
 from steersman_cluster.auth.attributes import Attributes, forbidden_error
-from steersman_cluster.auth.authenticate import ANONYMOUS, Authenticator, Headers
+from steersman_cluster.auth.authentication import ANONYMOUS, Authenticator, Headers
 from steersman_cluster.auth.bootstrap import BootstrapObject
 from steersman_cluster.auth.bootstrap import objects as bootstrap_objects
 from steersman_cluster.auth.certificates import SERVING_HOSTS
 from steersman_cluster.auth.escalation import check_escalation
-from steersman_cluster.auth.jwt import BadTokenError, SigningKey
+from steersman_cluster.auth.jwt import InvalidTokenError, SigningKey
 from steersman_cluster.auth.kubeconfig import kubeconfig, write_kubeconfig
 from steersman_cluster.auth.rbac import MASTERS, Authorizer
 from steersman_cluster.auth.reviews import user_info
@@ -26,9 +26,9 @@ __all__ = [
     "Auth",
     "Authenticator",
     "Authorizer",
-    "BadTokenError",
     "BootstrapObject",
     "Headers",
+    "InvalidTokenError",
     "SigningKey",
     "TokenIssuer",
     "account_groups",

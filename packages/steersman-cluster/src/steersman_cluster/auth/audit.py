@@ -16,9 +16,9 @@ from typing import IO, Any, cast
 from uuid import uuid4
 
 from steersman_cluster.auth.attributes import Attributes
-from steersman_cluster.auth.auditpolicy import Decision, Level, Policy
-from steersman_cluster.auth.reading import part
+from steersman_cluster.auth.audit_policy import Decision, Level, Policy
 from steersman_cluster.auth.reviews import user_info
+from steersman_cluster.json_access import get_object
 from steersman_cluster.objects import Object
 from steersman_cluster.strategy import User
 
@@ -122,8 +122,8 @@ class Log:
             and (user is None or _acting(event) == user)
             and (verb is None or event["verb"] == verb)
             and (resource is None or _resource(event) == resource)
-            and (namespace is None or part(event, "objectRef").get("namespace", "") == namespace)
-            and (name is None or part(event, "objectRef").get("name", "") == name)
+            and (namespace is None or get_object(event, "objectRef").get("namespace", "") == namespace)
+            and (name is None or get_object(event, "objectRef").get("name", "") == name)
         ]
 
     def __iter__(self) -> Iterator[Object]:
@@ -211,7 +211,7 @@ class Entry:
         if stage in self._decision.omitted:
             return
         event = {**self._event, "stage": stage, "stageTimestamp": now}
-        if reference := part(event, "objectRef"):
+        if reference := get_object(event, "objectRef"):
             event["objectRef"] = dict(reference)
         if self._annotations:
             event["annotations"] = dict(self._annotations)
@@ -221,7 +221,7 @@ class Entry:
         # A copy: what is recorded is what was sent, whatever becomes of the object later.
         copied: Any = json.loads(json.dumps(obj))
         if self._decision.omits_managed_fields and isinstance(copied, dict):
-            part(cast(Object, copied), "metadata").pop("managedFields", None)
+            get_object(cast(Object, copied), "metadata").pop("managedFields", None)
             return cast(Object, copied)
         return copied
 
@@ -239,10 +239,10 @@ def _reference(attributes: Attributes) -> Object:
 
 
 def _acting(event: Object) -> str:
-    return str((part(event, "impersonatedUser") or part(event, "user")).get("username") or "")
+    return str((get_object(event, "impersonatedUser") or get_object(event, "user")).get("username") or "")
 
 
 def _resource(event: Object) -> str:
-    reference = part(event, "objectRef")
+    reference = get_object(event, "objectRef")
     resource, subresource = str(reference.get("resource") or ""), reference.get("subresource")
     return f"{resource}/{subresource}" if subresource else resource

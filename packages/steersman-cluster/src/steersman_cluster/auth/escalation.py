@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from steersman_cluster.auth.attributes import Attributes, quoted
 from steersman_cluster.auth.rbac import GROUP, MASTERS, Authorizer
-from steersman_cluster.auth.reading import part, parts
 from steersman_cluster.auth.rules import compact, describe, missing
 from steersman_cluster.errors import APIError, forbidden, not_found
+from steersman_cluster.json_access import get_object, get_objects
 from steersman_cluster.objects import Object, dig, meta, name_of
 from steersman_cluster.strategy import User
 
@@ -47,7 +47,7 @@ def _check_role(authorizer: Authorizer, user: User, escalate: Attributes, obj: O
     if authorizer.authorize(user, escalate)[0]:
         return
     resource, namespace = escalate.resource, escalate.namespace
-    _check_rules(authorizer, user, resource, namespace, name_of(obj), parts(obj, "rules"))
+    _check_rules(authorizer, user, resource, namespace, name_of(obj), get_objects(obj, "rules"))
     if any(_aggregates(item) for item in (obj, old) if item is not None) and _not_held(
         authorizer, user, namespace, _EVERYTHING
     ):
@@ -56,7 +56,7 @@ def _check_role(authorizer: Authorizer, user: User, escalate: Attributes, obj: O
 
 
 def _check_binding(authorizer: Authorizer, user: User, resource: str, namespace: str, obj: Object) -> None:
-    reference = part(obj, "roleRef")
+    reference = get_object(obj, "roleRef")
     kind, name = reference.get("kind"), reference.get("name") or ""
     if kind not in ("Role", "ClusterRole"):
         return  # validation refuses it

@@ -17,10 +17,10 @@ from steersman_cluster.objects import Object, from_json
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
 
-__all__ = ["BadTokenError", "SigningKey", "unverified"]
+__all__ = ["InvalidTokenError", "SigningKey", "unverified"]
 
 
-class BadTokenError(Exception):
+class InvalidTokenError(Exception):
     """A token that is not one of ours, or no longer good; the text says why and holds no part of the token."""
 
 
@@ -81,7 +81,7 @@ class SigningKey:
         return f"{body}.{_encode(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
 
     def verify(self, token: str) -> Object:
-        """The claims of a token that this key signed. Raises `BadTokenError` for any other."""
+        """The claims of a token that this key signed. Raises `InvalidTokenError` for any other."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import ec
@@ -92,17 +92,17 @@ class SigningKey:
             raw = _decode(signature)
             header = from_json(_decode(body.partition(".")[0]))
         except ValueError:
-            raise BadTokenError("the token is malformed") from None
+            raise InvalidTokenError("the token is malformed") from None
         if not isinstance(header, dict) or cast(Object, header).get("alg") != "ES256" or len(raw) != 64:
-            raise BadTokenError("the token is not signed with ES256")
+            raise InvalidTokenError("the token is not signed with ES256")
         der = encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
         try:
             self._public.verify(der, body.encode(), ec.ECDSA(hashes.SHA256()))
         except InvalidSignature:
-            raise BadTokenError("the token's signature is not ours") from None
+            raise InvalidTokenError("the token's signature is not ours") from None
         claims = unverified(token)
         if claims is None:
-            raise BadTokenError("the token's claims are malformed")
+            raise InvalidTokenError("the token's claims are malformed")
         return claims
 
     def key_set(self) -> Object:

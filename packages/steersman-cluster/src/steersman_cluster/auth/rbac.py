@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from steersman_cluster.auth.attributes import Attributes, forbidden_error
-from steersman_cluster.auth.reading import part, parts
 from steersman_cluster.auth.rules import allows, allows_resource
 from steersman_cluster.errors import APIError
+from steersman_cluster.json_access import get_object, get_objects
 from steersman_cluster.objects import Object, dig, name_of, namespace_of
 from steersman_cluster.strategy import Reader, User
 
@@ -25,7 +25,7 @@ MASTERS = "system:masters"
 
 _ROLES = ("roles", "clusterroles")
 _BINDINGS = ("rolebindings", "clusterrolebindings")
-_MOST_DECISIONS = 20_000
+_MAX_CACHED_DECISIONS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ class _Bindings:
     def put(self, binding: Object, namespace: str) -> None:
         name = name_of(binding)
         self.drop(name)
-        reference = part(binding, "roleRef")
+        reference = get_object(binding, "roleRef")
         kind, role = reference.get("kind") or "", reference.get("name") or ""
         keys: list[str] = []
-        for position, subject in enumerate(parts(binding, "subjects")):
+        for position, subject in enumerate(get_objects(binding, "subjects")):
             key, shown = _subject(subject, namespace)
             if key in keys or not key:
                 continue
@@ -159,7 +159,7 @@ class Authorizer:
         )
         decision = known.get(key)
         if decision is None:
-            if len(known) >= _MOST_DECISIONS:
+            if len(known) >= _MAX_CACHED_DECISIONS:
                 known.clear()
             decision = known[key] = self._decide(user, attributes)
         if decision.by_name and (reason := decision.by_name.get(attributes.name)) is not None:

@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from steersman_cluster.auth.attributes import Attributes
-from steersman_cluster.auth.authenticate import Authenticator
-from steersman_cluster.auth.jwt import BadTokenError
+from steersman_cluster.auth.authentication import Authenticator
+from steersman_cluster.auth.jwt import InvalidTokenError
 from steersman_cluster.auth.rbac import Authorizer
-from steersman_cluster.auth.reading import part, strings
 from steersman_cluster.auth.selectors import selector_errors
 from steersman_cluster.errors import APIError, FieldError, bad_request, field_invalid, invalid
+from steersman_cluster.json_access import get_object, get_strings
 from steersman_cluster.objects import Object, meta
 from steersman_cluster.strategy import User, WriteContext
 
@@ -64,13 +64,13 @@ class Review:
     async def token(self, call: ReviewCall) -> Object:
         """TokenReview: whom a token stands for. A bad token is an answer, not an error."""
         review = _body(call)
-        spec = part(review, "spec")
+        spec = get_object(review, "spec")
         if not spec.get("token"):
             raise bad_request("token is required for TokenReview in authentication")
         status: Object = {"user": {}}
         try:
-            found = self._authenticator.authenticate_token(spec["token"], strings(spec, "audiences"))
-        except (BadTokenError, APIError) as error:
+            found = self._authenticator.authenticate_token(spec["token"], get_strings(spec, "audiences"))
+        except (InvalidTokenError, APIError) as error:
             text = "invalid bearer token"
             if self._authenticator.tokens.is_ours(spec["token"]):
                 text = f"[{text}, {error}]"
@@ -92,7 +92,7 @@ class Review:
     async def access(self, call: ReviewCall) -> Object:
         """SubjectAccessReview: may this user do that."""
         review = _body(call)
-        spec = part(review, "spec")
+        spec = get_object(review, "spec")
         errors = _access_errors(spec, names_user=True)
         errors.extend(_metadata_errors(review, ()))
         _refuse(errors)
@@ -102,7 +102,7 @@ class Review:
         """LocalSubjectAccessReview: may this user do that in this namespace."""
         review = _body(call)
         review.setdefault("metadata", {}).setdefault("namespace", call.namespace)
-        spec = part(review, "spec")
+        spec = get_object(review, "spec")
         errors = _access_errors(spec, names_user=True)
         errors.extend(_metadata_errors(review, ("namespace",)))
         resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
@@ -120,7 +120,7 @@ class Review:
     async def self_access(self, call: ReviewCall) -> Object:
         """SelfSubjectAccessReview: may I do that."""
         review = _body(call)
-        spec = part(review, "spec")
+        spec = get_object(review, "spec")
         errors = _access_errors(spec, names_user=False)
         errors.extend(_metadata_errors(review, ()))
         _refuse(errors)
@@ -128,7 +128,7 @@ class Review:
 
     async def self_rules(self, call: ReviewCall) -> Object:
         """SelfSubjectRulesReview: what may I do in this namespace."""
-        namespace = part(_body(call), "spec").get("namespace") or ""
+        namespace = get_object(_body(call), "spec").get("namespace") or ""
         if not namespace:
             raise bad_request("no namespace on request")
         rules, errors = self._authorizer.rules_for(call.user, namespace)
@@ -173,15 +173,15 @@ def _body(call: ReviewCall) -> Object:
 
 
 def _subject(spec: Object) -> User:
-    extra = {key: tuple(values or ()) for key, values in part(spec, "extra").items()}
-    return User(spec.get("user") or "", spec.get("uid") or "", tuple(strings(spec, "groups")), extra)
+    extra = {key: tuple(values or ()) for key, values in get_object(spec, "extra").items()}
+    return User(spec.get("user") or "", spec.get("uid") or "", tuple(get_strings(spec, "groups")), extra)
 
 
 def _attributes(spec: Object) -> Attributes:
     if spec.get("resourceAttributes") is None:
-        asked = part(spec, "nonResourceAttributes")
+        asked = get_object(spec, "nonResourceAttributes")
         return Attributes(asked.get("verb") or "", path=asked.get("path") or "/")
-    asked = part(spec, "resourceAttributes")
+    asked = get_object(spec, "resourceAttributes")
     fields = ("verb", "group", "version", "resource", "subresource", "namespace", "name")
     return Attributes(*(asked.get(field) or "" for field in fields))
 

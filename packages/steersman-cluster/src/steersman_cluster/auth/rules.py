@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
 from steersman_cluster.auth.attributes import Attributes
-from steersman_cluster.auth.reading import part, parts, strings
+from steersman_cluster.json_access import get_object, get_objects, get_strings
 from steersman_cluster.objects import Object, labels_of
 
 __all__ = ["aggregate", "allows", "breakdown", "compact", "covers", "describe", "missing", "selects"]
@@ -114,9 +114,9 @@ def compact(pieces: Iterable[Object]) -> list[Object]:
     others: list[Object] = []
     for piece in pieces:
         groups, resources, names = (
-            strings(piece, "apiGroups"),
-            strings(piece, "resources"),
-            strings(piece, "resourceNames"),
+            get_strings(piece, "apiGroups"),
+            get_strings(piece, "resources"),
+            get_strings(piece, "resourceNames"),
         )
         if not groups or not resources or len(groups) != 1 or len(resources) != 1 or len(names) > 1:
             others.append(piece)
@@ -150,11 +150,11 @@ def _list(values: Sequence[str]) -> str:
 
 def selects(selector: Object, labels: Mapping[str, str]) -> bool:
     """Whether a `LabelSelector` selects labels; the empty one selects all. Raises ValueError for a bad operator."""
-    for key, value in part(selector, "matchLabels").items():
+    for key, value in get_object(selector, "matchLabels").items():
         if labels.get(key) != value:
             return False
-    for requirement in parts(selector, "matchExpressions"):
-        key, values = requirement.get("key") or "", strings(requirement, "values")
+    for requirement in get_objects(selector, "matchExpressions"):
+        key, values = requirement.get("key") or "", get_strings(requirement, "values")
         match requirement.get("operator"):
             case "In":
                 holds = key in labels and labels[key] in values

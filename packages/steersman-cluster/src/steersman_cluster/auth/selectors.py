@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from steersman_cluster.auth.reading import parts, strings
 from steersman_cluster.errors import FieldError, field_forbidden, field_invalid, required
+from steersman_cluster.json_access import get_objects, get_strings
 from steersman_cluster.kinds.formats import label_key, label_value
 from steersman_cluster.objects import Object, Path
 
@@ -18,7 +18,7 @@ def selector_errors(selector: Any, where: str, *, labels: bool) -> list[FieldErr
         return []
     errors: list[FieldError] = []
     spec: Object = selector  # pyright: ignore[reportUnknownVariableType]
-    raw, requirements = spec.get("rawSelector") or "", parts(spec, "requirements")
+    raw, requirements = spec.get("rawSelector") or "", get_objects(spec, "requirements")
     path = Path(where)
     if raw and requirements:
         errors.append(field_invalid(path / "rawSelector", raw, "may not specified at the same time as requirements"))
@@ -32,7 +32,11 @@ def selector_errors(selector: Any, where: str, *, labels: bool) -> list[FieldErr
 
 def _requirement_errors(requirement: Object, path: Path, *, labels: bool) -> list[FieldError]:
     errors: list[FieldError] = []
-    key, operator, values = requirement.get("key") or "", requirement.get("operator"), strings(requirement, "values")
+    key, operator, values = (
+        requirement.get("key") or "",
+        requirement.get("operator"),
+        get_strings(requirement, "values"),
+    )
     if not labels and not key:
         errors.append(required(path / "key", "must be specified"))
     if operator in ("In", "NotIn") and not values:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 
 from steersman.pki import Authority
 from steersman_cluster.auth.attributes import Attributes
-from steersman_cluster.auth.authenticate import Authenticator, Headers
-from steersman_cluster.auth.impersonate import Impersonation, is_impersonating
+from steersman_cluster.auth.authentication import Authenticator, Headers
+from steersman_cluster.auth.impersonation import Impersonation, is_impersonating
 from steersman_cluster.auth.jwt import SigningKey
 from steersman_cluster.auth.rbac import Authorizer
 from steersman_cluster.auth.reviews import Handler, Review
-from steersman_cluster.auth.tokenrequest import TokenRequests
+from steersman_cluster.auth.token_requests import TokenRequests
 from steersman_cluster.auth.tokens import ISSUER, TokenIssuer
 from steersman_cluster.objects import Object
 from steersman_cluster.strategy import Reader, User

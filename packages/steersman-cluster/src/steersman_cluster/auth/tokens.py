@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import uuid4
 
-from steersman_cluster.auth.jwt import BadTokenError, SigningKey, unverified
-from steersman_cluster.auth.reading import part
+from steersman_cluster.auth.jwt import InvalidTokenError, SigningKey, unverified
 from steersman_cluster.errors import not_found
+from steersman_cluster.json_access import get_object
 from steersman_cluster.objects import Object, meta, name_of, namespace_of, uid_of
 from steersman_cluster.strategy import Reader, User
 
@@ -26,7 +26,7 @@ __all__ = ["ISSUER", "TokenIssuer", "VerifiedToken", "account_groups", "account_
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 _LEGACY_ISSUER = "kubernetes/serviceaccount"
 _LEEWAY = 60.0
-_MOST_REMEMBERED = 4096
+_MAX_CACHED_TOKENS = 4096
 _PREFIX = "system:serviceaccount:"
 
 
@@ -145,46 +145,46 @@ class TokenIssuer:
         return claims is not None and claims.get("iss") in (self.issuer, _LEGACY_ISSUER)
 
     def verify(self, token: str, audiences: Sequence[str] = ()) -> VerifiedToken:
-        """Whom a token stands for. Raises `BadTokenError` (or a not found of the ServiceAccount) where it is not good.
+        """Return the user of a token. Raises `InvalidTokenError`, or a 404 `APIError` without its ServiceAccount.
 
         `audiences` are those that the token should be for, at least one of them; by default the API server's.
         """
         claims = self._verified.get(token)
         if claims is None:
             claims = self.key.verify(token)
-            if len(self._verified) >= _MOST_REMEMBERED:
+            if len(self._verified) >= _MAX_CACHED_TOKENS:
                 self._verified.clear()
             self._verified[token] = claims
         wanted = tuple(audiences) or self.audiences
         if claims.get("iss") == _LEGACY_ISSUER:
             return VerifiedToken(self._legacy_user(claims, token), _common(wanted, self.audiences))
         if claims.get("iss") != self.issuer:
-            raise BadTokenError("the token is of another issuer")
+            raise InvalidTokenError("the token is of another issuer")
         meant = claims.get("aud") or ()
         matching = _common(wanted, (meant,) if isinstance(meant, str) else meant)
         if not matching:
-            raise BadTokenError(f"token audiences {_go(meant)} is invalid for the target audiences {_go(wanted)}")
+            raise InvalidTokenError(f"token audiences {_go(meant)} is invalid for the target audiences {_go(wanted)}")
         return VerifiedToken(self._bound_user(claims), matching)
 
     def _bound_user(self, claims: Object) -> User:
         now = self._now()
         if now - _LEEWAY > claims.get("exp", 0):
-            raise BadTokenError("service account token has expired")
+            raise InvalidTokenError("service account token has expired")
         if now + _LEEWAY < claims.get("nbf", 0):
-            raise BadTokenError("service account token is not valid yet")
-        private = part(claims, "kubernetes.io")
+            raise InvalidTokenError("service account token is not valid yet")
+        private = get_object(claims, "kubernetes.io")
         namespace = private.get("namespace") or ""
-        account = self._account(namespace, part(private, "serviceaccount"))
+        account = self._account(namespace, get_object(private, "serviceaccount"))
         extra: dict[str, tuple[str, ...]] = {}
         prefix = "authentication.kubernetes.io"
         if identity := claims.get("jti"):
             extra[f"{prefix}/credential-id"] = (f"JTI={identity}",)
-        if secret := part(private, "secret"):
+        if secret := get_object(private, "secret"):
             self._owner(
                 "secrets", namespace, secret, "secret UID ({}) does not match service account secret ref claim ({})"
             )
-        node = part(private, "node")
-        if pod := part(private, "pod"):
+        node = get_object(private, "node")
+        if pod := get_object(private, "pod"):
             self._owner("pods", namespace, pod, "pod UID ({}) does not match service account pod ref claim ({})")
             extra[f"{prefix}/pod-name"] = (pod["name"],)
             extra[f"{prefix}/pod-uid"] = (pod["uid"],)
@@ -201,7 +201,7 @@ class TokenIssuer:
         namespace = claims.get(f"{prefix}/namespace") or ""
         secret = self._reader.get("", "secrets", namespace, claims.get(f"{prefix}/secret.name") or "")
         if secret is None or self._is_gone(secret) or _secret_token(secret) != token:
-            raise BadTokenError("service account token has been invalidated")
+            raise InvalidTokenError("service account token has been invalidated")
         reference = {
             "name": claims.get(f"{prefix}/service-account.name") or "",
             "uid": claims.get(f"{prefix}/service-account.uid") or "",
@@ -215,19 +215,19 @@ class TokenIssuer:
             raise not_found("", "serviceaccounts", name)
         if uid_of(account) != reference.get("uid"):
             text = f"service account UID ({uid_of(account)}) does not match claim ({reference.get('uid') or ''})"
-            raise BadTokenError(text)
+            raise InvalidTokenError(text)
         if self._is_gone(account):
-            raise BadTokenError(f"service account {namespace}/{name} has been deleted")
+            raise InvalidTokenError(f"service account {namespace}/{name} has been deleted")
         return account
 
     def _owner(self, resource: str, namespace: str, reference: Object, differs: str) -> None:
         found = self._reader.get("", resource, namespace, reference.get("name") or "")
         if found is None:
-            raise BadTokenError("service account token has been invalidated")
+            raise InvalidTokenError("service account token has been invalidated")
         if uid_of(found) != reference.get("uid"):
-            raise BadTokenError(differs.format(uid_of(found), reference.get("uid") or ""))
+            raise InvalidTokenError(differs.format(uid_of(found), reference.get("uid") or ""))
         if self._is_gone(found):
-            raise BadTokenError("service account token has been invalidated")
+            raise InvalidTokenError("service account token has been invalidated")
 
     def _is_gone(self, obj: Object) -> bool:
         deleted = meta(obj).get("deletionTimestamp")
@@ -247,7 +247,7 @@ def _user(account: Object, extra: dict[str, tuple[str, ...]]) -> User:
 
 def _secret_token(secret: Object) -> str:
     try:
-        return base64.b64decode(part(secret, "data").get("token") or "").decode()
+        return base64.b64decode(get_object(secret, "data").get("token") or "").decode()
     except ValueError:
         return ""
 

@@ -29,7 +29,7 @@ __all__ = ["STOP_SIGNALS", "ClusterStartError", "Hosted", "host", "ready", "star
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals that end a cluster; SIGHUP is sent when the terminal closes."""
 
-_READY_WITHIN = 30.0
+READY_SECONDS = 30.0
 
 
 class ClusterStartError(Exception):
@@ -136,7 +136,7 @@ async def ready(cluster: DevCluster) -> None:
     if not cluster.options.controllers:
         return
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + _READY_WITHIN
+    deadline = loop.time() + READY_SECONDS
     async with cluster.client() as client:
         while True:
             try:
@@ -144,7 +144,7 @@ async def ready(cluster: DevCluster) -> None:
             except NotFound:
                 if loop.time() > deadline:
                     raise ClusterStartError(
-                        f"the built-in controllers are not ready after {_READY_WITHIN:g} s"
+                        f"the built-in controllers are not ready after {READY_SECONDS:g} s"
                     ) from None
                 await asyncio.sleep(0.02)
             else:

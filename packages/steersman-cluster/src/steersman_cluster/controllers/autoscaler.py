@@ -59,11 +59,11 @@ class Autoscaler:
     async def reconcile(self, hpa: HorizontalPodAutoscaler, ctx: Context) -> Result:
         """Look at the metrics and take one step."""
         source = self._source or MetricsApi(ctx.client)
-        work = Pass(hpa, ctx, source, self._history.setdefault(key_of(hpa), History([], [], [])))
+        work = _Reconcile(hpa, ctx, source, self._history.setdefault(key_of(hpa), History([], [], [])))
         return Result(status=await work.status(), requeue_after=self._interval)
 
 
-class Pass:
+class _Reconcile:
     """One look at one autoscaler."""
 
     def __init__(self, hpa: HorizontalPodAutoscaler, ctx: Context, source: MetricsSource, history: History) -> None:

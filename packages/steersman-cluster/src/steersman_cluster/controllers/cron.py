@@ -37,7 +37,7 @@ _FIELDS: Final[tuple[tuple[str, int, int, dict[str, int]], ...]] = (
     ("month", 1, 12, _MONTHS),
     ("day of week", 0, 6, _DAYS),
 )
-_HORIZON: Final = 366 * 5
+_MAX_SEARCH_DAYS: Final = 366 * 5
 
 
 class ScheduleError(ValueError):
@@ -90,7 +90,7 @@ class Schedule:
 
     def _from(self, start: datetime) -> Iterator[datetime]:
         day = start.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
-        for _ in range(_HORIZON):
+        for _ in range(_MAX_SEARCH_DAYS):
             if day.month in self._months and self._due_on(day):
                 for hour in sorted(self._hours):
                     for minute in sorted(self._minutes):

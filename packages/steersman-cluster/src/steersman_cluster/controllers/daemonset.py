@@ -26,7 +26,7 @@ from steersman.k8s.core_v1 import (
 from steersman.models import ALL_NAMESPACES, Key, key_of, replace, scaled_value
 from steersman.operator import Context, Operator, Watch
 from steersman_cluster.controllers.adoption import claimed, to_matching
-from steersman_cluster.controllers.fitting import selects_node, tolerates, untolerated
+from steersman_cluster.controllers.node_fit import selects_node, tolerates, untolerated
 from steersman_cluster.controllers.pods import (
     is_available,
     is_ready,

@@ -15,7 +15,6 @@ from steersman.k8s.apps_v1 import DeploymentCondition, DeploymentStatus, Replica
 from steersman.models import Key, MergePatch, ObjectMeta, encode, replace
 from steersman.operator import Context, Operator, Watch
 from steersman_cluster.controllers.adoption import claimed, to_matching
-from steersman_cluster.controllers.leaving import namespace_leaves, quiet
 from steersman_cluster.controllers.rollout import (
     HASH_LABEL,
     REVISION,
@@ -39,6 +38,7 @@ from steersman_cluster.controllers.rollout_status import (
     seconds_to_deadline,
     with_condition,
 )
+from steersman_cluster.controllers.terminating_namespaces import namespace_leaves, quiet
 
 __all__ = ["register", "template_hash"]
 

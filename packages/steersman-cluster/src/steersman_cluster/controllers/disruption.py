@@ -20,7 +20,7 @@ from steersman_cluster.controllers.pods import is_active, is_ready, phase_of
 
 __all__ = ["budget_status", "desired_healthy", "register"]
 
-_PATIENCE = timedelta(minutes=2)
+_DELETION_TIMEOUT = timedelta(minutes=2)
 
 
 def register(operator: Operator) -> None:
@@ -54,7 +54,7 @@ async def reconcile(budget: PodDisruptionBudget, ctx: Context) -> Result:
         return Result(status=_failed(budget, str(problem)), requeue_after=5.0)
     status = budget_status(budget, living, expected, ctx.now())
     waiting = min(status.disrupted_pods.values(), default=None)
-    after = (waiting + _PATIENCE - ctx.now()).total_seconds() + 0.1 if waiting else None
+    after = (waiting + _DELETION_TIMEOUT - ctx.now()).total_seconds() + 0.1 if waiting else None
     return Result(status=status, requeue_after=after)
 
 
@@ -129,7 +129,7 @@ def budget_status(
 
 def _still_disrupted(noted: Mapping[str, datetime], pods: Sequence[Pod], now: datetime) -> dict[str, datetime]:
     alive = {p.metadata.name for p in pods if p.metadata.deletion_timestamp is None}
-    return {name: when for name, when in noted.items() if name in alive and when + _PATIENCE > now}
+    return {name: when for name, when in noted.items() if name in alive and when + _DELETION_TIMEOUT > now}
 
 
 def _failed(budget: PodDisruptionBudget, problem: str) -> PodDisruptionBudgetStatus:

@@ -17,8 +17,8 @@ from steersman.k8s.core_v1 import EndpointPort as LegacyPort
 from steersman.k8s.discovery_v1 import Endpoint, EndpointConditions, EndpointPort
 from steersman.models import Key, MergePatch, ObjectMeta, key_of, to_dict
 from steersman.operator import Context, Operator, Watch
-from steersman_cluster.controllers.leaving import namespace_leaves
 from steersman_cluster.controllers.pods import is_ready, phase_of
+from steersman_cluster.controllers.terminating_namespaces import namespace_leaves
 
 __all__ = ["endpoint_of", "port_number", "register", "slices_for", "subsets_for"]
 

@@ -18,10 +18,10 @@ from steersman.k8s.batch_v1 import JobStatus, UncountedTerminatedPods
 from steersman.k8s.core_v1 import Container, EnvVar, EnvVarSource, ObjectFieldSelector
 from steersman.models import MergePatch, replace
 from steersman.operator import Context, Operator, Watch
-from steersman_cluster.controllers import jobfailures as failures
-from steersman_cluster.controllers import jobtally as tally
+from steersman_cluster.controllers import job_failures as failures
+from steersman_cluster.controllers import job_status as tally
 from steersman_cluster.controllers.adoption import claimed, to_matching
-from steersman_cluster.controllers.jobtally import FINALIZER, INDEX, Verdict
+from steersman_cluster.controllers.job_status import FINALIZER, INDEX, Verdict
 from steersman_cluster.controllers.pods import deletion_order, is_active, is_ready, phase_of, pod_from_template
 from steersman_cluster.controllers.replicaset import in_batches
 

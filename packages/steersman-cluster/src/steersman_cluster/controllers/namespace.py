@@ -20,10 +20,10 @@ from steersman.models import encode
 from steersman.operator import Context, Operator
 from steersman_cluster.controllers.discovery import Served, served_kinds
 
-__all__ = ["Left", "conditions_of", "register"]
+__all__ = ["Remaining", "conditions_of", "register"]
 
 FINALIZER = "kubernetes"
-_FINE = {
+_SUCCESS_CONDITIONS = {
     "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
     "NamespaceDeletionGroupVersionParsingFailure": (
         "ParsedGroupVersions",
@@ -38,7 +38,7 @@ _FINE = {
 }
 
 
-class Left(NamedTuple):
+class Remaining(NamedTuple):
     """What was found after deleting: objects by kind, finalizers, and what went wrong."""
 
     objects: Mapping[str, int]
@@ -77,26 +77,26 @@ async def reconcile(namespace: Namespace, ctx: Context) -> Result | None:
     return _waiting(namespace, left, ctx)
 
 
-def _waiting(namespace: Namespace, left: Left, ctx: Context) -> Result:
+def _waiting(namespace: Namespace, left: Remaining, ctx: Context) -> Result:
     """Return the status of a namespace that still has content, and the time of the next attempt."""
     conditions = conditions_of(namespace.status.conditions, left, ctx.now())
     status = NamespaceStatus(phase="Terminating", conditions=conditions)
     return Result(status=status, requeue_after=0.2 if ctx.request is None or ctx.request.attempt < 3 else 1.0)
 
 
-class _Answer(NamedTuple):
+class _DeleteResult(NamedTuple):
     objects: int
     finalizers: Counter[str]
     problem: str = ""
 
 
-async def _empty(kind: Served, namespace: str, ctx: Context) -> _Answer:
+async def _empty(kind: Served, namespace: str, ctx: Context) -> _DeleteResult:
     """Delete all of one kind, and say what is still there."""
     info = kind.view.info
     try:
         page = await ctx.client.list(kind.view, namespace=namespace, resource_version=None)
         if not page.items:
-            return _Answer(0, Counter())
+            return _DeleteResult(0, Counter())
         if "deletecollection" in kind.verbs:
             await ctx.client.delete_collection(kind.view, namespace=namespace, propagation="Background")
         else:
@@ -104,13 +104,13 @@ async def _empty(kind: Served, namespace: str, ctx: Context) -> _Answer:
                 await ctx.client.delete(kind.view, item.metadata.name, namespace=namespace, missing_ok=True)
         page = await ctx.client.list(kind.view, namespace=namespace)
     except (NotFound, MethodNotAllowed):
-        return _Answer(0, Counter())
+        return _DeleteResult(0, Counter())
     except ApiError as problem:
-        return _Answer(0, Counter(), f"{info.plural}: {problem}")
-    return _Answer(len(page.items), Counter(f for item in page.items for f in item.metadata.finalizers))
+        return _DeleteResult(0, Counter(), f"{info.plural}: {problem}")
+    return _DeleteResult(len(page.items), Counter(f for item in page.items for f in item.metadata.finalizers))
 
 
-def _together(kinds: Iterable[Served], answers: Iterable[_Answer], undiscovered: Iterable[str]) -> Left:
+def _together(kinds: Iterable[Served], answers: Iterable[_DeleteResult], undiscovered: Iterable[str]) -> Remaining:
     objects: dict[str, int] = {}
     finalizers: Counter[str] = Counter()
     problems: list[str] = []
@@ -120,12 +120,12 @@ def _together(kinds: Iterable[Served], answers: Iterable[_Answer], undiscovered:
         finalizers.update(answer.finalizers)
         if answer.problem:
             problems.append(answer.problem)
-    return Left(objects, finalizers, tuple(undiscovered), tuple(problems))
+    return Remaining(objects, finalizers, tuple(undiscovered), tuple(problems))
 
 
-def conditions_of(old: Iterable[NamespaceCondition], left: Left, now: datetime) -> tuple[NamespaceCondition, ...]:
+def conditions_of(old: Iterable[NamespaceCondition], left: Remaining, now: datetime) -> tuple[NamespaceCondition, ...]:
     """The five conditions of a namespace that is being deleted."""
-    said = {name: ("False", reason, message) for name, (reason, message) in _FINE.items()}
+    said = {name: ("False", reason, message) for name, (reason, message) in _SUCCESS_CONDITIONS.items()}
     if left.undiscovered:
         message = f"Discovery failed for some groups, {len(left.undiscovered)} failing: {', '.join(left.undiscovered)}"
         said["NamespaceDeletionDiscoveryFailure"] = ("True", "DiscoveryFailed", message)

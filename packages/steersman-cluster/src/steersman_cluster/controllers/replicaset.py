@@ -21,7 +21,6 @@ from steersman.k8s.core_v1 import PodTemplateSpec, ReplicationControllerConditio
 from steersman.models import ObjectMeta
 from steersman.operator import Context, Operator, Watch
 from steersman_cluster.controllers.adoption import claimed, to_matching
-from steersman_cluster.controllers.leaving import namespace_leaves
 from steersman_cluster.controllers.pods import (
     deletion_order,
     is_active,
@@ -30,12 +29,13 @@ from steersman_cluster.controllers.pods import (
     pod_from_template,
     seconds_to_available,
 )
+from steersman_cluster.controllers.terminating_namespaces import namespace_leaves
 
 __all__ = ["RETRY_SECONDS", "in_batches", "register", "replica_failure", "replica_set_status", "scale_pods"]
 
 C = TypeVar("C", ReplicaSetCondition, ReplicationControllerCondition)
 
-_BURST = 500
+_MAX_BATCH_PODS = 500
 RETRY_SECONDS = 0.25
 """Seconds until Pods that were refused are tried again."""
 
@@ -79,13 +79,13 @@ async def scale_pods(
             pod = await ctx.create(pod_from_template(template, owner), owned=False)
             ctx.event("SuccessfulCreate", f"Created pod: {pod.metadata.name}", action="Create")
 
-        problem = await in_batches(min(missing, _BURST), create)
+        problem = await in_batches(min(missing, _MAX_BATCH_PODS), create)
         if problem is not None:
             ctx.event("FailedCreate", f"Error creating: {problem}", type="Warning", action="Create")
         return problem
     if missing < 0:
         peers = Counter(pod.spec.node_name or "" for pod in active if pod.spec)
-        victims = deletion_order(active, peers, ctx.now())[: min(-missing, _BURST)]
+        victims = deletion_order(active, peers, ctx.now())[: min(-missing, _MAX_BATCH_PODS)]
 
         async def delete(pod: Pod) -> None:
             if await ctx.delete(pod):

@@ -19,7 +19,7 @@ from steersman_cluster.quota import Amounts, applies, quantities, resource_of, u
 
 __all__ = ["register"]
 
-_AGAIN = 3.0
+_RECOUNT_SECONDS = 3.0
 """Seconds until kinds that are not watched are counted again."""
 _WATCHED = {("", "pods"), ("", "services"), ("", "persistentvolumeclaims")}
 
@@ -48,7 +48,7 @@ async def reconcile(quota: ResourceQuota, ctx: Context) -> Result:
                 if name in used:
                     used[name] = amount + used[name]
     status = ResourceQuotaStatus(hard=hard, used=used)
-    return Result(status=status, requeue_after=None if counted <= _WATCHED else _AGAIN)
+    return Result(status=status, requeue_after=None if counted <= _WATCHED else _RECOUNT_SECONDS)
 
 
 async def _all(group: str, resource: str, namespace: str, ctx: Context) -> list[dict[str, Any]]:

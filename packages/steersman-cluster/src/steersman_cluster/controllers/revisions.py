@@ -19,7 +19,7 @@ from steersman.k8s.core_v1 import PodTemplateSpec
 from steersman.models import MergePatch, ObjectMeta, from_dict, to_dict
 from steersman.operator import Context
 from steersman_cluster.controllers.adoption import claimed
-from steersman_cluster.controllers.leaving import quiet
+from steersman_cluster.controllers.terminating_namespaces import quiet
 
 __all__ = ["REVISION_LABEL", "by_revision", "current_revision", "prune", "revision_hash", "template_of"]
 

@@ -17,10 +17,10 @@ from steersman.k8s import Node, PersistentVolumeClaim, Pod, PodDisruptionBudget,
 from steersman.models import ALL_NAMESPACES, Key, MergePatch, StrategicMergePatch, encode, key_of
 from steersman.operator import Context, Operator, Watch
 from steersman_cluster.controllers.claims import SELECTED_NODE, claims_of, waits_for_consumer
-from steersman_cluster.controllers.fitting import Amounts, has_anti_affinity, requests_of
-from steersman_cluster.controllers.placing import NOT_HELPFUL, Placing, Victims, cheapest, priority_of, unplaced
+from steersman_cluster.controllers.node_fit import Amounts, has_anti_affinity, requests_of
+from steersman_cluster.controllers.placement import NOT_HELPFUL, Placement, Victims, cheapest, priority_of, unplaced
 from steersman_cluster.controllers.pods import NODE_INDEX, UNBOUND, phase_of, pod_condition
-from steersman_cluster.controllers.spreading import Bound, PodGroup, group_of
+from steersman_cluster.controllers.topology_spread import Bound, PodGroup, group_of
 
 __all__ = ["Ledger", "Scheduler", "register"]
 
@@ -153,7 +153,7 @@ class Scheduler:
         nodes = ctx.list(Node)
         if not nodes:
             return None, "no nodes available to schedule pods", None
-        placing = Placing(
+        placing = Placement(
             pod,
             nodes,
             lambda name: self._used(name, pod),

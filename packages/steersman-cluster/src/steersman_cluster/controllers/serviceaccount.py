@@ -12,7 +12,7 @@ from steersman.client import AlreadyExists, Forbidden, NotFound
 from steersman.k8s import ConfigMap, Namespace, Secret, ServiceAccount
 from steersman.models import Key, MergePatch, ObjectMeta
 from steersman.operator import Context, Operator, Watch
-from steersman_cluster.controllers.leaving import namespace_leaves
+from steersman_cluster.controllers.terminating_namespaces import namespace_leaves
 
 __all__ = ["register", "token_namespace"]
 

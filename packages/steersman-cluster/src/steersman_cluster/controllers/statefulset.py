@@ -135,7 +135,7 @@ async def reconcile(s: StatefulSet, ctx: Context) -> Result:
     update, history = await current_revision(ctx, s, s.status.collision_count or 0, label=HASH_LABEL)
     current = next((r for r in history if r.metadata.name == s.status.current_revision), update)
     if s.metadata.deletion_timestamp is None:
-        await Pass(s, pods, current, update, ctx).work()
+        await _Reconcile(s, pods, current, update, ctx).work()
     pods = tuple(pod for pod in ctx.list(Pod, owned=True) if ordinal_of(s, pod) is not None)
     status = stateful_status(s, pods, current, update, ctx.now())
     in_use = {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
@@ -143,7 +143,7 @@ async def reconcile(s: StatefulSet, ctx: Context) -> Result:
     return Result(status=status, requeue_after=seconds_to_available(pods, s.spec.min_ready_seconds or 0, ctx.now()))
 
 
-class Pass:
+class _Reconcile:
     """One walk over the ordinals of a set."""
 
     def __init__(

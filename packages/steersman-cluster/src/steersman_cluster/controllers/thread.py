@@ -17,7 +17,7 @@ from steersman_cluster.controllers.operator import operator, run
 
 __all__ = ["running"]
 
-_PATIENCE = 30.0
+_JOIN_SECONDS = 30.0
 
 
 @contextmanager
@@ -44,6 +44,6 @@ def running(config: Config, **choice: Any) -> Generator[None, None, None]:
     finally:
         if thread.is_alive():
             loop.call_soon_threadsafe(stop.set)
-        thread.join(_PATIENCE)
+        thread.join(_JOIN_SECONDS)
     if problems:
         raise problems[0]

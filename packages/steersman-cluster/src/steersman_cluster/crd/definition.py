@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from steersman_cluster.cel.formats import known
 from steersman_cluster.cel.gotext import go_quote
-from steersman_cluster.crd.checking import Schema
 from steersman_cluster.crd.definition_rules import validate_definition, validate_definition_update
 from steersman_cluster.crd.lifecycle import stored_versions
+from steersman_cluster.crd.schema_validation import Schema
 from steersman_cluster.errors import FieldError
 from steersman_cluster.kinds import columns as cells
 from steersman_cluster.objects import Object, dig, meta

@@ -13,10 +13,10 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from steersman_cluster.cel.gotext import go_quote
-from steersman_cluster.crd.checking import Schema
 from steersman_cluster.crd.lifecycle import established
 from steersman_cluster.crd.rules import field_path
 from steersman_cluster.crd.schema_rules import schema_errors
+from steersman_cluster.crd.schema_validation import Schema
 from steersman_cluster.errors import (
     ErrorType,
     FieldError,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from steersman_cluster.crd.checking import Schema
-from steersman_cluster.crd.listtypes import Walk, walk_schema
+from steersman_cluster.crd.list_types import Walk, walk_schema
+from steersman_cluster.crd.schema_validation import Schema
 from steersman_cluster.errors import FieldError, field_invalid, required
 from steersman_cluster.kinds import formats
 from steersman_cluster.kinds.meta import validate_metadata

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from steersman_cluster.crd.checking import Schema
+from steersman_cluster.crd.schema_validation import Schema
 
 __all__ = ["shown_rule", "shown_schema"]
 

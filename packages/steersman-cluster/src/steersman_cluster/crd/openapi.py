@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from steersman_cluster.crd.checking import Schema
+from steersman_cluster.crd.schema_validation import Schema
 from steersman_cluster.objects import Object, dig
 
 __all__ = ["definition_name", "published_schema", "published_schemas", "second_version"]

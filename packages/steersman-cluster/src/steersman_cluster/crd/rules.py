@@ -15,8 +15,8 @@ from steersman_cluster.cel.meter import OBJECT_BUDGET, Budget, Meter
 from steersman_cluster.cel.program import CompileError, Program
 from steersman_cluster.cel.types import STRING, Type, from_schema, optional_of
 from steersman_cluster.cel.values import NONE, CelError, CostLimitError, Optional, converter
-from steersman_cluster.crd.checking import Schema, same
 from steersman_cluster.crd.correlation import ABSENT, correlate_index, correlate_key
+from steersman_cluster.crd.schema_validation import Schema, same
 from steersman_cluster.errors import ErrorType, FieldError
 from steersman_cluster.objects import Path
 

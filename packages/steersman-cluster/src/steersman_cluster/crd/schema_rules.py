@@ -14,14 +14,14 @@ from typing import Any, cast
 from steersman_cluster.cel.gotext import go_value
 from steersman_cluster.cel.sizes import sizes_of
 from steersman_cluster.cel.types import from_schema
-from steersman_cluster.crd.checking import Schema, compile_check, same
 from steersman_cluster.crd.correlation import ABSENT
 from steersman_cluster.crd.costs import Budget, repeated
 from steersman_cluster.crd.embedded import compile_embedded
-from steersman_cluster.crd.explaining import explain
 from steersman_cluster.crd.internal_form import shown_rule, shown_schema
+from steersman_cluster.crd.pruning import copy_json, prune
 from steersman_cluster.crd.rules import Rule, RuleError, compile_rules, field_path
-from steersman_cluster.crd.shaping import copy_json, prune
+from steersman_cluster.crd.schema_errors import explain
+from steersman_cluster.crd.schema_validation import Schema, compile_check, same
 from steersman_cluster.crd.structural import structural_errors
 from steersman_cluster.errors import (
     ErrorType,
@@ -57,7 +57,7 @@ _UNSUPPORTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Where:
+class _NodeContext:
     """What is known of the way down to a node."""
 
     defaults: bool = True
@@ -89,7 +89,7 @@ def schema_errors(schema: Schema, path: Path, *, status: bool, unchanged: bool =
     known = not _unsupported(schema)
     wrong = (structural_errors(at, schema) or _defaults(schema, at, root=True)) if known else []
     found += wrong
-    where = _Where(rules=known and not wrong, root=True, budget=Budget(unchanged))
+    where = _NodeContext(rules=known and not wrong, root=True, budget=Budget(unchanged))
     found += _node(schema, at, where)
     return found + where.of_rules + where.budget.overdrawn(at)
 
@@ -126,7 +126,7 @@ def _properties(schema: Schema) -> Mapping[str, Schema]:
     return cast("Mapping[str, Schema]", schema.get("properties") or {})
 
 
-def _node(schema: Schema, path: Path, where: _Where) -> list[FieldError]:
+def _node(schema: Schema, path: Path, where: _NodeContext) -> list[FieldError]:
     found = _keywords(schema, path, where)
     if schema.get("uniqueItems") is True:
         text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
@@ -139,7 +139,7 @@ def _node(schema: Schema, path: Path, where: _Where) -> list[FieldError]:
     return found
 
 
-def _keywords(schema: Schema, path: Path, where: _Where) -> list[FieldError]:
+def _keywords(schema: Schema, path: Path, where: _NodeContext) -> list[FieldError]:
     found: list[FieldError] = []
     kind = cast(str, schema.get("type") or "")
     if kind and kind not in _TYPES:
@@ -160,7 +160,7 @@ def _keywords(schema: Schema, path: Path, where: _Where) -> list[FieldError]:
 
 
 def _children(  # noqa: C901 - each kind of child in turn
-    schema: Schema, path: Path, where: _Where, *, root: bool
+    schema: Schema, path: Path, where: _NodeContext, *, root: bool
 ) -> list[FieldError]:
     found: list[FieldError] = []
     where = replace(where, times=repeated(schema, where.times))
@@ -331,7 +331,7 @@ def _rule_path(schema: Schema, text: str, at: Path) -> list[FieldError]:
     return found
 
 
-def _rules(schema: Schema, path: Path, where: _Where) -> list[FieldError]:
+def _rules(schema: Schema, path: Path, where: _NodeContext) -> list[FieldError]:
     found: list[FieldError] = []
     rules = _all_rules(schema)
     if not rules:

@@ -11,15 +11,15 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from steersman_cluster.cel.gotext import go_float, go_value
-from steersman_cluster.crd.checking import Schema, compile_check
 from steersman_cluster.crd.correlation import ABSENT
 from steersman_cluster.crd.embedded import compile_embedded
-from steersman_cluster.crd.explaining import explain
 from steersman_cluster.crd.jsonpath import find
-from steersman_cluster.crd.listtypes import Walk, compile_lists
+from steersman_cluster.crd.list_types import Walk, compile_lists
+from steersman_cluster.crd.pruning import compile_shape
 from steersman_cluster.crd.rules import Rules, compile_rules
 from steersman_cluster.crd.scale import ScalePaths
-from steersman_cluster.crd.shaping import compile_shape
+from steersman_cluster.crd.schema_errors import explain
+from steersman_cluster.crd.schema_validation import Schema, compile_check
 from steersman_cluster.errors import ErrorType, FieldError
 from steersman_cluster.kinds import columns as cells
 from steersman_cluster.kinds import formats

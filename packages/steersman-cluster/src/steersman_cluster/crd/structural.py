@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 from steersman.regex import compile_pattern
-from steersman_cluster.crd.checking import Schema
+from steersman_cluster.crd.schema_validation import Schema
 from steersman_cluster.errors import FieldError, field_forbidden, field_invalid, required
 from steersman_cluster.objects import Path
 

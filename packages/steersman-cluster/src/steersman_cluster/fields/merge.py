@@ -12,7 +12,7 @@ from typing import Any, cast
 from steersman_cluster.fields.elements import ElementError, element, shown
 from steersman_cluster.fields.walk import child_type, shape
 from steersman_cluster.objects import Object
-from steersman_cluster.patch.go import go_text
+from steersman_cluster.patch.go_format import go_text
 from steersman_cluster.schema.types import Type
 
 __all__ = ["atomic_paths", "merge", "validate"]

@@ -6,12 +6,12 @@ import re
 from typing import Any, Final
 
 from steersman_cluster.errors import ErrorType, FieldError, field_forbidden, field_invalid, required
+from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import names as check
 from steersman_cluster.kinds.expressions import ExpressionCheck, is_identifier
-from steersman_cluster.kinds.parts import items, part, word
 from steersman_cluster.kinds.plain import Plain
-from steersman_cluster.kinds.webhooks import conditions, rule_faults
+from steersman_cluster.kinds.webhooks import conditions, rule_errors
 from steersman_cluster.objects import Object, Path, name_of
 from steersman_cluster.strategy import Column, WriteContext
 
@@ -40,10 +40,10 @@ class AdmissionPolicy(Plain):
         )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        spec = part(obj, "spec")
+        spec = get_object(obj, "spec")
         kind = spec.get("paramKind")
-        shown = f"{word(kind, 'apiVersion')}/{word(kind, 'kind')}" if kind else columns.UNSET
-        return [columns.name(obj), len(items(spec, self.what)), shown, columns.age(obj, now)]
+        shown = f"{get_string(kind, 'apiVersion')}/{get_string(kind, 'kind')}" if kind else columns.UNSET
+        return [columns.name(obj), len(get_list(spec, self.what)), shown, columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
@@ -56,8 +56,8 @@ class AdmissionPolicy(Plain):
         if self.what == "validations":
             obj["status"] = {}
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec, path = part(obj, "spec"), Path("spec")
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec, path = get_object(obj, "spec"), Path("spec")
         match = spec.get("matchConstraints")
         found = [required(path / "matchConstraints")] if match is None else _match(path / "matchConstraints", match)
         if self.what == "validations" and not spec.get("validations") and not spec.get("auditAnnotations"):
@@ -73,26 +73,26 @@ class AdmissionPolicy(Plain):
 
     def _expressions(self, path: Path, spec: Object, name: str) -> list[FieldError]:
         params = spec.get("paramKind") is not None
-        found = conditions(path / "matchConditions", items(spec, "matchConditions"), params=params)
-        variables = items(spec, "variables")
+        found = conditions(path / "matchConditions", get_list(spec, "matchConditions"), params=params)
+        variables = get_list(spec, "variables")
         checks = ExpressionCheck(params=params, composed=bool(variables) or self.what == "mutations")
         for index, variable in enumerate(variables):
             found += _variable((path / "variables").at(index), variable, checks)
         if self.what == "mutations":
-            for index, mutation in enumerate(items(spec, "mutations")):
+            for index, mutation in enumerate(get_list(spec, "mutations")):
                 found += _mutation((path / "mutations").at(index), mutation, checks)
-            again = word(spec, "reinvocationPolicy")
+            again = get_string(spec, "reinvocationPolicy")
             at = path / "reinvocationPolicy"
             found += check.enum(at, again, ("IfNeeded", "Never")) if again else [required(at)]
             return found
-        for index, validation in enumerate(items(spec, "validations")):
+        for index, validation in enumerate(get_list(spec, "validations")):
             found += _validation((path / "validations").at(index), validation, checks)
-        annotations = items(spec, "auditAnnotations")
+        annotations = get_list(spec, "auditAnnotations")
         for index, annotation in enumerate(annotations):
             at = (path / "auditAnnotations").at(index)
             found += _audit_annotation(at, annotation, name, checks)
-            if word(annotation, "key") in [word(other, "key") for other in annotations[:index]]:
-                found.append(FieldError(ErrorType.DUPLICATE, at / "key", word(annotation, "key")))
+            if get_string(annotation, "key") in [get_string(other, "key") for other in annotations[:index]]:
+                found.append(FieldError(ErrorType.DUPLICATE, at / "key", get_string(annotation, "key")))
         return found
 
 
@@ -100,14 +100,14 @@ def _operations(path: Path, match: Object) -> list[FieldError]:
     """Errors of the rules of a mutating policy, which changes no object that is deleted."""
     at = path / "resourceRules" / "operations"
     found: list[FieldError] = []
-    for rule in items(match, "resourceRules"):
-        for operation in items(rule, "operations"):
+    for rule in get_list(match, "resourceRules"):
+        for operation in get_list(rule, "operations"):
             found += check.enum(at, operation, ("*", "CONNECT", "CREATE", "UPDATE"))
     return found
 
 
 def _param_reference(path: Path, reference: Object) -> list[FieldError]:
-    name, selector = word(reference, "name"), reference.get("selector")
+    name, selector = get_string(reference, "name"), reference.get("selector")
     both = "name and selector are mutually exclusive"
     found: list[FieldError] = []
     if name and selector is not None:
@@ -118,14 +118,14 @@ def _param_reference(path: Path, reference: Object) -> list[FieldError]:
             found.append(field_forbidden(path / "selector", both))
     if not name and selector is None:
         found.append(required(path, "one of name or selector must be specified"))
-    action = word(reference, "parameterNotFoundAction")
+    action = get_string(reference, "parameterNotFoundAction")
     at = path / "parameterNotFoundAction"
     found += check.enum(at, action, ("Deny", "Allow")) if action else [required(at)]
     return found
 
 
 def _variable(path: Path, variable: Object, checks: ExpressionCheck) -> list[FieldError]:
-    name, expression = word(variable, "name"), word(variable, "expression")
+    name, expression = get_string(variable, "name"), get_string(variable, "expression")
     found: list[FieldError] = []
     if not name.strip():
         found.append(required(path / "name", "name is not specified"))
@@ -138,12 +138,12 @@ def _variable(path: Path, variable: Object, checks: ExpressionCheck) -> list[Fie
 
 def _validation(path: Path, validation: Object, checks: ExpressionCheck) -> list[FieldError]:
     found: list[FieldError] = []
-    expression, message = word(validation, "expression"), word(validation, "message")
+    expression, message = get_string(validation, "expression"), get_string(validation, "message")
     if expression.strip():
         found += checks.check(path / "expression", expression, "bool")
     else:
         found.append(required(path / "expression", "expression is not specified"))
-    if composed := word(validation, "messageExpression"):
+    if composed := get_string(validation, "messageExpression"):
         at = path / "messageExpression"
         if composed.strip():
             found += checks.check(at, composed, "string", authorizer=False)
@@ -160,7 +160,7 @@ def _validation(path: Path, validation: Object, checks: ExpressionCheck) -> list
 
 
 def _audit_annotation(path: Path, annotation: Object, name: str, checks: ExpressionCheck) -> list[FieldError]:
-    key, expression = word(annotation, "key"), word(annotation, "valueExpression")
+    key, expression = get_string(annotation, "key"), get_string(annotation, "valueExpression")
     found: list[FieldError] = []
     if name:
         found += check.qualified_name(path / "key", f"{name}/{key}")
@@ -178,7 +178,7 @@ def _audit_annotation(path: Path, annotation: Object, name: str, checks: Express
 
 def _mutation(path: Path, mutation: Object, checks: ExpressionCheck) -> list[FieldError]:
     kinds = {"ApplyConfiguration": ("applyConfiguration", "Object"), "JSONPatch": ("jsonPatch", "list(JSONPatch)")}
-    kind = word(mutation, "patchType")
+    kind = get_string(mutation, "patchType")
     if not kind:
         return [required(path / "patchType")]
     if kind not in kinds:
@@ -187,7 +187,7 @@ def _mutation(path: Path, mutation: Object, checks: ExpressionCheck) -> list[Fie
     found: list[FieldError] = []
     if mutation.get(field) is None:
         found.append(required(path / field, f"must be specified when patchType is {kind}"))
-    elif expression := word(part(mutation, field), "expression").strip():
+    elif expression := get_string(get_object(mutation, field), "expression").strip():
         found += checks.check(path / field / "expression", expression, result, patches=True)
     else:
         found.append(required(path / field / "expression"))
@@ -202,7 +202,7 @@ def default_match(match: Object) -> None:
     match.setdefault("matchPolicy", "Equivalent")
     match.setdefault("namespaceSelector", {})
     match.setdefault("objectSelector", {})
-    for rule in (*items(match, "resourceRules"), *items(match, "excludeResourceRules")):
+    for rule in (*get_list(match, "resourceRules"), *get_list(match, "excludeResourceRules")):
         rule.setdefault("scope", "*")
 
 
@@ -218,8 +218,8 @@ def _match_errors(path: Path, match: Object) -> list[FieldError]:
     for field in ("namespaceSelector", "objectSelector"):
         found += check.label_selector(path / field, match.get(field))
     for field in ("resourceRules", "excludeResourceRules"):
-        for index, rule in enumerate(items(match, field)):
-            found += rule_faults((path / field).at(index), rule)
+        for index, rule in enumerate(get_list(match, field)):
+            found += rule_errors((path / field).at(index), rule)
     return found
 
 
@@ -239,21 +239,21 @@ class AdmissionPolicyBinding(Plain):
         self._acts = acts
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        spec = part(obj, "spec")
+        spec = get_object(obj, "spec")
         reference = spec.get("paramRef")
         shown = columns.UNSET
         if reference is not None:
-            name, namespace = word(reference, "name"), word(reference, "namespace")
+            name, namespace = get_string(reference, "name"), get_string(reference, "namespace")
             shown = f"{namespace}/{name}" if namespace else f"*/{name}"
-        return [columns.name(obj), word(spec, "policyName"), shown, columns.age(obj, now)]
+        return [columns.name(obj), get_string(spec, "policyName"), shown, columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        if (match := part(obj, "spec").get("matchResources")) is not None:
+        if (match := get_object(obj, "spec").get("matchResources")) is not None:
             default_match(match)
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec, path = part(obj, "spec"), Path("spec")
-        policy = word(spec, "policyName")
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec, path = get_object(obj, "spec"), Path("spec")
+        policy = get_string(spec, "policyName")
         found = check.dns_subdomain(path / "policyName", policy) if policy else [required(path / "policyName")]
         if (reference := spec.get("paramRef")) is not None:
             found += _param_reference(path / "paramRef", reference)
@@ -261,10 +261,10 @@ class AdmissionPolicyBinding(Plain):
             found += _match_errors(path / "matchResources", match)
         if self._acts:
             return found + self._actions(path / "validationActions", spec)
-        return found + _operations(path / "matchResources", part(spec, "matchResources"))
+        return found + _operations(path / "matchResources", get_object(spec, "matchResources"))
 
     def _actions(self, path: Path, spec: Object) -> list[FieldError]:
-        actions = items(spec, "validationActions")
+        actions = get_list(spec, "validationActions")
         if not actions:
             return [required(path, "at least one validation action is required")]
         found: list[FieldError] = []

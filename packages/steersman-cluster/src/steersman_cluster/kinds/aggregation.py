@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from steersman_cluster.errors import FieldError, field_invalid, required
+from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kinds import columns, formats
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.parts import items, part, word
 from steersman_cluster.kinds.plain import Plain
 from steersman_cluster.objects import Object, Path
 from steersman_cluster.strategy import Column, WriteContext
@@ -42,21 +42,21 @@ class APIService(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        service = part(obj, "spec").get("service")
-        conditions = {word(c, "type"): c for c in items(part(obj, "status"), "conditions")}
+        service = get_object(obj, "spec").get("service")
+        conditions = {get_string(c, "type"): c for c in get_list(get_object(obj, "status"), "conditions")}
         available = conditions.get("Available", {})
-        shown = word(available, "status") or columns.UNKNOWN
-        if shown != "True" and word(available, "reason"):
+        shown = get_string(available, "status") or columns.UNKNOWN
+        if shown != "True" and get_string(available, "reason"):
             shown = f"{shown} ({available['reason']})"
-        by = f"{word(service, 'namespace')}/{word(service, 'name')}" if service else "Local"
+        by = f"{get_string(service, 'namespace')}/{get_string(service, 'name')}" if service else "Local"
         return [columns.name(obj), by, shown, columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        if (service := part(obj, "spec").get("service")) is not None:
+        if (service := get_object(obj, "spec").get("service")) is not None:
             service.setdefault("port", 443)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        local = part(obj, "spec").get("service") is None
+        local = get_object(obj, "spec").get("service") is None
         condition = {
             "type": "Available",
             "status": "True",
@@ -66,9 +66,9 @@ class APIService(Plain):
         }
         obj["status"] = {"conditions": [condition]} if local else {}
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec = part(obj, "spec")
-        group, version, name = word(spec, "group"), word(spec, "version"), columns.name(obj)
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec = get_object(obj, "spec")
+        group, version, name = get_string(spec, "group"), get_string(spec, "version"), columns.name(obj)
         expected = f"{version}.{group}"
         found: list[FieldError] = []
         if name != expected:
@@ -120,24 +120,24 @@ class FlowSchema(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        spec = part(obj, "spec")
-        dangling = [c for c in items(part(obj, "status"), "conditions") if c.get("type") == "Dangling"]
-        method = word(part(spec, "distinguisherMethod"), "type")
+        spec = get_object(obj, "spec")
+        dangling = [c for c in get_list(get_object(obj, "status"), "conditions") if c.get("type") == "Dangling"]
+        method = get_string(get_object(spec, "distinguisherMethod"), "type")
         return [
             columns.name(obj),
-            word(part(spec, "priorityLevelConfiguration"), "name"),
+            get_string(get_object(spec, "priorityLevelConfiguration"), "name"),
             spec.get("matchingPrecedence") or 0,
             method or columns.NONE,
             columns.age(obj, now),
-            word(dangling[0], "status") if dangling else "?",
+            get_string(dangling[0], "status") if dangling else "?",
         ]
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         if not spec.get("matchingPrecedence"):
             spec["matchingPrecedence"] = 1000
-        for rule in items(spec, "rules"):
-            for subject in items(rule, "subjects"):
+        for rule in get_list(spec, "rules"):
+            for subject in get_list(rule, "subjects"):
                 account = subject.get("serviceAccount")
                 if account is not None:
                     account.setdefault("namespace", "")
@@ -146,8 +146,8 @@ class FlowSchema(Plain):
         super().prepare_create(obj, ctx)
         obj["status"] = {}
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec = part(obj, "spec")
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec = get_object(obj, "spec")
         precedence, path = spec.get("matchingPrecedence") or 0, _SPEC / "matchingPrecedence"
         found: list[FieldError] = []
         if precedence < 1:
@@ -157,7 +157,10 @@ class FlowSchema(Plain):
         if precedence == 1 and columns.name(obj) != "exempt":
             text = "only the schema named 'exempt' may have matchingPrecedence 1"
             found.append(field_invalid(path, precedence, text))
-        level, at = word(part(spec, "priorityLevelConfiguration"), "name"), _SPEC / "priorityLevelConfiguration"
+        level, at = (
+            get_string(get_object(spec, "priorityLevelConfiguration"), "name"),
+            _SPEC / "priorityLevelConfiguration",
+        )
         if not level:
             found.append(required(at / "name", "must reference a priority level"))
         else:
@@ -180,20 +183,20 @@ class PriorityLevelConfiguration(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        spec = part(obj, "spec")
-        limited = part(spec, "limited")
-        queuing = part(part(part(spec, "limited"), "limitResponse"), "queuing")
+        spec = get_object(obj, "spec")
+        limited = get_object(spec, "limited")
+        queuing = get_object(get_object(get_object(spec, "limited"), "limitResponse"), "queuing")
         shares = limited.get("nominalConcurrencyShares")
         sizes = [queuing.get(field, columns.NONE) for field in ("queues", "handSize", "queueLengthLimit")]
         shown = columns.NONE if shares is None else shares
-        return [columns.name(obj), word(spec, "type"), shown, *sizes, columns.age(obj, now)]
+        return [columns.name(obj), get_string(spec, "type"), shown, *sizes, columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         if (limited := spec.get("limited")) is not None:
             _fill(limited, "nominalConcurrencyShares", 30)
             _fill(limited, "lendablePercent", 0)
-            if (queuing := part(limited, "limitResponse").get("queuing")) is not None:
+            if (queuing := get_object(limited, "limitResponse").get("queuing")) is not None:
                 for field, value in (("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)):
                     queuing[field] = queuing.get(field) or value
         if (exempt := spec.get("exempt")) is not None:
@@ -204,14 +207,14 @@ class PriorityLevelConfiguration(Plain):
         super().prepare_create(obj, ctx)
         obj["status"] = {}
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec = part(obj, "spec")
-        kind, limited = word(spec, "type"), spec.get("limited")
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec = get_object(obj, "spec")
+        kind, limited = get_string(spec, "type"), spec.get("limited")
         found = check.enum(_SPEC / "type", kind, ("Exempt", "Limited"))
         if kind == "Limited" and limited is None:
             found.append(required(_SPEC / "limited", "must not be empty when type is Limited"))
         if limited is not None:
-            response = word(part(limited, "limitResponse"), "type")
+            response = get_string(get_object(limited, "limitResponse"), "type")
             path = _SPEC / "limited" / "limitResponse" / "type"
             found += check.enum(path, response, ("Queue", "Reject"))
         return found
@@ -232,11 +235,11 @@ class CertificateSigningRequest(Plain):
     selectable = ("spec.signerName",)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        return {"spec.signerName": word(part(obj, "spec"), "signerName")}
+        return {"spec.signerName": get_string(get_object(obj, "spec"), "signerName")}
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        spec, status = part(obj, "spec"), part(obj, "status")
-        conditions = [word(condition, "type") for condition in items(status, "conditions")]
+        spec, status = get_object(obj, "spec"), get_object(obj, "status")
+        conditions = [get_string(condition, "type") for condition in get_list(status, "conditions")]
         shown = [kind for kind in ("Approved", "Denied", "Failed") if kind in conditions] or ["Pending"]
         if status.get("certificate"):
             shown.append("Issued")
@@ -244,15 +247,15 @@ class CertificateSigningRequest(Plain):
         return [
             columns.name(obj),
             columns.age(obj, now),
-            word(spec, "signerName") or columns.NONE,
-            word(spec, "username"),
+            get_string(spec, "signerName") or columns.NONE,
+            get_string(spec, "username"),
             columns.NONE if seconds is None else columns.duration(seconds),
             ",".join(shown),
         ]
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
-        if not spec.get("usages") and word(spec, "signerName") == "kubernetes.io/legacy-unknown":
+        if not spec.get("usages") and get_string(spec, "signerName") == "kubernetes.io/legacy-unknown":
             spec["usages"] = ["digital signature", "key encipherment"]
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
@@ -275,9 +278,13 @@ class CertificateSigningRequest(Plain):
         if not ctx.subresource:
             obj["status"] = old.get("status", {})
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec = part(obj, "spec")
-        request, signer, seconds = word(spec, "request"), word(spec, "signerName"), spec.get("expirationSeconds")
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec = get_object(obj, "spec")
+        request, signer, seconds = (
+            get_string(spec, "request"),
+            get_string(spec, "signerName"),
+            spec.get("expirationSeconds"),
+        )
         found: list[FieldError] = []
         try:
             block = base64.b64decode(request)

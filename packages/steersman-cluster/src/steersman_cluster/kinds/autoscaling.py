@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from steersman_cluster.errors import FieldError, field_forbidden, field_invalid, not_supported, required
+from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kinds import autoscaling_conversion as conversion
 from steersman_cluster.kinds import columns, formats
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.parts import items, part, word
 from steersman_cluster.kinds.plain import Plain
 from steersman_cluster.objects import Object, Path, dig
 from steersman_cluster.strategy import Column, WriteContext
@@ -51,13 +51,13 @@ class Autoscaler(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        spec, status = part(obj, "spec"), part(obj, "status")
-        target = part(spec, "scaleTargetRef")
+        spec, status = get_object(obj, "spec"), get_object(obj, "status")
+        target = get_object(spec, "scaleTargetRef")
         least = spec.get("minReplicas")
         return [
             columns.name(obj),
-            f"{word(target, 'kind')}/{word(target, 'name')}",
-            _shown_metrics(items(spec, "metrics"), items(status, "currentMetrics")),
+            f"{get_string(target, 'kind')}/{get_string(target, 'name')}",
+            _shown_metrics(get_list(spec, "metrics"), get_list(status, "currentMetrics")),
             columns.UNSET if least is None else str(least),
             spec.get("maxReplicas") or 0,
             status.get("currentReplicas") or 0,
@@ -80,14 +80,14 @@ class Autoscaler(Plain):
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         again = metadata.repeated_update(obj, old)
         if not ctx.subresource:
-            return again + self.faults(obj)
-        path, status = Path("status"), part(obj, "status")
+            return again + self.errors(obj)
+        path, status = Path("status"), get_object(obj, "status")
         for field in ("currentReplicas", "desiredReplicas"):
             again += check.non_negative(path / field, status.get(field) or 0)
         return again
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec = part(obj, "spec")
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec = get_object(obj, "spec")
         least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
         found: list[FieldError] = []
         if least is not None and least < 1:
@@ -99,8 +99,8 @@ class Autoscaler(Plain):
             found.append(field_invalid(at, most, "must be greater than or equal to 1"))
         if least is not None and most < least:
             found.append(field_invalid(at, most, "must be greater than or equal to `minReplicas`"))
-        found += _reference(_SPEC / "scaleTargetRef", part(spec, "scaleTargetRef"), grouped=True)
-        found += _metrics(items(spec, "metrics"), least)
+        found += _reference(_SPEC / "scaleTargetRef", get_object(spec, "scaleTargetRef"), grouped=True)
+        found += _metrics(get_list(spec, "metrics"), least)
         if (behavior := spec.get("behavior")) is not None:
             for field in ("scaleUp", "scaleDown"):
                 if behavior.get(field) is not None:
@@ -118,9 +118,9 @@ def _rules(given: Object | None, default: Object) -> Object:
 def _reference(path: Path, reference: Object, *, grouped: bool = False) -> list[FieldError]:
     found: list[FieldError] = []
     for field in ("kind", "name"):
-        value = word(reference, field)
+        value = get_string(reference, field)
         found += check.check(formats.path_segment, path / field, value) if value else [required(path / field)]
-    version = word(reference, "apiVersion")
+    version = get_string(reference, "apiVersion")
     if version.count("/") > 1:
         found.append(field_invalid(path / "apiVersion", version, f"unexpected GroupVersion string: {version}"))
     elif grouped and "/" not in version:
@@ -140,7 +140,7 @@ def _metrics(metrics: Sequence[Object], least: int | None) -> list[FieldError]:
 
 
 def _metric(path: Path, metric: Object) -> list[FieldError]:
-    kind = word(metric, "type")
+    kind = get_string(metric, "type")
     found: list[FieldError] = []
     if not kind:
         found.append(required(path / "type", "must specify a metric source type"))
@@ -162,19 +162,19 @@ def _metric(path: Path, metric: Object) -> list[FieldError]:
 
 
 def _source(path: Path, kind: str, source: Object) -> list[FieldError]:
-    target, at = part(source, "target"), path / "target"
+    target, at = get_object(source, "target"), path / "target"
     value, average, utilization = (target.get(f) for f in ("value", "averageValue", "averageUtilization"))
     found: list[FieldError] = []
     if kind == "object":
-        found += _reference(path / "describedObject", part(source, "describedObject"))
+        found += _reference(path / "describedObject", get_object(source, "describedObject"))
     if kind in ("resource", "containerResource"):
         found += [] if source.get("name") else [required(path / "name", "must specify a resource name")]
     else:
-        name, field = word(part(source, "metric"), "name"), path / "metric" / "name"
+        name, field = get_string(get_object(source, "metric"), "name"), path / "metric" / "name"
         missing = [required(field, "must specify a metric name")]
         found += check.check(formats.path_segment, field, name) if name else missing
     if kind == "containerResource":
-        container = word(source, "container")
+        container = get_string(source, "container")
         missing = [required(path / "container", "must specify a container")]
         found += check.dns_label(path / "container", container) if container else missing
     found += _target(at, target)
@@ -201,7 +201,7 @@ def _source(path: Path, kind: str, source: Object) -> list[FieldError]:
 
 
 def _target(path: Path, target: Object) -> list[FieldError]:
-    kind = word(target, "type")
+    kind = get_string(target, "type")
     found = [] if kind else [required(path / "type", "must specify a metric target type")]
     if kind not in ("Utilization", "Value", "AverageValue"):
         found.append(field_invalid(path / "type", kind, "must be either Utilization, Value, or AverageValue"))
@@ -220,7 +220,7 @@ def _scaling(path: Path, rules: Object) -> list[FieldError]:
     window, select, policies = (
         rules.get("stabilizationWindowSeconds"),
         rules.get("selectPolicy"),
-        items(rules, "policies"),
+        get_list(rules, "policies"),
     )
     at = path / "stabilizationWindowSeconds"
     if window is not None and window < 0:
@@ -239,7 +239,7 @@ def _scaling(path: Path, rules: Object) -> list[FieldError]:
 
 
 def _policy(path: Path, policy: Object) -> list[FieldError]:
-    found = check.enum(path / "type", word(policy, "type"), ("Percent", "Pods"))
+    found = check.enum(path / "type", get_string(policy, "type"), ("Percent", "Pods"))
     value, seconds = policy.get("value") or 0, policy.get("periodSeconds") or 0
     if value <= 0:
         found.append(field_invalid(path / "value", value, "must be greater than zero"))
@@ -253,22 +253,24 @@ def _policy(path: Path, policy: Object) -> list[FieldError]:
 def _shown_metrics(metrics: Sequence[Object], current: Sequence[Object]) -> str:
     shown: list[str] = []
     for index, metric in enumerate(metrics):
-        field = _SOURCES.get(word(metric, "type"), "")
+        field = _SOURCES.get(get_string(metric, "type"), "")
         now: Object = (current[index].get(field) or {}) if index < len(current) else {}
-        shown.append(_shown_metric(field, metric.get(field) or {}, part(now, "current")) if field else "<unknown type>")
+        shown.append(
+            _shown_metric(field, metric.get(field) or {}, get_object(now, "current")) if field else "<unknown type>"
+        )
     more = f" + {len(shown) - 2} more..." if len(shown) > 2 else ""
     return f"{', '.join(shown[:2])}{more}" if shown else columns.NONE
 
 
 def _shown_metric(field: str, source: Object, current: Object) -> str:
-    target = part(source, "target")
+    target = get_object(source, "target")
     average, utilization = target.get("averageValue"), target.get("averageUtilization")
     if field in ("resource", "containerResource"):
         if average is not None:
-            return f"{word(source, 'name')}: {current.get('averageValue', columns.UNKNOWN)}/{average}"
+            return f"{get_string(source, 'name')}: {current.get('averageValue', columns.UNKNOWN)}/{average}"
         now = current.get("averageUtilization")
         is_now = columns.UNKNOWN if now is None else f"{now}%"
-        return f"{word(source, 'name')}: {is_now}/{'<auto>' if utilization is None else f'{utilization}%'}"
+        return f"{get_string(source, 'name')}: {is_now}/{'<auto>' if utilization is None else f'{utilization}%'}"
     if field == "pods":
         return f"{current.get('averageValue', columns.UNKNOWN)}/{average}"
     if average is not None:
@@ -300,8 +302,8 @@ class AutoscalerV1(Autoscaler):
     def row(self, obj: Object, now: float) -> list[Any]:
         return super().row(conversion.to_v2(obj), now)
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        return super().faults(conversion.to_v2(obj))
+    def errors(self, obj: Object) -> list[FieldError]:
+        return super().errors(conversion.to_v2(obj))
 
 
 class Scale(Plain):
@@ -319,7 +321,7 @@ class Scale(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        desired, available = (part(obj, field).get("replicas") or 0 for field in ("spec", "status"))
+        desired, available = (get_object(obj, field).get("replicas") or 0 for field in ("spec", "status"))
         return [columns.name(obj), desired, available, columns.age(obj, now)]
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, cast
 
-from steersman_cluster.kinds.parts import items, part
+from steersman_cluster.json_access import get_list, get_object
 from steersman_cluster.objects import Object, dig, from_json
 
 __all__ = ["cpu_metric", "cpu_target", "to_v1", "to_v2"]
@@ -44,13 +44,13 @@ def cpu_target(metrics: Sequence[Object]) -> int | None:
 
 def to_v1(obj: Object) -> Object:
     """A v2 object as v1."""
-    spec, status = part(obj, "spec"), part(obj, "status")
-    metrics: list[Object] = items(spec, "metrics")
+    spec, status = get_object(obj, "spec"), get_object(obj, "status")
+    metrics: list[Object] = get_list(spec, "metrics")
     kept: Object = {field: spec[field] for field in ("scaleTargetRef", "minReplicas", "maxReplicas") if field in spec}
     if (cpu := cpu_target(metrics)) is not None:
         kept["targetCPUUtilizationPercentage"] = cpu
     notes: dict[str, str] = {}
-    current: list[Object] = items(status, "currentMetrics")
+    current: list[Object] = get_list(status, "currentMetrics")
     if others := [_metric_to_v1(metric) for metric in metrics if not _is_cpu(metric)]:
         notes[_METRICS] = _text(others)
     if current:
@@ -78,7 +78,7 @@ def _status_of(status: Object, current: Sequence[Object]) -> Object:
 
 def to_v2(obj: Object) -> Object:
     """A v1 object as v2; annotations that do not parse are dropped as the API server drops them."""
-    spec, status = part(obj, "spec"), part(obj, "status")
+    spec, status = get_object(obj, "spec"), get_object(obj, "status")
     notes: dict[str, str] = dig(obj, "metadata", "annotations", default={})
     kept: Object = {field: spec[field] for field in ("scaleTargetRef", "minReplicas", "maxReplicas") if field in spec}
     others: list[Object] = [_metric_to_v2(metric) for metric in _parsed(notes.get(_METRICS), list)]
@@ -104,8 +104,8 @@ def to_v2(obj: Object) -> Object:
 
 def _noted(obj: Object, notes: dict[str, str]) -> Object:
     """The object with these of our annotations and no others of ours."""
-    metadata = {**part(obj, "metadata")}
-    kept = {key: value for key, value in part(metadata, "annotations").items() if key not in _OURS} | notes
+    metadata = {**get_object(obj, "metadata")}
+    kept = {key: value for key, value in get_object(metadata, "annotations").items() if key not in _OURS} | notes
     if kept:
         metadata["annotations"] = kept
     else:
@@ -143,13 +143,13 @@ def _metric_to_v1(metric: Object) -> Object:
     for field in ("object", "pods", "resource", "containerResource", "external"):
         if (source := metric.get(field)) is None:
             continue
-        target, identity = part(source, "target"), part(source, "metric")
+        target, identity = get_object(source, "target"), get_object(source, "metric")
         name, selector = identity.get("name", ""), identity.get("selector")
         value, average = target.get("value"), target.get("averageValue")
         match field:
             case "object":
                 found = {
-                    "target": _target(part(source, "describedObject")), "metricName": name,
+                    "target": _target(get_object(source, "describedObject")), "metricName": name,
                     "targetValue": value or "0", "selector": selector, "averageValue": average,
                 }  # fmt: skip
             case "pods":
@@ -181,7 +181,7 @@ def _metric_to_v2(metric: Object) -> Object:
                     value = None
                 target = {"type": "AverageValue" if average is not None else "Value", "value": value}
                 made[field] = {
-                    "describedObject": part(source, "target"),
+                    "describedObject": get_object(source, "target"),
                     "target": _drop_none({**target, "averageValue": average}),
                     "metric": _drop_none({**identity, "selector": source.get("selector")}),
                 }  # fmt: skip
@@ -211,13 +211,13 @@ def _status_to_v1(metric: Object) -> Object:
     for field in ("object", "pods", "resource", "containerResource", "external"):
         if (source := metric.get(field)) is None:
             continue
-        now, identity = part(source, "current"), part(source, "metric")
+        now, identity = get_object(source, "current"), get_object(source, "metric")
         name, selector = identity.get("name", ""), identity.get("selector")
         value, average = now.get("value", "0"), now.get("averageValue")
         match field:
             case "object":
                 found = {
-                    "target": _target(part(source, "describedObject")), "metricName": name, "currentValue": value,
+                    "target": _target(get_object(source, "describedObject")), "metricName": name, "currentValue": value,
                     "selector": selector, "averageValue": average,
                 }  # fmt: skip
             case "pods":
@@ -253,7 +253,7 @@ def _status_to_v2(metric: Object) -> Object:
             found = {"name": source.get("name", ""), "current": now, "container": source.get("container")}
             made[field] = _drop_none(found)
         elif field == "object":
-            made[field] = {"metric": identity, "current": now, "describedObject": part(source, "target")}
+            made[field] = {"metric": identity, "current": now, "describedObject": get_object(source, "target")}
         else:
             made[field] = {"metric": identity, "current": now}
     return made
@@ -268,7 +268,7 @@ def _rules_to_v1(rules: Object | None) -> Object | None:
         "SelectPolicy": rules.get("selectPolicy"),
         "Policies": [
             {"Type": policy.get("type"), "Value": policy.get("value"), "PeriodSeconds": policy.get("periodSeconds")}
-            for policy in items(rules, "policies")
+            for policy in get_list(rules, "policies")
         ],
         "Tolerance": rules.get("tolerance"),
     }
@@ -277,7 +277,7 @@ def _rules_to_v1(rules: Object | None) -> Object | None:
 def _rules_to_v2(rules: Object) -> Object:
     policies = [
         {"type": policy.get("Type"), "value": policy.get("Value"), "periodSeconds": policy.get("PeriodSeconds")}
-        for policy in items(rules, "Policies")
+        for policy in get_list(rules, "Policies")
     ]
     return _drop_none({
         "stabilizationWindowSeconds": rules.get("StabilizationWindowSeconds"),

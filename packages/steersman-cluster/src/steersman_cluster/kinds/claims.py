@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steersman_cluster.errors import FieldError, field_forbidden, field_invalid, not_supported, required
+from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kinds import columns, diffs
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.parts import items, part, word
 from steersman_cluster.kinds.plain import Plain
 from steersman_cluster.objects import Object, Path, annotations_of, dig, meta
 from steersman_cluster.strategy import Column, WriteContext
 
-__all__ = ["PersistentVolumeClaim", "claim_spec_faults", "mode_faults", "short_modes"]
+__all__ = ["PersistentVolumeClaim", "claim_spec_errors", "mode_errors", "short_modes"]
 
 _SPEC = Path("spec")
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -25,7 +25,7 @@ _FIXED_TEXT = (
 )
 
 
-def mode_faults(modes: Sequence[str], path: Path = _SPEC) -> list[FieldError]:
+def mode_errors(modes: Sequence[str], path: Path = _SPEC) -> list[FieldError]:
     """Access modes of volumes and claims."""
     at = path / "accessModes"
     found = [not_supported(at, mode, _MODES) for mode in modes if mode not in _MODES]
@@ -39,32 +39,32 @@ def short_modes(modes: Sequence[str]) -> str:
     return ",".join(short for mode, short in _SHORT.items() if mode in modes)
 
 
-def claim_spec_faults(spec: Object, path: Path) -> list[FieldError]:
+def claim_spec_errors(spec: Object, path: Path) -> list[FieldError]:
     """What is wrong with a claim's spec, also inside of templates (StatefulSets, ephemeral volumes)."""
-    modes = items(spec, "accessModes")
+    modes = get_list(spec, "accessModes")
     found = [] if modes else [required(path / "accessModes", "at least 1 access mode is required")]
     found += check.label_selector(path / "selector", spec.get("selector"))
-    found += mode_faults(modes, path)
+    found += mode_errors(modes, path)
     at = (path / "resources").key("storage")
     size = dig(spec, "resources", "requests", "storage")
     if size is None:
         found.append(required(at))
     elif (amount := check.amount(size)) is not None and amount <= 0:
         found.append(field_invalid(at, str(amount), "must be greater than zero"))
-    if storage_class := word(spec, "storageClassName"):
+    if storage_class := get_string(spec, "storageClassName"):
         found += check.dns_subdomain(path / "storageClassName", storage_class)
     if (mode := spec.get("volumeMode")) is not None:
         found += check.enum(path / "volumeMode", mode, ("Block", "Filesystem"))
     for field in ("dataSource", "dataSourceRef"):
         if spec.get(field) is not None:
             found += _data_source(path / field, spec[field])
-    if attributes := word(spec, "volumeAttributesClassName"):
+    if attributes := get_string(spec, "volumeAttributesClassName"):
         found += check.dns_subdomain(path / "volumeAttributesClassName", attributes)
     return found
 
 
 def _data_source(path: Path, source: Object) -> list[FieldError]:
-    kind, group = word(source, "kind"), word(source, "apiGroup")
+    kind, group = get_string(source, "kind"), get_string(source, "apiGroup")
     found = [required(path / field) for field in ("name", "kind") if not source.get(field)]
     if not group and kind != "PersistentVolumeClaim":
         text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
@@ -91,16 +91,16 @@ class PersistentVolumeClaim(Plain):
         return {"name": columns.name(obj)}
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        spec, status = part(obj, "spec"), part(obj, "status")
-        volume = word(spec, "volumeName")
+        spec, status = get_object(obj, "spec"), get_object(obj, "status")
+        volume = get_string(spec, "volumeName")
         gone = meta(obj).get("deletionTimestamp") is not None
         return [
             columns.name(obj),
-            "Terminating" if gone else word(status, "phase"),
+            "Terminating" if gone else get_string(status, "phase"),
             volume,
-            (part(status, "capacity").get("storage") or "0") if volume else "",
-            short_modes(items(status, "accessModes")) if volume else "",
-            annotations_of(obj).get(_BETA_CLASS) or word(spec, "storageClassName"),
+            (get_object(status, "capacity").get("storage") or "0") if volume else "",
+            short_modes(get_list(status, "accessModes")) if volume else "",
+            annotations_of(obj).get(_BETA_CLASS) or get_string(spec, "storageClassName"),
             spec.get("volumeAttributesClassName") or columns.UNSET,
             columns.age(obj, now),
             spec.get("volumeMode") or columns.UNSET,
@@ -108,7 +108,7 @@ class PersistentVolumeClaim(Plain):
 
     def default(self, obj: Object) -> None:
         status = obj.setdefault("status", {})
-        status["phase"] = word(status, "phase") or "Pending"
+        status["phase"] = get_string(status, "phase") or "Pending"
         obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
@@ -118,20 +118,20 @@ class PersistentVolumeClaim(Plain):
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
         super().prepare_update(obj, old, ctx)
         if not ctx.subresource:
-            _align_sources(obj["spec"], part(old, "spec"))
+            _align_sources(obj["spec"], get_object(old, "spec"))
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        return claim_spec_faults(part(obj, "spec"), _SPEC)
+    def errors(self, obj: Object) -> list[FieldError]:
+        return claim_spec_errors(get_object(obj, "spec"), _SPEC)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         again = metadata.repeated_update(obj, old)
         if ctx.subresource:
             return again
-        whole = metadata.repeated_create(obj, old, True, self.name_rule) + self.faults(obj)
+        whole = metadata.repeated_create(obj, old, True, self.name_rule) + self.errors(obj)
         return again + whole + self.changes(obj, old)
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        spec, before = part(obj, "spec"), part(old, "spec")
+        spec, before = get_object(obj, "spec"), get_object(old, "spec")
         found = _annotation_change(obj, old)
         if (text := _spec_change(obj, spec, before)) is not None:
             found.append(field_forbidden(_SPEC, text))
@@ -155,7 +155,7 @@ def _align_sources(spec: Object, before: Object | None) -> None:
     if before and (before.get("dataSource") or before.get("dataSourceRef")):
         return
     if source is not None and reference is None:
-        kind, group = word(source, "kind"), word(source, "apiGroup")
+        kind, group = get_string(source, "kind"), get_string(source, "apiGroup")
         if (kind, group) not in {("PersistentVolumeClaim", ""), ("VolumeSnapshot", "snapshot.storage.k8s.io")}:
             del spec["dataSource"]
         elif before is None:
@@ -195,12 +195,12 @@ def _spec_change(obj: Object, spec: Object, before: Object) -> str | None:
 
 def _internal(spec: Object) -> Object:
     """A claim's spec in the server's internal form, whose differences a refusal shows."""
-    resources = part(spec, "resources")
+    resources = get_object(spec, "resources")
     return {
         "AccessModes": spec.get("accessModes"),
         "Selector": spec.get("selector"),
         "Resources": {"Limits": resources.get("limits"), "Requests": resources.get("requests")},
-        "VolumeName": word(spec, "volumeName"),
+        "VolumeName": get_string(spec, "volumeName"),
         "StorageClassName": spec.get("storageClassName"),
         "VolumeMode": spec.get("volumeMode"),
         "DataSource": _internal_source(spec.get("dataSource"), ("APIGroup", "Kind", "Name")),

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steersman_cluster.errors import ErrorType, FieldError, field_forbidden, field_invalid, required
+from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kinds import columns, formats
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.parts import items, part, word
 from steersman_cluster.kinds.plain import Plain
 from steersman_cluster.objects import Object, Path, labels_of
 from steersman_cluster.strategy import Column, WriteContext
@@ -43,18 +43,18 @@ class Node(Plain):
     selectable = ("spec.unschedulable",)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        return {"spec.unschedulable": "true" if part(obj, "spec").get("unschedulable") else "false"}
+        return {"spec.unschedulable": "true" if get_object(obj, "spec").get("unschedulable") else "false"}
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        status = part(obj, "status")
-        info, addresses = part(status, "nodeInfo"), items(status, "addresses")
+        status = get_object(obj, "status")
+        info, addresses = get_object(status, "nodeInfo"), get_list(status, "addresses")
         machine = f" ({info['architecture']})" if info.get("architecture") else ""
         return [
             columns.name(obj),
             _shown_status(obj),
             _roles(obj),
             columns.age(obj, now),
-            word(info, "kubeletVersion"),
+            get_string(info, "kubeletVersion"),
             _address(addresses, "InternalIP"),
             _address(addresses, "ExternalIP"),
             info.get("osImage") or columns.UNKNOWN,
@@ -71,16 +71,16 @@ class Node(Plain):
         if status.get("capacity") and not status.get("allocatable"):
             status["allocatable"] = dict(status["capacity"])
         status.setdefault("daemonEndpoints", {}).setdefault("kubeletEndpoint", {}).setdefault("Port", 0)
-        status["nodeInfo"] = {**dict.fromkeys(_INFO, ""), **part(status, "nodeInfo")}
+        status["nodeInfo"] = {**dict.fromkeys(_INFO, ""), **get_object(status, "nodeInfo")}
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
         """A node registers with its status, so that it is kept."""
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec = part(obj, "spec")
-        found = _taints(items(spec, "taints"))
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec = get_object(obj, "spec")
+        found = _taints(get_list(spec, "taints"))
         path = _SPEC / "podCIDRs"
-        ranges = items(spec, "podCIDRs")
+        ranges = get_list(spec, "podCIDRs")
         for index, text in enumerate(ranges):
             found += check.cidr(path.at(index), text)
         if len(ranges) > 2 and not any(formats.cidr(text) for text in ranges):
@@ -89,9 +89,9 @@ class Node(Plain):
         return found
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        spec, before = part(obj, "spec"), part(old, "spec")
-        found = metadata.repeated_update(obj, old) + _status_faults(part(obj, "status"))
-        new, was = items(spec, "podCIDRs"), items(before, "podCIDRs")
+        spec, before = get_object(obj, "spec"), get_object(old, "spec")
+        found = metadata.repeated_update(obj, old) + _status_errors(get_object(obj, "status"))
+        new, was = get_list(spec, "podCIDRs"), get_list(before, "podCIDRs")
         if was and new != was:
             text = 'node updates may not change podCIDR except from "" to valid'
             found.append(field_forbidden(_SPEC / "podCIDRs", text))
@@ -100,7 +100,7 @@ class Node(Plain):
             found.append(field_forbidden(_SPEC / "providerID", text))
         if before.get("externalID") != spec.get("externalID"):
             found.append(field_forbidden(_SPEC / "externalID", "may not be updated"))
-        return found + _taints(items(spec, "taints"))
+        return found + _taints(get_list(spec, "taints"))
 
 
 def _taints(taints: Sequence[Object]) -> list[FieldError]:
@@ -108,8 +108,8 @@ def _taints(taints: Sequence[Object]) -> list[FieldError]:
     seen: set[tuple[str, str]] = set()
     found: list[FieldError] = []
     for index, taint in enumerate(taints):
-        at, key, effect = path.at(index), word(taint, "key"), word(taint, "effect")
-        value = word(taint, "value")
+        at, key, effect = path.at(index), get_string(taint, "key"), get_string(taint, "effect")
+        value = get_string(taint, "value")
         found += check.qualified_name(at / "key", key)
         found += check.label_value(at / "value", value)
         found += check.enum(at / "effect", effect, _EFFECTS) if effect else [required(at / "effect")]
@@ -121,27 +121,27 @@ def _taints(taints: Sequence[Object]) -> list[FieldError]:
     return found
 
 
-def _status_faults(status: Object) -> list[FieldError]:
+def _status_errors(status: Object) -> list[FieldError]:
     path = Path("status.addresses")
     found: list[FieldError] = []
     seen: list[tuple[str, str]] = []
-    for index, address in enumerate(items(status, "addresses")):
-        key = word(address, "type"), word(address, "address")
+    for index, address in enumerate(get_list(status, "addresses")):
+        key = get_string(address, "type"), get_string(address, "address")
         if key in seen:
             shown = {"Type": key[0], "Address": key[1]}
             found.append(FieldError(ErrorType.DUPLICATE, path.at(index), shown))
         seen.append(key)
     for field in ("capacity", "allocatable"):
-        for name, value in part(status, field).items():
+        for name, value in get_object(status, field).items():
             found += check.quantity((Path("status") / field).key(name), value)
     return found
 
 
 def _shown_status(obj: Object) -> str:
-    conditions: Sequence[Object] = items(part(obj, "status"), "conditions")
+    conditions: Sequence[Object] = get_list(get_object(obj, "status"), "conditions")
     ready = [item for item in conditions if item.get("type") == "Ready"]
     shown = ("Ready" if ready[-1].get("status") == "True" else "NotReady") if ready else "Unknown"
-    return f"{shown},SchedulingDisabled" if part(obj, "spec").get("unschedulable") else shown
+    return f"{shown},SchedulingDisabled" if get_object(obj, "spec").get("unschedulable") else shown
 
 
 def _roles(obj: Object) -> str:
@@ -152,7 +152,7 @@ def _roles(obj: Object) -> str:
 
 
 def _address(addresses: Sequence[Object], kind: str) -> str:
-    return next((word(item, "address") for item in addresses if item.get("type") == kind), columns.NONE)
+    return next((get_string(item, "address") for item in addresses if item.get("type") == kind), columns.NONE)
 
 
 class ComponentStatus(Plain):
@@ -166,9 +166,9 @@ class ComponentStatus(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        healthy: Object = next((c for c in items(obj, "conditions") if c.get("type") == "Healthy"), Object())
-        shown = {"True": "Healthy", "False": "Unhealthy"}.get(word(healthy, "status"), "Unknown")
-        return [columns.name(obj), shown, word(healthy, "message"), word(healthy, "error")]
+        healthy: Object = next((c for c in get_list(obj, "conditions") if c.get("type") == "Healthy"), Object())
+        shown = {"True": "Healthy", "False": "Unhealthy"}.get(get_string(healthy, "status"), "Unknown")
+        return [columns.name(obj), shown, get_string(healthy, "message"), get_string(healthy, "error")]
 
 
 STRATEGIES = {("", "v1", "Node"): Node(), ("", "v1", "ComponentStatus"): ComponentStatus()}

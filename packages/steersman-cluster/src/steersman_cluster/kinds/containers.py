@@ -18,14 +18,15 @@ from steersman_cluster.errors import (
     required,
     too_many,
 )
-from steersman_cluster.kinds import formats, parts
+from steersman_cluster.json_access import get_list, get_object
+from steersman_cluster.kinds import formats
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.containers_env import env_faults, env_from_faults
-from steersman_cluster.kinds.containers_resources import resource_faults
-from steersman_cluster.kinds.probes import lifecycle_faults, probes_faults
+from steersman_cluster.kinds.containers_env import env_errors, env_from_errors
+from steersman_cluster.kinds.containers_resources import resource_errors
+from steersman_cluster.kinds.probes import lifecycle_errors, probes_errors
 from steersman_cluster.objects import Object, Path
 
-__all__ = ["Volumes", "container_faults", "ephemeral_faults", "host_port_conflicts", "init_faults", "security_faults"]
+__all__ = ["Volumes", "container_errors", "ephemeral_errors", "host_port_conflicts", "init_errors", "security_errors"]
 
 Volumes = Mapping[str, Object]
 """The volumes of a Pod that are in order, by name."""
@@ -48,7 +49,7 @@ _NOT_IN_EPHEMERAL = (
 )  # fmt: skip
 
 
-def container_faults(
+def container_errors(
     found: list[FieldError], containers: Sequence[Object], volumes: Volumes, path: Path, spec: Object
 ) -> None:
     """The regular containers; there must be one."""
@@ -65,18 +66,18 @@ def container_faults(
             found.append(duplicate(at / "name", name))
         seen.add(name)
         if (lifecycle := container.get("lifecycle")) is not None:
-            lifecycle_faults(found, lifecycle, grace, at / "lifecycle")
-        probes_faults(found, container, grace, at)
+            lifecycle_errors(found, lifecycle, grace, at / "lifecycle")
+        probes_errors(found, container, grace, at)
         if "restartPolicy" in container or "restartPolicyRules" in container:
             _restart(found, container, at)
     host_port_conflicts(found, containers, path)
 
 
-def init_faults(
+def init_errors(
     found: list[FieldError], containers: Sequence[Object], volumes: Volumes, path: Path, spec: Object
 ) -> None:
     """Init containers, and the sidecars among them."""
-    seen = {item.get("name") or "" for item in parts.items(spec, "containers")}
+    seen = {item.get("name") or "" for item in get_list(spec, "containers")}
     grace = spec.get("terminationGracePeriodSeconds")
     for index, container in enumerate(containers):
         at = path.at(index)
@@ -91,22 +92,22 @@ def init_faults(
         host_port_conflicts(found, [container], path)
         if container.get("restartPolicy") == "Always":
             if (lifecycle := container.get("lifecycle")) is not None:
-                lifecycle_faults(found, lifecycle, grace, at / "lifecycle")
-            probes_faults(found, container, grace, at)
+                lifecycle_errors(found, lifecycle, grace, at / "lifecycle")
+            probes_errors(found, container, grace, at)
             continue
         found += [
             field_forbidden(at / field, _NOT_IN_INIT)
             for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
             if container.get(field) is not None
         ]
-        for number, policy in enumerate(parts.items(container, "resizePolicy")):
+        for number, policy in enumerate(get_list(container, "resizePolicy")):
             if policy.get("restartPolicy") == "RestartContainer":
                 text = "must not be set to 'RestartContainer' for non-sidecar initContainers"
                 where = (at / "resizePolicy").at(number) / "restartPolicy"
                 found.append(field_invalid(where, "RestartContainer", text))
 
 
-def ephemeral_faults(
+def ephemeral_errors(
     found: list[FieldError], containers: Sequence[Object], volumes: Volumes, path: Path, spec: Object
 ) -> None:
     """Containers added to a running Pod for debugging."""
@@ -126,7 +127,7 @@ def ephemeral_faults(
             if container.get(field):
                 text = "cannot be set for an Ephemeral Container"
                 found.append(field_forbidden(at / field, text))
-        for number, mount in enumerate(parts.items(container, "volumeMounts")):
+        for number, mount in enumerate(get_list(container, "volumeMounts")):
             where = (at / "volumeMounts").at(number)
             if mount.get("subPath"):
                 found.append(field_forbidden(where / "subPath", "cannot be set for an Ephemeral Container"))
@@ -146,9 +147,9 @@ def _common(found: list[FieldError], container: Object, volumes: Volumes, path: 
     if ports := container.get("ports"):
         _ports(found, ports, path / "ports")
     if variables := container.get("env"):
-        env_faults(found, variables, path / "env")
+        env_errors(found, variables, path / "env")
     if sources := container.get("envFrom"):
-        env_from_faults(found, sources, path / "envFrom")
+        env_from_errors(found, sources, path / "envFrom")
     if mounts := container.get("volumeMounts"):
         _mounts(found, mounts, container, volumes, path / "volumeMounts")
     if devices := container.get("volumeDevices"):
@@ -156,12 +157,12 @@ def _common(found: list[FieldError], container: Object, volumes: Volumes, path: 
     if (pull := container.get("imagePullPolicy")) not in _PULL_POLICIES:
         found.append(not_supported(path / "imagePullPolicy", pull, _PULL_POLICIES))
     if resources := container.get("resources"):
-        claims = {claim.get("name") or "" for claim in parts.items(spec, "resourceClaims")}
-        resource_faults(found, resources, path / "resources", claims)
+        claims = {claim.get("name") or "" for claim in get_list(spec, "resourceClaims")}
+        resource_errors(found, resources, path / "resources", claims)
     if policies := container.get("resizePolicy"):
         _resize(found, policies, path / "resizePolicy", spec)
     if context := container.get("securityContext"):
-        security_faults(found, context, path / "securityContext", spec.get("hostUsers") is not False)
+        security_errors(found, context, path / "securityContext", spec.get("hostUsers") is not False)
 
 
 def _ports(found: list[FieldError], ports: Sequence[Object], path: Path) -> None:
@@ -190,7 +191,7 @@ def host_port_conflicts(found: list[FieldError], containers: Sequence[Object], p
     """Two containers of a Pod cannot listen on one port of the host."""
     seen: set[str] = set()
     for index, container in enumerate(containers):
-        for number, port in enumerate(parts.items(container, "ports")):
+        for number, port in enumerate(get_list(container, "ports")):
             if host := port.get("hostPort"):
                 text = f"{port.get('protocol') or ''}/{port.get('hostIP') or ''}/{host}"
                 if text in seen:
@@ -199,7 +200,7 @@ def host_port_conflicts(found: list[FieldError], containers: Sequence[Object], p
 
 
 def _mounts(found: list[FieldError], mounts: Sequence[Object], container: Object, volumes: Volumes, path: Path) -> None:  # noqa: C901
-    devices = {item.get("name") or "": item.get("devicePath") or "" for item in parts.items(container, "volumeDevices")}
+    devices = {item.get("name") or "": item.get("devicePath") or "" for item in get_list(container, "volumeDevices")}
     points: set[str] = set()
     for index, mount in enumerate(mounts):
         at, name, point = path.at(index), mount.get("name") or "", mount.get("mountPath") or ""
@@ -259,7 +260,7 @@ def descending_path(path: Path, value: str) -> list[FieldError]:
 def _devices(  # noqa: C901
     found: list[FieldError], devices: Sequence[Object], container: Object, volumes: Volumes, path: Path
 ) -> None:
-    mounts = {item.get("name") or "": item.get("mountPath") or "" for item in parts.items(container, "volumeMounts")}
+    mounts = {item.get("name") or "": item.get("mountPath") or "" for item in get_list(container, "volumeMounts")}
     names: set[str] = set()
     places: set[str] = set()
     for index, device in enumerate(devices):
@@ -304,7 +305,7 @@ def _resize(found: list[FieldError], policies: Sequence[Object], path: Path, spe
 
 
 def _restart(found: list[FieldError], container: Object, path: Path) -> None:
-    policy, rules = container.get("restartPolicy"), parts.items(container, "restartPolicyRules")
+    policy, rules = container.get("restartPolicy"), get_list(container, "restartPolicyRules")
     if policy is None:
         if rules:
             text = "must specify restartPolicy when restart rules are used"
@@ -321,11 +322,11 @@ def _restart(found: list[FieldError], container: Object, path: Path) -> None:
             found.append(required(at / "exitCodes", "must be specified"))
             continue
         found += check.enum(at / "exitCodes" / "operator", codes.get("operator") or "", ("In", "NotIn"))
-        if len(parts.items(codes, "values")) > 255:
+        if len(get_list(codes, "values")) > 255:
             found.append(too_many(at / "exitCodes" / "values", len(codes["values"]), 255))
 
 
-def security_faults(found: list[FieldError], context: Object, path: Path, host_users: bool) -> None:
+def security_errors(found: list[FieldError], context: Object, path: Path, host_users: bool) -> None:
     """The security context of a container."""
     for field in ("runAsUser", "runAsGroup"):
         if (number := context.get(field)) is not None:
@@ -335,16 +336,16 @@ def security_faults(found: list[FieldError], context: Object, path: Path, host_u
         if host_users and mount == "Unmasked":
             text = "`hostUsers` must be false to use `Unmasked`"
             found.append(field_invalid(path / "procMount", mount, text))
-    seccomp_faults(found, context.get("seccompProfile"), path / "seccompProfile")
+    seccomp_errors(found, context.get("seccompProfile"), path / "seccompProfile")
     if context.get("allowPrivilegeEscalation") is False:
         if context.get("privileged"):
             text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
             found.append(field_invalid(path, _shown_context(context), text))
-        added: Sequence[Any] = parts.part(context, "capabilities").get("add") or ()
+        added: Sequence[Any] = get_object(context, "capabilities").get("add") or ()
         if "CAP_SYS_ADMIN" in added:
             text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
             found.append(field_invalid(path, _shown_context(context), text))
-    apparmor_faults(found, context.get("appArmorProfile"), path / "appArmorProfile")
+    apparmor_errors(found, context.get("appArmorProfile"), path / "appArmorProfile")
 
 
 def _internal(value: Object, fields: Sequence[str]) -> Object:
@@ -362,7 +363,7 @@ def _shown_context(context: Object) -> Object:
     return {("SELinuxOptions" if name == "SeLinuxOptions" else name): value for name, value in shown.items()}
 
 
-def seccomp_faults(found: list[FieldError], profile: Object | None, path: Path) -> None:
+def seccomp_errors(found: list[FieldError], profile: Object | None, path: Path) -> None:
     """A seccomp profile: a file is named for `Localhost` and for nothing else."""
     if profile is None:
         return
@@ -384,7 +385,7 @@ def seccomp_faults(found: list[FieldError], profile: Object | None, path: Path) 
             found.append(field_invalid(path / "localhostProfile", _internal(profile, _PROFILE), text))
 
 
-def apparmor_faults(found: list[FieldError], profile: Object | None, path: Path) -> None:
+def apparmor_errors(found: list[FieldError], profile: Object | None, path: Path) -> None:
     """An AppArmor profile: one is named for `Localhost` and for nothing else."""
     if profile is None:
         return

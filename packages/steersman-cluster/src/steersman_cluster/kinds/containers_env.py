@@ -11,7 +11,7 @@ from steersman_cluster.kinds import formats
 from steersman_cluster.kinds import names as check
 from steersman_cluster.objects import Object, Path
 
-__all__ = ["env_faults", "env_from_faults", "field_ref_faults", "file_ref_faults", "resource_ref_faults"]
+__all__ = ["env_errors", "env_from_errors", "field_ref_errors", "file_ref_errors", "resource_ref_errors"]
 
 _ENV_FIELDS = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
@@ -23,7 +23,7 @@ _RESOURCES = (
     "limits.cpu", "limits.ephemeral-storage", "limits.memory",
     "requests.cpu", "requests.ephemeral-storage", "requests.memory",
 )  # fmt: skip
-_HUGE = ("limits.hugepages-", "requests.hugepages-")
+_HUGE_PAGE_PREFIXES = ("limits.hugepages-", "requests.hugepages-")
 _BYTES = frozenset(("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"))
 _BYTES_TEXT = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei"
 _SUBSCRIPT = re.compile(r"(.*)\['(.*)'\]", re.DOTALL)
@@ -32,7 +32,7 @@ _NO_SOURCE = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKey
 _PRINTABLE = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 
 
-def env_faults(found: list[FieldError], variables: Sequence[Object], path: Path) -> None:
+def env_errors(found: list[FieldError], variables: Sequence[Object], path: Path) -> None:
     """The variables of one container."""
     for index, variable in enumerate(variables):
         name = variable.get("name")
@@ -52,11 +52,11 @@ def _source(found: list[FieldError], source: Object, path: Path, has_value: bool
         given += 1
         at = path / kind
         if kind == "fieldRef":
-            field_ref_faults(found, reference, at, _ENV_FIELDS)
+            field_ref_errors(found, reference, at, _ENV_FIELDS)
         elif kind == "resourceFieldRef":
-            resource_ref_faults(found, reference, at, volume=False)
+            resource_ref_errors(found, reference, at, volume=False)
         elif kind == "fileKeyRef":
-            file_ref_faults(found, reference, at)
+            file_ref_errors(found, reference, at)
         else:
             _key_ref(found, reference, at)
     if not given:
@@ -75,7 +75,7 @@ def _key_ref(found: list[FieldError], reference: Object, path: Path) -> None:
         found.append(required(path / "key"))
 
 
-def file_ref_faults(found: list[FieldError], reference: Object, path: Path) -> None:
+def file_ref_errors(found: list[FieldError], reference: Object, path: Path) -> None:
     """A key in a file that an init container writes."""
     if not (key := reference.get("key")):
         found.append(required(path / "key"))
@@ -91,7 +91,7 @@ def file_ref_faults(found: list[FieldError], reference: Object, path: Path) -> N
         found.append(field_invalid(path / "path", file, "must not contain '..'"))
 
 
-def field_ref_faults(found: list[FieldError], reference: Object, path: Path, allowed: Collection[str]) -> None:
+def field_ref_errors(found: list[FieldError], reference: Object, path: Path, allowed: Collection[str]) -> None:
     """A field of the Pod itself; labels and annotations may be asked for one key."""
     version, field = reference.get("apiVersion") or "", reference.get("fieldPath") or ""
     if not version:
@@ -124,14 +124,14 @@ def field_ref_faults(found: list[FieldError], reference: Object, path: Path, all
         found.append(not_supported(path / "fieldPath", base, sorted(allowed)))
 
 
-def resource_ref_faults(found: list[FieldError], reference: Object, path: Path, *, volume: bool) -> None:
+def resource_ref_errors(found: list[FieldError], reference: Object, path: Path, *, volume: bool) -> None:
     """A container's limit or request, divided by an amount."""
     resource = reference.get("resource") or ""
     if volume and not reference.get("containerName"):
         found.append(required(path / "containerName"))
     elif not resource:
         found.append(required(path / "resource"))
-    elif resource not in _RESOURCES and not resource.startswith(_HUGE):
+    elif resource not in _RESOURCES and not resource.startswith(_HUGE_PAGE_PREFIXES):
         found.append(not_supported(path / "resource", resource, _RESOURCES))
     divisor = reference.get("divisor")
     if not divisor or divisor == "0" or not Quantity(divisor):
@@ -144,12 +144,12 @@ def resource_ref_faults(found: list[FieldError], reference: Object, path: Path, 
         if resource in (f"limits.{suffix}", f"requests.{suffix}") and divisor not in allowed:
             text = f"only divisor's values {shown} are supported with the {what}"
             found.append(field_invalid(path / "divisor", resource, text))
-    if resource.startswith(_HUGE) and divisor not in _BYTES:
+    if resource.startswith(_HUGE_PAGE_PREFIXES) and divisor not in _BYTES:
         text = f"only divisor's values {_BYTES_TEXT} are supported with the hugepages resource"
         found.append(field_invalid(path / "divisor", resource, text))
 
 
-def env_from_faults(found: list[FieldError], sources: Sequence[Object], path: Path) -> None:
+def env_from_errors(found: list[FieldError], sources: Sequence[Object], path: Path) -> None:
     """Whole ConfigMaps and Secrets as variables."""
     for index, source in enumerate(sources):
         at, given = path.at(index), 0

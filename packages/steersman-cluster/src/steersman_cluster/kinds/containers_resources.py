@@ -6,11 +6,11 @@ from collections.abc import Collection
 
 from steersman.models import Quantity
 from steersman_cluster.errors import ErrorType, FieldError, field_forbidden, field_invalid, required
+from steersman_cluster.json_access import get_list
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds import parts
 from steersman_cluster.objects import Object, Path
 
-__all__ = ["is_extended", "is_overcommittable", "quantity_faults", "resource_faults", "resource_name_faults"]
+__all__ = ["is_extended", "is_overcommittable", "quantity_errors", "resource_errors", "resource_name_errors"]
 
 _CONTAINER = frozenset(("cpu", "memory", "ephemeral-storage"))
 _STANDARD = frozenset((
@@ -40,7 +40,7 @@ def is_extended(name: str) -> bool:
     return not _is_native(name) and not name.startswith("requests.")
 
 
-def resource_faults(found: list[FieldError], resources: Object, path: Path, claims: Collection[str]) -> None:
+def resource_errors(found: list[FieldError], resources: Object, path: Path, claims: Collection[str]) -> None:
     """Limits, requests, and claims by name."""
     limits: dict[str, str] = resources.get("limits") or {}
     requests: dict[str, str] = resources.get("requests") or {}
@@ -48,15 +48,15 @@ def resource_faults(found: list[FieldError], resources: Object, path: Path, clai
         if name in _CONTAINER and amount[0] != "-":
             continue
         at = (path / "limits").key(name)
-        resource_name_faults(found, name, at)
-        quantity_faults(found, name, amount, at)
+        resource_name_errors(found, name, at)
+        quantity_errors(found, name, amount, at)
     for name, amount in requests.items():
         limit = limits.get(name)
         if name in _CONTAINER and amount[0] != "-" and (limit is None or limit == amount):
             continue
         at = (path / "requests").key(name)
-        resource_name_faults(found, name, at)
-        quantity_faults(found, name, amount, at)
+        resource_name_errors(found, name, at)
+        quantity_errors(found, name, amount, at)
         if limit is not None:
             _compare(found, name, amount, limit, path / "requests")
         elif not is_overcommittable(name):
@@ -78,7 +78,7 @@ def _compare(found: list[FieldError], name: str, amount: str, limit: str, path: 
 
 def _claims(found: list[FieldError], resources: Object, path: Path, claims: Collection[str]) -> None:
     seen: set[str] = set()
-    for index, claim in enumerate(parts.items(resources, "claims")):
+    for index, claim in enumerate(get_list(resources, "claims")):
         at, name = path.at(index), claim.get("name") or ""
         if not name:
             found.append(required(at))
@@ -94,7 +94,7 @@ def _claims(found: list[FieldError], resources: Object, path: Path, claims: Coll
             found.append(FieldError(ErrorType.NOT_FOUND, at, name, text))
 
 
-def resource_name_faults(found: list[FieldError], name: str, path: Path) -> None:
+def resource_name_errors(found: list[FieldError], name: str, path: Path) -> None:
     """The name of a resource that containers may have."""
     before = len(found)
     found += check.qualified_name(path, name)
@@ -111,7 +111,7 @@ def resource_name_faults(found: list[FieldError], name: str, path: Path) -> None
         found.append(field_invalid(path, name, "doesn't follow extended resource name standard"))
 
 
-def quantity_faults(found: list[FieldError], name: str, amount: str, path: Path) -> None:
+def quantity_errors(found: list[FieldError], name: str, amount: str, path: Path) -> None:
     """No less than nothing; whole where the resource is counted."""
     found += check.quantity(path, amount)
     if (name in _COUNTED or is_extended(name)) and Quantity(amount).milli() % 1000:

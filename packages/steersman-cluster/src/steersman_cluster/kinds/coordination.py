@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from steersman_cluster.errors import FieldError
+from steersman_cluster.json_access import get_object, get_string
 from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.parts import part, word
 from steersman_cluster.kinds.plain import Plain
 from steersman_cluster.objects import Object, Path
 from steersman_cluster.strategy import Column
@@ -25,10 +25,10 @@ class Lease(Plain):
     columns = (columns.NAME, Column("Holder", description="Who holds it."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        return [columns.name(obj), word(part(obj, "spec"), "holderIdentity"), columns.age(obj, now)]
+        return [columns.name(obj), get_string(get_object(obj, "spec"), "holderIdentity"), columns.age(obj, now)]
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec = part(obj, "spec")
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec = get_object(obj, "spec")
         found: list[FieldError] = []
         if (seconds := spec.get("leaseDurationSeconds")) is not None:
             found += check.positive(_SPEC / "leaseDurationSeconds", seconds)

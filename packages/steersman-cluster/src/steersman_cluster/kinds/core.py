@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steersman_cluster.errors import FieldError, field_forbidden, field_invalid, required
+from steersman_cluster.json_access import get_object, get_string
 from steersman_cluster.kinds import columns, formats
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.parts import part, word
 from steersman_cluster.kinds.plain import Plain
 from steersman_cluster.objects import Object, Path, annotations_of, dig, from_json, meta
 from steersman_cluster.strategy import Column, WriteContext
@@ -25,7 +25,7 @@ _FROZEN = "field is immutable when `immutable` is set"
 _NAME_LABEL = "kubernetes.io/metadata.name"
 
 
-def _key_faults(path: Path, keys: Sequence[str]) -> list[FieldError]:
+def _key_errors(path: Path, keys: Sequence[str]) -> list[FieldError]:
     return [fault for key in sorted(keys) for fault in check.check(formats.config_map_key, path.key(key), key)]
 
 
@@ -47,18 +47,18 @@ class ConfigMap(Plain):
     columns = (columns.NAME, Column("Data", description="How many entries."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        size = len(part(obj, "data")) + len(part(obj, "binaryData"))
+        size = len(get_object(obj, "data")) + len(get_object(obj, "binaryData"))
         return [columns.name(obj), size, columns.age(obj, now)]
 
     def faults(self, obj: Object) -> list[FieldError]:
-        data: Mapping[str, str] = part(obj, "data")
-        binary: Mapping[str, str] = part(obj, "binaryData")
+        data: Mapping[str, str] = get_object(obj, "data")
+        binary: Mapping[str, str] = get_object(obj, "binaryData")
         found: list[FieldError] = []
         for key in sorted(data):
             found += check.check(formats.config_map_key, _DATA.key(key), key)
             if key in binary:
                 found.append(field_invalid(_DATA.key(key), key, "duplicate of key present in binaryData"))
-        found += _key_faults(Path("binaryData"), list(binary))
+        found += _key_errors(Path("binaryData"), list(binary))
         size = sum(map(len, data.values())) + _decoded_size(binary)
         if size * 4 > _MAX_SIZE:
             size = sum(len(value.encode()) for value in data.values()) + _decoded_size(binary)
@@ -82,10 +82,10 @@ class Secret(Plain):
     selectable = ("type",)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        return {"type": word(obj, "type")}
+        return {"type": get_string(obj, "type")}
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        return [columns.name(obj), word(obj, "type"), len(part(obj, "data")), columns.age(obj, now)]
+        return [columns.name(obj), get_string(obj, "type"), len(get_object(obj, "data")), columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
         if texts := obj.pop("stringData", None):
@@ -96,8 +96,8 @@ class Secret(Plain):
             obj["type"] = "Opaque"
 
     def faults(self, obj: Object) -> list[FieldError]:
-        data: Mapping[str, str] = part(obj, "data")
-        found = _key_faults(_DATA, list(data))
+        data: Mapping[str, str] = get_object(obj, "data")
+        found = _key_errors(_DATA, list(data))
         if _decoded_size(data) > _MAX_SIZE:
             found.append(check.too_long(_DATA, _MAX_SIZE))
         return found + self._content(obj, data)
@@ -127,7 +127,7 @@ class Secret(Plain):
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
         if obj.get("type") != "kubernetes.io/tls":
             return ()
-        data: Mapping[str, str] = part(obj, "data")
+        data: Mapping[str, str] = get_object(obj, "data")
         return _pair_warnings(_decode(data.get("tls.crt")), _decode(data.get("tls.key")))
 
 
@@ -238,7 +238,7 @@ class Namespace(Plain):
             found += _namespace_finalizer("spec.finalizers", finalizer)
         return found
 
-    def status_faults(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+    def status_errors(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         if ctx.subresource == "finalize":
             found: list[FieldError] = []
             for index, finalizer in enumerate(dig(obj, "spec", "finalizers", default=[])):
@@ -255,7 +255,7 @@ class Namespace(Plain):
 
 
 def _namespace_finalizer(path: str, finalizer: str) -> list[FieldError]:
-    bare = metadata.finalizer_faults(Path(path), [finalizer])
+    bare = metadata.finalizer_errors(Path(path), [finalizer])
     return check.qualified_name(path, finalizer) + [field_invalid(path, finalizer, fault.detail) for fault in bare]
 
 

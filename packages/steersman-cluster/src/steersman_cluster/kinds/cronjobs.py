@@ -9,12 +9,12 @@ from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
 from steersman_cluster.kinds.columns import AGE, NAME, NONE
-from steersman_cluster.kinds.cronjobs_faults import schedule_error, time_zone_error
+from steersman_cluster.kinds.cronjobs_validation import schedule_error, time_zone_error
 from steersman_cluster.kinds.jobs import default_failure_policy
-from steersman_cluster.kinds.jobs_faults import job_spec_faults
+from steersman_cluster.kinds.jobs_validation import job_spec_errors
 from steersman_cluster.kinds.workload_base import Workload
-from steersman_cluster.kinds.workload_cells import CONTAINERS, IMAGES, SELECTOR, container_cells
-from steersman_cluster.kinds.workload_faults import non_negative_faults
+from steersman_cluster.kinds.workload_columns import CONTAINERS, IMAGES, SELECTOR, container_cells
+from steersman_cluster.kinds.workload_validation import non_negative_errors
 from steersman_cluster.objects import Object, Path, dig, meta
 from steersman_cluster.strategy import Column, WriteContext
 
@@ -50,7 +50,7 @@ class CronJob(Workload):
         default_failure_policy(spec["jobTemplate"]["spec"])
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
-        found = _spec_faults(obj["spec"], None)
+        found = _spec_errors(obj["spec"], None)
         name = meta(obj).get("name") or ""
         if len(name) > 52:
             found.append(field_invalid("metadata.name", name, "must be no more than 52 characters"))
@@ -59,7 +59,7 @@ class CronJob(Workload):
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         if ctx.subresource == "status":
             return super().validate_update(obj, old, ctx)
-        return [*metadata.repeated_update(obj, old), *_spec_faults(obj["spec"], old["spec"])]
+        return [*metadata.repeated_update(obj, old), *_spec_errors(obj["spec"], old["spec"])]
 
     def row(self, obj: Object, now: float) -> list[Any]:
         spec: Object = obj.get("spec") or {}
@@ -79,7 +79,7 @@ class CronJob(Workload):
         ]
 
 
-def _spec_faults(spec: Object, old: Object | None) -> list[FieldError]:
+def _spec_errors(spec: Object, old: Object | None) -> list[FieldError]:
     path = Path("spec")
     found: list[FieldError] = []
     if schedule := spec.get("schedule"):
@@ -88,7 +88,7 @@ def _spec_faults(spec: Object, old: Object | None) -> list[FieldError]:
         )
     else:
         found.append(required(path / "schedule"))
-    found += non_negative_faults(spec, path, ("startingDeadlineSeconds",))
+    found += non_negative_errors(spec, path, ("startingDeadlineSeconds",))
     zone = spec.get("timeZone")
     if zone is not None and zone.lower() == "local" and (old is None or old.get("timeZone") != zone):
         text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
@@ -97,12 +97,12 @@ def _spec_faults(spec: Object, old: Object | None) -> list[FieldError]:
         found.append(field_invalid(path / "timeZone", zone, text))
     found += check.enum(path / "concurrencyPolicy", spec.get("concurrencyPolicy"), ("Allow", "Forbid", "Replace"))
     job, at = spec["jobTemplate"]["spec"], path / "jobTemplate" / "spec"
-    found += job_spec_faults(job, at)
+    found += job_spec_errors(job, at)
     if job.get("selector") is not None:
         found.append(field_invalid(at / "selector", job["selector"], "`selector` will be auto-generated"))
     if job.get("manualSelector"):
         found.append(not_supported(at / "manualSelector", True, ("nil", "false")))
-    return found + non_negative_faults(spec, path, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"))
+    return found + non_negative_errors(spec, path, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"))
 
 
 def _schedule(schedule: str, zone: str | None, had_zone: bool, path: Path) -> list[FieldError]:

@@ -5,22 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from steersman_cluster.errors import FieldError, field_invalid, not_supported, required
-from steersman_cluster.kinds import columns, parts
+from steersman_cluster.json_access import get_object
+from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import names as check
 from steersman_cluster.kinds.columns import AGE, NAME
-from steersman_cluster.kinds.podspec import template_faults
+from steersman_cluster.kinds.podspec import template_errors
 from steersman_cluster.kinds.workload_base import Workload
-from steersman_cluster.kinds.workload_cells import CONTAINERS, IMAGES, SELECTOR, container_cells, count
-from steersman_cluster.kinds.workload_faults import (
+from steersman_cluster.kinds.workload_columns import CONTAINERS, IMAGES, SELECTOR, container_cells, count
+from steersman_cluster.kinds.workload_validation import (
     NO_MATCH,
-    always_faults,
-    collision_faults,
+    always_errors,
+    collision_errors,
     count_of,
     go_struct,
     is_valid_selector,
     matches,
-    non_negative_faults,
-    rolling_faults,
+    non_negative_errors,
+    rolling_errors,
     shown_labels,
 )
 from steersman_cluster.objects import Object, Path, annotations_of, dig
@@ -75,32 +76,32 @@ class DaemonSet(Workload):
         changed = dig(obj, "spec", "template") != dig(old, "spec", "template")
         _remember(obj, _template_generation(old) + changed)
 
-    def faults(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         spec: Object = obj["spec"]
-        selector, template = spec.get("selector"), parts.part(spec, "template")
+        selector, template = spec.get("selector"), get_object(spec, "template")
         found = check.label_selector(_SPEC / "selector", selector)
         labels = dig(template, "metadata", "labels", default={})
         if is_valid_selector(selector) and not matches(selector, labels):
             found.append(field_invalid(_SPEC / "template" / "metadata" / "labels", shown_labels(labels), NO_MATCH))
         if selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
             found.append(field_invalid(_SPEC / "selector", selector, "empty selector is invalid for daemonset"))
-        found += template_faults(template, _SPEC / "template")
-        found += always_faults(template, _SPEC / "template", "DaemonSet")
-        found += non_negative_faults(spec, _SPEC, ("minReadySeconds",))
-        found += _update_faults(parts.part(spec, "updateStrategy"), _SPEC / "updateStrategy")
-        return found + non_negative_faults(spec, _SPEC, ("revisionHistoryLimit",))
+        found += template_errors(template, _SPEC / "template")
+        found += always_errors(template, _SPEC / "template", "DaemonSet")
+        found += non_negative_errors(spec, _SPEC, ("minReadySeconds",))
+        found += _update_errors(get_object(spec, "updateStrategy"), _SPEC / "updateStrategy")
+        return found + non_negative_errors(spec, _SPEC, ("revisionHistoryLimit",))
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
         return check.immutable(_SPEC / "selector", obj["spec"].get("selector"), old["spec"].get("selector"))
 
-    def status_faults(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+    def status_errors(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         status: Object = obj.get("status") or {}
         counts = (
             "currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady",
             "observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount",
         )  # fmt: skip
-        found = non_negative_faults(status, _STATUS, counts)
-        return found + collision_faults(status, old.get("status") or {}, _STATUS)
+        found = non_negative_errors(status, _STATUS, counts)
+        return found + collision_errors(status, old.get("status") or {}, _STATUS)
 
     def row(self, obj: Object, now: float) -> list[Any]:
         return [
@@ -117,7 +118,7 @@ class DaemonSet(Workload):
         ]
 
 
-def _update_faults(update: Object, path: Path) -> list[FieldError]:
+def _update_errors(update: Object, path: Path) -> list[FieldError]:
     kind = update.get("type")
     if kind == "OnDelete":
         return []
@@ -125,7 +126,7 @@ def _update_faults(update: Object, path: Path) -> list[FieldError]:
         return [not_supported(path, go_struct(update, "type", "rollingUpdate"), ("RollingUpdate", "OnDelete"))]
     rolling: Object = update.get("rollingUpdate") or {}
     at = path / "rollingUpdate"
-    found = rolling_faults(rolling, at)
+    found = rolling_errors(rolling, at)
     unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
     found += check.percent_at_most_100(at / "maxUnavailable", unavailable)
     found += check.percent_at_most_100(at / "maxSurge", surge)
@@ -145,4 +146,4 @@ def _template_generation(obj: Object) -> int:
 
 def _remember(obj: Object, generation: int) -> None:
     metadata: Object = obj.setdefault("metadata", {})
-    metadata["annotations"] = {**parts.part(metadata, "annotations"), TEMPLATE_GENERATION: str(generation)}
+    metadata["annotations"] = {**get_object(metadata, "annotations"), TEMPLATE_GENERATION: str(generation)}

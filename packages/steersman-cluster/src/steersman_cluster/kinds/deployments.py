@@ -6,22 +6,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from steersman_cluster.errors import FieldError, field_forbidden, field_invalid, not_supported
-from steersman_cluster.kinds import columns, parts
+from steersman_cluster.json_access import get_object
+from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import names as check
 from steersman_cluster.kinds.columns import AGE, NAME
 from steersman_cluster.kinds.workload_base import Workload, replicas
-from steersman_cluster.kinds.workload_cells import CONTAINERS, IMAGES, SELECTOR, container_cells, count
-from steersman_cluster.kinds.workload_faults import (
-    always_faults,
-    bounded_faults,
-    collision_faults,
+from steersman_cluster.kinds.workload_columns import CONTAINERS, IMAGES, SELECTOR, container_cells, count
+from steersman_cluster.kinds.workload_validation import (
+    always_errors,
+    bounded_errors,
+    collision_errors,
     count_of,
     go_struct,
     is_valid_selector,
-    non_negative_faults,
-    rolling_faults,
-    selected_template_faults,
-    selector_faults,
+    non_negative_errors,
+    rolling_errors,
+    selected_template_errors,
+    selector_errors,
 )
 from steersman_cluster.objects import Object, Path, dig, meta
 from steersman_cluster.strategy import Column, WriteContext
@@ -73,12 +74,12 @@ class Deployment(Workload):
         if ctx.subresource == "status":
             meta(obj)["generation"] = meta(old).get("generation", 0)
 
-    def faults(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         spec: Object = obj["spec"]
-        found = non_negative_faults(spec, _SPEC, ("replicas",))
-        found += _selection_faults(spec)
-        found += _strategy_faults(parts.part(spec, "strategy"), _SPEC / "strategy")
-        found += non_negative_faults(
+        found = non_negative_errors(spec, _SPEC, ("replicas",))
+        found += _selection_errors(spec)
+        found += _strategy_errors(get_object(spec, "strategy"), _SPEC / "strategy")
+        found += non_negative_errors(
             spec, _SPEC, ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
         )
         deadline = spec.get("progressDeadlineSeconds")
@@ -93,16 +94,16 @@ class Deployment(Workload):
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
         return check.immutable(_SPEC / "selector", obj["spec"].get("selector"), old["spec"].get("selector"))
 
-    def status_faults(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+    def status_errors(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         status: Object = obj.get("status") or {}
-        found = non_negative_faults(
+        found = non_negative_errors(
             status,
             _STATUS,
             ("observedGeneration", *_COUNTS, "unavailableReplicas", "terminatingReplicas", "collisionCount"),
         )
-        found += bounded_faults(status, _STATUS, _COUNTS[1:])
-        found += _available_faults(status)
-        return found + collision_faults(status, old.get("status") or {}, _STATUS)
+        found += bounded_errors(status, _STATUS, _COUNTS[1:])
+        found += _available_errors(status)
+        return found + collision_errors(status, old.get("status") or {}, _STATUS)
 
     def row(self, obj: Object, now: float) -> list[Any]:
         return [
@@ -139,20 +140,20 @@ class ReplicaSet(Workload):
     def fields(self, obj: Object) -> Mapping[str, str]:
         return {"status.replicas": str(count(obj, "status", "replicas"))}
 
-    def faults(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         spec: Object = obj["spec"]
-        return non_negative_faults(spec, _SPEC, ("replicas", "minReadySeconds")) + _selection_faults(spec)
+        return non_negative_errors(spec, _SPEC, ("replicas", "minReadySeconds")) + _selection_errors(spec)
 
     revalidated_after = True
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
         return check.immutable(_SPEC / "selector", obj["spec"].get("selector"), old["spec"].get("selector"))
 
-    def status_faults(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+    def status_errors(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         status: Object = obj.get("status") or {}
         counts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
-        found = non_negative_faults(status, _STATUS, ("replicas", *counts, "observedGeneration", "terminatingReplicas"))
-        return found + bounded_faults(status, _STATUS, counts) + _available_faults(status)
+        found = non_negative_errors(status, _STATUS, ("replicas", *counts, "observedGeneration", "terminatingReplicas"))
+        return found + bounded_errors(status, _STATUS, counts) + _available_errors(status)
 
     def row(self, obj: Object, now: float) -> list[Any]:
         return [
@@ -166,17 +167,17 @@ class ReplicaSet(Workload):
         ]
 
 
-def _selection_faults(spec: Object) -> list[FieldError]:
+def _selection_errors(spec: Object) -> list[FieldError]:
     """The selector, and the template that it must take; the words say deployment for ReplicaSets too."""
-    selector, template = spec.get("selector"), parts.part(spec, "template")
-    found = selector_faults(selector, _SPEC / "selector", "deployment")
+    selector, template = spec.get("selector"), get_object(spec, "template")
+    found = selector_errors(selector, _SPEC / "selector", "deployment")
     if not is_valid_selector(selector):
         return [*found, field_invalid(_SPEC / "selector", selector, "invalid label selector")]
-    found += selected_template_faults(template, selector, _SPEC / "template")
-    return found + always_faults(template, _SPEC / "template", "ReplicaSet")
+    found += selected_template_errors(template, selector, _SPEC / "template")
+    return found + always_errors(template, _SPEC / "template", "ReplicaSet")
 
 
-def _strategy_faults(strategy: Object, path: Path) -> list[FieldError]:
+def _strategy_errors(strategy: Object, path: Path) -> list[FieldError]:
     kind, rolling = strategy.get("type"), strategy.get("rollingUpdate")
     if kind == "Recreate":
         if rolling is None:
@@ -185,7 +186,7 @@ def _strategy_faults(strategy: Object, path: Path) -> list[FieldError]:
         return [field_forbidden(path / "rollingUpdate", text)]
     if kind != "RollingUpdate":
         return [not_supported(path, go_struct(strategy, "type", "rollingUpdate"), ("Recreate", "RollingUpdate"))]
-    found = rolling_faults(rolling or {}, path / "rollingUpdate")
+    found = rolling_errors(rolling or {}, path / "rollingUpdate")
     given: Object = rolling or {}
     unavailable, surge = given.get("maxUnavailable", 0), given.get("maxSurge", 0)
     at = path / "rollingUpdate" / "maxUnavailable"
@@ -194,7 +195,7 @@ def _strategy_faults(strategy: Object, path: Path) -> list[FieldError]:
     return found + check.percent_at_most_100(at, unavailable)
 
 
-def _available_faults(status: Object) -> list[FieldError]:
+def _available_errors(status: Object) -> list[FieldError]:
     available = status.get("availableReplicas") or 0
     if available <= (status.get("readyReplicas") or 0):
         return []

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from steersman_cluster.errors import FieldError, duplicate, field_invalid, required, too_many
+from steersman_cluster.json_access import get_list, get_string
 from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.parts import items, word
 from steersman_cluster.kinds.plain import Plain
-from steersman_cluster.kinds.service_faults import endpoint_ip
+from steersman_cluster.kinds.services_validation import endpoint_ip
 from steersman_cluster.objects import Object, Path, labels_of, meta
 from steersman_cluster.strategy import Column, WriteContext
 
@@ -27,32 +27,32 @@ class Endpoints(Plain):
     columns = (columns.NAME, Column("Endpoints", description="Addresses and ports."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        shown = list(_subset_addresses(items(obj, "subsets")))
+        shown = list(_subset_addresses(get_list(obj, "subsets")))
         return [columns.name(obj), _some(shown), columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        for subset in items(obj, "subsets"):
-            for port in items(subset, "ports"):
+        for subset in get_list(obj, "subsets"):
+            for port in get_list(subset, "ports"):
                 if not port.get("protocol"):
                     port["protocol"] = "TCP"
 
-    def faults(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         found: list[FieldError] = []
-        for index, subset in enumerate(items(obj, "subsets")):
+        for index, subset in enumerate(get_list(obj, "subsets")):
             at = Path("subsets").at(index)
             if not subset.get("addresses") and not subset.get("notReadyAddresses"):
                 found.append(required(at, "must specify `addresses` or `notReadyAddresses`"))
             for field in ("addresses", "notReadyAddresses"):
                 for number, address in enumerate(subset.get(field) or ()):
                     found += _address((at / field).at(number), address)
-            ports: Sequence[Object] = items(subset, "ports")
+            ports: Sequence[Object] = get_list(subset, "ports")
             for number, port in enumerate(ports):
                 found += _port((at / "ports").at(number), port, len(ports) > 1)
         return found
 
 
 def _address(path: Path, address: Object) -> list[FieldError]:
-    ip = word(address, "ip")
+    ip = get_string(address, "ip")
     found = check.ip_address(path / "ip", ip)
     if host := address.get("hostname"):
         found += check.dns_label(path / "hostname", host)
@@ -62,7 +62,7 @@ def _address(path: Path, address: Object) -> list[FieldError]:
 
 
 def _port(path: Path, port: Object, named: bool) -> list[FieldError]:
-    name, protocol = word(port, "name"), word(port, "protocol")
+    name, protocol = get_string(port, "name"), get_string(port, "protocol")
     found: list[FieldError] = []
     if name:
         found += check.dns_label(path / "name", name)
@@ -77,7 +77,7 @@ def _port(path: Path, port: Object, named: bool) -> list[FieldError]:
 
 def _subset_addresses(subsets: Sequence[Object]) -> Iterable[str]:
     for subset in subsets:
-        addresses = [word(address, "ip") for address in items(subset, "addresses")]
+        addresses = [get_string(address, "ip") for address in get_list(subset, "addresses")]
         ports = subset.get("ports")
         if not ports:
             yield from addresses
@@ -105,18 +105,18 @@ class EndpointSlice(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        ports = [_shown_port(port) for port in items(obj, "ports")]
-        addresses = [address for item in items(obj, "endpoints") for address in items(item, "addresses")]
+        ports = [_shown_port(port) for port in get_list(obj, "ports")]
+        addresses = [address for item in get_list(obj, "endpoints") for address in get_list(item, "addresses")]
         return [
             columns.name(obj),
-            word(obj, "addressType"),
+            get_string(obj, "addressType"),
             _some(ports, columns.UNSET),
             _some(addresses, columns.UNSET),
             columns.age(obj, now),
         ]
 
     def default(self, obj: Object) -> None:
-        for port in items(obj, "ports"):
+        for port in get_list(obj, "ports"):
             port.setdefault("name", "")
             port.setdefault("protocol", "TCP")
 
@@ -138,11 +138,11 @@ class EndpointSlice(Plain):
         same = obj.get("endpoints") == old.get("endpoints")
         return super().validate_update({**obj, "endpoints": []} if same else obj, old, ctx)
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        kind = word(obj, "addressType")
+    def errors(self, obj: Object) -> list[FieldError]:
+        kind = get_string(obj, "addressType")
         found = [required("addressType")] if not kind else check.enum("addressType", kind, ("FQDN", "IPv4", "IPv6"))
-        found += _slice_ports(items(obj, "ports"))
-        endpoints: Sequence[Object] = items(obj, "endpoints")
+        found += _slice_ports(get_list(obj, "ports"))
+        endpoints: Sequence[Object] = get_list(obj, "endpoints")
         if len(endpoints) > 1000:
             return [*found, too_many("endpoints", len(endpoints), 1000)]
         for index, endpoint in enumerate(endpoints):
@@ -165,7 +165,7 @@ def _without_empty_lists(obj: Object) -> None:
 
 
 def _drop_topology(obj: Object) -> None:
-    for endpoint in items(obj, "endpoints"):
+    for endpoint in get_list(obj, "endpoints"):
         endpoint.pop("deprecatedTopology", None)
 
 
@@ -182,18 +182,18 @@ def _slice_ports(ports: Sequence[Object]) -> list[FieldError]:
     seen: set[str] = set()
     found: list[FieldError] = []
     for index, port in enumerate(ports):
-        at, name = path.at(index), word(port, "name")
+        at, name = path.at(index), get_string(port, "name")
         found += check.dns_label(at / "name", name) if name else []
         found += [duplicate(at / "name", name)] if name in seen else []
         seen.add(name)
-        found += check.enum(at / "protocol", word(port, "protocol"), _PROTOCOLS)
+        found += check.enum(at / "protocol", get_string(port, "protocol"), _PROTOCOLS)
         if (application := port.get("appProtocol")) is not None:
             found += check.qualified_name(at / "appProtocol", application)
     return found
 
 
 def _endpoint(path: Path, endpoint: Object, kind: str) -> list[FieldError]:
-    addresses: Sequence[str] = items(endpoint, "addresses")
+    addresses: Sequence[str] = get_list(endpoint, "addresses")
     at = path / "addresses"
     found: list[FieldError] = []
     if not addresses:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from steersman_cluster.errors import FieldError, field_invalid, required
+from steersman_cluster.json_access import get_object, get_string
 from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.parts import part, word
 from steersman_cluster.kinds.plain import Plain
 from steersman_cluster.objects import Object, Path, namespace_of
 from steersman_cluster.strategy import Column, WriteContext
@@ -29,7 +29,7 @@ _RENAMED = {
     "deprecatedLastTimestamp": "lastTimestamp",
     "deprecatedCount": "count",
 }
-_BACK = {core: event for event, core in _RENAMED.items()}
+_CORE_NAMES = {core: event for event, core in _RENAMED.items()}
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 # What Go always writes, in each version: these fields have no omitempty.
 _CORE_ALWAYS: Mapping[str, Any] = {
@@ -85,65 +85,65 @@ class Event(Plain):
         _fill(obj, _CORE_ALWAYS)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        about = part(obj, "involvedObject")
-        found = {f"involvedObject.{field}": word(about, field) for field in _REFERENCE}
-        reporter = word(obj, "reportingComponent")
-        found["reason"], found["type"] = word(obj, "reason"), word(obj, "type")
+        about = get_object(obj, "involvedObject")
+        found = {f"involvedObject.{field}": get_string(about, field) for field in _REFERENCE}
+        reporter = get_string(obj, "reportingComponent")
+        found["reason"], found["type"] = get_string(obj, "reason"), get_string(obj, "type")
         found["reportingComponent"] = reporter
-        found["source"] = word(part(obj, "source"), "component") or reporter
+        found["source"] = get_string(get_object(obj, "source"), "component") or reporter
         return found
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        about, source, series = part(obj, "involvedObject"), part(obj, "source"), obj.get("series")
+        about, source, series = get_object(obj, "involvedObject"), get_object(obj, "source"), obj.get("series")
         first = columns.since(obj.get("firstTimestamp") or obj.get("eventTime"), now)
         last = columns.since(obj["lastTimestamp"], now) if obj.get("lastTimestamp") else first
         count = obj.get("count") or 1
         if series is not None:
             last, count = columns.since(series.get("lastObservedTime"), now), series.get("count") or 0
-        target, name = word(about, "kind").lower(), word(about, "name")
+        target, name = get_string(about, "kind").lower(), get_string(about, "name")
         origin = (
-            word(source, "component") or word(obj, "reportingComponent"),
-            word(source, "host") or word(obj, "reportingInstance"),
+            get_string(source, "component") or get_string(obj, "reportingComponent"),
+            get_string(source, "host") or get_string(obj, "reportingInstance"),
         )
         return [
             last,
-            word(obj, "type"),
-            word(obj, "reason"),
+            get_string(obj, "type"),
+            get_string(obj, "reason"),
             f"{target}/{name}" if name else target,
-            word(about, "fieldPath"),
+            get_string(about, "fieldPath"),
             ", ".join(origin) if origin[1] else origin[0],
-            word(obj, "message").strip(),
+            get_string(obj, "message").strip(),
             first,
             count,
             columns.name(obj),
         ]
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        return legacy_faults(obj, "reportingComponent")
+    def errors(self, obj: Object) -> list[FieldError]:
+        return legacy_errors(obj, "reportingComponent")
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        return self.faults(obj)
+        return self.errors(obj)
 
 
-def legacy_faults(obj: Object, reporter_field: str) -> list[FieldError]:
+def legacy_errors(obj: Object, reporter_field: str) -> list[FieldError]:
     """What holds for Events of both doors; `obj` is in core form."""
-    about, namespace = word(part(obj, "involvedObject"), "namespace"), namespace_of(obj)
+    about, namespace = get_string(get_object(obj, "involvedObject"), "namespace"), namespace_of(obj)
     mismatch = field_invalid("involvedObject.namespace", about, "does not match event.namespace")
     if not obj.get("eventTime"):
         agrees = about == namespace or (not about and namespace == "default")
         return ([] if agrees else [mismatch]) + check.dns_subdomain("namespace", namespace)
     found = [mismatch] if not about and namespace not in ("default", "kube-system") else []
-    reporter = word(obj, "reportingComponent")
+    reporter = get_string(obj, "reportingComponent")
     if not reporter:
         found.append(required(reporter_field))
     found += check.qualified_name(reporter_field, reporter)
     for field in ("reportingInstance", "action", "reason"):
-        value = word(obj, field)
+        value = get_string(obj, field)
         if not value:
             found.append(required(field))
         if len(value.encode()) > 128:
             found.append(field_invalid(field, "", "can have at most 128 characters"))
-    if len(word(obj, "message").encode()) > 1024:
+    if len(get_string(obj, "message").encode()) > 1024:
         found.append(field_invalid("message", "", "can have at most 1024 characters"))
     return found + check.dns_subdomain("namespace", namespace)
 
@@ -164,17 +164,19 @@ class EventsEvent(Event):
         )
 
     def from_storage(self, obj: Object) -> Object:
-        made = {_BACK.get(field, field): value for field, value in obj.items()} | {"apiVersion": "events.k8s.io/v1"}
+        made = {_CORE_NAMES.get(field, field): value for field, value in obj.items()} | {
+            "apiVersion": "events.k8s.io/v1"
+        }
         for field in ("reportingController", "reportingInstance"):
             if not made.get(field):
                 made.pop(field, None)
         return _fill(made, _EVENTS_ALWAYS)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        about = part(obj, "regarding")
-        found = {f"regarding.{field}": word(about, field) for field in _REFERENCE}
+        about = get_object(obj, "regarding")
+        found = {f"regarding.{field}": get_string(about, field) for field in _REFERENCE}
         for field in ("reason", "reportingController", "type"):
-            found[field] = word(obj, field)
+            found[field] = get_string(obj, field)
         return found
 
     def row(self, obj: Object, now: float) -> list[Any]:
@@ -182,10 +184,10 @@ class EventsEvent(Event):
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
         core = self.to_storage(obj)
-        found = legacy_faults(core, "reportingController") + _series(core)
+        found = legacy_errors(core, "reportingController") + _series(core)
         if not core.get("eventTime"):
             found.append(required("eventTime"))
-        if (kind := word(core, "type")) not in ("Normal", "Warning"):
+        if (kind := get_string(core, "type")) not in ("Normal", "Warning"):
             found.append(field_invalid("type", "", f"has invalid value: {kind}"))
         return found + [
             field_invalid(field, "", "needs to be unset")
@@ -195,7 +197,7 @@ class EventsEvent(Event):
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         new, before = self.to_storage(obj), self.to_storage(old)
-        found = legacy_faults(new, "reportingController") + metadata.repeated_update(obj, old)
+        found = legacy_errors(new, "reportingController") + metadata.repeated_update(obj, old)
         if new.get("series") != before.get("series"):
             found += _series(new)
         return found + _event_changes(new, before)
@@ -235,10 +237,10 @@ def _shown(key: str, value: Any) -> Any:
     """References as the server's internal form has them."""
     if key in ("involvedObject", "related") and value is not None:
         names = ("Kind", "Namespace", "Name", "UID", "APIVersion", "ResourceVersion", "FieldPath")
-        return {name: word(value, field) for name, field in zip(names, _REFERENCE, strict=True)}
+        return {name: get_string(value, field) for name, field in zip(names, _REFERENCE, strict=True)}
     if key == "source":
         source: Object = value or {}
-        return {"Component": word(source, "component"), "Host": word(source, "host")}
+        return {"Component": get_string(source, "component"), "Host": get_string(source, "host")}
     return (value or "") if key in ("message", "reason", "type", "action") else value
 
 

@@ -6,15 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from steersman_cluster.errors import FieldError, field_invalid, required
-from steersman_cluster.kinds import columns, formats, parts
+from steersman_cluster.json_access import get_list, get_object
+from steersman_cluster.kinds import columns, formats
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
 from steersman_cluster.kinds.columns import AGE, NAME
-from steersman_cluster.kinds.jobs_faults import generated_selector_faults, job_spec_faults
-from steersman_cluster.kinds.jobs_status import status_faults
+from steersman_cluster.kinds.jobs_status import status_errors
+from steersman_cluster.kinds.jobs_validation import generated_selector_errors, job_spec_errors
 from steersman_cluster.kinds.workload_base import Workload
-from steersman_cluster.kinds.workload_cells import CONTAINERS, IMAGES, SELECTOR, container_cells, count
-from steersman_cluster.kinds.workload_faults import NO_MATCH, is_valid_selector, matches, shown_labels
+from steersman_cluster.kinds.workload_columns import CONTAINERS, IMAGES, SELECTOR, container_cells, count
+from steersman_cluster.kinds.workload_validation import NO_MATCH, is_valid_selector, matches, shown_labels
 from steersman_cluster.objects import Object, Path, dig, meta
 from steersman_cluster.strategy import Column, WriteContext
 
@@ -23,7 +24,7 @@ __all__ = ["Job", "default_failure_policy"]
 _SPEC = Path("spec")
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 JOB_NAME = "batch.kubernetes.io/job-name"
-_MOST = 2147483647
+_MAX_INT32 = 2147483647
 
 
 class Job(Workload):
@@ -47,7 +48,7 @@ class Job(Workload):
                 spec["completions"] = 1
             spec["parallelism"] = 1
         if spec.get("backoffLimit") is None:
-            spec["backoffLimit"] = 6 if spec.get("backoffLimitPerIndex") is None else _MOST
+            spec["backoffLimit"] = 6 if spec.get("backoffLimitPerIndex") is None else _MAX_INT32
         labels = dig(spec, "template", "metadata", "labels")
         if labels and not meta(obj).get("labels"):
             # The very same map: what the selector adds to the template's labels shows here too, as on the real server.
@@ -71,9 +72,9 @@ class Job(Workload):
             # The real server defaults once more what it reads back: now the template has labels.
             meta(obj)["labels"] = dict(labels)
 
-    def faults(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         spec: Object = obj["spec"]
-        found = generated_selector_faults(obj) + _spec_faults(spec)
+        found = generated_selector_errors(obj) + _spec_errors(spec)
         completions = spec.get("completions") or 0
         if spec.get("completionMode") == "Indexed" and completions > 0:
             name = meta(obj).get("name") or ""
@@ -90,10 +91,10 @@ class Job(Workload):
         if obj["spec"] == old["spec"]:
             return again
         spec, before = obj["spec"], old["spec"]
-        return [*self.faults(obj), *again, *_spec_faults(spec), *_change_faults(spec, before, old)]
+        return [*self.errors(obj), *again, *_spec_errors(spec), *_change_errors(spec, before, old)]
 
-    def status_faults(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        return status_faults(obj, old)
+    def status_errors(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        return status_errors(obj, old)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         return {"status.successful": str(count(obj, "status", "succeeded"))}
@@ -113,7 +114,7 @@ class Job(Workload):
 def default_failure_policy(spec: Object) -> None:
     """Patterns of Pod conditions mean `True` where they do not say."""
     for rule in dig(spec, "podFailurePolicy", "rules", default=()):
-        for pattern in parts.items(rule, "onPodConditions"):
+        for pattern in get_list(rule, "onPodConditions"):
             if not pattern.get("status"):
                 pattern["status"] = "True"
 
@@ -132,8 +133,8 @@ def _select_by_uid(obj: Object) -> None:
     match.setdefault(CONTROLLER_UID, uid)
 
 
-def _spec_faults(spec: Object) -> list[FieldError]:
-    found = job_spec_faults(spec, _SPEC)
+def _spec_errors(spec: Object) -> list[FieldError]:
+    found = job_spec_errors(spec, _SPEC)
     selector = spec.get("selector")
     if selector is None:
         found.append(required(_SPEC / "selector"))
@@ -144,7 +145,7 @@ def _spec_faults(spec: Object) -> list[FieldError]:
     return found
 
 
-def _change_faults(spec: Object, before: Object, old: Object) -> list[FieldError]:
+def _change_errors(spec: Object, before: Object, old: Object) -> list[FieldError]:
     found: list[FieldError] = []
     if spec.get("completionMode") != "Indexed":
         found += check.immutable(_SPEC / "completions", spec.get("completions"), before.get("completions"))
@@ -166,7 +167,7 @@ def _fixed(template: Object) -> Object:
     """What of a template stays fixed in a Job that waits: all but where its Pods may run, and their resources."""
     pod: Object = {
         key: value
-        for key, value in parts.part(template, "spec").items()
+        for key, value in get_object(template, "spec").items()
         if key not in ("nodeSelector", "tolerations", "schedulingGates")
     }
     if affinity := pod.get("affinity"):

@@ -6,12 +6,12 @@ import json
 import re
 from itertools import product
 
-__all__ = ["format_fault", "overlap_fault", "total"]
+__all__ = ["format_error", "overlap_error", "total"]
 
 _NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
-def format_fault(text: str, completions: int) -> str:
+def format_error(text: str, completions: int) -> str:
     """Why a list is none; "" when it is one."""
     last: int | None = None
     for part in text.split(",") if text else ():
@@ -29,7 +29,7 @@ def total(text: str, completions: int) -> int:
     return sum(end - first + 1 for first, end, _ in _intervals(text, completions))
 
 
-def overlap_fault(done: str, failed: str, completions: int) -> str:
+def overlap_error(done: str, failed: str, completions: int) -> str:
     """That an index is in both lists; parts that are no interval are left out."""
     pairs = product(_intervals(done, completions), _intervals(failed, completions))
     both = min((max(one[0], other[0]) for one, other in pairs if one[0] <= other[1] and other[0] <= one[1]), default=-1)

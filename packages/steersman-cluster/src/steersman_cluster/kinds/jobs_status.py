@@ -10,23 +10,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from steersman_cluster.errors import ErrorType, FieldError, duplicate, field_invalid, required
-from steersman_cluster.kinds import parts
+from steersman_cluster.json_access import get_list, get_object
 from steersman_cluster.kinds.columns import seconds_of
-from steersman_cluster.kinds.jobs_indexes import format_fault, overlap_fault
-from steersman_cluster.kinds.workload_faults import non_negative_faults
+from steersman_cluster.kinds.jobs_indexes import format_error, overlap_error
+from steersman_cluster.kinds.workload_validation import non_negative_errors
 from steersman_cluster.objects import Object, Path
 
-__all__ = ["status_faults"]
+__all__ = ["status_errors"]
 
 _STATUS = Path("status")
 _NUMBERS = ("active", "succeeded", "failed", "ready", "terminating")
 
 
-def status_faults(obj: Object, old: Object) -> list[FieldError]:
+def status_errors(obj: Object, old: Object) -> list[FieldError]:
     """Of a Job's new status, given the one before."""
     new, before = _Status(obj), _Status(old)
     return [
-        *non_negative_faults(new.body, _STATUS, _NUMBERS),
+        *non_negative_errors(new.body, _STATUS, _NUMBERS),
         *_uncounted(new),
         *_ends(new, before),
         *_finished(new, before),
@@ -41,10 +41,10 @@ class _Status:
     """A Job's status, as the rules read it."""
 
     def __init__(self, job: Object) -> None:
-        self.spec = parts.part(job, "spec")
-        self.body = parts.part(job, "status")
+        self.spec = get_object(job, "spec")
+        self.body = get_object(job, "status")
         self._conditions: Mapping[str, Any] = {
-            item.get("type") or "": item.get("status") for item in reversed(parts.items(self.body, "conditions"))
+            item.get("type") or "": item.get("status") for item in reversed(get_list(self.body, "conditions"))
         }
         self.complete, self.failed = self.has("Complete"), self.has("Failed")
         self.failing, self.succeeding = self.has("FailureTarget"), self.has("SuccessCriteriaMet")
@@ -69,7 +69,7 @@ def _uncounted(new: _Status) -> list[FieldError]:
     found: list[FieldError] = []
     seen: set[str] = set()
     for field in ("succeeded", "failed"):
-        for index, uid in enumerate(parts.part(new.body, "uncountedTerminatedPods").get(field) or ()):
+        for index, uid in enumerate(get_object(new.body, "uncountedTerminatedPods").get(field) or ()):
             at = (_STATUS / "uncountedTerminatedPods" / field).at(index)
             if not uid:
                 found.append(field_invalid(at, uid, "must not be empty"))
@@ -116,8 +116,8 @@ def _finished(new: _Status, before: _Status) -> list[FieldError]:
     empty = new.spec.get("suspend") is True and new.spec.get("completions") == 0
     if (finished or new.changed(before, "startTime")) and not empty and new.body.get("startTime") is None:
         found.append(required(_STATUS / "startTime", "startTime is required for finished job"))
-    uncounted = parts.part(new.body, "uncountedTerminatedPods")
-    if (finished or uncounted != parts.part(before.body, "uncountedTerminatedPods")) and any(uncounted.values()):
+    uncounted = get_object(new.body, "uncountedTerminatedPods")
+    if (finished or uncounted != get_object(before.body, "uncountedTerminatedPods")) and any(uncounted.values()):
         shown = {"Succeeded": uncounted.get("succeeded"), "Failed": uncounted.get("failed")}
         found.append(field_invalid(_STATUS / "uncountedTerminatedPods", shown, "must be empty for finished job"))
     return found
@@ -129,10 +129,10 @@ def _indexes(new: _Status, before: _Status) -> list[FieldError]:
     completions, limit = new.spec.get("completions"), new.spec.get("backoffLimitPerIndex")
     at_done, at_failed = _STATUS / "completedIndexes", _STATUS / "failedIndexes"
     new_done, new_failed = new.changed(before, "completedIndexes"), new.changed(before, "failedIndexes")
-    if new_done and completions is not None and (why := format_fault(done, completions)):
+    if new_done and completions is not None and (why := format_error(done, completions)):
         found.append(field_invalid(at_done, done, f"error parsing completedIndexes: {why}"))
     judged = new_failed and limit is not None and completions is not None
-    if judged and (why := format_fault(failed or "", completions or 0)):
+    if judged and (why := format_error(failed or "", completions or 0)):
         found.append(field_invalid(at_failed, failed, f"error parsing failedIndexes: {why}"))
     if new_done and done and new.spec.get("completionMode") != "Indexed":
         text = "cannot set non-empty completedIndexes when non-indexed completion mode"
@@ -140,7 +140,7 @@ def _indexes(new: _Status, before: _Status) -> list[FieldError]:
     if new_failed and limit is None and failed is not None:
         text = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
         found.append(field_invalid(at_failed, failed, text))
-    if (new_done or new_failed) and (why := overlap_fault(done, failed or "", completions or 0)):
+    if (new_done or new_failed) and (why := overlap_error(done, failed or "", completions or 0)):
         found.append(field_invalid(at_failed, failed, why))
     return found
 

@@ -17,7 +17,7 @@ from steersman_cluster.kinds import names as check
 from steersman_cluster.objects import Object, Path, meta
 
 __all__ = [
-    "finalizer_faults",
+    "finalizer_errors",
     "keep_system_fields",
     "repeated_create",
     "repeated_update",
@@ -79,7 +79,7 @@ def _common(metadata: Mapping[str, Any], path: Path, builtin: bool) -> list[Fiel
     if managed := metadata.get("managedFields"):
         found += _managed_fields(path / "managedFields", managed)
     if finalizers and builtin:
-        found += finalizer_faults(path / "finalizers", finalizers)
+        found += finalizer_errors(path / "finalizers", finalizers)
     return found
 
 
@@ -102,7 +102,7 @@ def repeated_update(new: Object, old: Object, qualified: bool = True) -> list[Fi
         return []
     found = _update(new, old, _PATH)
     if qualified and (finalizers := meta(new).get("finalizers")):
-        found += finalizer_faults(_PATH / "finalizers", finalizers)
+        found += finalizer_errors(_PATH / "finalizers", finalizers)
     return found
 
 
@@ -111,7 +111,7 @@ def repeated_create(new: Object, old: Object, namespaced: bool, rule: str, quali
     return [] if _same(new, old) else validate_metadata(new, _PATH, namespaced, rule, builtin=qualified)
 
 
-def finalizer_faults(path: Path, finalizers: Sequence[str]) -> list[FieldError]:
+def finalizer_errors(path: Path, finalizers: Sequence[str]) -> list[FieldError]:
     """Finalizers that are neither Kubernetes' own nor qualified by a domain."""
     text = "name is neither a standard finalizer name nor is it fully qualified"
     return [

@@ -14,12 +14,12 @@ from steersman_cluster.errors import (
     not_supported,
     required,
 )
+from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kinds import columns, formats
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.parts import items, part, word
 from steersman_cluster.kinds.plain import Plain
-from steersman_cluster.kinds.service_faults import port_or_name
+from steersman_cluster.kinds.services_validation import port_or_name
 from steersman_cluster.objects import Object, Path, annotations_of, dig
 from steersman_cluster.strategy import Column, WriteContext
 
@@ -46,14 +46,14 @@ class Ingress(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        spec = part(obj, "spec")
+        spec = get_object(obj, "spec")
         ingresses: Sequence[Object] = dig(obj, "status", "loadBalancer", "ingress", default=[])
-        addresses = {word(item, "ip") or word(item, "hostname") for item in ingresses} - {""}
+        addresses = {get_string(item, "ip") or get_string(item, "hostname") for item in ingresses} - {""}
         name = spec.get("ingressClassName")
         return [
             columns.name(obj),
             columns.NONE if name is None else name,
-            _shown_hosts(items(spec, "rules")),
+            _shown_hosts(get_list(spec, "rules")),
             ",".join(sorted(addresses)),
             "80, 443" if spec.get("tls") else "80",
             columns.age(obj, now),
@@ -63,8 +63,8 @@ class Ingress(Plain):
         super().prepare_create(obj, ctx)
         obj["status"] = {"loadBalancer": {}}
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec = part(obj, "spec")
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec = get_object(obj, "spec")
         found: list[FieldError] = []
         default = spec.get("defaultBackend")
         if not spec.get("rules") and default is None:
@@ -72,9 +72,9 @@ class Ingress(Plain):
             found.append(field_invalid(_SPEC, None, text))
         if default is not None:
             found += _backend(_SPEC / "defaultBackend", default)
-        for index, rule in enumerate(items(spec, "rules")):
+        for index, rule in enumerate(get_list(spec, "rules")):
             found += _rule((_SPEC / "rules").at(index), rule)
-        for index, tls in enumerate(items(spec, "tls")):
+        for index, tls in enumerate(get_list(spec, "tls")):
             found += _tls((_SPEC / "tls").at(index), tls)
         if (name := spec.get("ingressClassName")) is not None:
             found += check.dns_subdomain(_SPEC / "ingressClassName", name)
@@ -82,7 +82,7 @@ class Ingress(Plain):
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
         annotation, name = annotations_of(obj).get(_CLASS_ANNOTATION), dig(obj, "spec", "ingressClassName")
-        found = self.faults(obj)
+        found = self.errors(obj)
         if annotation is not None and name is not None and annotation != name:
             path = Path("metadata.annotations").key(_CLASS_ANNOTATION)
             text = "must match `ingressClassName` when both are specified"
@@ -96,7 +96,7 @@ class Ingress(Plain):
 
 
 def _shown_hosts(rules: Sequence[Object]) -> str:
-    hosts = [host for rule in rules if (host := word(rule, "host"))]
+    hosts = [host for rule in rules if (host := get_string(rule, "host"))]
     more = f" + {len(hosts) - 3} more..." if len(hosts) > 3 else ""
     return f"{','.join(hosts[:3])}{more}" if hosts else "*"
 
@@ -107,7 +107,7 @@ def _host(path: Path, host: str) -> list[FieldError]:
 
 
 def _rule(path: Path, rule: Object) -> list[FieldError]:
-    host, http = word(rule, "host"), rule.get("http")
+    host, http = get_string(rule, "host"), rule.get("http")
     found: list[FieldError] = []
     if host and not formats.ip_address(host):
         found.append(field_invalid(path / "host", host, "must be a DNS name, not an IP address"))
@@ -115,7 +115,7 @@ def _rule(path: Path, rule: Object) -> list[FieldError]:
         found += _host(path / "host", host)
     if http is None:
         return found
-    paths: Sequence[Object] = items(http, "paths")
+    paths: Sequence[Object] = get_list(http, "paths")
     at = path / "http" / "paths"
     if not paths:
         found.append(required(at))
@@ -125,7 +125,7 @@ def _rule(path: Path, rule: Object) -> list[FieldError]:
 
 
 def _path(path: Path, item: Object) -> list[FieldError]:
-    kind, text = item.get("pathType"), word(item, "path")
+    kind, text = item.get("pathType"), get_string(item, "path")
     found: list[FieldError] = []
     if kind is None:
         return [required(path / "pathType", "pathType must be specified")]
@@ -141,7 +141,7 @@ def _path(path: Path, item: Object) -> list[FieldError]:
             odd = [f"must not contain '{part}'" for part in _ODD_IN_PATHS if part in text]
             odd += [f"cannot end with '{part}'" for part in _ODD_AT_END if text.endswith(part)]
             found += [field_invalid(path / "path", text, complaint) for complaint in odd]
-    return found + _backend(path / "backend", part(item, "backend"))
+    return found + _backend(path / "backend", get_object(item, "backend"))
 
 
 def _backend(path: Path, backend: Object) -> list[FieldError]:
@@ -153,12 +153,12 @@ def _backend(path: Path, backend: Object) -> list[FieldError]:
     if resource is not None:
         return [required(path / "resource" / f) for f in ("kind", "name") if not resource.get(f)]
     target: Object = service or {}
-    name, port = word(target, "name"), part(target, "port")
+    name, port = get_string(target, "name"), get_object(target, "port")
     at = path / "service"
     found = check.dns_label(at / "name", name) if name else [required(at / "name")]
-    if word(port, "name") and port.get("number"):
+    if get_string(port, "name") and port.get("number"):
         found.append(field_invalid(path, "", "cannot set both port name & port number"))
-    elif word(port, "name"):
+    elif get_string(port, "name"):
         found += check.port_name(at / "port" / "name", port["name"])
     elif port.get("number"):
         found += check.port_number(at / "port" / "number", port["number"])
@@ -169,9 +169,9 @@ def _backend(path: Path, backend: Object) -> list[FieldError]:
 
 def _tls(path: Path, tls: Object) -> list[FieldError]:
     found: list[FieldError] = []
-    for index, host in enumerate(items(tls, "hosts")):
+    for index, host in enumerate(get_list(tls, "hosts")):
         found += _host((path / "hosts").at(index), host)
-    if secret := word(tls, "secretName"):
+    if secret := get_string(tls, "secretName"):
         found += check.dns_subdomain(path / "secretName", secret)
     return found
 
@@ -188,25 +188,25 @@ class IngressClass(Plain):
     revalidated = False
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        spec = part(obj, "spec")
+        spec = get_object(obj, "spec")
         default = " (default)" if annotations_of(obj).get(_DEFAULT_CLASS) == "true" else ""
         parameters = spec.get("parameters")
         shown = columns.NONE
         if parameters is not None:
             group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") is not None else ""
-            shown = f"{word(parameters, 'kind')}{group}/{word(parameters, 'name')}"
-        return [columns.name(obj) + default, word(spec, "controller"), shown, columns.age(obj, now)]
+            shown = f"{get_string(parameters, 'kind')}{group}/{get_string(parameters, 'name')}"
+        return [columns.name(obj) + default, get_string(spec, "controller"), shown, columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        if (parameters := part(obj, "spec").get("parameters")) is not None:
-            parameters["scope"] = word(parameters, "scope") or "Cluster"
+        if (parameters := get_object(obj, "spec").get("parameters")) is not None:
+            parameters["scope"] = get_string(parameters, "scope") or "Cluster"
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec = part(obj, "spec")
-        return _controller(word(spec, "controller")) + _parameters(spec.get("parameters"))
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec = get_object(obj, "spec")
+        return _controller(get_string(spec, "controller")) + _parameters(spec.get("parameters"))
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        spec, before = part(obj, "spec"), part(old, "spec")
+        spec, before = get_object(obj, "spec"), get_object(old, "spec")
         found = metadata.repeated_update(obj, old)
         found += check.immutable(_SPEC / "controller", spec.get("controller"), before.get("controller"))
         return found + _parameters(spec.get("parameters"))
@@ -226,12 +226,12 @@ def _controller(controller: str) -> list[FieldError]:
 def _parameters(parameters: Object | None) -> list[FieldError]:
     if parameters is None:
         return []
-    path, scope, namespace = _SPEC / "parameters", word(parameters, "scope"), parameters.get("namespace")
+    path, scope, namespace = _SPEC / "parameters", get_string(parameters, "scope"), parameters.get("namespace")
     found: list[FieldError] = []
-    if group := word(parameters, "apiGroup"):
+    if group := get_string(parameters, "apiGroup"):
         found += check.dns_subdomain(path / "apiGroup", group)
     for field in ("kind", "name"):
-        value = word(parameters, field)
+        value = get_string(parameters, field)
         found += check.path_segment(path / field, value) if value else [required(path / field)]
     if scope not in ("Cluster", "Namespace"):
         found.append(not_supported(path / "scope", scope, ("Cluster", "Namespace")))
@@ -250,29 +250,29 @@ class NetworkPolicy(Plain):
     columns = (columns.NAME, Column("Pod-Selector", description="Which Pods it is for."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        selector = part(part(obj, "spec"), "podSelector")
+        selector = get_object(get_object(obj, "spec"), "podSelector")
         return [columns.name(obj), columns.label_selector(selector), columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("podSelector", {})
-        for rule in (*items(spec, "ingress"), *items(spec, "egress")):
-            for port in items(rule, "ports"):
+        for rule in (*get_list(spec, "ingress"), *get_list(spec, "egress")):
+            for port in get_list(rule, "ports"):
                 port.setdefault("protocol", "TCP")
         if not spec.get("policyTypes"):
             spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec = part(obj, "spec")
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec = get_object(obj, "spec")
         found = check.label_selector(_SPEC / "podSelector", spec.get("podSelector"))
         for direction, peers in (("ingress", "from"), ("egress", "to")):
-            for index, rule in enumerate(items(spec, direction)):
+            for index, rule in enumerate(get_list(spec, direction)):
                 at = (_SPEC / direction).at(index)
-                for number, port in enumerate(items(rule, "ports")):
+                for number, port in enumerate(get_list(rule, "ports")):
                     found += _policy_port((at / "ports").at(number), port)
-                for number, peer in enumerate(items(rule, peers)):
+                for number, peer in enumerate(get_list(rule, peers)):
                     found += _peer((at / peers).at(number), peer)
-        kinds = items(spec, "policyTypes")
+        kinds = get_list(spec, "policyTypes")
         if len(kinds) > 2:
             text = "may not specify more than two policyTypes"
             return [*found, field_invalid(_SPEC / "policyTypes", kinds, text)]
@@ -320,14 +320,14 @@ def _peer(path: Path, peer: Object) -> list[FieldError]:
 
 
 def _block(path: Path, block: Object) -> list[FieldError]:
-    cidr = word(block, "cidr")
+    cidr = get_string(block, "cidr")
     if not cidr:
         return [required(path / "cidr")]
     found = check.cidr(path / "cidr", cidr)
     if found:
         return found
     whole = ipaddress.ip_network(cidr)
-    for index, text in enumerate(items(block, "except")):
+    for index, text in enumerate(get_list(block, "except")):
         at = (path / "except").at(index)
         bad = check.cidr(at, text)
         if not bad:
@@ -346,13 +346,13 @@ class ServiceCIDR(Plain):
     columns = (columns.NAME, Column("CIDRs", description="The ranges."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        return [columns.name(obj), ",".join(items(part(obj, "spec"), "cidrs")), columns.age(obj, now)]
+        return [columns.name(obj), ",".join(get_list(get_object(obj, "spec"), "cidrs")), columns.age(obj, now)]
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
         obj["status"] = {}
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        path, ranges = _SPEC / "cidrs", items(part(obj, "spec"), "cidrs")
+    def errors(self, obj: Object) -> list[FieldError]:
+        path, ranges = _SPEC / "cidrs", get_list(get_object(obj, "spec"), "cidrs")
         if not ranges:
             return [required(path, "at least one CIDR required")]
         if len(ranges) > 2:
@@ -372,15 +372,15 @@ class IPAddress(Plain):
     columns = (columns.NAME, Column("ParentRef", description="Whose address it is."))
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        parent = part(part(obj, "spec"), "parentRef")
-        names = [word(parent, field) for field in ("group", "resource", "namespace", "name")]
+        parent = get_object(get_object(obj, "spec"), "parentRef")
+        names = [get_string(parent, field) for field in ("group", "resource", "namespace", "name")]
         resource = f"{names[1]}.{names[0]}" if names[0] else names[1]
         # The age has no column, as it has none in the API server.
         shown = "/".join(filter(None, [resource, names[2], names[3]]))
         return [columns.name(obj), shown, columns.age(obj, now)]
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        parent = part(obj, "spec").get("parentRef")
+    def errors(self, obj: Object) -> list[FieldError]:
+        parent = get_object(obj, "spec").get("parentRef")
         path = _SPEC / "parentRef"
         if parent is None:
             return [required(path)]

@@ -1,7 +1,7 @@
 """`Plain`: the strategy of kinds that have few rules of their own, and the ground of those that have more.
 
-Families override `faults` (what is wrong with the object as such), `changes` (what may not change) and
-`status_faults`; the order of errors then is the API server's.
+Families override `errors` (what is wrong with the object as such), `changes` (what may not change) and
+`status_errors`; the order of errors then is the API server's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Plain(Strategy):
     revalidated = True
     """Whether a change has its metadata checked as a new object's too, as most kinds do."""
     revalidated_first = False
-    """Whether that, and the faults of the object, come before what may not change."""
+    """Whether that, and the errors of the object, come before what may not change."""
 
     columns: tuple[Column, ...] = (columns.NAME, CREATED_AT)
 
@@ -36,13 +36,13 @@ class Plain(Strategy):
         return [columns.name(obj), meta(obj).get("creationTimestamp")]
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
-        return self.faults(obj)
+        return self.errors(obj)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         again = metadata.repeated_update(obj, old, self.qualified_finalizers)
         if ctx.subresource:
-            return [*again, *self.status_faults(obj, old, ctx)]
-        whole = self.faults(obj)
+            return [*again, *self.status_errors(obj, old, ctx)]
+        whole = self.errors(obj)
         if self.revalidated:
             whole = (
                 metadata.repeated_create(obj, old, self.namespaced, self.name_rule, self.qualified_finalizers) + whole
@@ -51,7 +51,7 @@ class Plain(Strategy):
             return [*whole, *again, *self.changes(obj, old)]
         return [*again, *self.changes(obj, old), *whole]
 
-    def faults(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         """What is wrong with an object, new or changed, beyond ObjectMeta."""
         return []
 
@@ -59,6 +59,6 @@ class Plain(Strategy):
         """What a change may not change, beyond ObjectMeta."""
         return []
 
-    def status_faults(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+    def status_errors(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         """What is wrong with a change that came through a sub-resource."""
         return []

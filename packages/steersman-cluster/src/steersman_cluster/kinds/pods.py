@@ -6,21 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from steersman_cluster.errors import FieldError
-from steersman_cluster.kinds import parts
+from steersman_cluster.json_access import get_list, get_object
 from steersman_cluster.kinds.plain import Plain
-from steersman_cluster.kinds.pods_faults import (
-    create_faults,
-    ephemeral_change_faults,
-    resize_faults,
-    status_faults,
-    update_faults,
-)
+from steersman_cluster.kinds.pod_warnings import seccomp_warnings, spec_warnings
 from steersman_cluster.kinds.pods_qos import qos_class
+from steersman_cluster.kinds.pods_validation import (
+    create_errors,
+    ephemeral_change_errors,
+    resize_errors,
+    status_errors,
+    update_errors,
+)
 from steersman_cluster.kinds.podspec_defaults import default_pod, drop_disabled
-from steersman_cluster.kinds.podwarnings import seccomp_warnings, spec_warnings
 from steersman_cluster.kinds.profiles import apparmor_warnings, set_apparmor_fields
 from steersman_cluster.kinds.workload_base import name_warnings
-from steersman_cluster.kinds.workload_cells import POD_COLUMNS, pod_row
+from steersman_cluster.kinds.workload_columns import POD_COLUMNS, pod_row
 from steersman_cluster.objects import Object, Path, dig, meta
 from steersman_cluster.strategy import Column, WriteContext
 
@@ -31,7 +31,7 @@ _KEPT_METADATA = (
     "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "labels", "annotations", "finalizers",
     "ownerReferences",
 )  # fmt: skip
-_DOORS = {"status": status_faults, "ephemeralcontainers": ephemeral_change_faults, "resize": resize_faults}
+_SUBRESOURCE_RULES = {"status": status_errors, "ephemeralcontainers": ephemeral_change_errors, "resize": resize_errors}
 _GATED = {
     "type": "PodScheduled",
     "status": "False",
@@ -86,7 +86,7 @@ class Pod(Plain):
             return
         if door == "ephemeralcontainers":
             added = dig(obj, "spec", "ephemeralContainers")
-            obj["spec"] = dict(parts.part(old, "spec"))
+            obj["spec"] = dict(get_object(old, "spec"))
             obj["spec"].pop("ephemeralContainers", None)
             if added:
                 obj["spec"]["ephemeralContainers"] = added
@@ -101,25 +101,25 @@ class Pod(Plain):
             del meta(obj)["generation"]
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
-        return create_faults(obj)
+        return create_errors(obj)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         if ctx.subresource == "binding":
             return []
-        return _DOORS.get(ctx.subresource, update_faults)(obj, old)
+        return _SUBRESOURCE_RULES.get(ctx.subresource, update_errors)(obj, old)
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
         if old is not None or ctx.subresource:
             return ()
         found = list(name_warnings(obj, "the Pod's hostname"))
-        spec = parts.part(obj, "spec")
+        spec = get_object(obj, "spec")
         found += [*seccomp_warnings(Path("metadata"), obj, spec), *spec_warnings(_SPEC, spec)]
         return found
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         spec: Object = obj.get("spec") or {}
         status: Object = obj.get("status") or {}
-        addresses: Sequence[Object] = parts.items(status, "podIPs")
+        addresses: Sequence[Object] = get_list(status, "podIPs")
         address = (addresses[0].get("ip") or "") if addresses else ""
         return {
             "spec.nodeName": spec.get("nodeName") or "",
@@ -159,9 +159,9 @@ def _prepare_status(obj: Object, old: Object) -> None:
         if not status.get(name) and before.get(name):
             status[name] = before[name]
     seen: dict[str, list[int]] = {}
-    for condition in parts.items(before, "conditions"):
+    for condition in get_list(before, "conditions"):
         seen.setdefault(condition.get("type") or "", []).append(condition.get("observedGeneration") or 0)
-    for condition in parts.items(status, "conditions"):
+    for condition in get_list(status, "conditions"):
         generations = seen.get(condition.get("type") or "")
         generation = generations.pop(0) if generations else 0
         if not condition.get("observedGeneration") and generation:
@@ -212,17 +212,17 @@ def _select_by_own_labels(spec: Object, labels: Mapping[str, str]) -> None:
     for kind in ("podAffinity", "podAntiAffinity"):
         for term in _terms(affinity.get(kind) or {}):
             if (selector := term.get("labelSelector")) is not None:
-                _require(selector, parts.items(term, "matchLabelKeys"), "In", labels)
-                _require(selector, parts.items(term, "mismatchLabelKeys"), "NotIn", labels)
-    for constraint in parts.items(spec, "topologySpreadConstraints"):
+                _require(selector, get_list(term, "matchLabelKeys"), "In", labels)
+                _require(selector, get_list(term, "mismatchLabelKeys"), "NotIn", labels)
+    for constraint in get_list(spec, "topologySpreadConstraints"):
         if (selector := constraint.get("labelSelector")) is not None:
-            _require(selector, parts.items(constraint, "matchLabelKeys"), "In", labels)
+            _require(selector, get_list(constraint, "matchLabelKeys"), "In", labels)
 
 
 def _terms(affinity: Object) -> Iterable[Object]:
-    for weighted in parts.items(affinity, "preferredDuringSchedulingIgnoredDuringExecution"):
+    for weighted in get_list(affinity, "preferredDuringSchedulingIgnoredDuringExecution"):
         yield weighted.get("podAffinityTerm") or {}
-    yield from parts.items(affinity, "requiredDuringSchedulingIgnoredDuringExecution")
+    yield from get_list(affinity, "requiredDuringSchedulingIgnoredDuringExecution")
 
 
 def _require(selector: Object, keys: Iterable[str], operator: str, labels: Mapping[str, str]) -> None:

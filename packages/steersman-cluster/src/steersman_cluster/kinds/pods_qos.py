@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from steersman.models import Quantity
-from steersman_cluster.kinds import parts
+from steersman_cluster.json_access import get_list
 from steersman_cluster.objects import Object
 
 __all__ = ["qos_class"]
@@ -41,8 +41,8 @@ def qos_class(spec: Object) -> str:
 
 
 def _containers(spec: Object) -> Iterable[Object]:
-    yield from parts.items(spec, "containers")
-    yield from parts.items(spec, "initContainers")
+    yield from get_list(spec, "containers")
+    yield from get_list(spec, "initContainers")
 
 
 def _count(total: dict[str, Quantity], amounts: Object | None) -> set[str]:

@@ -6,34 +6,36 @@ concerns the Pod as a whole. Follows `ValidatePodSpec` of pkg/apis/core/validati
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from steersman_cluster.errors import FieldError, duplicate, field_forbidden, field_invalid, required
-from steersman_cluster.kinds import formats, parts
+from steersman_cluster.json_access import get_list
+from steersman_cluster.kinds import formats
 from steersman_cluster.kinds import names as check
 from steersman_cluster.kinds.containers import (
-    apparmor_faults,
-    container_faults,
-    ephemeral_faults,
-    init_faults,
-    seccomp_faults,
+    apparmor_errors,
+    container_errors,
+    ephemeral_errors,
+    init_errors,
+    seccomp_errors,
 )
-from steersman_cluster.kinds.podspec_scheduling import affinity_faults, spread_faults, toleration_faults
-from steersman_cluster.kinds.profiles import profile_conflicts, profile_faults
-from steersman_cluster.kinds.volumes import volume_faults
+from steersman_cluster.kinds.podspec_scheduling import affinity_errors, spread_errors, toleration_errors
+from steersman_cluster.kinds.profiles import profile_conflicts, profile_errors
+from steersman_cluster.kinds.volumes import volume_errors
 from steersman_cluster.objects import Object, Path, dig
 
-__all__ = ["annotation_faults", "spec_faults", "template_faults"]
+__all__ = ["annotation_errors", "spec_errors", "template_errors"]
 
 _RESTARTS = ("Always", "OnFailure", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-_MOST = 2147483647
+_MAX_INT32 = 2147483647
 _SYSCTL = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
 _MIRROR = "kubernetes.io/config.mirror"
 _COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
-def template_faults(template: Object, path: Path) -> list[FieldError]:
+def template_errors(template: Object, path: Path) -> list[FieldError]:
     """A Pod template, beyond what its owner demands of it."""
     metadata: Object = template.get("metadata") or {}
     spec: Object = template.get("spec") or {}
@@ -41,8 +43,8 @@ def template_faults(template: Object, path: Path) -> list[FieldError]:
     found = check.labels(path / "labels", metadata.get("labels"))
     if annotations:
         found += check.annotation_map(path / "annotations", annotations)
-        found += annotation_faults(annotations, spec, path / "annotations")
-    spec_faults(found, spec, path / "spec", "", is_pod=False)
+        found += annotation_errors(annotations, spec, path / "annotations")
+    spec_errors(found, spec, path / "spec", "", is_pod=False)
     if annotations:
         found += profile_conflicts(annotations, spec, path / "spec")
     if spec.get("ephemeralContainers"):
@@ -51,7 +53,7 @@ def template_faults(template: Object, path: Path) -> list[FieldError]:
     return found
 
 
-def annotation_faults(annotations: Mapping[str, str], spec: Object, path: Path) -> list[FieldError]:
+def annotation_errors(annotations: Mapping[str, str], spec: Object, path: Path) -> list[FieldError]:
     """Annotations that mean something to Pods."""
     found: list[FieldError] = []
     if _MIRROR in annotations and not spec.get("nodeName"):
@@ -59,25 +61,25 @@ def annotation_faults(annotations: Mapping[str, str], spec: Object, path: Path) 
         found.append(field_invalid(path.key(_MIRROR), annotations[_MIRROR], text))
     if (cost := annotations.get(_COST)) is not None and not _is_cost(cost):
         found.append(field_invalid(path.key(_COST), cost, "must be a 32bit integer"))
-    return found + profile_faults(annotations, spec, path)
+    return found + profile_errors(annotations, spec, path)
 
 
 def _is_cost(text: str) -> bool:
     digits = text.removeprefix("-")
     if not digits.isdecimal() or (digits.startswith("0") and text != "0"):
         return False
-    return -_MOST - 1 <= int(text) <= _MOST
+    return -_MAX_INT32 - 1 <= int(text) <= _MAX_INT32
 
 
-def spec_faults(found: list[FieldError], spec: Object, path: Path, name: str, *, is_pod: bool) -> None:  # noqa: C901
+def spec_errors(found: list[FieldError], spec: Object, path: Path, name: str, *, is_pod: bool) -> None:  # noqa: C901
     """The spec; `name` is the Pod's, where it is one and it is known."""
-    volumes = volume_faults(found, parts.items(spec, "volumes"), path / "volumes", name, is_pod=is_pod)
+    volumes = volume_errors(found, get_list(spec, "volumes"), path / "volumes", name, is_pod=is_pod)
     _claims(found, spec, path / "resourceClaims")
-    container_faults(found, parts.items(spec, "containers"), volumes, path / "containers", spec)
+    container_errors(found, get_list(spec, "containers"), volumes, path / "containers", spec)
     if containers := spec.get("initContainers"):
-        init_faults(found, containers, volumes, path / "initContainers", spec)
+        init_errors(found, containers, volumes, path / "initContainers", spec)
     if containers := spec.get("ephemeralContainers"):
-        ephemeral_faults(found, containers, volumes, path / "ephemeralContainers", spec)
+        ephemeral_errors(found, containers, volumes, path / "ephemeralContainers", spec)
     if spec.get("hostNetwork"):
         _host_ports(found, spec, path / "containers", is_pod)
     if (policy := spec.get("restartPolicy")) not in _RESTARTS:
@@ -89,32 +91,32 @@ def spec_faults(found: list[FieldError], spec: Object, path: Path, name: str, *,
     if context := spec.get("securityContext"):
         _security(found, context, spec, path / "securityContext")
     if affinity := spec.get("affinity"):
-        affinity_faults(found, affinity, path / "affinity")
+        affinity_errors(found, affinity, path / "affinity")
     _dns(found, spec, path / "dnsConfig")
-    for index, gate in enumerate(parts.items(spec, "readinessGates")):
+    for index, gate in enumerate(get_list(spec, "readinessGates")):
         at = (path / "readinessGates").at(index)
         found += check.qualified_name(at / "conditionType", gate.get("conditionType") or "")
     _gates(found, spec, path / "schedulingGates")
     if constraints := spec.get("topologySpreadConstraints"):
-        spread_faults(found, constraints, path / "topologySpreadConstraints")
+        spread_errors(found, constraints, path / "topologySpreadConstraints")
     if spec.get("hostUsers") is False:
         for field in ("hostPID", "hostIPC"):
             if spec.get(field):
                 found.append(field_forbidden(path / f"H{field[1:]}", "when `hostUsers` is false"))
     _names(found, spec, path)
     if tolerations := spec.get("tolerations"):
-        toleration_faults(found, tolerations, path / "tolerations")
-    for index, alias in enumerate(parts.items(spec, "hostAliases")):
+        toleration_errors(found, tolerations, path / "tolerations")
+    for index, alias in enumerate(get_list(spec, "hostAliases")):
         at = (path / "hostAliases").at(index)
         found += check.ip_address(at / "ip", alias.get("ip") or "")
-        for number, host in enumerate(parts.items(alias, "hostnames")):
+        for number, host in enumerate(get_list(alias, "hostnames")):
             found += check.dns_subdomain((at / "hostnames").at(number), host)
     _classes(found, spec, path)
 
 
 def _claims(found: list[FieldError], spec: Object, path: Path) -> None:
     seen: set[str] = set()
-    for index, claim in enumerate(parts.items(spec, "resourceClaims")):
+    for index, claim in enumerate(get_list(spec, "resourceClaims")):
         at, name = path.at(index), claim.get("name") or ""
         if not name:
             found.append(required(at / "name"))
@@ -127,8 +129,8 @@ def _claims(found: list[FieldError], spec: Object, path: Path) -> None:
 
 def _host_ports(found: list[FieldError], spec: Object, path: Path, is_pod: bool) -> None:
     text = "must match `containerPort` when `hostNetwork` is true"
-    for index, container in enumerate(parts.items(spec, "containers")):
-        for number, port in enumerate(parts.items(container, "ports")):
+    for index, container in enumerate(get_list(spec, "containers")):
+        for number, port in enumerate(get_list(container, "ports")):
             host = port.get("hostPort") or 0
             if (is_pod or host) and host != (port.get("containerPort") or 0):
                 found.append(field_invalid((path.at(index) / "ports").at(number) / "hostPort", host, text))
@@ -137,18 +139,18 @@ def _host_ports(found: list[FieldError], spec: Object, path: Path, is_pod: bool)
 def _security(found: list[FieldError], context: Object, spec: Object, path: Path) -> None:  # noqa: C901
     for field in ("fsGroup", "runAsUser", "runAsGroup"):
         if (number := context.get(field)) is not None:
-            found += check.in_range(path / field, number, 0, _MOST)
-    for index, group in enumerate(parts.items(context, "supplementalGroups")):
-        found += check.in_range((path / "supplementalGroups").at(index), group, 0, _MOST)
+            found += check.in_range(path / field, number, 0, _MAX_INT32)
+    for index, group in enumerate(get_list(context, "supplementalGroups")):
+        found += check.in_range((path / "supplementalGroups").at(index), group, 0, _MAX_INT32)
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         text = "ShareProcessNamespace and HostPID cannot both be enabled"
         found.append(field_invalid(path / "shareProcessNamespace", True, text))
     seen: set[str] = set()
-    for index, item in enumerate(parts.items(context, "sysctls")):
+    for index, item in enumerate(get_list(context, "sysctls")):
         at, name = (path / "sysctls").at(index) / "name", item.get("name") or ""
         if not name:
             found.append(required(at))
-        elif not formats.re.fullmatch(_SYSCTL[1:-1], name) or len(name) > 253:
+        elif not re.fullmatch(_SYSCTL[1:-1], name) or len(name) > 253:
             text = f"must have at most 253 characters and match regex {_SYSCTL}"
             found.append(field_invalid(at, name, text))
         elif name in seen:
@@ -156,8 +158,8 @@ def _security(found: list[FieldError], context: Object, spec: Object, path: Path
         seen.add(name)
     if (policy := context.get("fsGroupChangePolicy")) is not None:
         found += check.enum(path / "fsGroupChangePolicy", policy, ("Always", "OnRootMismatch"))
-    seccomp_faults(found, context.get("seccompProfile"), path / "seccompProfile")
-    apparmor_faults(found, context.get("appArmorProfile"), path / "appArmorProfile")
+    seccomp_errors(found, context.get("seccompProfile"), path / "seccompProfile")
+    apparmor_errors(found, context.get("appArmorProfile"), path / "appArmorProfile")
     if (policy := context.get("supplementalGroupsPolicy")) is not None:
         found += check.enum(path / "supplementalGroupsPolicy", policy, ("Merge", "Strict"))
 
@@ -189,14 +191,14 @@ def _dns(found: list[FieldError], spec: Object, path: Path) -> None:  # noqa: C9
         if search != ".":
             at = (path / "searches").at(index)
             found += check.check(formats.dns_subdomain_underscore, at, search.removesuffix("."))
-    for index, option in enumerate(parts.items(config, "options")):
+    for index, option in enumerate(get_list(config, "options")):
         if not option.get("name"):
             found.append(required((path / "options").at(index), "must not be empty"))
 
 
 def _gates(found: list[FieldError], spec: Object, path: Path) -> None:
     seen: set[str] = set()
-    for index, gate in enumerate(parts.items(spec, "schedulingGates")):
+    for index, gate in enumerate(get_list(spec, "schedulingGates")):
         name = gate.get("name") or ""
         found += check.qualified_name(path.at(index), name)
         if name in seen:
@@ -218,8 +220,8 @@ def _names(found: list[FieldError], spec: Object, path: Path) -> None:
         if name := spec.get(field):
             found += check.dns_subdomain(path / field, name)
     deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and not 1 <= deadline <= _MOST:
-        found += check.in_range(path / "activeDeadlineSeconds", deadline, 1, _MOST)
+    if deadline is not None and not 1 <= deadline <= _MAX_INT32:
+        found += check.in_range(path / "activeDeadlineSeconds", deadline, 1, _MAX_INT32)
     for field in ("hostname", "subdomain"):
         if name := spec.get(field):
             found += check.dns_label(path / field, name)

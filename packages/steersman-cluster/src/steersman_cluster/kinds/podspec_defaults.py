@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from steersman.models import Quantity
-from steersman_cluster.kinds import parts
+from steersman_cluster.json_access import get_list, get_object
 from steersman_cluster.objects import Object, meta
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
     "image_tag",
 ]
 
-_FINE = re.compile(r"[nu]$|\.|[eE]-")
+_SUB_MILLI = re.compile(r"[nu]$|\.|[eE]-")
 _TAG = re.compile(r"[\w][\w.-]{0,127}")
 _OLD_ANNOTATIONS = (
     "pod.beta.kubernetes.io/init-containers",
@@ -46,7 +46,7 @@ def default_pod(pod: Object) -> None:  # noqa: C901
         for container in spec.get(field) or ():
             resources = container["resources"]
             if limits := resources.get("limits"):
-                resources["requests"] = {**limits, **parts.part(resources, "requests")}
+                resources["requests"] = {**limits, **get_object(resources, "requests")}
     if "resources" in spec:
         _default_pod_resources(spec)
     if spec.get("enableServiceLinks") is None:
@@ -98,7 +98,7 @@ def default_spec(spec: Object) -> None:
     for field in _CONTAINERS:
         for container in spec.get(field) or ():
             _default_container(container)
-    for volume in parts.items(spec, "volumes"):
+    for volume in get_list(spec, "volumes"):
         _default_volume(volume)
     _round(spec.get("overhead"))
     default_resources(spec.get("resources"))
@@ -117,10 +117,10 @@ def _default_container(container: Object) -> None:  # noqa: C901
         default_resources(resources)
     else:
         container["resources"] = {}
-    for port in parts.items(container, "ports"):
+    for port in get_list(container, "ports"):
         if not port.get("protocol"):
             port["protocol"] = "TCP"
-    for variable in parts.items(container, "env"):
+    for variable in get_list(container, "env"):
         if source := variable.get("valueFrom"):
             if (field := source.get("fieldRef")) is not None:
                 field.setdefault("apiVersion", "v1")
@@ -140,7 +140,7 @@ def _default_container(container: Object) -> None:  # noqa: C901
 def drop_disabled(spec: Object) -> None:
     """Forget fields of features that are off. Not a default: who sets such a field still is said to manage it."""
     for field in _CONTAINERS:
-        for container in parts.items(spec, field):
+        for container in get_list(spec, field):
             if (lifecycle := container.get("lifecycle")) and lifecycle.pop("stopSignal", None) and not lifecycle:
                 del container["lifecycle"]
 
@@ -173,11 +173,11 @@ def _default_volume(volume: Object) -> None:
 
 def _default_projection(source: Object) -> None:
     source.setdefault("defaultMode", _DEFAULT_MODE)
-    for projection in parts.items(source, "sources"):
+    for projection in get_list(source, "sources"):
         if (token := projection.get("serviceAccountToken")) is not None:
             token.setdefault("expirationSeconds", 3600)
         if (files := projection.get("downwardAPI")) is not None:
-            _default_fields(parts.items(files, "items"))
+            _default_fields(get_list(files, "items"))
 
 
 def _default_files(source: Object) -> None:
@@ -186,7 +186,7 @@ def _default_files(source: Object) -> None:
 
 def _default_downward(source: Object) -> None:
     source.setdefault("defaultMode", _DEFAULT_MODE)
-    _default_fields(parts.items(source, "items"))
+    _default_fields(get_list(source, "items"))
 
 
 def _default_fields(items: Iterable[Object]) -> None:
@@ -248,7 +248,7 @@ def _round(amounts: Object | None) -> None:
     if not amounts:
         return
     for name, amount in amounts.items():
-        if isinstance(amount, str) and _FINE.search(amount):
+        if isinstance(amount, str) and _SUB_MILLI.search(amount):
             exact = Quantity(amount)
             rounded = Quantity(f"{exact.milli()}m").with_format(exact.format)
             if rounded != exact:
@@ -258,7 +258,7 @@ def _round(amounts: Object | None) -> None:
 def _default_host_ports(spec: Object) -> None:
     for field in ("containers", "initContainers"):
         for container in spec.get(field) or ():
-            for port in parts.items(container, "ports"):
+            for port in get_list(container, "ports"):
                 if not port.get("hostPort") and port.get("containerPort"):
                     port["hostPort"] = port["containerPort"]
 
@@ -266,7 +266,10 @@ def _default_host_ports(spec: Object) -> None:
 def _default_pod_resources(spec: Object) -> None:
     """Requests of the whole Pod follow its containers', then its limits; huge pages' limits follow the containers'."""
     resources: Object = spec["resources"]
-    limits, requests = dict(parts.part(resources, "limits")), dict(parts.part(resources, "requests"))
+    limits, requests = (
+        dict(get_object(resources, "limits")),
+        dict(get_object(resources, "requests")),
+    )
     if not limits and not requests:
         return
     for name, amount in _sum(spec, "limits").items():
@@ -287,11 +290,11 @@ def _default_pod_resources(spec: Object) -> None:
 def _sum(spec: Object, which: str) -> dict[str, str]:
     """What all containers ask for together: sidecars run beside the containers, other init containers before them."""
     total: dict[str, Quantity] = {}
-    for container in parts.items(spec, "containers"):
+    for container in get_list(spec, "containers"):
         _add(total, container["resources"].get(which))
     sidecars: dict[str, Quantity] = {}
     most: dict[str, Quantity] = {}
-    for container in parts.items(spec, "initContainers"):
+    for container in get_list(spec, "initContainers"):
         amounts = container["resources"].get(which)
         if container.get("restartPolicy") == "Always":
             _add(total, amounts)

@@ -12,11 +12,12 @@ from steersman_cluster.errors import (
     not_supported,
     required,
 )
-from steersman_cluster.kinds import formats, parts
+from steersman_cluster.json_access import get_list, get_object
+from steersman_cluster.kinds import formats
 from steersman_cluster.kinds import names as check
 from steersman_cluster.objects import Object, Path
 
-__all__ = ["affinity_faults", "spread_faults", "toleration_faults"]
+__all__ = ["affinity_errors", "spread_errors", "toleration_errors"]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -24,7 +25,7 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _WEIGHT = "must be in the range 1-100"
 
 
-def affinity_faults(found: list[FieldError], affinity: Object, path: Path) -> None:
+def affinity_errors(found: list[FieldError], affinity: Object, path: Path) -> None:
     """Affinity to nodes, to Pods, and against Pods."""
     if (nodes := affinity.get("nodeAffinity")) is not None:
         _node_affinity(found, nodes, path / "nodeAffinity")
@@ -46,7 +47,7 @@ def _weight(found: list[FieldError], weighted: Object, path: Path) -> None:
 
 def _node_affinity(found: list[FieldError], affinity: Object, path: Path) -> None:
     if (selector := affinity.get(_REQUIRED)) is not None:
-        terms: Sequence[Object] = parts.items(selector, "nodeSelectorTerms")
+        terms: Sequence[Object] = get_list(selector, "nodeSelectorTerms")
         at = path / _REQUIRED / "nodeSelectorTerms"
         if not terms:
             found.append(required(at, "must have at least one node selector term"))
@@ -59,14 +60,14 @@ def _node_affinity(found: list[FieldError], affinity: Object, path: Path) -> Non
 
 
 def _node_term(found: list[FieldError], term: Object, path: Path, *, values_checked: bool) -> None:
-    for index, item in enumerate(parts.items(term, "matchExpressions")):
+    for index, item in enumerate(get_list(term, "matchExpressions")):
         _node_requirement(found, item, (path / "matchExpressions").at(index), values_checked)
-    for index, item in enumerate(parts.items(term, "matchFields")):
+    for index, item in enumerate(get_list(term, "matchFields")):
         _node_field(found, item, (path / "matchFields").at(index))
 
 
 def _node_requirement(found: list[FieldError], item: Object, path: Path, values_checked: bool) -> None:
-    operator, values = item.get("operator") or "", parts.items(item, "values")
+    operator, values = item.get("operator") or "", get_list(item, "values")
     if operator in ("In", "NotIn"):
         if not values:
             found.append(required(path / "values", "must be specified when `operator` is 'In' or 'NotIn'"))
@@ -86,7 +87,7 @@ def _node_requirement(found: list[FieldError], item: Object, path: Path, values_
 
 
 def _node_field(found: list[FieldError], item: Object, path: Path) -> None:
-    operator, values, key = item.get("operator") or "", parts.items(item, "values"), item.get("key") or ""
+    operator, values, key = item.get("operator") or "", get_list(item, "values"), item.get("key") or ""
     if operator in ("In", "NotIn"):
         if len(values) != 1:
             text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
@@ -103,7 +104,7 @@ def _node_field(found: list[FieldError], item: Object, path: Path) -> None:
 def _pod_term(found: list[FieldError], term: Object, path: Path) -> None:
     found += check.label_selector(path / "labelSelector", term.get("labelSelector"))
     found += check.label_selector(path / "namespaceSelector", term.get("namespaceSelector"))
-    for name in parts.items(term, "namespaces"):
+    for name in get_list(term, "namespaces"):
         found += check.dns_label(path / "namespace", name)
     _label_keys(found, term, path)
     topology = term.get("topologyKey") or ""
@@ -114,7 +115,7 @@ def _pod_term(found: list[FieldError], term: Object, path: Path) -> None:
 
 def _label_keys(found: list[FieldError], term: Object, path: Path) -> None:
     """Keys whose values come from the Pod itself cannot stand in the selector too, or in both lists."""
-    match, mismatch = parts.items(term, "matchLabelKeys"), parts.items(term, "mismatchLabelKeys")
+    match, mismatch = get_list(term, "matchLabelKeys"), get_list(term, "mismatchLabelKeys")
     if not match and not mismatch:
         return
     selector = term.get("labelSelector")
@@ -126,8 +127,8 @@ def _label_keys(found: list[FieldError], term: Object, path: Path) -> None:
             found += check.label_key((path / field).at(index), key)
     places = {key: index for index, key in enumerate(match)}
     given: Object = selector or {}
-    seen: set[str] = set(parts.part(given, "matchLabels"))
-    for item in parts.items(given, "matchExpressions"):
+    seen: set[str] = set(get_object(given, "matchLabels"))
+    for item in get_list(given, "matchExpressions"):
         key = item.get("key") or ""
         if key in places and key in seen:
             # The path lacks the field's name in the API server's answers too.
@@ -141,7 +142,7 @@ def _label_keys(found: list[FieldError], term: Object, path: Path) -> None:
     ]
 
 
-def spread_faults(found: list[FieldError], constraints: Sequence[Object], path: Path) -> None:
+def spread_errors(found: list[FieldError], constraints: Sequence[Object], path: Path) -> None:
     """Constraints of how Pods spread over a topology."""
     for index, item in enumerate(constraints):
         at = path.at(index)
@@ -170,7 +171,7 @@ def _positive(path: Path, value: int) -> list[FieldError]:
     return [field_invalid(path, value, "must be greater than zero")] if value <= 0 else []
 
 
-def toleration_faults(found: list[FieldError], tolerations: Sequence[Object], path: Path) -> None:
+def toleration_errors(found: list[FieldError], tolerations: Sequence[Object], path: Path) -> None:
     """Tolerations of taints."""
     for index, item in enumerate(tolerations):
         key, operator, effect = item.get("key") or "", item.get("operator") or "", item.get("effect") or ""

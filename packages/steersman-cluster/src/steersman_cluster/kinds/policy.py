@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steersman_cluster.errors import ErrorType, FieldError, field_forbidden, field_invalid, required
+from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.parts import items, part, word
 from steersman_cluster.kinds.plain import CREATED_AT, Plain
 from steersman_cluster.objects import Object, Path, dig
 from steersman_cluster.strategy import Column, WriteContext
@@ -37,7 +37,7 @@ class PodDisruptionBudget(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        spec = part(obj, "spec")
+        spec = get_object(obj, "spec")
         least, most = (spec.get(field) for field in ("minAvailable", "maxUnavailable"))
         return [
             columns.name(obj),
@@ -53,10 +53,10 @@ class PodDisruptionBudget(Plain):
         obj["status"] = dict.fromkeys(_COUNTS, 0)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        return self._status(part(obj, "status")) if ctx.subresource else self.faults(obj)
+        return self._status(get_object(obj, "status")) if ctx.subresource else self.errors(obj)
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec = part(obj, "spec")
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec = get_object(obj, "spec")
         found: list[FieldError] = []
         if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
             shown = {field[0].upper() + field[1:]: spec.get(field) for field in _SHOWN}
@@ -73,7 +73,7 @@ class PodDisruptionBudget(Plain):
 
     def _status(self, status: Object) -> list[FieldError]:
         path = Path("status")
-        found = check.conditions(path / "conditions", items(status, "conditions"))
+        found = check.conditions(path / "conditions", get_list(status, "conditions"))
         for field in _COUNTS:
             found += check.non_negative(path / field, status.get(field) or 0)
         return found
@@ -87,20 +87,20 @@ class LimitRange(Plain):
     columns = (columns.NAME, CREATED_AT)
 
     def default(self, obj: Object) -> None:
-        for item in items(part(obj, "spec"), "limits"):
+        for item in get_list(get_object(obj, "spec"), "limits"):
             if item.get("type") != "Container":
                 continue
-            default = {**part(item, "max"), **part(item, "default")}
-            request = {**part(item, "min"), **default, **part(item, "defaultRequest")}
+            default = {**get_object(item, "max"), **get_object(item, "default")}
+            request = {**get_object(item, "min"), **default, **get_object(item, "defaultRequest")}
             for field, values in (("default", default), ("defaultRequest", request)):
                 if values:
                     item[field] = values
 
-    def faults(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         found: list[FieldError] = []
         seen: set[str] = set()
-        for index, item in enumerate(items(part(obj, "spec"), "limits")):
-            path, kind = (_SPEC / "limits").at(index), word(item, "type")
+        for index, item in enumerate(get_list(get_object(obj, "spec"), "limits")):
+            path, kind = (_SPEC / "limits").at(index), get_string(item, "type")
             found += check.qualified_name(path / "type", kind)
             if kind in seen:
                 found.append(FieldError(ErrorType.DUPLICATE, path / "type", kind))
@@ -114,10 +114,10 @@ def _limits(path: Path, item: Object, kind: str) -> list[FieldError]:
     if kind == "Pod":
         text = "may not be specified when `type` is 'Pod'"
         found += [field_forbidden(path / f, text) for f in ("default", "defaultRequest") if item.get(f)]
-    if kind == "PersistentVolumeClaim" and "storage" not in {*part(item, "min"), *part(item, "max")}:
+    if kind == "PersistentVolumeClaim" and "storage" not in {*get_object(item, "min"), *get_object(item, "max")}:
         text = "either minimum or maximum storage value is required, but neither was provided"
         found.append(required(path / "limits", text))
-    amounts = {field: part(item, field) for field in ("min", "max", "defaultRequest", "default")}
+    amounts = {field: get_object(item, field) for field in ("min", "max", "defaultRequest", "default")}
     for name in sorted({name for values in amounts.values() for name in values}):
         found += _ordered(path, name, {field: values.get(name) for field, values in amounts.items()})
     return found
@@ -158,7 +158,7 @@ class ResourceQuota(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        hard, used = (part(part(obj, "status"), field) for field in ("hard", "used"))
+        hard, used = (get_object(get_object(obj, "status"), field) for field in ("hard", "used"))
         shown = [(name, f"{name}: {used.get(name, '0')}/{hard[name]}") for name in sorted(hard)]
         requests = ", ".join(text for name, text in shown if not name.startswith("limits."))
         limits = ", ".join(text for name, text in shown if name.startswith("limits."))
@@ -167,26 +167,26 @@ class ResourceQuota(Plain):
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
         obj["status"] = {}
 
-    def faults(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         found: list[FieldError] = []
-        for name, value in part(part(obj, "spec"), "hard").items():
+        for name, value in get_object(get_object(obj, "spec"), "hard").items():
             path = (_SPEC / "hard").key(name)
             found += _resource_name(path, name)
             found += check.quantity(path, value)
             amount = check.amount(value)
             if name in _WHOLE and amount is not None and amount.milli() % 1000:
                 found.append(field_invalid(path, str(amount), "must be an integer"))
-        return found + _scopes(part(obj, "spec")) + _scope_selector(part(obj, "spec"))
+        return found + _scopes(get_object(obj, "spec")) + _scope_selector(get_object(obj, "spec"))
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        new, was = (set(items(part(value, "spec"), "scopes")) for value in (obj, old))
+        new, was = (set(get_list(get_object(value, "spec"), "scopes")) for value in (obj, old))
         if new == was:
             return []
         return [field_invalid(_SPEC / "scopes", sorted(new) or None, check.IMMUTABLE)]
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         again = metadata.repeated_update(obj, old)
-        return again if ctx.subresource else again + self.faults(obj) + self.changes(obj, old)
+        return again if ctx.subresource else again + self.errors(obj) + self.changes(obj, old)
 
 
 _COMPUTE = frozenset({
@@ -220,13 +220,15 @@ _EXISTENCE_ONLY_TEXT = (
 
 
 def _scopes(spec: Object) -> list[FieldError]:
-    path, scopes = _SPEC / "scopes", items(spec, "scopes")
+    path, scopes = _SPEC / "scopes", get_list(spec, "scopes")
     found: list[FieldError] = []
     for scope in scopes:
         allowed = _SCOPES.get(scope)
         if allowed is None:
             found.append(field_invalid(path, scopes, "unsupported scope"))
-        wrong = [name for name in part(spec, "hard") if name in _QUOTA and allowed is not None and name not in allowed]
+        wrong = [
+            name for name in get_object(spec, "hard") if name in _QUOTA and allowed is not None and name not in allowed
+        ]
         found += [field_invalid(path, scopes, "unsupported scope applied to resource") for _ in wrong]
     for pair in _EXCLUSIVE_SCOPES:
         if set(pair) <= set(scopes):
@@ -239,18 +241,20 @@ def _scope_selector(spec: Object) -> list[FieldError]:
     if selector is None:
         return []
     found: list[FieldError] = []
-    path, rules = _SPEC / "scopeSelector" / "matchExpressions", items(selector, "matchExpressions")
+    path, rules = _SPEC / "scopeSelector" / "matchExpressions", get_list(selector, "matchExpressions")
     for rule in rules:
-        scope = word(rule, "scopeName")
+        scope = get_string(rule, "scopeName")
         allowed = _SCOPES.get(scope)
         if allowed is None:
             found.append(field_invalid(path / "scopeName", scope, "unsupported scope"))
-        wrong = [name for name in part(spec, "hard") if name in _QUOTA and allowed is not None and name not in allowed]
+        wrong = [
+            name for name in get_object(spec, "hard") if name in _QUOTA and allowed is not None and name not in allowed
+        ]
         shown = {"MatchExpressions": [_as_in_go(each) for each in rules]}
         found += [field_invalid(path, shown, "unsupported scope applied to resource") for _ in wrong]
-        found += _scope_operator(path, scope, word(rule, "operator"), items(rule, "values"))
+        found += _scope_operator(path, scope, get_string(rule, "operator"), get_list(rule, "values"))
     for pair in _EXCLUSIVE_SCOPES:
-        if set(pair) <= {word(rule, "scopeName") for rule in rules}:
+        if set(pair) <= {get_string(rule, "scopeName") for rule in rules}:
             found.append(field_invalid(path, spec.get("scopes"), "conflicting scopes"))
     return found
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from steersman_cluster.errors import FieldError, field_forbidden, field_invalid, required
-from steersman_cluster.kinds import formats, parts
+from steersman_cluster.json_access import get_list
+from steersman_cluster.kinds import formats
 from steersman_cluster.kinds import names as check
 from steersman_cluster.objects import Object, Path
 
-__all__ = ["lifecycle_faults", "probes_faults"]
+__all__ = ["lifecycle_errors", "probes_errors"]
 
 _SECONDS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 
 
-def probes_faults(found: list[FieldError], container: Object, grace: int | None, path: Path) -> None:
+def probes_errors(found: list[FieldError], container: Object, grace: int | None, path: Path) -> None:
     """The three probes of a container."""
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if (probe := container.get(name)) is None:
@@ -36,7 +37,7 @@ def probes_faults(found: list[FieldError], container: Object, grace: int | None,
             found.append(field_invalid(at / "successThreshold", probe.get("successThreshold") or 0, "must be 1"))
 
 
-def lifecycle_faults(found: list[FieldError], lifecycle: Object, grace: int | None, path: Path) -> None:
+def lifecycle_errors(found: list[FieldError], lifecycle: Object, grace: int | None, path: Path) -> None:
     """Hooks after the start and before the stop."""
     for name in ("postStart", "preStop"):
         if (hook := lifecycle.get(name)) is not None:
@@ -67,7 +68,7 @@ def _http(found: list[FieldError], action: Object, path: Path, grace: int | None
         found.append(required(path / "path"))
     found += _port(path / "port", action.get("port", 0))
     found += check.enum(path / "scheme", action.get("scheme"), ("HTTP", "HTTPS"))
-    for header in parts.items(action, "httpHeaders"):
+    for header in get_list(action, "httpHeaders"):
         found += check.check(formats.http_header_name, path / "httpHeaders", header.get("name") or "")
 
 

@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from steersman_cluster.errors import FieldError, field_forbidden, field_invalid
-from steersman_cluster.kinds import parts
-from steersman_cluster.kinds.containers import apparmor_faults, descending_path
+from steersman_cluster.json_access import get_list, get_object
+from steersman_cluster.kinds.containers import apparmor_errors, descending_path
 from steersman_cluster.objects import Object, Path, annotations_of
 
 __all__ = [
     "APPARMOR",
     "APPARMOR_DEPRECATED",
     "apparmor_warnings",
-    "profile_change_faults",
+    "profile_change_errors",
     "profile_conflicts",
-    "profile_faults",
+    "profile_errors",
     "profile_of",
     "set_apparmor_fields",
 ]
@@ -64,14 +64,14 @@ def apparmor_warnings(pod: Object) -> Iterator[str]:
 
 def _copied(pod: Object) -> Iterator[tuple[Object, Object | None]]:
     """The containers with a profile in an annotation and none in a field, each with that profile if it is valid."""
-    annotations, spec = annotations_of(pod), parts.part(pod, "spec")
+    annotations, spec = annotations_of(pod), get_object(pod, "spec")
     if _is_windows(spec) or not any(key.startswith(APPARMOR) for key in annotations):
         return
-    of_pod = parts.part(spec, "securityContext").get("appArmorProfile")
+    of_pod = get_object(spec, "securityContext").get("appArmorProfile")
     for field in _CONTAINERS:
-        for container in parts.items(spec, field):
+        for container in get_list(spec, field):
             annotation = annotations.get(f"{APPARMOR}{container.get('name')}")
-            if annotation is None or parts.part(container, "securityContext").get("appArmorProfile") is not None:
+            if annotation is None or get_object(container, "securityContext").get("appArmorProfile") is not None:
                 continue
             profile = profile_of(annotation)
             if profile is not None and not _is_valid(profile):
@@ -82,21 +82,21 @@ def _copied(pod: Object) -> Iterator[tuple[Object, Object | None]]:
 
 def _is_valid(profile: Object) -> bool:
     found: list[FieldError] = []
-    apparmor_faults(found, profile, Path(""))
+    apparmor_errors(found, profile, Path(""))
     return not found
 
 
 def _is_windows(spec: Object) -> bool:
-    return parts.part(spec, "os").get("name") == "windows"
+    return get_object(spec, "os").get("name") == "windows"
 
 
-def profile_faults(annotations: Mapping[str, str], spec: Object, path: Path) -> list[FieldError]:
+def profile_errors(annotations: Mapping[str, str], spec: Object, path: Path) -> list[FieldError]:
     """Profiles in annotations that are not valid, or of containers that are not there; `path` is that of the map."""
     found: list[FieldError] = []
     for key in sorted(annotations, key=lambda key: (key != _SECCOMP_POD, key)):
         if key == _SECCOMP_POD or key.startswith(_SECCOMP):
-            found += _seccomp_faults(annotations[key], path / key)
-    names = {container.get("name") for field in _CONTAINERS for container in parts.items(spec, field)}
+            found += _seccomp_errors(annotations[key], path / key)
+    names = {container.get("name") for field in _CONTAINERS for container in get_list(spec, field)}
     for key in sorted(annotations):
         if not key.startswith(APPARMOR):
             continue
@@ -109,7 +109,7 @@ def profile_faults(annotations: Mapping[str, str], spec: Object, path: Path) -> 
     return found
 
 
-def _seccomp_faults(profile: str, path: Path) -> list[FieldError]:
+def _seccomp_errors(profile: str, path: Path) -> list[FieldError]:
     if profile in ("runtime/default", "docker/default", "unconfined"):
         return []
     if profile.startswith(_LOCALHOST):
@@ -120,13 +120,17 @@ def _seccomp_faults(profile: str, path: Path) -> list[FieldError]:
 def profile_conflicts(annotations: Mapping[str, str], spec: Object, path: Path) -> list[FieldError]:
     """Profiles in annotations that differ from those in the fields; `path` is the spec's."""
     found: list[FieldError] = []
-    context = parts.part(spec, "securityContext")
+    context = get_object(spec, "securityContext")
     at = path / "securityContext" / "seccompProfile"
     found += _conflict("seccomp", annotations.get(_SECCOMP_POD), context.get("seccompProfile"), at)
     containers = [
-        ((path / field).at(index) / "securityContext", container.get("name"), parts.part(container, "securityContext"))
+        (
+            (path / field).at(index) / "securityContext",
+            container.get("name"),
+            get_object(container, "securityContext"),
+        )
         for field in _CONTAINERS
-        for index, container in enumerate(parts.items(spec, field))
+        for index, container in enumerate(get_list(spec, field))
     ]
     for at, name, own in containers:
         annotation = annotations.get(f"{_SECCOMP}{name}")
@@ -154,7 +158,7 @@ def _conflict(what: str, annotation: str | None, profile: Object | None, path: P
     return different if kind in _TYPES[what] and annotation not in _TYPES[what][kind] else []
 
 
-def profile_change_faults(new: Mapping[str, str], old: Mapping[str, str], path: Path) -> list[FieldError]:
+def profile_change_errors(new: Mapping[str, str], old: Mapping[str, str], path: Path) -> list[FieldError]:
     """AppArmor annotations of a Pod that are set, changed or removed by an update; `path` is that of the map."""
     changed = [key for key in sorted({*new, *old}) if key.startswith(APPARMOR) and new.get(key) != old.get(key)]
     return [

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from steersman_cluster.errors import FieldError, field_invalid, not_supported, required
+from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.parts import items, part, word
 from steersman_cluster.kinds.plain import CREATED_AT, Plain
 from steersman_cluster.objects import Object, Path, meta
 from steersman_cluster.strategy import Column, WriteContext
@@ -38,9 +38,9 @@ class Role(Plain):
     def row(self, obj: Object, now: float) -> list[Any]:
         return [columns.name(obj), meta(obj).get("creationTimestamp")]
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        rules = enumerate(items(obj, "rules"))
-        return [fault for index, rule in rules for fault in self._rule(Path("rules").at(index), rule)]
+    def errors(self, obj: Object) -> list[FieldError]:
+        rules = enumerate(get_list(obj, "rules"))
+        return [error for index, rule in rules for error in self._rule(Path("rules").at(index), rule)]
 
     def _rule(self, path: Path, rule: Object) -> list[FieldError]:
         found: list[FieldError] = []
@@ -64,12 +64,12 @@ class Role(Plain):
 class ClusterRole(Role):
     namespaced = False
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        found = super().faults(obj)
+    def errors(self, obj: Object) -> list[FieldError]:
+        found = super().errors(obj)
         aggregation = obj.get("aggregationRule")
         if aggregation is None:
             return found
-        path, selectors = Path("aggregationRule.clusterRoleSelectors"), items(aggregation, "clusterRoleSelectors")
+        path, selectors = Path("aggregationRule.clusterRoleSelectors"), get_list(aggregation, "clusterRoleSelectors")
         if not selectors:
             text = "at least one clusterRoleSelector required if aggregationRule is non-nil"
             found.append(required(path, text))
@@ -93,13 +93,17 @@ class RoleBinding(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        role, subjects = part(obj, "roleRef"), items(obj, "subjects")
-        users = [word(s, "name") for s in subjects if s.get("kind") == "User"]
-        groups = [word(s, "name") for s in subjects if s.get("kind") == "Group"]
-        accounts = [f"{word(s, 'namespace')}/{word(s, 'name')}" for s in subjects if s.get("kind") == "ServiceAccount"]
+        role, subjects = get_object(obj, "roleRef"), get_list(obj, "subjects")
+        users = [get_string(s, "name") for s in subjects if s.get("kind") == "User"]
+        groups = [get_string(s, "name") for s in subjects if s.get("kind") == "Group"]
+        accounts = [
+            f"{get_string(s, 'namespace')}/{get_string(s, 'name')}"
+            for s in subjects
+            if s.get("kind") == "ServiceAccount"
+        ]
         return [
             columns.name(obj),
-            f"{word(role, 'kind')}/{word(role, 'name')}",
+            f"{get_string(role, 'kind')}/{get_string(role, 'name')}",
             columns.age(obj, now),
             ", ".join(users),
             ", ".join(groups),
@@ -108,25 +112,25 @@ class RoleBinding(Plain):
 
     def default(self, obj: Object) -> None:
         reference = obj.setdefault("roleRef", {})
-        reference["apiGroup"] = word(reference, "apiGroup") or _GROUP
-        for subject in items(obj, "subjects"):
+        reference["apiGroup"] = get_string(reference, "apiGroup") or _GROUP
+        for subject in get_list(obj, "subjects"):
             if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
                 subject["apiGroup"] = _GROUP
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        reference, path = part(obj, "roleRef"), Path("roleRef")
+    def errors(self, obj: Object) -> list[FieldError]:
+        reference, path = get_object(obj, "roleRef"), Path("roleRef")
         found: list[FieldError] = []
-        if (group := word(reference, "apiGroup")) != _GROUP:
+        if (group := get_string(reference, "apiGroup")) != _GROUP:
             found.append(not_supported(path / "apiGroup", group, (_GROUP,)))
-        found += check.enum(path / "kind", word(reference, "kind"), self.roles)
-        name = word(reference, "name")
+        found += check.enum(path / "kind", get_string(reference, "kind"), self.roles)
+        name = get_string(reference, "name")
         found += check.path_segment(path / "name", name) if name else [required(path / "name")]
-        for index, subject in enumerate(items(obj, "subjects")):
+        for index, subject in enumerate(get_list(obj, "subjects")):
             found += self._subject(Path("subjects").at(index), subject)
         return found
 
     def _subject(self, path: Path, subject: Object) -> list[FieldError]:
-        kind, name, group = word(subject, "kind"), word(subject, "name"), word(subject, "apiGroup")
+        kind, name, group = get_string(subject, "kind"), get_string(subject, "name"), get_string(subject, "apiGroup")
         found = [] if name else [required(path / "name")]
         if kind == "ServiceAccount":
             found += check.dns_subdomain(path / "name", name) if name else []
@@ -144,9 +148,9 @@ class RoleBinding(Plain):
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
         if obj.get("roleRef") == old.get("roleRef"):
             return []
-        reference = part(obj, "roleRef")
+        reference = get_object(obj, "roleRef")
         names = (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
-        shown = {name: word(reference, field) for name, field in names}
+        shown = {name: get_string(reference, field) for name, field in names}
         return [field_invalid("roleRef", shown, "cannot change roleRef")]
 
 

@@ -22,7 +22,7 @@ Kind: TypeAlias = tuple[str, str, str]
 Strategies: TypeAlias = Mapping[Kind, Strategy]
 """What a family's module exports as `STRATEGIES`."""
 
-_ROOM = "steersman_cluster.kinds"
+_PACKAGE = "steersman_cluster.kinds"
 _WORKLOADS = ("workloads",)
 _FAMILIES: Mapping[str, tuple[str, ...]] = {
     "": ("core", "services", "storage", "cluster", "policy", "events", *_WORKLOADS),
@@ -60,9 +60,9 @@ def strategy_for(group: str, version: str, kind: str) -> Strategy:
 @cache
 def _family(name: str) -> Strategies:
     try:
-        module = import_module(f"{_ROOM}.{name}")
+        module = import_module(f"{_PACKAGE}.{name}")
     except ModuleNotFoundError as error:
-        if error.name != f"{_ROOM}.{name}":
+        if error.name != f"{_PACKAGE}.{name}":
             raise
         return {}
     return module.STRATEGIES

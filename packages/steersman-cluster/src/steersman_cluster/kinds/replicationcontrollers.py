@@ -8,15 +8,15 @@ from typing import Any
 from steersman_cluster.errors import FieldError, field_invalid, required
 from steersman_cluster.kinds import columns
 from steersman_cluster.kinds.columns import AGE, NAME
-from steersman_cluster.kinds.podspec import template_faults
+from steersman_cluster.kinds.podspec import template_errors
 from steersman_cluster.kinds.podspec_defaults import default_template
 from steersman_cluster.kinds.workload_base import Workload, replicas
-from steersman_cluster.kinds.workload_cells import CONTAINERS, IMAGES, SELECTOR, container_cells, count
-from steersman_cluster.kinds.workload_faults import (
+from steersman_cluster.kinds.workload_columns import CONTAINERS, IMAGES, SELECTOR, container_cells, count
+from steersman_cluster.kinds.workload_validation import (
     NO_MATCH,
-    always_faults,
-    bounded_faults,
-    non_negative_faults,
+    always_errors,
+    bounded_errors,
+    non_negative_errors,
     shown_labels,
 )
 from steersman_cluster.objects import Object, Path, dig, meta
@@ -55,26 +55,26 @@ class ReplicationController(Workload):
         if spec.get("replicas") is None:
             spec["replicas"] = 1
 
-    def faults(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         spec: Object = obj["spec"]
-        found = non_negative_faults(spec, _SPEC, ("minReadySeconds",))
+        found = non_negative_errors(spec, _SPEC, ("minReadySeconds",))
         selector: dict[str, str] = spec.get("selector") or {}
         if not selector:
             found.append(required(_SPEC / "selector"))
-        found += non_negative_faults(spec, _SPEC, ("replicas",))
+        found += non_negative_errors(spec, _SPEC, ("replicas",))
         if (template := spec.get("template")) is None:
             return [*found, required(_SPEC / "template")]
         labels: dict[str, str] = dig(template, "metadata", "labels", default={})
         if selector and any(labels.get(key) != value for key, value in selector.items()):
             found.append(field_invalid(_SPEC / "template" / "metadata" / "labels", shown_labels(labels), NO_MATCH))
-        found += template_faults(template, _SPEC / "template")
-        return found + always_faults(template, _SPEC / "template", "ReplicationController")
+        found += template_errors(template, _SPEC / "template")
+        return found + always_errors(template, _SPEC / "template", "ReplicationController")
 
-    def status_faults(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+    def status_errors(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         status: Object = obj.get("status") or {}
         counts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
-        found = non_negative_faults(status, _STATUS, ("replicas", *counts, "observedGeneration"))
-        return found + bounded_faults(status, _STATUS, counts)
+        found = non_negative_errors(status, _STATUS, ("replicas", *counts, "observedGeneration"))
+        return found + bounded_errors(status, _STATUS, counts)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         return {"status.replicas": str(count(obj, "status", "replicas"))}
@@ -107,8 +107,8 @@ class PodTemplate(Workload):
     def default(self, obj: Object) -> None:
         default_template(obj.setdefault("template", {}))
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        return template_faults(obj.get("template") or {}, Path("template"))
+    def errors(self, obj: Object) -> list[FieldError]:
+        return template_errors(obj.get("template") or {}, Path("template"))
 
     def content(self, obj: Object) -> Any:
         return obj.get("template")

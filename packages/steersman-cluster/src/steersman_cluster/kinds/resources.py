@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from steersman_cluster.errors import FieldError
+from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.parts import items, part, word
 from steersman_cluster.kinds.plain import Plain
 from steersman_cluster.objects import Object, Path, meta
 from steersman_cluster.strategy import Column, WriteContext
@@ -18,12 +18,12 @@ __all__ = ["STRATEGIES", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate"
 def _default_requests(spec: Object) -> None:
     devices = spec.setdefault("devices", {})
     devices.setdefault("requests", None)
-    for request in items(devices, "requests"):
-        subrequests = items(request, "firstAvailable")
+    for request in get_list(devices, "requests"):
+        subrequests = get_list(request, "firstAvailable")
         for asked in (request.get("exactly"), *subrequests):
             if asked is None:
                 continue
-            mode = asked["allocationMode"] = word(asked, "allocationMode") or "ExactCount"
+            mode = asked["allocationMode"] = get_string(asked, "allocationMode") or "ExactCount"
             if mode == "ExactCount" and not asked.get("count"):
                 asked["count"] = 1
 
@@ -45,7 +45,7 @@ class ResourceClaim(Plain):
     columns = (columns.NAME, Column("State", description="Whether it is allocated and used."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        status = part(obj, "status")
+        status = get_object(obj, "status")
         states = ["deleted"] if meta(obj).get("deletionTimestamp") else []
         allocated = status.get("allocation") is not None
         states.append("allocated" if allocated else "pending")
@@ -88,10 +88,10 @@ class ResourceSlice(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        spec = part(obj, "spec")
-        node = "<all>" if spec.get("allNodes") else word(spec, "nodeName")
-        pool = word(part(spec, "pool"), "name")
-        return [columns.name(obj), node, word(spec, "driver"), pool, columns.age(obj, now)]
+        spec = get_object(obj, "spec")
+        node = "<all>" if spec.get("allNodes") else get_string(spec, "nodeName")
+        pool = get_string(get_object(spec, "pool"), "name")
+        return [columns.name(obj), node, get_string(spec, "driver"), pool, columns.age(obj, now)]
 
 
 _GROUP = "resource.k8s.io"

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from steersman_cluster.errors import FieldError, field_forbidden, required
+from steersman_cluster.json_access import get_object, get_string
 from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.parts import part, word
 from steersman_cluster.kinds.plain import Plain
 from steersman_cluster.objects import Object, Path, meta
 from steersman_cluster.strategy import Column, WriteContext
 
 __all__ = ["STRATEGIES", "PriorityClass", "RuntimeClass"]
 
-_MOST = 1_000_000_000
+_MAX_USER_PRIORITY = 1_000_000_000
 _SYSTEM = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 
 
@@ -36,7 +36,7 @@ class PriorityClass(Plain):
             obj.get("value") or 0,
             obj.get("globalDefault") is True,
             columns.age(obj, now),
-            word(obj, "preemptionPolicy"),
+            get_string(obj, "preemptionPolicy"),
         ]
 
     def default(self, obj: Object) -> None:
@@ -54,8 +54,8 @@ class PriorityClass(Plain):
                 why = f"{name} is not a known system priority class" if name not in _SYSTEM else "value"
                 text = f"priority class names with 'system-' prefix are reserved for system use only. error: {why}"
                 found.append(field_forbidden("metadata.name", text))
-        elif value > _MOST:
-            text = f"maximum allowed value of a user defined priority is {_MOST}"
+        elif value > _MAX_USER_PRIORITY:
+            text = f"maximum allowed value of a user defined priority is {_MAX_USER_PRIORITY}"
             found.append(field_forbidden("value", text))
         if (policy := obj.get("preemptionPolicy")) is not None:
             found += check.enum("preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
@@ -76,14 +76,14 @@ class RuntimeClass(Plain):
     columns = (columns.NAME, Column("Handler", description="Which runtime runs its Pods."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        return [columns.name(obj), word(obj, "handler"), columns.age(obj, now)]
+        return [columns.name(obj), get_string(obj, "handler"), columns.age(obj, now)]
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        handler = word(obj, "handler")
+    def errors(self, obj: Object) -> list[FieldError]:
+        handler = get_string(obj, "handler")
         found = check.dns_label("handler", handler) if handler else [required("handler")]
-        for name, value in part(part(obj, "overhead"), "podFixed").items():
+        for name, value in get_object(get_object(obj, "overhead"), "podFixed").items():
             found += check.quantity(Path("overhead.podFixed").key(name), value)
-        selector = part(part(obj, "scheduling"), "nodeSelector")
+        selector = get_object(get_object(obj, "scheduling"), "nodeSelector")
         return found + check.labels("scheduling.nodeSelector", selector)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:

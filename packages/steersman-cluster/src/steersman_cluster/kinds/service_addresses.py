@@ -10,8 +10,8 @@ import ipaddress
 from collections.abc import Iterable, Sequence
 
 from steersman_cluster.errors import APIError, ErrorType, FieldError, field_invalid, internal, invalid
+from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.parts import items, part, word
 from steersman_cluster.objects import Object, Path, name_of, uid_of
 from steersman_cluster.strategy import WriteContext
 
@@ -23,7 +23,7 @@ __all__ = [
     "is_external",
     "is_headless",
     "needs_health_check",
-    "related_faults",
+    "related_errors",
 ]
 
 SERVICE_RANGE = ipaddress.IPv4Network("10.0.0.0/16")
@@ -59,7 +59,7 @@ def allocate(obj: Object, old: Object | None, ctx: WriteContext) -> None:
     Raises `APIError` (422) for what is taken, out of range or of a family that the cluster does not have.
     """
     spec: Object = obj["spec"]
-    before: Object = part(old or {}, "spec")
+    before: Object = get_object(old or {}, "spec")
     if spec.get("type") != "ExternalName" and not _settled(spec, before):
         _families(obj, spec, old)
         _addresses(obj, spec, before, ctx)
@@ -81,14 +81,14 @@ def _settled(spec: Object, before: Object) -> bool:
 
 
 def _families(obj: Object, spec: Object, old: Object | None) -> None:
-    before: Object = part(old or {}, "spec")
+    before: Object = get_object(old or {}, "spec")
     bare = spec.get("clusterIP") == "None" and not spec.get("selector")
     if spec.get("ipFamilyPolicy") is None:
         fallback = "RequireDualStack" if bare else "SingleStack"
         spec["ipFamilyPolicy"] = before.get("ipFamilyPolicy") or fallback
-    found = related_faults(spec)
+    found = related_errors(spec)
     if not found:
-        found = _policy_faults(spec, before)
+        found = _policy_errors(spec, before)
     if found:
         raise _refused(obj, found)
     families: list[str] = spec.setdefault("ipFamilies", [])
@@ -112,10 +112,10 @@ def _families(obj: Object, spec: Object, old: Object | None) -> None:
         families.append("IPv4")
 
 
-def _policy_faults(spec: Object, before: Object) -> list[FieldError]:
+def _policy_errors(spec: Object, before: Object) -> list[FieldError]:
     """How policy, addresses and families fit; infers families from addresses, as far as the cluster has them."""
     policy, path = spec["ipFamilyPolicy"], _SPEC / "ipFamilyPolicy"
-    addresses, families = items(spec, "clusterIPs"), items(spec, "ipFamilies")
+    addresses, families = get_list(spec, "clusterIPs"), get_list(spec, "ipFamilies")
     found: list[FieldError] = []
     if before and policy == "SingleStack":
         if len(addresses) > 1 and addresses == before.get("clusterIPs"):
@@ -139,13 +139,13 @@ def _policy_faults(spec: Object, before: Object) -> list[FieldError]:
     return found
 
 
-def related_faults(spec: Object) -> list[FieldError]:
+def related_errors(spec: Object) -> list[FieldError]:
     """How `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` fit together."""
     if spec.get("type") == "ExternalName":
         return []
     path = _SPEC / "clusterIPs"
-    one, many = word(spec, "clusterIP"), items(spec, "clusterIPs")
-    families: Sequence[str] = items(spec, "ipFamilies")
+    one, many = get_string(spec, "clusterIP"), get_list(spec, "clusterIPs")
+    families: Sequence[str] = get_list(spec, "ipFamilies")
     found: list[FieldError] = []
     if one and not many:
         found.append(FieldError(ErrorType.REQUIRED, path))
@@ -153,10 +153,10 @@ def related_faults(spec: Object) -> list[FieldError]:
         found.append(field_invalid(path, many, "first value must match `clusterIP`"))
     elif many and not one:
         found.append(field_invalid(path, many, "must be empty when `clusterIP` is not specified"))
-    found += _family_faults(families)
+    found += _family_errors(families)
     if (policy := spec.get("ipFamilyPolicy")) is not None:
         found += check.enum(_SPEC / "ipFamilyPolicy", policy, _POLICIES)
-    bad = _address_faults(path, many)
+    bad = _address_errors(path, many)
     found += bad
     if len(many) > 2:
         found.append(field_invalid(path, many, "may only hold up to 2 values"))
@@ -167,7 +167,7 @@ def related_faults(spec: Object) -> list[FieldError]:
     return found if is_headless(spec) else found + _mismatches(path, many, families)
 
 
-def _family_faults(families: Sequence[str]) -> list[FieldError]:
+def _family_errors(families: Sequence[str]) -> list[FieldError]:
     found: list[FieldError] = []
     for index, family in enumerate(families):
         at = (_SPEC / "ipFamilies").at(index)
@@ -185,7 +185,7 @@ def _mismatches(path: Path, many: Sequence[str], families: Sequence[str]) -> lis
     ]
 
 
-def _address_faults(path: Path, many: Sequence[str]) -> list[FieldError]:
+def _address_errors(path: Path, many: Sequence[str]) -> list[FieldError]:
     found: list[FieldError] = []
     for index, address in enumerate(many):
         if index or address != "None":
@@ -200,8 +200,8 @@ def _addresses(obj: Object, spec: Object, before: Object, ctx: WriteContext) -> 
         return
     if before and before.get("type") != "ExternalName":
         return
-    wanted: list[str] = items(spec, "clusterIPs")
-    taken = {address for other in _others(obj, ctx) for address in items(other, "clusterIPs")}
+    wanted: list[str] = get_list(spec, "clusterIPs")
+    taken = {address for other in _others(obj, ctx) for address in get_list(other, "clusterIPs")}
     if not wanted:
         spec["clusterIPs"] = [_free_address(taken, ctx)]
         spec["clusterIP"] = spec["clusterIPs"][0]
@@ -233,9 +233,9 @@ def _free_address(taken: set[str], ctx: WriteContext) -> str:
 
 
 def _node_ports(obj: Object, spec: Object, before: Object, ctx: WriteContext) -> None:
-    own = {port["nodePort"] for port in items(before, "ports") if port.get("nodePort")}
+    own = {port["nodePort"] for port in get_list(before, "ports") if port.get("nodePort")}
     ledger = _Ledger(obj, _taken_ports(obj, ctx) | own, ctx)
-    ports: Sequence[Object] = items(spec, "ports")
+    ports: Sequence[Object] = get_list(spec, "ports")
     given: dict[int, int] = {}
     for index, port in enumerate(ports):
         number, shared = port.get("nodePort") or 0, given.get(port.get("port", 0))
@@ -295,7 +295,7 @@ def _free_port(taken: set[int], ctx: WriteContext) -> int:
 def _taken_ports(obj: Object, ctx: WriteContext) -> set[int]:
     taken: set[int] = set()
     for spec in _others(obj, ctx):
-        taken.update(port["nodePort"] for port in items(spec, "ports") if port.get("nodePort"))
+        taken.update(port["nodePort"] for port in get_list(spec, "ports") if port.get("nodePort"))
         if spec.get("healthCheckNodePort"):
             taken.add(spec["healthCheckNodePort"])
     return taken
@@ -306,7 +306,7 @@ def _others(obj: Object, ctx: WriteContext) -> Iterable[Object]:
     uid = uid_of(obj)
     for other in ctx.reader.list("", "services"):
         if uid_of(other) != uid:
-            yield part(other, "spec")
+            yield get_object(other, "spec")
 
 
 def _number(ctx: WriteContext) -> int:

@@ -1,6 +1,6 @@
 """Service: defaults, types and their transitions, addresses and node ports given out, and the table.
 
-What a Service may hold is checked in `service_faults`, addresses and ports come from `service_addresses`; here is the
+What a Service may hold is checked in `service_errors`, addresses and ports come from `service_addresses`; here is the
 order in which the API server does it: infer what the client meant, allocate, clear what a new type does not have.
 """
 
@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steersman_cluster.errors import FieldError, field_forbidden, field_invalid, not_supported, required
+from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kinds import columns, endpoints, service_addresses
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.parts import items, part, word
 from steersman_cluster.kinds.plain import Plain
 from steersman_cluster.kinds.service_addresses import (
     has_node_ports,
@@ -21,7 +21,7 @@ from steersman_cluster.kinds.service_addresses import (
     is_headless,
     needs_health_check,
 )
-from steersman_cluster.kinds.service_faults import service_changes, service_faults
+from steersman_cluster.kinds.services_validation import service_changes, service_errors
 from steersman_cluster.objects import Object, Path, annotations_of, dig
 from steersman_cluster.strategy import Column, WriteContext
 
@@ -44,18 +44,18 @@ class Service(Plain):
     selectable = ("spec.clusterIP", "spec.type")
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        spec: Object = part(obj, "spec")
-        return {"spec.clusterIP": word(spec, "clusterIP"), "spec.type": word(spec, "type")}
+        spec: Object = get_object(obj, "spec")
+        return {"spec.clusterIP": get_string(spec, "clusterIP"), "spec.type": get_string(spec, "type")}
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        spec: Object = part(obj, "spec")
+        spec: Object = get_object(obj, "spec")
         addresses = spec.get("clusterIPs") or [columns.NONE]
         return [
             columns.name(obj),
-            word(spec, "type"),
+            get_string(spec, "type"),
             addresses[0],
             _external(obj, spec),
-            columns.join(map(_port, items(spec, "ports"))),
+            columns.join(map(_port, get_list(spec, "ports"))),
             columns.age(obj, now),
             columns.labels(spec.get("selector")),
         ]
@@ -63,8 +63,8 @@ class Service(Plain):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         _default_affinity(spec)
-        kind = spec["type"] = word(spec, "type") or "ClusterIP"
-        for port in items(spec, "ports"):
+        kind = spec["type"] = get_string(spec, "type") or "ClusterIP"
+        for port in get_list(spec, "ports"):
             if not port.get("protocol"):
                 port["protocol"] = "TCP"
             if not port.get("targetPort"):
@@ -91,7 +91,7 @@ class Service(Plain):
             obj["spec"] = old.get("spec", {})
             obj.setdefault("status", {}).setdefault("loadBalancer", {})
             return
-        new, before = obj["spec"], part(old, "spec")
+        new, before = obj["spec"], get_object(old, "spec")
         _keep_allocated(new, before)
         _align_addresses(new, before)
         service_addresses.allocate(obj, old, ctx)
@@ -102,21 +102,21 @@ class Service(Plain):
         if new.get("type") != "LoadBalancer":
             obj["status"] = {**obj["status"], "loadBalancer": {}}
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        return service_faults(obj)
+    def errors(self, obj: Object) -> list[FieldError]:
+        return service_errors(obj)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         again = metadata.repeated_update(obj, old)
         if ctx.subresource == "status":
-            return again + _balancer_faults(obj)
-        return again + service_changes(obj, old) + service_faults(obj, old)
+            return again + _balancer_errors(obj)
+        return again + service_changes(obj, old) + service_errors(obj, old)
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
         return () if ctx.subresource else _warnings(obj)
 
 
 def _default_affinity(spec: Object) -> None:
-    affinity = spec["sessionAffinity"] = word(spec, "sessionAffinity") or "None"
+    affinity = spec["sessionAffinity"] = get_string(spec, "sessionAffinity") or "None"
     if affinity == "None":
         spec.pop("sessionAffinityConfig", None)
     elif affinity == "ClientIP" and dig(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds") is None:
@@ -131,9 +131,9 @@ def _keep_allocated(new: Object, before: Object) -> None:
         if not new.get("clusterIPs") and before.get("clusterIPs"):
             new["clusterIPs"] = list(before["clusterIPs"])
     if has_node_ports(before) and has_node_ports(new):
-        kept = {port.get("name"): port.get("nodePort") for port in items(before, "ports")}
-        used = set(kept.values()) & {port.get("nodePort") for port in items(new, "ports")}
-        for port in items(new, "ports"):
+        kept = {port.get("name"): port.get("nodePort") for port in get_list(before, "ports")}
+        used = set(kept.values()) & {port.get("nodePort") for port in get_list(new, "ports")}
+        for port in get_list(new, "ports"):
             number = kept.get(port.get("name"))
             if not port.get("nodePort") and number and number not in used:
                 port["nodePort"] = number
@@ -143,8 +143,8 @@ def _keep_allocated(new: Object, before: Object) -> None:
 
 def _align_addresses(new: Object, before: Object) -> None:
     """Let `clusterIPs` follow `clusterIP` for clients that know only the one."""
-    one, was = word(new, "clusterIP"), word(before, "clusterIP")
-    many, were = items(new, "clusterIPs"), items(before, "clusterIPs")
+    one, was = get_string(new, "clusterIP"), get_string(before, "clusterIP")
+    many, were = get_list(new, "clusterIPs"), get_list(before, "clusterIPs")
     if were and not many and one == was:
         new["clusterIPs"] = list(were)
     elif one != was and many == were:
@@ -165,7 +165,7 @@ def _drop_for_type(new: Object, before: Object) -> None:
             if new.get(field) == before.get(field):
                 new.pop(field, None)
     if _uses_node_ports(was) and not _uses_node_ports(kind):
-        _drop_node_ports(items(new, "ports"), items(before, "ports"))
+        _drop_node_ports(get_list(new, "ports"), get_list(before, "ports"))
     if needs_health_check(before) and not needs_health_check(new):
         _drop_same(new, before, "healthCheckNodePort")
     if was == "LoadBalancer" and kind != "LoadBalancer":
@@ -191,14 +191,14 @@ def _uses_node_ports(kind: Any) -> bool:
     return kind in ("NodePort", "LoadBalancer")
 
 
-def _balancer_faults(obj: Object) -> list[FieldError]:
+def _balancer_errors(obj: Object) -> list[FieldError]:
     path = Path("status.loadBalancer.ingress")
     ingresses: Sequence[Object] = dig(obj, "status", "loadBalancer", "ingress", default=[])
     if ingresses and dig(obj, "spec", "type") != "LoadBalancer":
         return [field_forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'")]
     found: list[FieldError] = []
     for index, ingress in enumerate(ingresses):
-        at, address, mode = path.at(index), word(ingress, "ip"), ingress.get("ipMode")
+        at, address, mode = path.at(index), get_string(ingress, "ip"), ingress.get("ipMode")
         if address:
             found += check.ip_address(at / "ip", address)
         if mode is None and address:
@@ -215,7 +215,7 @@ def _balancer_faults(obj: Object) -> list[FieldError]:
 
 
 def _warnings(obj: Object) -> list[str]:
-    spec: Object = part(obj, "spec")
+    spec: Object = get_object(obj, "spec")
     found: list[str] = []
     if "service.kubernetes.io/topology-aware-hints" in annotations_of(obj):
         found.append(
@@ -242,16 +242,16 @@ def _warnings(obj: Object) -> list[str]:
 
 
 def _external(obj: Object, spec: Object) -> str:
-    own: Sequence[str] = items(spec, "externalIPs")
+    own: Sequence[str] = get_list(spec, "externalIPs")
     match spec.get("type"):
         case "ClusterIP" | "NodePort":
             return columns.join(own)
         case "LoadBalancer":
             ingresses: Sequence[Object] = dig(obj, "status", "loadBalancer", "ingress", default=[])
-            given = sorted({item.get("ip") or word(item, "hostname") for item in ingresses} - {""})
+            given = sorted({item.get("ip") or get_string(item, "hostname") for item in ingresses} - {""})
             return columns.join([*given, *own], "<pending>")
         case "ExternalName":
-            return word(spec, "externalName")
+            return get_string(spec, "externalName")
         case _:
             return columns.UNKNOWN
 

@@ -6,23 +6,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from steersman_cluster.errors import FieldError, field_forbidden, field_invalid, not_supported, required
-from steersman_cluster.kinds import columns, parts
+from steersman_cluster.json_access import get_list, get_object
+from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.claims import claim_spec_faults
+from steersman_cluster.kinds.claims import claim_spec_errors
 from steersman_cluster.kinds.columns import AGE, NAME, NONE
 from steersman_cluster.kinds.plain import Plain
 from steersman_cluster.kinds.podspec_defaults import default_claim_spec
 from steersman_cluster.kinds.workload_base import Workload, replicas
-from steersman_cluster.kinds.workload_cells import CONTAINERS, IMAGES, container_cells, count
-from steersman_cluster.kinds.workload_faults import (
-    always_faults,
-    bounded_faults,
-    collision_faults,
+from steersman_cluster.kinds.workload_columns import CONTAINERS, IMAGES, container_cells, count
+from steersman_cluster.kinds.workload_validation import (
+    always_errors,
+    bounded_errors,
+    collision_errors,
     go_struct,
     is_valid_selector,
-    non_negative_faults,
-    selected_template_faults,
-    selector_faults,
+    non_negative_errors,
+    selected_template_errors,
+    selector_errors,
 )
 from steersman_cluster.objects import Object, Path, dig, meta
 from steersman_cluster.strategy import Column, WriteContext
@@ -77,10 +78,10 @@ class StatefulSet(Workload):
             spec["replicas"] = 1
         if spec.get("revisionHistoryLimit") is None:
             spec["revisionHistoryLimit"] = 10
-        for claim in parts.items(spec, "volumeClaimTemplates"):
+        for claim in get_list(spec, "volumeClaimTemplates"):
             claim["apiVersion"], claim["kind"] = "v1", "PersistentVolumeClaim"
             default_claim_spec(claim.setdefault("spec", {}))
-            claim["status"] = {"phase": "Pending", **parts.part(claim, "status")}
+            claim["status"] = {"phase": "Pending", **get_object(claim, "status")}
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
         super().prepare_create(obj, ctx)
@@ -94,16 +95,16 @@ class StatefulSet(Workload):
     revalidated_after = True
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
-        found = _set_faults(obj["spec"])
+        found = _set_errors(obj["spec"])
         for index, claim in enumerate(obj["spec"].get("volumeClaimTemplates") or ()):
             at = (_SPEC / "volumeClaimTemplates").at(index) / "spec"
-            found += claim_spec_faults(claim.get("spec") or {}, at)
+            found += claim_spec_errors(claim.get("spec") or {}, at)
         if service := obj["spec"].get("serviceName"):
             found += check.dns_label(_SPEC / "serviceName", service)
         return found
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        return _set_faults(obj["spec"])
+    def errors(self, obj: Object) -> list[FieldError]:
+        return _set_errors(obj["spec"])
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
         new, before = (
@@ -111,16 +112,16 @@ class StatefulSet(Workload):
         )
         return [] if new == before else [field_forbidden(_SPEC, _FORBIDDEN)]
 
-    def status_faults(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+    def status_errors(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         status: Object = obj.get("status") or {}
         counts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-        found = non_negative_faults(status, _STATUS, ("replicas", *counts, "observedGeneration", "collisionCount"))
-        found += bounded_faults(status, _STATUS, counts)
+        found = non_negative_errors(status, _STATUS, ("replicas", *counts, "observedGeneration", "collisionCount"))
+        found += bounded_errors(status, _STATUS, counts)
         available = status.get("availableReplicas") or 0
         if available > (status.get("readyReplicas") or 0):
             text = "cannot be greater than status.readyReplicas"
             found.append(field_invalid(_STATUS / "availableReplicas", available, text))
-        return found + collision_faults(status, old.get("status") or {}, _STATUS)
+        return found + collision_errors(status, old.get("status") or {}, _STATUS)
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
         found = list(super().warnings(obj, old, ctx))
@@ -141,11 +142,11 @@ class StatefulSet(Workload):
 class ControllerRevision(Plain):
     """apps/v1 ControllerRevision: a numbered snapshot that never changes."""
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        return non_negative_faults(obj, Path(""), ("revision",))
+    def errors(self, obj: Object) -> list[FieldError]:
+        return non_negative_errors(obj, Path(""), ("revision",))
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
-        found = self.faults(obj)
+        found = self.errors(obj)
         data = obj.get("data")
         if data is None:
             found.append(required("data", "data is mandatory"))
@@ -169,30 +170,30 @@ class ControllerRevision(Plain):
         return [columns.name(obj), _owner(owner), obj.get("revision") or 0, columns.age(obj, now)]
 
 
-def _set_faults(spec: Object) -> list[FieldError]:
+def _set_errors(spec: Object) -> list[FieldError]:
     found: list[FieldError] = []
     if (policy := spec.get("podManagementPolicy")) not in ("OrderedReady", "Parallel"):
         found.append(field_invalid(_SPEC / "podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'"))
-    found += _update_faults(parts.part(spec, "updateStrategy"), _SPEC / "updateStrategy")
+    found += _update_errors(get_object(spec, "updateStrategy"), _SPEC / "updateStrategy")
     for field in ("whenDeleted", "whenScaled"):
         kept = dig(spec, "persistentVolumeClaimRetentionPolicy", field)
         if kept not in ("Retain", "Delete"):
             at = _SPEC / "persistentVolumeClaimRetentionPolicy" / field
             found.append(not_supported(at, kept, ("Retain", "Delete")))
-    found += non_negative_faults(spec, _SPEC, ("replicas", "minReadySeconds"))
+    found += non_negative_errors(spec, _SPEC, ("replicas", "minReadySeconds"))
     if (start := dig(spec, "ordinals", "start", default=0)) < 0:
         found += check.non_negative(_SPEC / "ordinals.start", start)
     selector = spec.get("selector")
-    found += selector_faults(selector, _SPEC / "selector", "statefulset")
+    found += selector_errors(selector, _SPEC / "selector", "statefulset")
     template = _with_claims(spec)
     if not is_valid_selector(selector):
         found.append(field_invalid(_SPEC / "selector", selector, ""))
     else:
-        found += selected_template_faults(template, selector, _SPEC / "template")
-    return found + always_faults(template, _SPEC / "template", "StatefulSet")
+        found += selected_template_errors(template, selector, _SPEC / "template")
+    return found + always_errors(template, _SPEC / "template", "StatefulSet")
 
 
-def _update_faults(update: Object, path: Path) -> list[FieldError]:
+def _update_errors(update: Object, path: Path) -> list[FieldError]:
     kind, rolling = update.get("type"), update.get("rollingUpdate")
     if kind == "OnDelete":
         if rolling is None:
@@ -203,19 +204,19 @@ def _update_faults(update: Object, path: Path) -> list[FieldError]:
         return [
             field_invalid(path, go_struct(update, "type", "rollingUpdate"), "must be 'RollingUpdate' or 'OnDelete'")
         ]
-    return non_negative_faults(rolling or {}, path / "rollingUpdate", ("partition",))
+    return non_negative_errors(rolling or {}, path / "rollingUpdate", ("partition",))
 
 
 def _with_claims(spec: Object) -> Object:
     """The template as Pods will have it: each claim is a volume; host names are the set's to give."""
     template: Object = spec.get("template") or {}
     pod: Object = {
-        key: value for key, value in parts.part(template, "spec").items() if key not in ("subdomain", "hostname")
+        key: value for key, value in get_object(template, "spec").items() if key not in ("subdomain", "hostname")
     }
-    names = [parts.part(claim, "metadata").get("name") or "" for claim in parts.items(spec, "volumeClaimTemplates")]
+    names = [get_object(claim, "metadata").get("name") or "" for claim in get_list(spec, "volumeClaimTemplates")]
     if names:
         own = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
-        pod["volumes"] = own + [item for item in parts.items(pod, "volumes") if item.get("name") not in names]
+        pod["volumes"] = own + [item for item in get_list(pod, "volumes") if item.get("name") not in names]
     return {**template, "spec": pod}
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steersman_cluster.errors import FieldError, field_forbidden, field_invalid, not_supported, required
+from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.claims import PersistentVolumeClaim, mode_faults, short_modes
-from steersman_cluster.kinds.parts import items, part, word
+from steersman_cluster.kinds.claims import PersistentVolumeClaim, mode_errors, short_modes
 from steersman_cluster.kinds.plain import Plain
 from steersman_cluster.objects import Object, Path, annotations_of, dig, meta
 from steersman_cluster.strategy import Column, WriteContext
@@ -50,27 +50,27 @@ class PersistentVolume(Plain):
         return {"name": columns.name(obj)}
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        spec, status = part(obj, "spec"), part(obj, "status")
+        spec, status = get_object(obj, "spec"), get_object(obj, "status")
         claim = spec.get("claimRef")
         gone = meta(obj).get("deletionTimestamp") is not None
         return [
             columns.name(obj),
-            part(spec, "capacity").get("storage") or "0",
-            short_modes(items(spec, "accessModes")),
-            word(spec, "persistentVolumeReclaimPolicy"),
-            "Terminating" if gone else word(status, "phase"),
-            f"{word(claim, 'namespace')}/{word(claim, 'name')}" if claim else "",
-            word(spec, "storageClassName"),
+            get_object(spec, "capacity").get("storage") or "0",
+            short_modes(get_list(spec, "accessModes")),
+            get_string(spec, "persistentVolumeReclaimPolicy"),
+            "Terminating" if gone else get_string(status, "phase"),
+            f"{get_string(claim, 'namespace')}/{get_string(claim, 'name')}" if claim else "",
+            get_string(spec, "storageClassName"),
             spec.get("volumeAttributesClassName") or columns.UNSET,
-            word(status, "reason"),
+            get_string(status, "reason"),
             columns.age(obj, now),
             spec.get("volumeMode") or columns.UNSET,
         ]
 
     def default(self, obj: Object) -> None:
         spec, status = obj.setdefault("spec", {}), obj.setdefault("status", {})
-        status["phase"] = word(status, "phase") or "Pending"
-        spec["persistentVolumeReclaimPolicy"] = word(spec, "persistentVolumeReclaimPolicy") or "Retain"
+        status["phase"] = get_string(status, "phase") or "Pending"
+        spec["persistentVolumeReclaimPolicy"] = get_string(spec, "persistentVolumeReclaimPolicy") or "Retain"
         spec.setdefault("volumeMode", "Filesystem")
         if (host := spec.get("hostPath")) is not None:
             host.setdefault("type", "")
@@ -81,26 +81,26 @@ class PersistentVolume(Plain):
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
         super().prepare_update(obj, old, ctx)
         if ctx.subresource == "status":
-            status, before = part(obj, "status"), part(old, "status")
+            status, before = get_object(obj, "status"), get_object(old, "status")
             same_time = status.get("lastPhaseTransitionTime") == before.get("lastPhaseTransitionTime")
-            if word(status, "phase") != word(before, "phase") and same_time:
+            if get_string(status, "phase") != get_string(before, "phase") and same_time:
                 status["lastPhaseTransitionTime"] = ctx.now
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec = part(obj, "spec")
-        modes, policy = items(spec, "accessModes"), word(spec, "persistentVolumeReclaimPolicy")
-        found = mode_faults(modes) if modes else [required(_SPEC / "accessModes")]
-        found += _capacity(part(spec, "capacity"))
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec = get_object(obj, "spec")
+        modes, policy = get_list(spec, "accessModes"), get_string(spec, "persistentVolumeReclaimPolicy")
+        found = mode_errors(modes) if modes else [required(_SPEC / "accessModes")]
+        found += _capacity(get_object(spec, "capacity"))
         found += check.enum(_SPEC / "persistentVolumeReclaimPolicy", policy, ("Delete", "Recycle", "Retain"))
         found += _sources(spec)
-        if storage_class := word(spec, "storageClassName"):
+        if storage_class := get_string(spec, "storageClassName"):
             found += check.dns_subdomain(_SPEC / "storageClassName", storage_class)
         if (mode := spec.get("volumeMode")) is not None:
             found += check.enum(_SPEC / "volumeMode", mode, ("Block", "Filesystem"))
         return found
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        spec, before = part(obj, "spec"), part(old, "spec")
+        spec, before = get_object(obj, "spec"), get_object(old, "spec")
         found: list[FieldError] = []
         changed = [source for source in _SOURCES if spec.get(source) != before.get(source)]
         if changed and not _only_adds_expand_secret(spec, before, changed):
@@ -110,7 +110,7 @@ class PersistentVolume(Plain):
 
 
 def _only_adds_expand_secret(spec: Object, before: Object, changed: Sequence[str]) -> bool:
-    new, old = part(spec, "csi"), part(before, "csi")
+    new, old = get_object(spec, "csi"), get_object(before, "csi")
     key = "controllerExpandSecretRef"
     return changed == ["csi"] and key not in old and {**new, key: None} == {**old, key: None}
 
@@ -150,9 +150,9 @@ _NEEDED = {
 def _source(kind: str, source: Object) -> list[FieldError]:
     path = _SPEC / kind
     found = [required(path / field) for field in _NEEDED.get(kind, ()) if not source.get(field)]
-    if kind == "csi" and (driver := word(source, "driver")):
+    if kind == "csi" and (driver := get_string(source, "driver")):
         found += _driver_name(path / "driver", driver)
-    if kind in ("hostPath", "local") and ".." in word(source, "path").split("/"):
+    if kind in ("hostPath", "local") and ".." in get_string(source, "path").split("/"):
         found.append(field_invalid(path / "path", source["path"], "must not contain '..'"))
     return found
 
@@ -161,7 +161,7 @@ def _driver_name(path: Path, name: str) -> list[FieldError]:
     if not name:
         return [required(path)]
     found = [check.too_long(path, 63)] if len(name) > 63 else []
-    return found + [field_invalid(path, name, fault.detail) for fault in check.dns_subdomain(path, name.lower())]
+    return found + [field_invalid(path, name, error.detail) for error in check.dns_subdomain(path, name.lower())]
 
 
 class StorageClass(Plain):
@@ -180,7 +180,7 @@ class StorageClass(Plain):
         default = " (default)" if annotations_of(obj).get(_DEFAULT_CLASS) == "true" else ""
         return [
             columns.name(obj) + default,
-            word(obj, "provisioner"),
+            get_string(obj, "provisioner"),
             obj.get("reclaimPolicy") or "Delete",
             obj.get("volumeBindingMode") or "Immediate",
             obj.get("allowVolumeExpansion") is True,
@@ -194,20 +194,20 @@ class StorageClass(Plain):
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         return metadata.repeated_update(obj, old) + self.changes(obj, old)
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        provisioner = word(obj, "provisioner")
+    def errors(self, obj: Object) -> list[FieldError]:
+        provisioner = get_string(obj, "provisioner")
         found = [] if provisioner else [required("provisioner")]
         if provisioner:
             found += check.qualified_name("provisioner", provisioner.lower())
-        found += _parameters(part(obj, "parameters"))
-        if policy := word(obj, "reclaimPolicy"):
+        found += _parameters(get_object(obj, "parameters"))
+        if policy := get_string(obj, "reclaimPolicy"):
             found += check.enum("reclaimPolicy", policy, ("Delete", "Retain"))
-        mode = word(obj, "volumeBindingMode")
+        mode = get_string(obj, "volumeBindingMode")
         return found + check.enum("volumeBindingMode", mode, ("Immediate", "WaitForFirstConsumer"))
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
         fields = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
-        return [fault for field in fields for fault in check.immutable(field, obj.get(field), old.get(field))]
+        return [error for field in fields for error in check.immutable(field, obj.get(field), old.get(field))]
 
 
 def _parameters(parameters: Mapping[str, str]) -> list[FieldError]:
@@ -241,8 +241,8 @@ class CSIDriver(Plain):
         return
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        spec = part(obj, "spec")
-        audiences = [word(request, "audience") for request in items(spec, "tokenRequests")]
+        spec = get_object(obj, "spec")
+        audiences = [get_string(request, "audience") for request in get_list(spec, "tokenRequests")]
         return [
             columns.name(obj),
             spec.get("attachRequired", True),
@@ -250,7 +250,7 @@ class CSIDriver(Plain):
             spec.get("storageCapacity", False),
             ",".join(audiences) or columns.UNSET,
             spec.get("requiresRepublish", False),
-            columns.join(items(spec, "volumeLifecycleModes")),
+            columns.join(get_list(spec, "volumeLifecycleModes")),
             columns.age(obj, now),
         ]
 
@@ -263,18 +263,18 @@ class CSIDriver(Plain):
         if not spec.get("volumeLifecycleModes"):
             spec["volumeLifecycleModes"] = ["Persistent"]
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec = part(obj, "spec")
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec = get_object(obj, "spec")
         found = _driver_name(Path("metadata.name"), columns.name(obj))
-        policy = word(spec, "fsGroupPolicy")
+        policy = get_string(spec, "fsGroupPolicy")
         policies = ("File", "None", "ReadWriteOnceWithFSType")
         found += check.enum(_SPEC / "fsGroupPolicy", policy, policies)
-        for mode in items(spec, "volumeLifecycleModes"):
+        for mode in get_list(spec, "volumeLifecycleModes"):
             found += check.enum(_SPEC / "volumeLifecycleModes", mode, ("Persistent", "Ephemeral"))
         return found
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        path, spec, before = _SPEC, part(obj, "spec"), part(old, "spec")
+        path, spec, before = _SPEC, get_object(obj, "spec"), get_object(old, "spec")
         return check.immutable(path / "attachedRequired", spec.get("attachRequired"), before.get("attachRequired"))
 
 
@@ -285,13 +285,13 @@ class CSINode(Plain):
     columns = (columns.NAME, Column("Drivers", "integer", description="How many drivers there are."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        return [columns.name(obj), len(items(part(obj, "spec"), "drivers")), columns.age(obj, now)]
+        return [columns.name(obj), len(get_list(get_object(obj, "spec"), "drivers")), columns.age(obj, now)]
 
-    def faults(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         found: list[FieldError] = []
-        for index, driver in enumerate(items(part(obj, "spec"), "drivers")):
+        for index, driver in enumerate(get_list(get_object(obj, "spec"), "drivers")):
             path = (_SPEC / "drivers").at(index)
-            found += _driver_name(path / "name", word(driver, "name"))
+            found += _driver_name(path / "name", get_string(driver, "name"))
             if not driver.get("nodeID"):
                 found.append(required(path / "nodeID"))
         return found
@@ -312,11 +312,12 @@ class VolumeAttachment(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        spec = part(obj, "spec")
+        spec = get_object(obj, "spec")
         volume = dig(spec, "source", "persistentVolumeName", default="")
         attached = dig(obj, "status", "attached", default=False)
         return [
-            columns.name(obj), word(spec, "attacher"), volume, word(spec, "nodeName"), attached, columns.age(obj, now)
+            columns.name(obj), get_string(spec, "attacher"), volume, get_string(spec, "nodeName"), attached,
+            columns.age(obj, now),
         ]  # fmt: skip
 
     def default(self, obj: Object) -> None:
@@ -325,17 +326,17 @@ class VolumeAttachment(Plain):
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
         obj["status"] = {"attached": False}
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        spec = part(obj, "spec")
-        source, path = part(spec, "source"), _SPEC / "source"
-        found = _driver_name(_SPEC / "attacher", word(spec, "attacher"))
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec = get_object(obj, "spec")
+        source, path = get_object(spec, "source"), _SPEC / "source"
+        found = _driver_name(_SPEC / "attacher", get_string(spec, "attacher"))
         given = [field for field in ("inlineVolumeSpec", "persistentVolumeName") if source.get(field) is not None]
         text = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
         if not given:
             found.append(required(path, text))
         elif len(given) > 1:
             found.append(field_forbidden(path, text))
-        return found + check.dns_subdomain(_SPEC / "nodeName", word(spec, "nodeName"))
+        return found + check.dns_subdomain(_SPEC / "nodeName", get_string(spec, "nodeName"))
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
         return check.immutable(_SPEC, obj.get("spec"), old.get("spec"))
@@ -344,8 +345,8 @@ class VolumeAttachment(Plain):
 class CSIStorageCapacity(Plain):
     unconditional_update = False
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        found = check.dns_subdomain("storageClassName", word(obj, "storageClassName"))
+    def errors(self, obj: Object) -> list[FieldError]:
+        found = check.dns_subdomain("storageClassName", get_string(obj, "storageClassName"))
         for field in ("capacity", "maximumVolumeSize"):
             if obj.get(field) is not None:
                 found += check.quantity(field, obj[field])
@@ -353,7 +354,7 @@ class CSIStorageCapacity(Plain):
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
         fields = ("nodeTopology", "storageClassName")
-        return [fault for field in fields for fault in check.immutable(field, obj.get(field), old.get(field))]
+        return [error for field in fields for error in check.immutable(field, obj.get(field), old.get(field))]
 
 
 class VolumeAttributesClass(Plain):
@@ -361,18 +362,18 @@ class VolumeAttributesClass(Plain):
     columns = (columns.NAME, Column("DriverName", description="Whose attributes."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        return [columns.name(obj), word(obj, "driverName"), columns.age(obj, now)]
+        return [columns.name(obj), get_string(obj, "driverName"), columns.age(obj, now)]
 
-    def faults(self, obj: Object) -> list[FieldError]:
-        found = _driver_name(Path("driverName"), word(obj, "driverName"))
-        parameters = part(obj, "parameters")
+    def errors(self, obj: Object) -> list[FieldError]:
+        found = _driver_name(Path("driverName"), get_string(obj, "driverName"))
+        parameters = get_object(obj, "parameters")
         if not parameters:
             found.append(required("parameters", "must contain at least one key/value pair"))
         return found + _parameters(parameters)
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
         fields = ("driverName", "parameters")
-        return [fault for field in fields for fault in check.immutable(field, obj.get(field), old.get(field))]
+        return [error for field in fields for error in check.immutable(field, obj.get(field), old.get(field))]
 
 
 _GROUP = "storage.k8s.io"

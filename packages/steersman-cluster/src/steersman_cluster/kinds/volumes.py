@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steersman_cluster.errors import FieldError, duplicate, field_forbidden, field_invalid, required
-from steersman_cluster.kinds import formats, parts
+from steersman_cluster.json_access import get_list, get_object
+from steersman_cluster.kinds import formats
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.claims import claim_spec_faults
-from steersman_cluster.kinds.containers_env import field_ref_faults, resource_ref_faults
+from steersman_cluster.kinds.claims import claim_spec_errors
+from steersman_cluster.kinds.containers_env import field_ref_errors, resource_ref_errors
 from steersman_cluster.objects import Object, Path
 
-__all__ = ["volume_faults"]
+__all__ = ["volume_errors"]
 
 _MODE = "must be a number between 0 and 0777 (octal), both inclusive"
 _PATH_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
@@ -26,7 +27,7 @@ _KIND_PATHS = {"downwardAPI": "downwarAPI", "cephfs": "cephFS"}
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 
-def volume_faults(
+def volume_errors(
     found: list[FieldError], volumes: Sequence[Object], path: Path, name: str, *, is_pod: bool
 ) -> Mapping[str, Object]:
     """Check all volumes; returns those in order, by name. `name` is the Pod's, "" where it is not known."""
@@ -41,7 +42,7 @@ def volume_faults(
             found.append(duplicate(at / "name", own))
         if len(found) == before:
             good[own] = volume
-        claim = parts.part(volume, "persistentVolumeClaim").get("claimName")
+        claim = get_object(volume, "persistentVolumeClaim").get("claimName")
         if claim in created:
             text = "must not reference a PVC that gets created for an ephemeral volume"
             found.append(field_invalid(at / "persistentVolumeClaim" / "claimName", claim, text))
@@ -115,19 +116,19 @@ def _secret(found: list[FieldError], source: Object, path: Path) -> None:
     if not source.get("secretName"):
         found.append(required(path / "secretName"))
     _mode(found, source.get("defaultMode"), path / "defaultMode")
-    _items(found, parts.items(source, "items"), path / "items")
+    _items(found, get_list(source, "items"), path / "items")
 
 
 def _config_map(found: list[FieldError], source: Object, path: Path) -> None:
     if not source.get("name"):
         found.append(required(path / "name"))
     _mode(found, source.get("defaultMode"), path / "defaultMode")
-    _items(found, parts.items(source, "items"), path / "items")
+    _items(found, get_list(source, "items"), path / "items")
 
 
 def _downward(found: list[FieldError], source: Object, path: Path) -> None:
     _mode(found, source.get("defaultMode"), path / "defaultMode")
-    for item in parts.items(source, "items"):
+    for item in get_list(source, "items"):
         _file(found, item, path)
 
 
@@ -137,12 +138,12 @@ def _file(found: list[FieldError], item: Object, path: Path) -> None:
     _local_path(found, item.get("path") or "", path / "path")
     field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
     if field is not None:
-        field_ref_faults(found, field, path / "fieldRef", _FILE_FIELDS)
+        field_ref_errors(found, field, path / "fieldRef", _FILE_FIELDS)
         if resource is not None:
             text = "fieldRef and resourceFieldRef can not be specified simultaneously"
             found.append(field_invalid(path, "resource", text))
     elif resource is not None:
-        resource_ref_faults(found, resource, path / "resourceFieldRef", volume=True)
+        resource_ref_errors(found, resource, path / "resourceFieldRef", volume=True)
     else:
         found.append(required(path, "one of fieldRef and resourceFieldRef is required"))
     _mode(found, item.get("mode"), path / "mode")
@@ -151,7 +152,7 @@ def _file(found: list[FieldError], item: Object, path: Path) -> None:
 def _projected(found: list[FieldError], source: Object, path: Path) -> None:
     _mode(found, source.get("defaultMode"), path / "defaultMode")
     seen: set[str] = set()
-    for index, part in enumerate(parts.items(source, "sources")):
+    for index, part in enumerate(get_list(source, "sources")):
         at, given = (path / "sources").at(index), 0
         for kind in ("secret", "configMap"):
             if (files := part.get(kind)) is None:
@@ -159,12 +160,12 @@ def _projected(found: list[FieldError], source: Object, path: Path) -> None:
             given += 1
             if not files.get("name"):
                 found.append(required(at / kind / "name"))
-            for number, item in enumerate(parts.items(files, "items")):
+            for number, item in enumerate(get_list(files, "items")):
                 _item(found, item, (at / kind / "items").at(number))
                 _taken(found, seen, item.get("path"), path, files.get("name") or "")
         if (files := part.get("downwardAPI")) is not None:
             given += 1
-            for item in parts.items(files, "items"):
+            for item in get_list(files, "items"):
                 _file(found, item, at / "downwardAPI")
                 _taken(found, seen, item.get("path"), path, item.get("path"))
         if (token := part.get("serviceAccountToken")) is not None:
@@ -210,7 +211,7 @@ def _ephemeral(found: list[FieldError], source: Object, path: Path) -> None:
     if (template := source.get("volumeClaimTemplate")) is None:
         found.append(required(at))
         return
-    found += claim_spec_faults(template.get("spec") or {}, at / "spec")
+    found += claim_spec_errors(template.get("spec") or {}, at / "spec")
 
 
 def _nfs(found: list[FieldError], source: Object, path: Path) -> None:

@@ -7,16 +7,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from steersman_cluster.errors import ErrorType, FieldError, field_invalid, required, too_many
+from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kinds import columns, formats
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
 from steersman_cluster.kinds.expressions import ExpressionCheck
-from steersman_cluster.kinds.parts import items, part, word
 from steersman_cluster.kinds.plain import Plain
 from steersman_cluster.objects import Object, Path
 from steersman_cluster.strategy import Column, WriteContext
 
-__all__ = ["STRATEGIES", "WebhookConfiguration", "conditions", "rule_faults", "webhook_service", "webhook_url"]
+__all__ = ["STRATEGIES", "WebhookConfiguration", "conditions", "rule_errors", "webhook_service", "webhook_url"]
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _FORM = "; desired format: https://host[/path]"
@@ -32,10 +32,10 @@ class WebhookConfiguration(Plain):
     columns = (columns.NAME, Column("Webhooks", "integer", description="How many webhooks."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        return [columns.name(obj), len(items(obj, "webhooks")), columns.age(obj, now)]
+        return [columns.name(obj), len(get_list(obj, "webhooks")), columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        for hook in items(obj, "webhooks"):
+        for hook in get_list(obj, "webhooks"):
             hook.setdefault("failurePolicy", "Fail")
             hook.setdefault("matchPolicy", "Equivalent")
             hook.setdefault("namespaceSelector", {})
@@ -43,30 +43,30 @@ class WebhookConfiguration(Plain):
             hook.setdefault("timeoutSeconds", 10)
             if self.reinvoked:
                 hook.setdefault("reinvocationPolicy", "Never")
-            if (service := part(hook, "clientConfig").get("service")) is not None:
+            if (service := get_object(hook, "clientConfig").get("service")) is not None:
                 service.setdefault("port", 443)
-            for rule in items(hook, "rules"):
+            for rule in get_list(hook, "rules"):
                 rule.setdefault("scope", "*")
 
-    def faults(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         found: list[FieldError] = []
         seen: set[str] = set()
-        for index, hook in enumerate(items(obj, "webhooks")):
-            path, name = Path("webhooks").at(index), word(hook, "name")
+        for index, hook in enumerate(get_list(obj, "webhooks")):
+            path, name = Path("webhooks").at(index), get_string(hook, "name")
             found += self._hook(path, hook)
-            found += _versions(path / "admissionReviewVersions", items(hook, "admissionReviewVersions"))
+            found += _versions(path / "admissionReviewVersions", get_list(hook, "admissionReviewVersions"))
             if name and name in seen:
                 found.append(FieldError(ErrorType.DUPLICATE, path / "name", name))
             seen.add(name)
         return found
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        return metadata.repeated_create(obj, old, False, self.name_rule) + self.faults(obj)
+        return metadata.repeated_create(obj, old, False, self.name_rule) + self.errors(obj)
 
     def _hook(self, path: Path, hook: Object) -> list[FieldError]:
-        found = _full_name(path / "name", word(hook, "name"))
-        for index, rule in enumerate(items(hook, "rules")):
-            found += rule_faults((path / "rules").at(index), rule)
+        found = _full_name(path / "name", get_string(hook, "name"))
+        for index, rule in enumerate(get_list(hook, "rules")):
+            found += rule_errors((path / "rules").at(index), rule)
         for field, known in (("failurePolicy", ("Fail", "Ignore")), ("matchPolicy", ("Equivalent", "Exact"))):
             if (value := hook.get(field)) is not None:
                 found += check.enum(path / field, value, known)
@@ -83,8 +83,8 @@ class WebhookConfiguration(Plain):
             found += check.label_selector(path / field, hook.get(field))
         if (again := hook.get("reinvocationPolicy")) is not None:
             found += check.enum(path / "reinvocationPolicy", again, ("IfNeeded", "Never"))
-        found += _client(path / "clientConfig", part(hook, "clientConfig"))
-        return found + conditions(path / "matchConditions", items(hook, "matchConditions"))
+        found += _client(path / "clientConfig", get_object(hook, "clientConfig"))
+        return found + conditions(path / "matchConditions", get_list(hook, "matchConditions"))
 
 
 def _full_name(path: Path, name: str) -> list[FieldError]:
@@ -98,18 +98,18 @@ def _full_name(path: Path, name: str) -> list[FieldError]:
     return []
 
 
-def rule_faults(path: Path, rule: Object) -> list[FieldError]:
+def rule_errors(path: Path, rule: Object) -> list[FieldError]:
     """Operations, groups, versions, resources and scope that a webhook or policy is for."""
     found: list[FieldError] = []
-    operations = items(rule, "operations")
+    operations = get_list(rule, "operations")
     found += _starred(path / "operations", operations, "operations")
     for index, operation in enumerate(operations):
         found += check.enum((path / "operations").at(index), operation, _OPERATIONS)
-    found += _starred(path / "apiGroups", items(rule, "apiGroups"), "API groups")
-    versions = items(rule, "apiVersions")
+    found += _starred(path / "apiGroups", get_list(rule, "apiGroups"), "API groups")
+    versions = get_list(rule, "apiVersions")
     found += _starred(path / "apiVersions", versions, "API versions")
     found += [required((path / "apiVersions").at(index)) for index, version in enumerate(versions) if not version]
-    found += _resources(path / "resources", items(rule, "resources"))
+    found += _resources(path / "resources", get_list(rule, "resources"))
     if (scope := rule.get("scope")) is not None:
         found += check.enum(path / "scope", scope, ("*", "Cluster", "Namespaced"))
     return found
@@ -186,7 +186,7 @@ def webhook_service(path: Path, service: Object) -> list[FieldError]:
     port = service.get("port", 443)
     if texts := formats.port_number(port):
         found.append(field_invalid(path / "port", port, f"port is not valid: {', '.join(texts)}"))
-    url = word(service, "path")
+    url = get_string(service, "path")
     if url in ("", "/"):
         return found
     if url == "//":
@@ -221,8 +221,8 @@ def conditions(path: Path, given: Sequence[Object], *, params: bool = False) -> 
     found = [too_many(path, len(given), 64)] if len(given) > 64 else []
     seen: set[str] = set()
     for index, condition in enumerate(given):
-        at, name = path.at(index), word(condition, "name")
-        if expression := word(condition, "expression").strip():
+        at, name = path.at(index), get_string(condition, "name")
+        if expression := get_string(condition, "expression").strip():
             found += checks.check(at / "expression", expression, "bool")
         else:
             found.append(required(at / "expression"))

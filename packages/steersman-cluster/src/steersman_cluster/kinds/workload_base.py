@@ -12,8 +12,8 @@ from steersman_cluster.errors import FieldError
 from steersman_cluster.kinds import formats
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds.plain import Plain
+from steersman_cluster.kinds.pod_warnings import template_warnings
 from steersman_cluster.kinds.podspec_defaults import default_template, drop_disabled
-from steersman_cluster.kinds.podwarnings import template_warnings
 from steersman_cluster.objects import Object, Path, dig, meta
 from steersman_cluster.strategy import WriteContext
 
@@ -66,15 +66,15 @@ class Workload(Plain):
                     meta(obj).pop(name, None)
 
     revalidated_after = False
-    """Whether the spec's faults come before what may not change."""
+    """Whether the spec's errors come before what may not change."""
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         if ctx.subresource == "status":
             return super().validate_update(obj, old, ctx)
         if not self.revalidated_after:
             again = metadata.repeated_update(obj, old)
-            return [*again, *self.changes(obj, old), *self.faults(obj)]
-        return [*metadata.repeated_update(obj, old), *self.faults(obj), *self.changes(obj, old)]
+            return [*again, *self.changes(obj, old), *self.errors(obj)]
+        return [*metadata.repeated_update(obj, old), *self.errors(obj), *self.changes(obj, old)]
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
         if ctx.subresource:

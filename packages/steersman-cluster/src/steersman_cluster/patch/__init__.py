@@ -4,7 +4,7 @@ Pure functions from a document and a patch to a new document; the document is ne
 parts with it and with the patch. All refusals are `APIError`s with the API server's texts.
 """
 
-from steersman_cluster.patch.go import go_text, undecodable
+from steersman_cluster.patch.go_format import go_text, undecodable
 from steersman_cluster.patch.json_patch import FailedTestError, json_patch, unknown_fields
 from steersman_cluster.patch.merge_patch import merge_patch
 from steersman_cluster.patch.strategic import strategic

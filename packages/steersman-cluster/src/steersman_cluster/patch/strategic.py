@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from steersman_cluster.errors import APIError, bad_request
 from steersman_cluster.objects import Object
-from steersman_cluster.patch.go import go_text
+from steersman_cluster.patch.go_format import go_text
 from steersman_cluster.patch.json_patch import unprocessable
 from steersman_cluster.schema.depth import bounded
 from steersman_cluster.schema.scalars import described

@@ -18,7 +18,7 @@ __all__ = ["MEDIA_TYPE", "NotProtobufError", "decode", "encode", "frame", "suppo
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 MAGIC: Final = b"k8s\x00"
 _WIRE: Final = {"i": VARINT, "b": VARINT, "d": DOUBLE}
-_DEEPEST: Final = 200
+_MAX_DEPTH: Final = 200
 
 
 class NotProtobufError(ValueError):
@@ -131,7 +131,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def _decode(shape: Message, data: bytes, depth: int) -> Object:
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         raise TruncatedMessageError("the message is nested too deeply")
     obj: Object = {}
     for number, wire, value in fields_in(data):

@@ -8,7 +8,7 @@ __all__ = ["BYTES", "DOUBLE", "VARINT", "TruncatedMessageError", "delimited", "f
 
 VARINT, DOUBLE, BYTES = 0, 1, 2
 _FIXED32 = 5
-_LONGEST = 10
+_MAX_VARINT_BYTES = 10
 
 
 class TruncatedMessageError(ValueError):
@@ -45,7 +45,7 @@ def signed(value: int) -> int:
 
 def _read(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
-    for step in range(_LONGEST):
+    for step in range(_MAX_VARINT_BYTES):
         if at + step >= len(data):
             raise TruncatedMessageError("the message ends in the middle of a number")
         byte = data[at + step]

@@ -22,7 +22,7 @@ from steersman_cluster.schema.types import Type
 
 __all__ = ["Decoded", "decode", "decode_errors", "duplicate_fields", "loads", "strict_errors"]
 
-_MOST = 100
+_MAX_UNKNOWN_FIELDS = 100
 _Unknown: TypeAlias = list[str]
 _Codec: TypeAlias = Callable[[Any, _Unknown], Any]
 
@@ -54,7 +54,7 @@ def decode(obj: Object, type: Type) -> Decoded:
         return Decoded((), error.message, error.converted)
     if not unknown:
         return _CLEAN
-    return Decoded(tuple(f'unknown field "{path}"' for path in dict.fromkeys(unknown))[:_MOST])
+    return Decoded(tuple(f'unknown field "{path}"' for path in dict.fromkeys(unknown))[:_MAX_UNKNOWN_FIELDS])
 
 
 def decode_errors(obj: Object, type: Type) -> tuple[list[str], str | None]:
@@ -289,7 +289,7 @@ def strict_errors(data: bytes, type: Type) -> list[str]:
 def _strict(data: bytes, type: Type | None) -> list[str]:
     found: list[str] = []
     _walk(json.loads(data, object_pairs_hook=_Pairs), type, "", found)
-    return list(dict.fromkeys(found))[:_MOST]
+    return list(dict.fromkeys(found))[:_MAX_UNKNOWN_FIELDS]
 
 
 class _Pairs(list[tuple[str, Any]]):

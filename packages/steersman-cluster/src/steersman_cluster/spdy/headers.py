@@ -28,7 +28,7 @@ _CODES: Final = (
     "chunked,text/html,image/png,image/jpg,image/gif,application/xml,application/xhtml+xml,text/plain,text/javascript,"
     "publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0."
 )
-_LARGEST: Final = 64 * 1024
+_MAX_HEADER_BYTES: Final = 64 * 1024
 
 
 def _dictionary() -> bytes:
@@ -45,11 +45,11 @@ class HeaderReader:
     def read(self, block: bytes) -> dict[str, str]:
         """The headers of a block; raises `ValueError` for what is none."""
         try:
-            data = self._inflate.decompress(block, _LARGEST)
+            data = self._inflate.decompress(block, _MAX_HEADER_BYTES)
         except zlib.error as problem:
             raise ValueError(f"a header block cannot be decompressed: {problem}") from None
         if self._inflate.unconsumed_tail:
-            raise ValueError(f"a header block is longer than {_LARGEST} bytes")
+            raise ValueError(f"a header block is longer than {_MAX_HEADER_BYTES} bytes")
         at, headers = 4, dict[str, str]()
         for _ in range(int.from_bytes(data[:4], "big")):
             name, at = _text(data, at)

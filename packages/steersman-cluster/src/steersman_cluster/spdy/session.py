@@ -15,7 +15,7 @@ __all__ = ["Closed", "Data", "Event", "Opened", "Reset", "Session", "SpdyError"]
 
 _VERSION: Final = 3
 _FIN: Final = 1
-_LARGEST: Final = 1 << 24
+_MAX_FRAME_BYTES: Final = 1 << 24
 
 
 class _Type(IntEnum):
@@ -100,8 +100,8 @@ class Session:
 
     def send(self, stream: int, body: bytes, *, last: bool = False) -> None:
         """Send bytes on a stream; `last` closes our half of it."""
-        for start in range(0, max(1, len(body)), _LARGEST - 1):
-            part = body[start : start + _LARGEST - 1]
+        for start in range(0, max(1, len(body)), _MAX_FRAME_BYTES - 1):
+            part = body[start : start + _MAX_FRAME_BYTES - 1]
             flags = _FIN if last and start + len(part) >= len(body) else 0
             self._out += stream.to_bytes(4, "big") + bytes((flags,)) + len(part).to_bytes(3, "big") + part
 

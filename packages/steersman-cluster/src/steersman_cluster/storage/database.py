@@ -24,7 +24,7 @@ create table if not exists objects (
 create table if not exists facts (name text primary key, value blob not null) without rowid;
 """
 _VERSION = 1
-_ELSEWHERE = "choose another --data"
+_ADVICE = "choose another --data"
 
 
 class DataError(Exception):
@@ -37,13 +37,13 @@ def _check(path: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     except FileExistsError:
-        raise DataError(f"{directory} is no directory; {_ELSEWHERE}") from None
+        raise DataError(f"{directory} is no directory; {_ADVICE}") from None
     except OSError as problem:
-        raise DataError(f"{directory} cannot be made: {problem.strerror}; {_ELSEWHERE}") from None
+        raise DataError(f"{directory} cannot be made: {problem.strerror}; {_ADVICE}") from None
     if path.exists() and not path.is_file():
-        raise DataError(f"{path} is no file, and the data of a cluster is one; {_ELSEWHERE}")
+        raise DataError(f"{path} is no file, and the data of a cluster is one; {_ADVICE}")
     if not os.access(directory, os.W_OK | os.X_OK) or (path.exists() and not os.access(path, os.R_OK | os.W_OK)):
-        raise DataError(f"{path if path.exists() else directory} cannot be written; {_ELSEWHERE}")
+        raise DataError(f"{path if path.exists() else directory} cannot be written; {_ADVICE}")
 
 
 class Database:
@@ -64,11 +64,11 @@ class Database:
                 raise DataError(
                     f"{path} is in use by another cluster: stop that one, or choose another --data"
                 ) from None
-            raise DataError(f"{path} cannot be used: {problem}; {_ELSEWHERE}") from None
+            raise DataError(f"{path} cannot be used: {problem}; {_ADVICE}") from None
         except sqlite3.DatabaseError as problem:
             raise DataError(f"{path} is no data of a cluster: {problem}; move it away to start afresh") from None
         except OSError as problem:
-            raise DataError(f"{path} cannot be used: {problem.strerror}; {_ELSEWHERE}") from None
+            raise DataError(f"{path} cannot be used: {problem.strerror}; {_ADVICE}") from None
         version = self.fact("version")
         if version is None:
             self.remember("version", str(_VERSION).encode())

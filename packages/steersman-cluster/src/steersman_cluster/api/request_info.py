@@ -10,7 +10,7 @@ from steersman_cluster.api.options import truth
 __all__ = ["RequestInfo", "resolve"]
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_NAMESPACE_DOORS = ("status", "finalize")
+_NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
 class RequestInfo(NamedTuple):
@@ -51,7 +51,7 @@ def resolve(method: str, path: str, params: Params) -> RequestInfo:
     namespace = ""
     if parts[0] == "namespaces" and len(parts) > 1:
         namespace = parts[1]
-        if len(parts) > 2 and parts[2] not in _NAMESPACE_DOORS:
+        if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
             parts = parts[2:]
     resource = parts[0]
     name = parts[1] if len(parts) > 1 else ""

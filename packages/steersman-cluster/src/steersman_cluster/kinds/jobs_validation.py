@@ -15,14 +15,14 @@ from steersman_cluster.errors import (
     required,
     too_many,
 )
+from steersman_cluster.json_access import get_list, get_object
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds import parts
-from steersman_cluster.kinds.jobs_indexes import format_fault, total
-from steersman_cluster.kinds.podspec import template_faults
-from steersman_cluster.kinds.workload_faults import non_negative_faults, shown_labels
+from steersman_cluster.kinds.jobs_indexes import format_error, total
+from steersman_cluster.kinds.podspec import template_errors
+from steersman_cluster.kinds.workload_validation import non_negative_errors, shown_labels
 from steersman_cluster.objects import Object, Path, dig
 
-__all__ = ["generated_selector_faults", "job_spec_faults"]
+__all__ = ["generated_selector_errors", "job_spec_errors"]
 
 _NUMBERS = (
     "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
@@ -30,12 +30,12 @@ _NUMBERS = (
 )  # fmt: skip
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _STATUSES = ("False", "True", "Unknown")
-_MANY = 100_000
-_FEWER = 10_000
-_LONGEST = 64 * 1024
+_MAX_INDEXED_PARALLELISM = 100_000
+_MAX_LIMITED_PARALLELISM = 10_000
+_MAX_INDEXES_LENGTH = 64 * 1024
 
 
-def generated_selector_faults(job: Object) -> list[FieldError]:
+def generated_selector_errors(job: Object) -> list[FieldError]:
     """The labels and the selector that the server makes are what it would make."""
     metadata: Object = job.get("metadata") or {}
     spec: Object = job.get("spec") or {}
@@ -62,9 +62,9 @@ def generated_selector_faults(job: Object) -> list[FieldError]:
     return found
 
 
-def job_spec_faults(spec: Object, path: Path) -> list[FieldError]:
+def job_spec_errors(spec: Object, path: Path) -> list[FieldError]:
     """A Job's spec but for its selector."""
-    found = non_negative_faults(spec, path, _NUMBERS)
+    found = non_negative_errors(spec, path, _NUMBERS)
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
         found.append(required(path / "backoffLimitPerIndex", "when maxFailedIndexes is specified"))
     if (manager := spec.get("managedBy")) is not None:
@@ -78,9 +78,9 @@ def job_spec_faults(spec: Object, path: Path) -> list[FieldError]:
         allowed = ("Failed",) if spec.get("podFailurePolicy") is not None else ("Failed", "TerminatingOrFailed")
         found += check.enum(path / "podReplacementPolicy", replacement, allowed)
     template: Object = spec.get("template") or {}
-    found += template_faults(template, path / "template")
+    found += template_errors(template, path / "template")
     at = path / "template" / "spec" / "restartPolicy"
-    restart = parts.part(template, "spec").get("restartPolicy") or ""
+    restart = get_object(template, "spec").get("restartPolicy") or ""
     if restart in ("Always", ""):
         found.append(required(at, 'valid values: "OnFailure", "Never"'))
     elif restart not in ("OnFailure", "Never"):
@@ -113,14 +113,18 @@ def _mode(spec: Object, path: Path) -> list[FieldError]:  # noqa: C901
     if mode == "Indexed":
         if completions is None:
             found.append(required(path / "completions", "when completion mode is Indexed"))
-        if parallelism > _MANY:
-            text = f"must be less than or equal to {_MANY} when completion mode is Indexed"
+        if parallelism > _MAX_INDEXED_PARALLELISM:
+            text = f"must be less than or equal to {_MAX_INDEXED_PARALLELISM} when completion mode is Indexed"
             found.append(field_invalid(path / "parallelism", parallelism, text))
         if completions is not None and most is not None and most > completions:
             found.append(field_invalid(path / "maxFailedIndexes", most, "must be less than or equal to completions"))
-        if most is not None and most > _MANY:
-            found.append(field_invalid(path / "maxFailedIndexes", most, f"must be less than or equal to {_MANY}"))
-        if completions is not None and completions > _MANY and per_index is not None:
+        if most is not None and most > _MAX_INDEXED_PARALLELISM:
+            found.append(
+                field_invalid(
+                    path / "maxFailedIndexes", most, f"must be less than or equal to {_MAX_INDEXED_PARALLELISM}"
+                )
+            )
+        if completions is not None and completions > _MAX_INDEXED_PARALLELISM and per_index is not None:
             found += _huge(parallelism, most, path)
     elif mode in (None, "NonIndexed"):
         for field, value in (("backoffLimitPerIndex", per_index), ("maxFailedIndexes", most)):
@@ -131,15 +135,19 @@ def _mode(spec: Object, path: Path) -> list[FieldError]:  # noqa: C901
 
 def _huge(parallelism: int, most: int | None, path: Path) -> list[FieldError]:
     text = (
-        f"must be less than or equal to {_FEWER} when completions are above {_MANY} "
-        "and used with backoff limit per index"
+        f"must be less than or equal to {_MAX_LIMITED_PARALLELISM} "
+        f"when completions are above {_MAX_INDEXED_PARALLELISM} and used with backoff limit per index"
     )
     found: list[FieldError] = []
     if most is None:
-        found.append(required(path / "maxFailedIndexes", f"must be specified when completions is above {_MANY}"))
-    if parallelism > _FEWER:
+        found.append(
+            required(
+                path / "maxFailedIndexes", f"must be specified when completions is above {_MAX_INDEXED_PARALLELISM}"
+            )
+        )
+    if parallelism > _MAX_LIMITED_PARALLELISM:
         found.append(field_invalid(path / "parallelism", parallelism, text))
-    if most is not None and most > _FEWER:
+    if most is not None and most > _MAX_LIMITED_PARALLELISM:
         found.append(field_invalid(path / "maxFailedIndexes", most, text))
     return found
 
@@ -149,9 +157,9 @@ def _quoted(values: Sequence[str]) -> str:
 
 
 def _failure_policy(spec: Object, policy: Object, path: Path) -> list[FieldError]:
-    rules: Sequence[Object] = parts.items(policy, "rules")
+    rules: Sequence[Object] = get_list(policy, "rules")
     found = [too_many(path / "rules", len(rules), 20)] if len(rules) > 20 else []
-    pod: Object = parts.part(spec, "template").get("spec") or {}
+    pod: Object = get_object(spec, "template").get("spec") or {}
     names = {item.get("name") for field in ("containers", "initContainers") for item in pod.get(field) or ()}
     for index, rule in enumerate(rules):
         at, action = (path / "rules").at(index), rule.get("action") or ""
@@ -161,7 +169,7 @@ def _failure_policy(spec: Object, policy: Object, path: Path) -> list[FieldError
             found.append(field_invalid(at / "action", action, "requires the backoffLimitPerIndex to be set"))
         else:
             found += check.enum(at / "action", action, _ACTIONS)
-        codes, conditions = rule.get("onExitCodes"), parts.items(rule, "onPodConditions")
+        codes, conditions = rule.get("onExitCodes"), get_list(rule, "onPodConditions")
         if codes is not None:
             found += _exit_codes(codes, at / "onExitCodes", names)
         found += _conditions(conditions, at / "onPodConditions")
@@ -216,7 +224,7 @@ def _exit_codes(codes: Object, path: Path, names: Collection[Any]) -> list[Field
 def _success(spec: Object, policy: Object, path: Path) -> list[FieldError]:
     if spec.get("completionMode") != "Indexed":
         return [field_invalid(path, {"Rules": policy.get("rules") or []}, "requires indexed completion mode")]
-    rules: Sequence[Object] = parts.items(policy, "rules")
+    rules: Sequence[Object] = get_list(policy, "rules")
     found: list[FieldError] = []
     if not rules:
         text = "at least one rules must be specified when the successPolicy is specified"
@@ -237,9 +245,9 @@ def _success_rule(rule: Object, path: Path, completions: int) -> list[FieldError
     known = 0
     if indexes is not None:
         at = path / "succeededIndexes"
-        if len(indexes) > _LONGEST:
-            found.append(check.too_long(at, _LONGEST))
-        if why := format_fault(indexes, completions):
+        if len(indexes) > _MAX_INDEXES_LENGTH:
+            found.append(check.too_long(at, _MAX_INDEXES_LENGTH))
+        if why := format_error(indexes, completions):
             found.append(field_invalid(at, indexes, f"error parsing succeededIndexes: {why}"))
         else:
             known = total(indexes, completions)

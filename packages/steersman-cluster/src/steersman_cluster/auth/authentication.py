@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from steersman_cluster.auth.certificates import certificate_user
-from steersman_cluster.auth.jwt import BadTokenError
+from steersman_cluster.auth.jwt import InvalidTokenError
 from steersman_cluster.auth.tokens import TokenIssuer, VerifiedToken
 from steersman_cluster.errors import APIError, unauthorized
 from steersman_cluster.strategy import User
@@ -18,7 +18,7 @@ __all__ = ["ANONYMOUS", "Authenticator", "Headers"]
 
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
-_MOST_CERTIFICATES = 1024
+_MAX_CACHED_CERTIFICATES = 1024
 
 
 class Headers(Protocol):
@@ -64,11 +64,11 @@ class Authenticator:
             return ANONYMOUS
         try:
             return self.authenticate_token(token).user
-        except (BadTokenError, APIError):
+        except (InvalidTokenError, APIError):
             raise unauthorized() from None
 
     def authenticate_token(self, token: str, audiences: Iterable[str] = ()) -> VerifiedToken:
-        """Whom a bearer token stands for; raises `BadTokenError` or an `APIError` that says why for nobody."""
+        """Whom a bearer token stands for; raises `InvalidTokenError` or an `APIError` that says why for nobody."""
         wanted = tuple(audiences) or self.tokens.audiences
         if (user := self._static.get(token)) is not None:
             common = tuple(item for item in wanted if item in self.tokens.audiences)
@@ -77,7 +77,7 @@ class Authenticator:
 
     def _certified(self, der: bytes) -> User | None:
         if der not in self._certificates:
-            if len(self._certificates) >= _MOST_CERTIFICATES:
+            if len(self._certificates) >= _MAX_CACHED_CERTIFICATES:
                 self._certificates.clear()
             self._certificates[der] = certificate_user(der)
         return self._certificates[der]

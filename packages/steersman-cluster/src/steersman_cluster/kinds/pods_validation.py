@@ -7,20 +7,20 @@ from ipaddress import ip_address
 from typing import Any
 
 from steersman_cluster.errors import FieldError, field_forbidden, field_invalid, required
+from steersman_cluster.json_access import get_list, get_object
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds import parts
 from steersman_cluster.kinds.pods_qos import qos_class
-from steersman_cluster.kinds.podspec import annotation_faults, spec_faults
+from steersman_cluster.kinds.podspec import annotation_errors, spec_errors
 from steersman_cluster.kinds.podspec_diff import spec_diff
-from steersman_cluster.kinds.podspec_scheduling import toleration_faults
-from steersman_cluster.kinds.profiles import profile_change_faults, profile_conflicts
+from steersman_cluster.kinds.podspec_scheduling import toleration_errors
+from steersman_cluster.kinds.profiles import profile_change_errors, profile_conflicts
 from steersman_cluster.objects import Object, Path, dig, meta
 
-__all__ = ["create_faults", "ephemeral_change_faults", "pod_faults", "resize_faults", "status_faults", "update_faults"]
+__all__ = ["create_errors", "ephemeral_change_errors", "pod_errors", "resize_errors", "status_errors", "update_errors"]
 
 _SPEC, _STATUS, _ANNOTATIONS = Path("spec"), Path("status"), Path("metadata.annotations")
-_MOST = 2147483647
+_MAX_INT32 = 2147483647
 _MIRROR = "kubernetes.io/config.mirror"
 _MUTABLE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -30,9 +30,9 @@ _MUTABLE = (
 _SPACES = "must not have leading or trailing whitespace"
 
 
-def create_faults(pod: Object) -> list[FieldError]:
+def create_errors(pod: Object) -> list[FieldError]:
     """A new Pod, beyond ObjectMeta."""
-    found = pod_faults(pod)
+    found = pod_errors(pod)
     spec: Object = pod.get("spec") or {}
     if spec.get("ephemeralContainers"):
         found.append(field_forbidden(_SPEC / "ephemeralContainers", "cannot be set on create"))
@@ -42,16 +42,16 @@ def create_faults(pod: Object) -> list[FieldError]:
     return found + profile_conflicts(meta(pod).get("annotations") or {}, spec, _SPEC)
 
 
-def pod_faults(pod: Object) -> list[FieldError]:
+def pod_errors(pod: Object) -> list[FieldError]:
     """Any Pod: annotations, spec, and what only Pods and not templates must keep."""
     spec: Object = pod.get("spec") or {}
     found: list[FieldError] = []
     if annotations := meta(pod).get("annotations"):
-        found += annotation_faults(annotations, spec, _ANNOTATIONS)
-    spec_faults(found, spec, _SPEC, meta(pod).get("name") or "", is_pod=True)
+        found += annotation_errors(annotations, spec, _ANNOTATIONS)
+    spec_errors(found, spec, _SPEC, meta(pod).get("name") or "", is_pod=True)
     if not spec.get("serviceAccountName"):
-        for index, volume in enumerate(parts.items(spec, "volumes")):
-            for number, source in enumerate(parts.part(volume, "projected").get("sources") or ()):
+        for index, volume in enumerate(get_list(spec, "volumes")):
+            for number, source in enumerate(get_object(volume, "projected").get("sources") or ()):
                 if source.get("serviceAccountToken") is not None:
                     at = ((_SPEC / "volumes").at(index) / "projected" / "sources").at(number)
                     text = "must not be specified when serviceAccountName is not set"
@@ -69,7 +69,7 @@ def _changed(pod: Object, old: Object) -> list[FieldError]:
     return [
         *metadata.repeated_update(pod, old),
         *metadata.repeated_create(pod, old, True, "subdomain"),
-        *pod_faults(pod),
+        *pod_errors(pod),
         *_annotation_changes(pod, old),
     ]
 
@@ -77,15 +77,15 @@ def _changed(pod: Object, old: Object) -> list[FieldError]:
 def _annotation_changes(pod: Object, old: Object) -> list[FieldError]:
     new: dict[str, str] = meta(pod).get("annotations") or {}
     before: dict[str, str] = meta(old).get("annotations") or {}
-    found = profile_change_faults(new, before, _ANNOTATIONS)
+    found = profile_change_errors(new, before, _ANNOTATIONS)
     if _MIRROR in before and new.get(_MIRROR) != before[_MIRROR]:
         found.append(field_forbidden(_ANNOTATIONS.key(_MIRROR), "may not remove or update mirror pod annotation"))
     if _MIRROR in new and _MIRROR not in before:
         found.append(field_forbidden(_ANNOTATIONS.key(_MIRROR), "may not add mirror pod annotation"))
-    return found + (annotation_faults(new, pod.get("spec") or {}, _ANNOTATIONS) if new else [])
+    return found + (annotation_errors(new, pod.get("spec") or {}, _ANNOTATIONS) if new else [])
 
 
-def update_faults(pod: Object, old: Object) -> list[FieldError]:  # noqa: C901
+def update_errors(pod: Object, old: Object) -> list[FieldError]:  # noqa: C901
     """A change of a Pod: nearly nothing of its spec may change."""
     if pod.get("spec") == old.get("spec") and meta(pod).get("annotations") == meta(old).get("annotations"):
         # What was taken once is in order; only metadata may be wrong.
@@ -107,8 +107,8 @@ def update_faults(pod: Object, old: Object) -> list[FieldError]:  # noqa: C901
     if stop:
         return found
     _tolerations(found, spec.get("tolerations") or [], before.get("tolerations") or [])
-    known = {gate.get("name") for gate in parts.items(before, "schedulingGates")}
-    for index, gate in enumerate(parts.items(spec, "schedulingGates")):
+    known = {gate.get("name") for gate in get_list(before, "schedulingGates")}
+    for index, gate in enumerate(get_list(spec, "schedulingGates")):
         if gate.get("name") not in known:
             text = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
             found.append(field_forbidden((_SPEC / "schedulingGates").at(index) / "name", text))
@@ -124,8 +124,8 @@ def _deadline(new: int | None, old: int | None) -> tuple[list[FieldError], bool]
         if old is None:
             return [], False
         return [field_invalid(path, None, "must not update from a positive integer to nil value")], False
-    if not 0 <= new <= _MOST:
-        return check.in_range(path, new, 0, _MOST), True
+    if not 0 <= new <= _MAX_INT32:
+        return check.in_range(path, new, 0, _MAX_INT32), True
     if old is not None and old < new:
         return [field_invalid(path, new, "must be less than or equal to previous value")], True
     return [], False
@@ -143,7 +143,7 @@ def _tolerations(found: list[FieldError], new: list[Object], old: list[Object]) 
         text = "existing toleration can not be modified except its tolerationSeconds"
         found.append(field_forbidden(_SPEC / "tolerations", text))
         return
-    toleration_faults(found, new, _SPEC / "tolerations")
+    toleration_errors(found, new, _SPEC / "tolerations")
 
 
 def _without_mutable(spec: Object, before: Object) -> Object:
@@ -165,7 +165,7 @@ def _without_mutable(spec: Object, before: Object) -> Object:
     return rest
 
 
-def ephemeral_change_faults(pod: Object, old: Object) -> list[FieldError]:
+def ephemeral_change_errors(pod: Object, old: Object) -> list[FieldError]:
     """Containers for debugging are added and never changed or taken away."""
     found = _changed(pod, old)
     if _MIRROR in (meta(old).get("annotations") or {}):
@@ -182,12 +182,12 @@ def ephemeral_change_faults(pod: Object, old: Object) -> list[FieldError]:
     return found
 
 
-def resize_faults(pod: Object, old: Object) -> list[FieldError]:
+def resize_errors(pod: Object, old: Object) -> list[FieldError]:
     """A resize changes cpu and memory of containers, and not the quality of service."""
     found = [
         *metadata.repeated_update(pod, old),
         *metadata.repeated_create(pod, old, True, "subdomain"),
-        *pod_faults(pod),
+        *pod_errors(pod),
     ]
     if _MIRROR in (meta(old).get("annotations") or {}):
         return [field_forbidden("", "static pods cannot be resized")]
@@ -220,12 +220,12 @@ def _resized(found: list[FieldError], new: Object, old: Object, path: Path) -> N
             found.append(field_forbidden(_SPEC, "only cpu and memory resources are mutable"))
 
 
-def status_faults(pod: Object, old: Object) -> list[FieldError]:
+def status_errors(pod: Object, old: Object) -> list[FieldError]:
     """What a kubelet, or whoever acts as one, reports."""
     status: Object = pod.get("status") or {}
     before: Object = old.get("status") or {}
     found = metadata.repeated_update(pod, old) + _annotation_changes(pod, old)
-    for index, condition in enumerate(parts.items(status, "conditions")):
+    for index, condition in enumerate(get_list(status, "conditions")):
         if (condition.get("observedGeneration") or 0) < 0:
             at = (_STATUS / "conditions").at(index) / "observedGeneration"
             found.append(field_invalid(at, condition["observedGeneration"], "must be a non-negative integer"))
@@ -239,8 +239,8 @@ def status_faults(pod: Object, old: Object) -> list[FieldError]:
         found.append(field_invalid(_STATUS / "observedGeneration", count, "must be a non-negative integer"))
     found += check.immutable(_STATUS / "qosClass", status.get("qosClass") or "", before.get("qosClass") or "")
     _transitions(found, status, before, pod.get("spec") or {})
-    _addresses(found, "podIPs", parts.items(status, "podIPs"), before)
-    hosts: Sequence[Object] = parts.items(status, "hostIPs")
+    _addresses(found, "podIPs", get_list(status, "podIPs"), before)
+    hosts: Sequence[Object] = get_list(status, "hostIPs")
     if hosts and (status.get("hostIP") or "") != (hosts[0].get("ip") or ""):
         at = (_STATUS / "hostIPs").at(0) / "ip"
         found.append(field_invalid(at, hosts[0].get("ip") or "", "must be equal to `hostIP`"))
@@ -250,10 +250,10 @@ def status_faults(pod: Object, old: Object) -> list[FieldError]:
 
 def _transitions(found: list[FieldError], status: Object, before: Object, spec: Object) -> None:
     """A container that ended for good does not run again."""
-    containers = {item.get("name"): item for item in parts.items(spec, "containers")}
+    containers = {item.get("name"): item for item in get_list(spec, "containers")}
     policy = spec.get("restartPolicy")
-    new = {item.get("name"): item for item in parts.items(status, "containerStatuses")}
-    for index, item in enumerate(parts.items(before, "containerStatuses")):
+    new = {item.get("name"): item for item in get_list(status, "containerStatuses")}
+    for index, item in enumerate(get_list(before, "containerStatuses")):
         ended = dig(item, "state", "terminated")
         after = new.get(item.get("name"))
         if ended is None or after is None or dig(after, "state", "terminated") is not None:
@@ -265,9 +265,9 @@ def _transitions(found: list[FieldError], status: Object, before: Object, spec: 
 
 
 def _restarts(container: Object, policy: Any, code: int) -> bool:
-    for rule in parts.items(container, "restartPolicyRules"):
+    for rule in get_list(container, "restartPolicyRules"):
         codes: Object = rule.get("exitCodes") or {}
-        if (code in (parts.items(codes, "values"))) == (codes.get("operator") == "In"):
+        if (code in (get_list(codes, "values"))) == (codes.get("operator") == "In"):
             return True
     return policy == "Always" or (policy == "OnFailure" and code != 0)
 

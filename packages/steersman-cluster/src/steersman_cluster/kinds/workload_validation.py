@@ -9,31 +9,32 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from steersman_cluster.errors import FieldError, field_forbidden, field_invalid, not_supported, required
-from steersman_cluster.kinds import formats, parts
+from steersman_cluster.json_access import get_list
+from steersman_cluster.kinds import formats
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.podspec import template_faults
+from steersman_cluster.kinds.podspec import template_errors
 from steersman_cluster.objects import Object, Path
 
 __all__ = [
     "NO_MATCH",
-    "always_faults",
-    "bounded_faults",
-    "collision_faults",
+    "always_errors",
+    "bounded_errors",
+    "collision_errors",
     "count_of",
     "go_struct",
     "is_valid_selector",
     "matches",
-    "non_negative_faults",
-    "rolling_faults",
-    "selected_template_faults",
-    "selector_faults",
+    "non_negative_errors",
+    "rolling_errors",
+    "selected_template_errors",
+    "selector_errors",
     "shown_labels",
 ]
 
 NO_MATCH = "`selector` does not match template `labels`"
 
 
-def selector_faults(selector: Object | None, path: Path, kind: str) -> list[FieldError]:
+def selector_errors(selector: Object | None, path: Path, kind: str) -> list[FieldError]:
     """A selector that must be there and must select something."""
     if selector is None:
         return [required(path)]
@@ -55,11 +56,11 @@ def matches(selector: Object | None, labels: Mapping[str, str]) -> bool:
     wanted: Mapping[str, str] = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in wanted.items()):
         return False
-    return all(_meets(item, labels) for item in parts.items(selector, "matchExpressions"))
+    return all(_meets(item, labels) for item in get_list(selector, "matchExpressions"))
 
 
 def _meets(item: Object, labels: Mapping[str, str]) -> bool:
-    key, operator, values = item.get("key") or "", item.get("operator"), parts.items(item, "values")
+    key, operator, values = item.get("key") or "", item.get("operator"), get_list(item, "values")
     if operator == "In":
         return key in labels and labels[key] in values
     if operator == "NotIn":
@@ -67,14 +68,14 @@ def _meets(item: Object, labels: Mapping[str, str]) -> bool:
     return (key in labels) == (operator == "Exists")
 
 
-def selected_template_faults(template: Object, selector: Object | None, path: Path) -> list[FieldError]:
+def selected_template_errors(template: Object, selector: Object | None, path: Path) -> list[FieldError]:
     """The template, which must be among what the selector takes."""
     metadata: Object = template.get("metadata") or {}
     labels: dict[str, str] = metadata.get("labels") or {}
     found: list[FieldError] = []
     if selector != {} and not matches(selector, labels):
         found.append(field_invalid(path / "metadata" / "labels", shown_labels(labels), NO_MATCH))
-    return found + template_faults(template, path)
+    return found + template_errors(template, path)
 
 
 def shown_labels(labels: Mapping[str, str]) -> dict[str, str] | None:
@@ -88,7 +89,7 @@ def go_struct(value: Object | None, *fields: str) -> Object:
     return {field[0].upper() + field[1:]: given.get(field) for field in fields}
 
 
-def always_faults(template: Object, path: Path, kind: str) -> list[FieldError]:
+def always_errors(template: Object, path: Path, kind: str) -> list[FieldError]:
     """Pods of long-running workloads are restarted and have no deadline."""
     spec: Object = template.get("spec") or {}
     found: list[FieldError] = []
@@ -100,7 +101,7 @@ def always_faults(template: Object, path: Path, kind: str) -> list[FieldError]:
     return found
 
 
-def non_negative_faults(values: Object, path: Path, fields: Iterable[str]) -> list[FieldError]:
+def non_negative_errors(values: Object, path: Path, fields: Iterable[str]) -> list[FieldError]:
     """Numbers that cannot be below zero."""
     return [
         field_invalid(path / field, values[field], check.NOT_NEGATIVE)
@@ -109,7 +110,7 @@ def non_negative_faults(values: Object, path: Path, fields: Iterable[str]) -> li
     ]
 
 
-def bounded_faults(status: Object, path: Path, fields: Sequence[str]) -> list[FieldError]:
+def bounded_errors(status: Object, path: Path, fields: Sequence[str]) -> list[FieldError]:
     """No more Pods of a sort than there are Pods."""
     most = status.get("replicas") or 0
     return [
@@ -119,7 +120,7 @@ def bounded_faults(status: Object, path: Path, fields: Sequence[str]) -> list[Fi
     ]
 
 
-def collision_faults(status: Object, before: Object, path: Path) -> list[FieldError]:
+def collision_errors(status: Object, before: Object, path: Path) -> list[FieldError]:
     """The count of collisions only grows."""
     new, old = status.get("collisionCount"), before.get("collisionCount")
     if old is not None and (new is None or new < old):
@@ -136,7 +137,7 @@ def count_of(value: int | str) -> int:
     return int(value) if value.isdecimal() else 0
 
 
-def rolling_faults(rolling: Object, path: Path) -> list[FieldError]:
+def rolling_errors(rolling: Object, path: Path) -> list[FieldError]:
     """`maxUnavailable` and `maxSurge` as such."""
     found: list[FieldError] = []
     for field in ("maxUnavailable", "maxSurge"):

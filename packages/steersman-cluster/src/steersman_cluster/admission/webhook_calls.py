@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from steersman_cluster.admission.redirects import Call, RedirectError, cleaned, redirected
-from steersman_cluster.auth.reading import part, parts, strings
+from steersman_cluster.json_access import get_object, get_objects, get_strings
 from steersman_cluster.objects import Object, labels_of
 from steersman_cluster.strategy import Reader
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CallError", "InProcessWebhook", "WebhookCaller"]
 
-_MOST_CONTEXTS = 256
+_MAX_CACHED_CONTEXTS = 256
 _LARGEST_ANSWER = 64 << 20
 _HEADERS = {
     "Content-Type": "application/json",
@@ -94,7 +94,7 @@ class WebhookCaller:
         Raises `CallError`, in the API server's words, for anything but a 2xx answer in JSON.
         """
         context = self._context(config.get("caBundle") or "")
-        service = part(config, "service")
+        service = get_object(config, "service")
         if service:
             host = f"{service.get('name')}.{service.get('namespace')}.svc"
             shown_port = service.get("port") or 443
@@ -171,7 +171,7 @@ class WebhookCaller:
     def _context(self, bundle: str) -> ssl.SSLContext:
         context = self._contexts.get(bundle)
         if context is None:
-            if len(self._contexts) >= _MOST_CONTEXTS:
+            if len(self._contexts) >= _MAX_CACHED_CONTEXTS:
                 self._contexts.clear()
             try:
                 authorities = base64.b64decode(bundle, validate=True).decode("ascii") if bundle else None
@@ -195,10 +195,10 @@ class WebhookCaller:
         stored = self._reader.get("", "services", namespace, name)
         if stored is None:
             raise CallError(f'{prefix}service "{name}" not found')
-        spec = part(stored, "spec")
+        spec = get_object(stored, "spec")
         if spec.get("type") == "ExternalName":
             return str(spec.get("externalName") or ""), port
-        wanted = next((item for item in parts(spec, "ports") if item.get("port") == port), None)
+        wanted = next((item for item in get_objects(spec, "ports") if item.get("port") == port), None)
         if wanted is None:
             raise CallError(f'{prefix}no service port {port} found for service "{name}"')
         for slice_ in self._reader.list("discovery.k8s.io", "endpointslices", namespace):
@@ -213,18 +213,20 @@ class WebhookCaller:
 
 
 def _ready_in_slice(slice_: Object, port_name: str) -> tuple[str, int] | None:
-    port = next((item["port"] for item in parts(slice_, "ports") if (item.get("name") or "") == port_name), None)
-    for endpoint in parts(slice_, "endpoints"):
-        addresses = strings(endpoint, "addresses")
-        if port and addresses and part(endpoint, "conditions").get("ready") is not False:
+    port = next((item["port"] for item in get_objects(slice_, "ports") if (item.get("name") or "") == port_name), None)
+    for endpoint in get_objects(slice_, "endpoints"):
+        addresses = get_strings(endpoint, "addresses")
+        if port and addresses and get_object(endpoint, "conditions").get("ready") is not False:
             return addresses[0], port
     return None
 
 
 def _ready_in_endpoints(endpoints: Object, port_name: str) -> tuple[str, int] | None:
-    for subset in parts(endpoints, "subsets"):
-        port = next((item["port"] for item in parts(subset, "ports") if (item.get("name") or "") == port_name), None)
-        for address in parts(subset, "addresses"):
+    for subset in get_objects(endpoints, "subsets"):
+        port = next(
+            (item["port"] for item in get_objects(subset, "ports") if (item.get("name") or "") == port_name), None
+        )
+        for address in get_objects(subset, "addresses"):
             if port:
                 return str(address.get("ip")), port
     return None

@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 from steersman.k8s import Node, Pod, PodDisruptionBudget
 from steersman.models.selectors import from_label_selector
-from steersman_cluster.controllers import fitting
-from steersman_cluster.controllers.fitting import Amounts, requests_of
-from steersman_cluster.controllers.spreading import Bound, Spread, default_crowd
+from steersman_cluster.controllers import node_fit
+from steersman_cluster.controllers.node_fit import Amounts, requests_of
+from steersman_cluster.controllers.topology_spread import Bound, Spread, default_crowd
 
-__all__ = ["NOT_HELPFUL", "Placing", "Problem", "Victims", "cheapest", "priority_of", "unplaced"]
+__all__ = ["NOT_HELPFUL", "Placement", "Problem", "Victims", "cheapest", "priority_of", "unplaced"]
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
-_FOREVER = datetime.max.replace(tzinfo=UTC)
+_MAX_TIME = datetime.max.replace(tzinfo=UTC)
 
 
 class Problem(NamedTuple):
@@ -43,7 +43,7 @@ def priority_of(pod: Pod) -> int:
     return pod.spec.priority or 0
 
 
-class Placing:
+class Placement:
     """The nodes for one Pod.
 
     Args:
@@ -68,7 +68,7 @@ class Placing:
         self.nodes = nodes
         self._used = used
         self._wants = requests_of(pod)
-        self._ports = fitting.host_ports_of(pod)
+        self._ports = node_fit.host_ports_of(pod)
         self._exclusive = exclusive
         self._default_crowd = default_crowd(nodes, peers or {})
         self._labels = {node.metadata.name: node.metadata.labels for node in nodes}
@@ -94,12 +94,12 @@ class Placing:
             for pod in gone:
                 left.subtract(requests_of(pod))
             used = left
-        if text := fitting.node_problem(self.pod, node, used, self._wants):
-            return Problem(text, fitting.is_for_want_of_room(text) and fitting.would_fit_alone(node, self._wants))
+        if text := node_fit.node_problem(self.pod, node, used, self._wants):
+            return Problem(text, node_fit.is_for_want_of_room(text) and node_fit.would_fit_alone(node, self._wants))
         uids = {pod.metadata.uid for pod in gone}
         if self._ports and (text := self._port_problem(name, uids)):
             return Problem(text, might_fit=True)
-        excluded = fitting.anti_affinity_problem(
+        excluded = node_fit.anti_affinity_problem(
             self.pod, node, self._placed(item for item in self._exclusive if item[0].metadata.uid not in uids)
         )
         if not self._choosy:
@@ -110,13 +110,13 @@ class Placing:
             spread = Spread(self.pod, self.nodes, bound)
         if spread is not None and (text := spread.problem(node)):
             return Problem(text, not text.endswith(")"))
-        if self._sociable and (text := fitting.affinity_problem(self.pod, node, self._placed(bound))):
+        if self._sociable and (text := node_fit.affinity_problem(self.pod, node, self._placed(bound))):
             return Problem(text, "anti-affinity" in text)
         return Problem(excluded, might_fit=True) if excluded else None
 
     def _port_problem(self, node: str, gone: Collection[str]) -> str:
         others = (pod for pod, at in self._bound if at == node and pod.metadata.uid not in gone)
-        return fitting.port_problem(self._ports, (port for pod in others for port in fitting.host_ports_of(pod)))
+        return node_fit.port_problem(self._ports, (port for pod in others for port in node_fit.host_ports_of(pod)))
 
     def _placed(self, bound: Iterable[Bound]) -> list[tuple[Pod, Mapping[str, str]]]:
         return [(pod, self._labels.get(name, {})) for pod, name in bound]
@@ -126,7 +126,7 @@ class Placing:
         others = self._placed(self._bound) if self._sociable else ()
 
         def rank(node: Node) -> tuple[int, int, float, str]:
-            liked = fitting.preference(self.pod, node) + fitting.sociability(self.pod, node, others)
+            liked = node_fit.preference(self.pod, node) + node_fit.sociability(self.pod, node, others)
             crowd = self._spread.crowd(node) if self._spread is not None else 0
             crowd += self._default_crowd.get(node.metadata.name, 0)
             return -liked, crowd, self._used(node.metadata.name).get("pods", 0), node.metadata.name
@@ -167,7 +167,7 @@ def cheapest(found: Sequence[Victims]) -> Victims | None:
 
 
 def _started(pod: Pod) -> datetime:
-    return pod.status.start_time or _FOREVER
+    return pod.status.start_time or _MAX_TIME
 
 
 def _unimportance(pod: Pod) -> tuple[int, datetime]:

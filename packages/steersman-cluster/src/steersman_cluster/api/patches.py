@@ -11,9 +11,9 @@ from typing import Any, Final, cast
 
 from steersman_cluster import fields, patch, schema
 from steersman_cluster.api.custom_bodies import decode_custom, integers
-from steersman_cluster.api.gojson import json_fault
+from steersman_cluster.api.go_json import json_error
 from steersman_cluster.api.interfaces import Change
-from steersman_cluster.api.yamlbody import parse_yaml
+from steersman_cluster.api.yaml_bodies import parse_yaml
 from steersman_cluster.errors import APIError, bad_request, not_found, unsupported_media_type
 from steersman_cluster.objects import Object
 from steersman_cluster.schema.literals import converted
@@ -68,7 +68,7 @@ def document(data: bytes) -> tuple[Any, list[str]]:
     try:
         value, repeated = schema.loads(data, unstructured=True)
     except (ValueError, RecursionError) as problem:
-        raise ValueError(json_fault(data) or str(problem)) from None
+        raise ValueError(json_error(data) or str(problem)) from None
     return value, schema.duplicate_fields(data) if repeated else []
 
 
@@ -233,14 +233,14 @@ def reset_of(change: Change) -> fields.FieldSet:
     if change.subresource == "status":
         if resource.definition is not None:
             return _STATUS_ONLY
-        return _STATUS_DOORS.get((resource.group, resource.plural), _STATUS)
+        return _STATUS_RESET_FIELDS.get((resource.group, resource.plural), _STATUS)
     return _MAIN if resource.strategy.has_status else fields.EMPTY
 
 
 _MAIN: Final[fields.FieldSet] = {"f:status": {}}
 _STATUS: Final[fields.FieldSet] = {"f:spec": {}}
 _STATUS_ONLY: Final[fields.FieldSet] = {"f:metadata": {}, "f:spec": {}}
-_STATUS_DOORS: Final[Mapping[tuple[str, str], fields.FieldSet]] = {
+_STATUS_RESET_FIELDS: Final[Mapping[tuple[str, str], fields.FieldSet]] = {
     ("apps", "deployments"): {"f:spec": {}, "f:metadata": {"f:labels": {}}},
     ("", "pods"): {"f:spec": {}, "f:metadata": {"f:deletionTimestamp": {}, "f:ownerReferences": {}}},
     ("networking.k8s.io", "servicecidrs"): _STATUS_ONLY,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from steersman_cluster.kinds import columns, parts
+from steersman_cluster.json_access import get_list, get_object
+from steersman_cluster.kinds import columns
 from steersman_cluster.kinds.columns import AGE, NAME, NONE
 from steersman_cluster.objects import Object, dig, meta
 from steersman_cluster.strategy import Column
@@ -48,7 +49,7 @@ def pod_row(pod: Object, now: float) -> list[Any]:
     spec: Object = pod.get("spec") or {}
     status: Object = pod.get("status") or {}
     ready, total, reason, restarts = _summary(pod, spec, status, now)
-    addresses: Sequence[Object] = parts.items(status, "podIPs")
+    addresses: Sequence[Object] = get_list(status, "podIPs")
     return [
         columns.name(pod),
         f"{ready}/{total}",
@@ -63,11 +64,11 @@ def pod_row(pod: Object, now: float) -> list[Any]:
 
 
 def _gates(spec: Object, status: Object) -> str:
-    gates: Sequence[Object] = parts.items(spec, "readinessGates")
+    gates: Sequence[Object] = get_list(spec, "readinessGates")
     if not gates:
         return NONE
     states: dict[str, str] = {}
-    for condition in parts.items(status, "conditions"):
+    for condition in get_list(status, "conditions"):
         states.setdefault(condition.get("type"), condition.get("status"))
     true = sum(states.get(gate.get("conditionType") or "") == "True" for gate in gates)
     return f"{true}/{len(gates)}"
@@ -76,15 +77,13 @@ def _gates(spec: Object, status: Object) -> str:
 def _summary(pod: Object, spec: Object, status: Object, now: float) -> tuple[int, int, str, str]:
     phase = status.get("phase") or ""
     reason = status.get("reason") or phase
-    conditions: Sequence[Object] = parts.items(status, "conditions")
+    conditions: Sequence[Object] = get_list(status, "conditions")
     if any(item.get("type") == "PodScheduled" and item.get("reason") == "SchedulingGated" for item in conditions):
         reason = "SchedulingGated"
-    sidecars = {
-        item.get("name") for item in parts.items(spec, "initContainers") if item.get("restartPolicy") == "Always"
-    }
-    total = len(parts.items(spec, "containers")) + len(sidecars)
+    sidecars = {item.get("name") for item in get_list(spec, "initContainers") if item.get("restartPolicy") == "Always"}
+    total = len(get_list(spec, "containers")) + len(sidecars)
     init: list[Object] = status.get("initContainerStatuses") or []
-    waiting, ready = _initializing(init, sidecars, len(parts.items(spec, "initContainers")))
+    waiting, ready = _initializing(init, sidecars, len(get_list(spec, "initContainers")))
     counted = init
     if waiting and not _is_true(conditions, "Initialized"):
         reason = waiting
@@ -124,7 +123,7 @@ def _running(statuses: Sequence[Object], reason: str, conditions: Sequence[Objec
     running, failed, ready = False, "", 0
     for item in reversed(statuses):
         state: Object = item.get("state") or {}
-        if parts.part(state, "waiting").get("reason"):
+        if get_object(state, "waiting").get("reason"):
             reason = state["waiting"]["reason"]
         elif (ended := state.get("terminated")) is not None:
             reason = _end(ended)

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from steersman_cluster.admission.lookups import Lookups
-from steersman_cluster.admission.podsecurity_checks import BASELINE, LATEST, RESTRICTED, violations
-from steersman_cluster.admission.podsecurity_fields import all_containers
+from steersman_cluster.admission.pod_security_checks import BASELINE, LATEST, RESTRICTED, violations
+from steersman_cluster.admission.pod_security_fields import all_containers
 from steersman_cluster.admission.write import CREATE, UPDATE, Write
-from steersman_cluster.auth.reading import part
 from steersman_cluster.errors import FieldError, field_invalid, invalid
+from steersman_cluster.json_access import get_object
 from steersman_cluster.objects import Object, Path, annotations_of, dig, labels_of, meta, name_of
 
 __all__ = ["Level", "Policy", "check_namespace", "check_pod", "check_template", "policy_of"]
@@ -25,7 +25,7 @@ _PRIVILEGED = "privileged"
 _LEVELS = (_PRIVILEGED, BASELINE, RESTRICTED)
 _VERSION = re.compile(r"v1\.([0-9]|[1-9][0-9]*)", re.ASCII)
 _LABELS = Path("metadata.labels")
-_MOST = 3000
+_MAX_CHECKED_PODS = 3000
 _TEMPLATES = {"podtemplates": ("template",), "cronjobs": ("spec", "jobTemplate", "spec", "template")}
 _TEMPLATE = ("spec", "template")
 
@@ -63,37 +63,37 @@ def policy_of(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
     """The policy of a namespace's labels, and what is wrong with them."""
     if not any(key.startswith(_PREFIX) for key in labels):
         return _OPEN, []
-    faults: list[FieldError] = []
+    errors: list[FieldError] = []
     found: dict[str, Level] = {}
     for mode in ("enforce", "audit", "warn"):
         name, version = labels.get(_PREFIX + mode, _PRIVILEGED), labels.get(f"{_PREFIX}{mode}-version", "latest")
         if name not in _LEVELS:
-            faults.append(field_invalid(_LABELS.key(_PREFIX + mode), name, f"must be one of {', '.join(_LEVELS)}"))
+            errors.append(field_invalid(_LABELS.key(_PREFIX + mode), name, f"must be one of {', '.join(_LEVELS)}"))
             name = RESTRICTED if mode == "enforce" else _PRIVILEGED
         if version != "latest" and not _VERSION.fullmatch(version):
             at = _LABELS.key(f"{_PREFIX}{mode}-version")
-            faults.append(field_invalid(at, version, 'must be "latest" or "v1.x"'))
+            errors.append(field_invalid(at, version, 'must be "latest" or "v1.x"'))
             version = "latest"
         found[mode] = Level(name, version)
     enforce, warn = found["enforce"], found["warn"]
     if _PREFIX + "warn" not in labels and labels.get(_PREFIX + "enforce") in (BASELINE, RESTRICTED):
         version = warn.version if f"{_PREFIX}warn-version" in labels else enforce.version
         warn = Level(enforce.name, version)
-    return Policy(enforce, found["audit"], warn), faults
+    return Policy(enforce, found["audit"], warn), errors
 
 
 def check_namespace(write: Write, lookups: Lookups) -> None:
     """Labels must be right; Pods that are there and would be refused are warned of."""
     if write.obj is None:
         return
-    policy, faults = policy_of(labels_of(write.obj))
+    policy, errors = policy_of(labels_of(write.obj))
     if write.operation == CREATE:
-        if faults:
-            raise invalid("", "Namespace", name_of(write.obj), faults)
+        if errors:
+            raise invalid("", "Namespace", name_of(write.obj), errors)
         return
     before, known = policy_of(labels_of(write.old or {}))
-    if faults and faults != known:
-        raise invalid("", "Namespace", name_of(write.obj), faults)
+    if errors and errors != known:
+        raise invalid("", "Namespace", name_of(write.obj), errors)
     new, old = policy.enforce, before.enforce
     relaxed = new.version == old.version and _LEVELS.index(new.name) <= _LEVELS.index(old.name)
     if new != old and new.name != _PRIVILEGED and not relaxed:
@@ -104,13 +104,14 @@ def check_namespace(write: Write, lookups: Lookups) -> None:
 def _warnings_of(namespace: str, level: Level, pods: list[Object]) -> list[str]:
     first = _one_of_each_controller(pods)
     found: dict[str, list[str]] = {}
-    for pod in first[:_MOST]:
-        if bad := level.violations(annotations_of(pod), part(pod, "spec")):
+    for pod in first[:_MAX_CHECKED_PODS]:
+        if bad := level.violations(annotations_of(pod), get_object(pod, "spec")):
             found.setdefault(", ".join(reason for reason, _ in bad), []).append(name_of(pod))
     warnings: list[str] = []
-    if len(first) > _MOST:
+    if len(first) > _MAX_CHECKED_PODS:
         warnings.append(
-            f"new PodSecurity enforce level only checked against the first {_MOST} of {len(first)} existing pods"
+            f"new PodSecurity enforce level only checked against the first {_MAX_CHECKED_PODS} "
+            f"of {len(first)} existing pods"
         )
     if found:
         warnings.append(f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level "{level}"')
@@ -140,30 +141,30 @@ def check_pod(write: Write, lookups: Lookups) -> None:
     """A new Pod, or one with another image or more containers, must be such as its namespace takes."""
     if write.obj is None or write.subresource not in ("", "ephemeralcontainers"):
         return
-    policy, faults = policy_of(lookups.namespace_labels(write.namespace) or {})
-    if policy.is_privileged and not faults:
+    policy, errors = policy_of(lookups.namespace_labels(write.namespace) or {})
+    if policy.is_privileged and not errors:
         write.audit_annotations[f"{_PREFIX}enforce-policy"] = str(Level())
     elif write.operation != UPDATE or _matters(write.obj, write.old or {}):
-        _judge(write, policy, faults, write.obj, enforcing=True)
+        _judge(write, policy, errors, write.obj, enforcing=True)
 
 
 def check_template(write: Write, lookups: Lookups) -> None:
     """Who writes a template of Pods that will be refused is told so at once."""
     if write.obj is None or write.subresource:
         return
-    policy, faults = policy_of(lookups.namespace_labels(write.namespace) or {})
-    if not faults and policy.warn.name == policy.audit.name == _PRIVILEGED:
+    policy, errors = policy_of(lookups.namespace_labels(write.namespace) or {})
+    if not errors and policy.warn.name == policy.audit.name == _PRIVILEGED:
         return
     template = dig(write.obj, *_TEMPLATES.get(write.resource, _TEMPLATE))
     if template is not None:
-        _judge(write, policy, faults, template, enforcing=False)
+        _judge(write, policy, errors, template, enforcing=False)
 
 
-def _judge(write: Write, policy: Policy, faults: list[FieldError], pod: Object, *, enforcing: bool) -> None:
-    annotations, spec, noted = annotations_of(pod), part(pod, "spec"), write.audit_annotations
-    if faults:
-        told = ", ".join(fault.message for fault in faults)
-        noted[f"{_PREFIX}error"] = f"Failed to parse policy: {told if len(faults) == 1 else f'[{told}]'}"
+def _judge(write: Write, policy: Policy, errors: list[FieldError], pod: Object, *, enforcing: bool) -> None:
+    annotations, spec, noted = annotations_of(pod), get_object(pod, "spec"), write.audit_annotations
+    if errors:
+        told = ", ".join(error.message for error in errors)
+        noted[f"{_PREFIX}error"] = f"Failed to parse policy: {told if len(errors) == 1 else f'[{told}]'}"
     refused = _told(policy.enforce, annotations, spec) if enforcing else ""
     if enforcing:
         noted[f"{_PREFIX}enforce-policy"] = str(policy.enforce)
@@ -186,6 +187,6 @@ def _matters(pod: Object, old: Object) -> bool:
     """Whether a change of a Pod is one of images or containers."""
 
     def images(of: Object) -> dict[str, str]:
-        return {c.get("name") or "": c.get("image") or "" for c in all_containers(part(of, "spec"))}
+        return {c.get("name") or "": c.get("image") or "" for c in all_containers(get_object(of, "spec"))}
 
     return images(pod) != images(old)

@@ -15,7 +15,8 @@ from typing import Any, cast
 from steersman.regex import compile_pattern
 from steersman_cluster.cel.formats import check_for
 from steersman_cluster.cel.gotext import go_float, go_value
-from steersman_cluster.crd.checking import (
+from steersman_cluster.crd.correlation import ABSENT, correlate_index, correlate_key
+from steersman_cluster.crd.schema_validation import (
     Schema,
     enum_holds,
     json_type,
@@ -25,7 +26,6 @@ from steersman_cluster.crd.checking import (
     unique,
     usable_format,
 )
-from steersman_cluster.crd.correlation import ABSENT, correlate_index, correlate_key
 from steersman_cluster.errors import ErrorType, FieldError
 
 __all__ = ["explain"]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["json_fault"]
+__all__ = ["json_error"]
 
 _END: Final = "unexpected end of JSON input"
 _SPACE: Final = b" \t\r\n"
-_DEEPEST: Final = 10_000
+_MAX_DEPTH: Final = 10_000
 _NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _LITERALS: Final = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 
@@ -22,12 +22,12 @@ class _FaultError(Exception):
     pass
 
 
-def json_fault(data: bytes) -> str:
+def json_error(data: bytes) -> str:
     """What is wrong with `data`; `""` where nothing is."""
     try:
         _Scan(data).run()
-    except _FaultError as fault:
-        return str(fault)
+    except _FaultError as error:
+        return str(error)
     return ""
 
 
@@ -73,7 +73,7 @@ class _Scan:
 
     def _value(self, stack: list[int], char: int, state: str) -> str:
         if char in b"{[":
-            if len(stack) >= _DEEPEST:
+            if len(stack) >= _MAX_DEPTH:
                 raise _FaultError("exceeded max depth")
             self.at += 1
             self._skip()

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from steersman.models import Quantity
-from steersman_cluster.kinds import parts
+from steersman_cluster.json_access import get_list, get_object
 from steersman_cluster.kinds.profiles import APPARMOR, APPARMOR_DEPRECATED, profile_of
 from steersman_cluster.objects import Object, Path, annotations_of
 
@@ -41,7 +41,7 @@ def template_warnings(path: Path, template: Object | None) -> Sequence[str]:
     """Of a template at a path."""
     if not template:
         return ()
-    spec = parts.part(template, "spec")
+    spec = get_object(template, "spec")
     metadata = path / "metadata"
     profiles = [*seccomp_warnings(metadata, template, spec), *_apparmor_warnings(metadata, template, spec)]
     return [*profiles, *spec_warnings(path / "spec", spec)]
@@ -50,11 +50,11 @@ def template_warnings(path: Path, template: Object | None) -> Sequence[str]:
 def _apparmor_warnings(path: Path, template: Object, spec: Object) -> Iterator[str]:
     """Of AppArmor annotations of a template without a field that says the same; `path` is the metadata's."""
     annotations = annotations_of(template)
-    of_pod = parts.part(spec, "securityContext").get("appArmorProfile")
+    of_pod = get_object(spec, "securityContext").get("appArmorProfile")
     for field in _CONTAINERS:
-        for container in parts.items(spec, field):
+        for container in get_list(spec, field):
             key = f"{APPARMOR}{container.get('name')}"
-            own = parts.part(container, "securityContext").get("appArmorProfile")
+            own = get_object(container, "securityContext").get("appArmorProfile")
             if key in annotations and own is None and (of_pod is None or of_pod != profile_of(annotations[key])):
                 yield f"{(path / 'annotations').key(key)}: {APPARMOR_DEPRECATED}"
 
@@ -66,9 +66,9 @@ def seccomp_warnings(path: Path, obj: Object, spec: Object) -> Iterator[str]:
         return
     holders = [("seccomp.security.alpha.kubernetes.io/pod", spec)]
     for field in _CONTAINERS:
-        holders += [(f"{_SECCOMP}{item.get('name')}", item) for item in parts.items(spec, field)]
+        holders += [(f"{_SECCOMP}{item.get('name')}", item) for item in get_list(spec, field)]
     for key, holder in holders:
-        if key in annotations and parts.part(holder, "securityContext").get("seccompProfile") is None:
+        if key in annotations and get_object(holder, "securityContext").get("seccompProfile") is None:
             at = (path / "annotations").key(key)
             yield f'{at}: non-functional in v1.27+; use the "seccompProfile" field instead'
 
@@ -79,16 +79,16 @@ def spec_warnings(path: Path, spec: Object) -> Sequence[str]:
 
 
 def _all(path: Path, spec: Object) -> Iterator[str]:  # noqa: C901
-    for key in parts.items(spec, "nodeSelector"):
+    for key in get_list(spec, "nodeSelector"):
         if key in _DEPRECATED_LABELS:
             yield f"{(path / 'nodeSelector').key(key)}: {_DEPRECATED_LABELS[key]}"
-    for index, item in enumerate(parts.items(spec, "topologySpreadConstraints")):
+    for index, item in enumerate(get_list(spec, "topologySpreadConstraints")):
         at, key = (path / "topologySpreadConstraints").at(index), item.get("topologyKey")
         if key in _DEPRECATED_LABELS:
             yield f"{at / 'topologyKey'}: {key} is {_DEPRECATED_LABELS[key]}"
         if item.get("labelSelector") is None:
             yield f"{at / 'labelSelector'}: a null labelSelector results in matching no pod"
-    for index, volume in enumerate(parts.items(spec, "volumes")):
+    for index, volume in enumerate(get_list(spec, "volumes")):
         for kind in volume:
             if kind in _VOLUMES:
                 shown = "storageOS" if kind == "storageos" else kind
@@ -115,7 +115,7 @@ def _duplicates(path: Path, spec: Object) -> Iterator[str]:
             if value in seen:
                 yield f"{(path / field).at(index) / name}: duplicate {name} {json.dumps(value)}"
             seen.add(value)
-    for index, item in enumerate(parts.items(spec, "imagePullSecrets")):
+    for index, item in enumerate(get_list(spec, "imagePullSecrets")):
         if not item.get("name"):
             yield f'{(path / "imagePullSecrets").at(index) / "name"}: invalid empty name ""'
 
@@ -130,7 +130,7 @@ def _container(path: Path, container: Object) -> Iterator[str]:
                 at = (path / "resources" / kind).key(name)
                 yield f'{at}: fractional byte value "{amount}" is invalid, must be an integer'
     seen: set[str] = set()
-    for index, variable in enumerate(parts.items(container, "env")):
+    for index, variable in enumerate(get_list(container, "env")):
         name = variable.get("name") or ""
         value, reference = variable.get("value") or "", f"$({name})"
         if name in seen and (variable.get("valueFrom") is not None or value == reference or reference not in value):
@@ -144,7 +144,7 @@ def _ports(containers: Sequence[tuple[Path, Object]]) -> Iterator[str]:
     names: dict[str, Path] = {}
     again: list[str] = []
     for path, container in containers:
-        for index, port in enumerate(parts.items(container, "ports")):
+        for index, port in enumerate(get_list(container, "ports")):
             at = (path / "ports").at(index)
             others = seen.setdefault((port.get("containerPort") or 0, port.get("protocol") or ""), [])
             for where, other in others:

@@ -12,7 +12,7 @@ from typing import Final
 
 from steersman_cluster.api.interfaces import ResourceType, Server
 from steersman_cluster.api.messages import encode
-from steersman_cluster.api.negotiate import PROTOBUF, Form
+from steersman_cluster.api.negotiation import PROTOBUF, Form
 from steersman_cluster.api.options import ListOptions
 from steersman_cluster.api.tables import metadata_for, table_of
 from steersman_cluster.api.views import body_of, object_of, partial
@@ -22,7 +22,7 @@ from steersman_cluster.storage import UNCACHED, CompactedError, Event, Item
 
 __all__ = ["Watch"]
 
-_SLOW: Final = 10_000
+MAX_PENDING_EVENTS: Final = 10_000
 """Events that may wait for a watcher; one that falls further behind is let go."""
 _BOOKMARK_EVERY: Final = 60.0
 _BOOKMARK_BEFORE: Final = 2.0
@@ -167,7 +167,7 @@ class Watch:
             self._unconverted.append(event)
         else:
             self._tell(event)
-        if len(self._frames) + len(self._unconverted) > _SLOW:
+        if len(self._frames) + len(self._unconverted) > MAX_PENDING_EVENTS:
             self._frames.clear()
             self._unconverted.clear()
             self._ended = True

@@ -15,7 +15,7 @@ from steersman.k8s import Lease, Node, Pod
 from steersman.k8s.core_v1 import NodeCondition, Taint
 from steersman.models import ALL_NAMESPACES, Key, MergePatch, StrategicMergePatch, key_of, to_dict
 from steersman.operator import Context, Operator, Watch
-from steersman_cluster.controllers.fitting import tolerates
+from steersman_cluster.controllers.node_fit import tolerates
 from steersman_cluster.controllers.pods import NODE_INDEX, is_ready, phase_of
 
 __all__ = ["leaves_at", "register", "taints_for"]

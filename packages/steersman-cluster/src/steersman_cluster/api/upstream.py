@@ -62,7 +62,7 @@ def _unverified() -> ssl.SSLContext:
     return context
 
 
-class _Answer:
+class _ResponseReader:
     """What httptools tells of an answer while it is read."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ async def _exchange(request: Request, path: str, host: str, connection: Connecti
     reader, writer = connection
     upgrade = _upgrade(request)
     writer.write(_head(request, path, host, upgrade) + request.body)
-    answer = _Answer()
+    answer = _ResponseReader()
     parser = httptools.HttpResponseParser(answer)
     while not answer.begun:
         data = await reader.read(_CHUNK)
@@ -134,7 +134,9 @@ async def _exchange(request: Request, path: str, host: str, connection: Connecti
     return Response(status, b"", kind, kept, stream=_rest(parser, answer, connection))
 
 
-async def _rest(parser: httptools.HttpResponseParser, answer: _Answer, connection: Connection) -> AsyncIterator[bytes]:
+async def _rest(
+    parser: httptools.HttpResponseParser, answer: _ResponseReader, connection: Connection
+) -> AsyncIterator[bytes]:
     """The body as it comes; it ends early where the other side ends it early."""
     reader, writer = connection
     try:
@@ -154,7 +156,7 @@ async def _rest(parser: httptools.HttpResponseParser, answer: _Answer, connectio
         writer.close()
 
 
-def _switched(answer: _Answer, connection: Connection, early: bytes) -> Response:
+def _switched(answer: _ResponseReader, connection: Connection, early: bytes) -> Response:
     """The connection is another protocol's from here on: bytes both ways, until either side goes."""
 
     async def serve(socket: Socket) -> None:

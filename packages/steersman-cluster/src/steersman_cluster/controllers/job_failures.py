@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from steersman.k8s import Job, Pod
-from steersman_cluster.controllers import jobtally as tally
-from steersman_cluster.controllers.jobtally import Verdict
+from steersman_cluster.controllers import job_status as tally
+from steersman_cluster.controllers.job_status import Verdict
 from steersman_cluster.controllers.pods import phase_of
 
 __all__ = [

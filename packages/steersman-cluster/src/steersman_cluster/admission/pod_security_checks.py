@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from steersman_cluster.admission import podsecurity_fields as fields
-from steersman_cluster.admission.podsecurity_fields import container_names, containers, counted, quoted
-from steersman_cluster.auth.reading import part
+from steersman_cluster.admission import pod_security_fields as fields
+from steersman_cluster.admission.pod_security_fields import container_names, containers, counted, quoted
+from steersman_cluster.json_access import get_object
 from steersman_cluster.objects import Object
 
 __all__ = ["BASELINE", "LATEST", "RESTRICTED", "violations"]
@@ -82,7 +82,7 @@ def _app_armor(annotations: Mapping[str, str], spec: Object) -> Finding:
 
 
 def _capabilities(allowed: Collection[str], context: Object) -> list[str]:
-    return [name for name in part(context, "capabilities").get("add") or () if name not in allowed]
+    return [name for name in get_object(context, "capabilities").get("add") or () if name not in allowed]
 
 
 def _added(spec: Object, allowed: Collection[str]) -> str:
@@ -100,7 +100,9 @@ def _capabilities_baseline(_: Mapping[str, str], spec: Object) -> Finding:
 
 def _capabilities_restricted(_: Mapping[str, str], spec: Object) -> Finding:
     kept = [
-        name for name, context in containers(spec) if "ALL" not in (part(context, "capabilities").get("drop") or ())
+        name
+        for name, context in containers(spec)
+        if "ALL" not in (get_object(context, "capabilities").get("drop") or ())
     ]
     dropping = f'{container_names(kept)} must set securityContext.capabilities.drop=["ALL"]' if kept else ""
     details = [text for text in (dropping, _added(spec, ("NET_BIND_SERVICE",))) if text]
@@ -149,7 +151,7 @@ def _hosts(container: Object) -> Iterator[str]:
     probes = [container.get(name) for name in ("livenessProbe", "readinessProbe", "startupProbe")]
     for handler in (*probes, lifecycle.get("postStart"), lifecycle.get("preStop")):
         for action in ("httpGet", "tcpSocket"):
-            if handler and (host := part(handler, action).get("host")):
+            if handler and (host := get_object(handler, action).get("host")):
                 yield host
 
 
@@ -256,7 +258,7 @@ def _sysctls(allowed: Collection[str], _: Mapping[str, str], spec: Object) -> Fi
 
 def _windows_host(_: Mapping[str, str], spec: Object) -> Finding:
     def is_bad(context: Object) -> bool:
-        return bool(part(context, "windowsOptions").get("hostProcess"))
+        return bool(get_object(context, "windowsOptions").get("hostProcess"))
 
     bad = [name for name, context in containers(spec) if is_bad(context)]
     setters = fields.setters(is_bad(fields.pod_context(spec)), bad)
@@ -266,7 +268,9 @@ def _windows_host(_: Mapping[str, str], spec: Object) -> Finding:
 
 def _not_on_windows(check: Check) -> Check:
     """Windows knows nothing of it."""
-    return lambda annotations, spec: None if part(spec, "os").get("name") == "windows" else check(annotations, spec)
+    return lambda annotations, spec: (
+        None if get_object(spec, "os").get("name") == "windows" else check(annotations, spec)
+    )
 
 
 def _not_in_user_namespace(check: Check) -> Check:

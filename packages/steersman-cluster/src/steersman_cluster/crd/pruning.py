@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
-from steersman_cluster.crd.checking import Schema
+from steersman_cluster.crd.schema_validation import Schema
 from steersman_cluster.objects import Object
 
 __all__ = ["Shape", "compile_shape", "copy_json", "prune"]

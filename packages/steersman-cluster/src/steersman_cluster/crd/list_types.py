@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from steersman_cluster.cel.gotext import go_value
-from steersman_cluster.crd.checking import Schema
+from steersman_cluster.crd.schema_validation import Schema
 from steersman_cluster.errors import ErrorType, FieldError, field_invalid
 from steersman_cluster.objects import Path
 

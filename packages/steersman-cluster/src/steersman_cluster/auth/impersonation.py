@@ -12,7 +12,7 @@ from dataclasses import replace
 from urllib.parse import unquote
 
 from steersman_cluster.auth.attributes import Attributes, forbidden_error, quoted
-from steersman_cluster.auth.authenticate import Headers
+from steersman_cluster.auth.authentication import Headers
 from steersman_cluster.auth.rbac import MASTERS, Authorizer
 from steersman_cluster.auth.tokens import account_groups, split_account
 from steersman_cluster.errors import APIError, bad_request
@@ -21,11 +21,11 @@ from steersman_cluster.strategy import User
 __all__ = ["Impersonation", "is_impersonating"]
 
 _GROUP = "authentication.k8s.io"
-_MANY = 4
+_MAX_SINGLE_CHECKS = 4
 _MODES = ("associated-node", "arbitrary-node", "serviceaccount", "user-info", "")
 _NODE = re.compile(r"system:node:([a-z0-9]([-a-z0-9.]*[a-z0-9])?)")
 _EXTRA_KEY = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
-_MOST_REMEMBERED = 10_000
+_MAX_CACHED_DECISIONS = 10_000
 
 
 def is_impersonating(headers: Headers) -> bool:
@@ -60,7 +60,7 @@ class Impersonation:
             except APIError as error:
                 first = first or error
                 continue
-            if len(self._last) >= _MOST_REMEMBERED:
+            if len(self._last) >= _MAX_CACHED_DECISIONS:
                 self._last.clear()
             self._last[user.name] = index
             return found
@@ -96,7 +96,11 @@ class Impersonation:
         if constrained and MASTERS in groups:
             asked = replace(asked, name=MASTERS)
             raise forbidden_error(user, asked, "impersonating the system:masters group is not allowed")
-        if constrained and len(groups) >= _MANY and self._authorizer.authorize(user, replace(asked, name="*"))[0]:
+        if (
+            constrained
+            and len(groups) >= _MAX_SINGLE_CHECKS
+            and self._authorizer.authorize(user, replace(asked, name="*"))[0]
+        ):
             return
         for name in groups:
             self._require(user, replace(asked, name=name))
@@ -107,7 +111,7 @@ class Impersonation:
         asked = Attributes(verb, _GROUP, "v1", "userextras")
         if constrained and (wrong := _bad_extra(extra)):
             raise forbidden_error(user, asked, wrong)
-        if constrained and (len(extra) >= _MANY or sum(map(len, extra.values())) >= _MANY):
+        if constrained and (len(extra) >= _MAX_SINGLE_CHECKS or sum(map(len, extra.values())) >= _MAX_SINGLE_CHECKS):
             everything = replace(asked, subresource="*", name="*")
             if self._authorizer.authorize(user, everything)[0]:
                 return

@@ -15,7 +15,7 @@ import yaml
 
 from steersman import documents
 from steersman_cluster.auth.attributes import Attributes
-from steersman_cluster.auth.reading import parts, strings
+from steersman_cluster.json_access import get_objects, get_strings
 from steersman_cluster.objects import Object
 from steersman_cluster.strategy import User
 
@@ -68,7 +68,7 @@ class Policy:
         """Take a policy as it is in its file. Raises `PolicyError`."""
         if document.get("kind") not in (None, "Policy"):
             raise PolicyError(f"an audit policy is of kind Policy, not {document.get('kind')}")
-        self._rules = parts(document, "rules")
+        self._rules = get_objects(document, "rules")
         everywhere = _stages(document)
         fields = document.get("omitManagedFields") is True
         self._decisions: list[Decision] = []
@@ -113,33 +113,33 @@ class Policy:
 
 
 def _stages(document: Object) -> frozenset[str]:
-    found = frozenset(strings(document, "omitStages"))
+    found = frozenset(get_strings(document, "omitStages"))
     if unknown := found - set(STAGES):
         raise PolicyError(f"omitStages: {', '.join(sorted(unknown))} is none of {', '.join(STAGES)}")
     return found
 
 
 def _matches(rule: Object, user: User, attributes: Attributes) -> bool:
-    users, groups, verbs = strings(rule, "users"), strings(rule, "userGroups"), strings(rule, "verbs")
+    users, groups, verbs = get_strings(rule, "users"), get_strings(rule, "userGroups"), get_strings(rule, "verbs")
     if users and user.name not in users:
         return False
     if groups and not set(groups) & set(user.groups):
         return False
     if verbs and attributes.verb not in verbs:
         return False
-    namespaces, resources = strings(rule, "namespaces"), parts(rule, "resources")
+    namespaces, resources = get_strings(rule, "namespaces"), get_objects(rule, "resources")
     if namespaces or resources:
         if not attributes.is_resource or (namespaces and attributes.namespace not in namespaces):
             return False
         return not resources or any(_resource_matches(item, attributes) for item in resources)
-    paths = strings(rule, "nonResourceURLs")
+    paths = get_strings(rule, "nonResourceURLs")
     return not paths or (not attributes.is_resource and _path_matches(paths, attributes.path))
 
 
 def _resource_matches(item: Object, attributes: Attributes) -> bool:
     if (item.get("group") or "") not in (attributes.group, "*"):
         return False
-    resources, names = strings(item, "resources"), strings(item, "resourceNames")
+    resources, names = get_strings(item, "resources"), get_strings(item, "resourceNames")
     if not resources:
         return True
     if names and attributes.name not in names:

@@ -27,7 +27,7 @@ from steersman_cluster.objects import Object, dig
 __all__ = ["ExecOptions", "container_of", "exec_options", "items_of", "log_options", "pod_of", "ports_of"]
 
 _LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
-_PIECES: Final = ("2006", "-", "01", "-", "02", "T", "15", ":", "04", ":", "05")
+_LAYOUT_PARTS: Final = ("2006", "-", "01", "-", "02", "T", "15", ":", "04", ":", "05")
 _ZONE: Final = re.compile(r"(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 
@@ -143,7 +143,7 @@ def _number(call: Call, name: str) -> int | None:
 def _time(text: str) -> float:
     """Seconds since the epoch of an RFC 3339 time. Raises 400 with the text of Go's parser."""
     rest = text
-    for piece in _PIECES:
+    for piece in _LAYOUT_PARTS:
         fits = rest.startswith(piece) if not piece.isdecimal() else re.match(rf"[0-9]{{{len(piece)}}}", rest)
         if not fits:
             raise _no_time(text, rest, piece)

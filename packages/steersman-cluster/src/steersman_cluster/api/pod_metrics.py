@@ -16,7 +16,7 @@ from steersman.models.quantity import QuantityFormat
 from steersman_cluster import schema
 from steersman_cluster.api.interfaces import ResourceType, Server
 from steersman_cluster.api.messages import Response, encode
-from steersman_cluster.api.negotiate import Form
+from steersman_cluster.api.negotiation import Form
 from steersman_cluster.api.options import ListOptions
 from steersman_cluster.errors import not_found
 from steersman_cluster.kinds import columns

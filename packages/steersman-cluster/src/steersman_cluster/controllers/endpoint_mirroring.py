@@ -17,7 +17,7 @@ from steersman.k8s.core_v1 import EndpointAddress, EndpointSubset
 from steersman.k8s.discovery_v1 import Endpoint, EndpointConditions, EndpointPort
 from steersman.models import MergePatch, ObjectMeta, key_of, to_dict
 from steersman.operator import Context, Operator, Watch
-from steersman_cluster.controllers.leaving import namespace_leaves
+from steersman_cluster.controllers.terminating_namespaces import namespace_leaves
 
 __all__ = ["MANAGER", "Mirror", "mirrors_of", "register"]
 

@@ -13,37 +13,37 @@ from steersman_cluster.errors import (
     field_invalid,
     required,
 )
+from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.parts import items, part, word
 from steersman_cluster.kinds.service_addresses import (
     is_external,
     is_headless,
     needs_health_check,
-    related_faults,
+    related_errors,
 )
 from steersman_cluster.objects import Object, Path, annotations_of, dig
 
-__all__ = ["endpoint_ip", "port_or_name", "service_changes", "service_faults"]
+__all__ = ["endpoint_ip", "port_or_name", "service_changes", "service_errors"]
 
 _SPEC = Path("spec")
 _AFFINITY_LIMIT = 86400
-_ONCE = "may not change once set"
+_IMMUTABLE_ONCE_SET = "may not change once set"
 _BALANCER_ONLY = "may only be used when `type` is 'LoadBalancer'"
 _HINTS, _MODE = "service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode"
 _RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 
 
-def service_faults(obj: Object, old: Object | None = None) -> list[FieldError]:
+def service_errors(obj: Object, old: Object | None = None) -> list[FieldError]:
     """What is wrong with a Service; `old` excuses addresses that were taken under older rules."""
-    spec: Object = part(obj, "spec")
+    spec: Object = get_object(obj, "spec")
     return [
         *_topology(obj),
-        *_type_faults(spec),
+        *_type_errors(spec),
         *_ports(spec),
         *check.labels(_SPEC / "selector", spec.get("selector")),
         *_affinity(spec),
-        *related_faults(spec),
-        *_external_ips(spec, part(old or {}, "spec")),
+        *related_errors(spec),
+        *_external_ips(spec, get_object(old or {}, "spec")),
         *_kind(spec),
         *_port_conflicts(spec),
         *_source_ranges(obj, spec),
@@ -60,7 +60,7 @@ def _topology(obj: Object) -> list[FieldError]:
     return []
 
 
-def _type_faults(spec: Object) -> list[FieldError]:
+def _type_errors(spec: Object) -> list[FieldError]:
     kind, found = spec.get("type"), list[FieldError]()
     if not spec.get("ports") and not is_headless(spec) and kind != "ExternalName":
         found.append(required(_SPEC / "ports"))
@@ -72,16 +72,16 @@ def _type_faults(spec: Object) -> list[FieldError]:
     for field in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
         if spec.get(field):
             found.append(field_forbidden(_SPEC / field, "may not be set for ExternalName services"))
-    name = (word(spec, "externalName")).removesuffix(".")
+    name = (get_string(spec, "externalName")).removesuffix(".")
     return found + (check.dns_subdomain(_SPEC / "externalName", name) if name else [required(_SPEC / "externalName")])
 
 
 def _ports(spec: Object) -> list[FieldError]:
-    ports: Sequence[Object] = items(spec, "ports")
+    ports: Sequence[Object] = get_list(spec, "ports")
     seen: set[str] = set()
     found: list[FieldError] = []
     for index, port in enumerate(ports):
-        at, name, protocol = (_SPEC / "ports").at(index), word(port, "name"), word(port, "protocol")
+        at, name, protocol = (_SPEC / "ports").at(index), get_string(port, "name"), get_string(port, "protocol")
         if name:
             found += check.dns_label(at / "name", name)
             found += [duplicate(at / "name", name)] if name in seen else []
@@ -105,7 +105,7 @@ def port_or_name(path: str, value: int | str) -> list[FieldError]:
 
 
 def _affinity(spec: Object) -> list[FieldError]:
-    affinity, config = word(spec, "sessionAffinity"), spec.get("sessionAffinityConfig")
+    affinity, config = get_string(spec, "sessionAffinity"), spec.get("sessionAffinityConfig")
     if not affinity:
         return [required(_SPEC / "sessionAffinity")]
     found = check.enum(_SPEC / "sessionAffinity", affinity, ("ClientIP", "None"))
@@ -122,9 +122,9 @@ def _affinity(spec: Object) -> list[FieldError]:
 
 def _external_ips(spec: Object, before: Object) -> list[FieldError]:
     found: list[FieldError] = []
-    for index, address in enumerate(items(spec, "externalIPs")):
+    for index, address in enumerate(get_list(spec, "externalIPs")):
         at = (_SPEC / "externalIPs").at(index)
-        bad = [] if address in (items(before, "externalIPs")) else check.ip_address(at, address)
+        bad = [] if address in (get_list(before, "externalIPs")) else check.ip_address(at, address)
         found += bad or endpoint_ip(at, address)
     return found
 
@@ -157,13 +157,13 @@ _LOCAL_MULTICAST = {4: ipaddress.ip_network("224.0.0.0/24"), 6: ipaddress.ip_net
 
 
 def _kind(spec: Object) -> list[FieldError]:
-    kind = word(spec, "type")
+    kind = get_string(spec, "type")
     found = check.enum(_SPEC / "type", kind, ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"))
     if kind == "ClusterIP":
         text = "may not be used when `type` is 'ClusterIP'"
         found += [
             field_forbidden((_SPEC / "ports").at(index) / "nodePort", text)
-            for index, port in enumerate(items(spec, "ports"))
+            for index, port in enumerate(get_list(spec, "ports"))
             if port.get("nodePort")
         ]
     return found
@@ -174,8 +174,8 @@ def _port_conflicts(spec: Object) -> list[FieldError]:
     numbers: set[tuple[str, int]] = set()
     found: list[FieldError] = []
     again: list[FieldError] = []
-    for index, port in enumerate(items(spec, "ports")):
-        at, protocol = (_SPEC / "ports").at(index), word(port, "protocol")
+    for index, port in enumerate(get_list(spec, "ports")):
+        at, protocol = (_SPEC / "ports").at(index), get_string(port, "protocol")
         node, number = port.get("nodePort") or 0, port.get("port") or 0
         if node and (protocol, node) in nodes:
             found.append(duplicate(at / "nodePort", node))
@@ -189,7 +189,7 @@ def _port_conflicts(spec: Object) -> list[FieldError]:
 
 
 def _source_ranges(obj: Object, spec: Object) -> list[FieldError]:
-    ranges: Sequence[str] = items(spec, "loadBalancerSourceRanges")
+    ranges: Sequence[str] = get_list(spec, "loadBalancerSourceRanges")
     path: Path = _SPEC / "LoadBalancerSourceRanges"
     found: list[FieldError] = []
     balanced = spec.get("type") == "LoadBalancer"
@@ -217,7 +217,7 @@ def _balancer(spec: Object) -> list[FieldError]:
 
 
 def _traffic(spec: Object) -> list[FieldError]:
-    external, internal = word(spec, "externalTrafficPolicy"), spec.get("internalTrafficPolicy")
+    external, internal = get_string(spec, "externalTrafficPolicy"), spec.get("internalTrafficPolicy")
     port, distribution = spec.get("healthCheckNodePort") or 0, spec.get("trafficDistribution")
     found: list[FieldError] = []
     path = _SPEC / "externalTrafficPolicy"
@@ -241,8 +241,8 @@ def _traffic(spec: Object) -> list[FieldError]:
 
 def service_changes(obj: Object, old: Object) -> list[FieldError]:
     """What may not change: addresses and families once given, the load balancer's class, the health check's port."""
-    spec: Object = part(obj, "spec")
-    before: Object = part(old, "spec")
+    spec: Object = get_object(obj, "spec")
+    before: Object = get_object(old, "spec")
     found: list[FieldError] = []
     if "ExternalName" not in (spec.get("type"), before.get("type")):
         found += _address_changes(spec, before)
@@ -250,7 +250,7 @@ def service_changes(obj: Object, old: Object) -> list[FieldError]:
     if spec.get("type") == before.get("type") == "LoadBalancer":
         name = spec.get("loadBalancerClass")
         if name != before.get("loadBalancerClass"):
-            found.append(field_invalid(_SPEC / "loadBalancerClass", name, _ONCE))
+            found.append(field_invalid(_SPEC / "loadBalancerClass", name, _IMMUTABLE_ONCE_SET))
     if spec.get("loadBalancerClass") is not None:
         found += _balancer({**spec, "allocateLoadBalancerNodePorts": None})
     kept = needs_health_check(spec) and needs_health_check(before)
@@ -263,15 +263,15 @@ def _address_changes(spec: Object, before: Object) -> list[FieldError]:
     if is_headless(spec) and is_headless(before):
         return []
     path = _SPEC / "clusterIPs"
-    new, were = items(spec, "clusterIPs"), items(before, "clusterIPs")
+    new, were = get_list(spec, "clusterIPs"), get_list(before, "clusterIPs")
     if len(new) == len(were):
         pairs = enumerate(zip(new, were, strict=True))
-        return [field_invalid(path.at(index), new, _ONCE) for index, (one, was) in pairs if one != was]
+        return [field_invalid(path.at(index), new, _IMMUTABLE_ONCE_SET) for index, (one, was) in pairs if one != was]
     found: list[FieldError] = []
     if not new:
         found.append(field_invalid(path.at(0), spec.get("clusterIPs"), "primary clusterIP can not be unset"))
     elif were and new[0] != were[0]:
-        found.append(field_invalid(path.at(0), new, _ONCE))
+        found.append(field_invalid(path.at(0), new, _IMMUTABLE_ONCE_SET))
     if len(new) == 1 < len(were) and spec.get("ipFamilyPolicy") != "SingleStack":
         text = "must be set to 'SingleStack' when releasing the secondary clusterIP"
         found.append(field_invalid(_SPEC / "ipFamilyPolicy", spec.get("ipFamilyPolicy"), text))
@@ -282,9 +282,9 @@ def _family_changes(spec: Object, before: Object) -> list[FieldError]:
     if is_headless(spec) or is_headless(before):
         return []
     path = (_SPEC / "ipFamilies").at(0)
-    new, were = items(spec, "ipFamilies"), items(before, "ipFamilies")
+    new, were = get_list(spec, "ipFamilies"), get_list(before, "ipFamilies")
     if len(new) == len(were):
-        return [field_invalid(path, new, _ONCE) for one, was in zip(new, were, strict=True) if one != was]
+        return [field_invalid(path, new, _IMMUTABLE_ONCE_SET) for one, was in zip(new, were, strict=True) if one != was]
     if new and were and new[0] != were[0]:
-        return [field_invalid(path, spec.get("clusterIPs"), _ONCE)]
+        return [field_invalid(path, spec.get("clusterIPs"), _IMMUTABLE_ONCE_SET)]
     return []

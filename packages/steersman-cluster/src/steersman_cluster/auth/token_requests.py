@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from steersman_cluster.auth.attributes import quoted
-from steersman_cluster.auth.reading import part, strings
 from steersman_cluster.auth.reviews import ReviewCall
 from steersman_cluster.auth.tokens import TokenIssuer
 from steersman_cluster.errors import FieldError, bad_request, conflict, field_invalid, invalid, not_found
+from steersman_cluster.json_access import get_object, get_strings
 from steersman_cluster.objects import Object, dig, name_of, uid_of
 from steersman_cluster.strategy import Reader
 
@@ -49,7 +49,7 @@ class TokenRequests:
                 f"the UID in the token request ({metadata['uid']}) does not match the UID of the service account"
                 f" ({uid_of(account)})",
             )
-        spec = _defaulted(part(request, "spec"), self._issuer.audiences)
+        spec = _defaulted(get_object(request, "spec"), self._issuer.audiences)
         seconds: int = spec["expirationSeconds"]
         _check_seconds(seconds)
         bound = self._bound(spec["boundObjectRef"], call, reader)
@@ -118,7 +118,7 @@ def _defaulted(spec: Object, audiences: tuple[str, ...]) -> Object:
     seconds: Any = spec.get("expirationSeconds")
     return {
         **spec,
-        "audiences": strings(spec, "audiences") or list(audiences),
+        "audiences": get_strings(spec, "audiences") or list(audiences),
         "expirationSeconds": _DEFAULT_SECONDS if seconds is None else seconds,
         "boundObjectRef": spec.get("boundObjectRef"),
     }
