@@ -26,7 +26,7 @@ _NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 def _key_errors(path: Path, keys: Sequence[str]) -> list[FieldError]:
-    return [fault for key in sorted(keys) for fault in check.check(formats.config_map_key, path.key(key), key)]
+    return [error for key in sorted(keys) for error in check.check(formats.config_map_key, path.key(key), key)]
 
 
 def _frozen(obj: Object, old: Object, fields: Sequence[str]) -> list[FieldError]:
@@ -50,7 +50,7 @@ class ConfigMap(Plain):
         size = len(get_object(obj, "data")) + len(get_object(obj, "binaryData"))
         return [columns.name(obj), size, columns.age(obj, now)]
 
-    def faults(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         data: Mapping[str, str] = get_object(obj, "data")
         binary: Mapping[str, str] = get_object(obj, "binaryData")
         found: list[FieldError] = []
@@ -95,7 +95,7 @@ class Secret(Plain):
         if not obj.get("type"):
             obj["type"] = "Opaque"
 
-    def faults(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         data: Mapping[str, str] = get_object(obj, "data")
         found = _key_errors(_DATA, list(data))
         if _decoded_size(data) > _MAX_SIZE:
@@ -232,7 +232,7 @@ class Namespace(Plain):
             if ctx.subresource != "finalize":
                 obj["spec"] = old.get("spec", {})
 
-    def faults(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         found: list[FieldError] = []
         for finalizer in dig(obj, "spec", "finalizers", default=[]):
             found += _namespace_finalizer("spec.finalizers", finalizer)
@@ -256,7 +256,7 @@ class Namespace(Plain):
 
 def _namespace_finalizer(path: str, finalizer: str) -> list[FieldError]:
     bare = metadata.finalizer_errors(Path(path), [finalizer])
-    return check.qualified_name(path, finalizer) + [field_invalid(path, finalizer, fault.detail) for fault in bare]
+    return check.qualified_name(path, finalizer) + [field_invalid(path, finalizer, error.detail) for error in bare]
 
 
 STRATEGIES = {

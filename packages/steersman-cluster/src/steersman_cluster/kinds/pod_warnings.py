@@ -79,7 +79,7 @@ def spec_warnings(path: Path, spec: Object) -> Sequence[str]:
 
 
 def _all(path: Path, spec: Object) -> Iterator[str]:  # noqa: C901
-    for key in get_list(spec, "nodeSelector"):
+    for key in get_object(spec, "nodeSelector"):
         if key in _DEPRECATED_LABELS:
             yield f"{(path / 'nodeSelector').key(key)}: {_DEPRECATED_LABELS[key]}"
     for index, item in enumerate(get_list(spec, "topologySpreadConstraints")):
