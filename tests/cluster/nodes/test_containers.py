@@ -18,11 +18,11 @@ from steersman_cluster import nodes
 from steersman_cluster.cluster import DevCluster, Options
 from steersman_cluster.kubelet import LogOptions
 from steersman_cluster.nodes.process.guard import marked
-from steersman_cluster.nodes.process.sandbox import detect
+from steersman_cluster.nodes.process.sandbox import detect, works
 
 HOST = "steersman.dev/host"
 SANDBOXED = [
-    pytest.param("bubblewrap", marks=pytest.mark.skipif(detect() != "bubblewrap", reason="bubblewrap does not work")),
+    pytest.param("bubblewrap", marks=pytest.mark.skipif(not works("bubblewrap"), reason="bubblewrap does not work")),
     pytest.param("namespaces", marks=pytest.mark.skipif(detect() == "plain", reason="no namespaces")),
 ]
 MODES = [*SANDBOXED, "plain"]
@@ -363,3 +363,69 @@ asyncio.run(main())
         [home / ".venv" / "bin" / "python", script], capture_output=True, text=True, timeout=120, check=False, cwd="/"
     )
     assert done.stdout.strip() == "imported", done.stderr
+
+
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can choose the users of containers")
+SHOW_IDENTITY = """
+import os, re
+status = open("/proc/self/status").read()
+print(os.getuid(), os.getgid(), sorted(os.getgroups()))
+print(re.search("CapBnd:\\s*(\\w+)", status)[1].lstrip("0") or "0", re.search("NoNewPrivs:\\s*(\\d)", status)[1])
+"""
+
+
+@ROOT
+@pytest.mark.parametrize("mode", ["namespaces", "plain"], indirect=True)
+async def test_a_container_and_its_commands_run_as_its_user_with_its_capabilities(place: Place) -> None:
+    context = {
+        "runAsUser": 1234,
+        "runAsGroup": 2345,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"], "add": ["CHOWN"]},
+    }
+    # The machine's own Python: the one of the tests may be out of reach for other users.
+    show = ["/usr/bin/python3", "-I", "-S", "-c", SHOW_IDENTITY]
+    if not os.access(show[0], os.X_OK):
+        pytest.skip(f"no {show[0]}")
+    pod = {"securityContext": {"supplementalGroups": [7]}}
+    await place.pod("p", {"command": ["/bin/sleep", "1000"], "securityContext": context}, **pod)
+    await place.until("p", lambda s: s.get("phase") == "Running")
+    expected = "1234 2345 [7, 2345]\n1 1\n"
+    assert await place.run("p", *show) == (0, expected)
+    assert await place.ran("q", {"command": show, "securityContext": context}, **pod) == expected
+
+
+@ROOT
+@pytest.mark.parametrize("mode", ["namespaces"], indirect=True)
+async def test_volumes_belong_to_the_group_of_the_pod(place: Place) -> None:
+    await place.create("secrets", "key", data={"key": "c2VjcmV0"})
+    volumes = [{"name": "v", "emptyDir": {}}, {"name": "s", "secret": {"secretName": "key", "defaultMode": 0o400}}]
+    mounts = [{"name": "v", "mountPath": "/v"}, {"name": "s", "mountPath": "/s"}]
+    command = ["/bin/sh", "-c", "cat /s/key && echo x > /v/new && stat -c ' %u %g' /v/new"]
+    container = {"command": command, "volumeMounts": mounts, "securityContext": {"runAsUser": 1234}}
+    context = {"fsGroup": 4321}
+    assert await place.ran("p", container, volumes=volumes, securityContext=context) == "secret 1234 4321\n"
+
+
+@ROOT
+@pytest.mark.parametrize("mode", ["namespaces"], indirect=True)
+async def test_a_container_that_may_not_be_root_is_not_started(place: Place) -> None:
+    await place.pod("p", {"command": ["/bin/true"], "securityContext": {"runAsNonRoot": True}})
+    status = await place.until("p", lambda s: (s.get("containerStatuses") or [{}])[0].get("state", {}).get("waiting"))
+    waiting = status["containerStatuses"][0]["state"]["waiting"]
+    assert waiting["reason"] == "CreateContainerConfigError"
+    assert "image will run as root" in waiting["message"]
+
+
+@pytest.mark.parametrize("mode", ["namespaces"], indirect=True)
+@pytest.mark.skipif(not works("namespaces", "/tmp"), reason="no writable layers above directories here")
+async def test_an_image_is_not_copied_where_the_kernel_has_layers(place: Place) -> None:
+    root = root_with(place.directory / "rootfs", "sh", "cat")
+    images(place, app={"root": "rootfs", "workingDir": "/work/here"})
+    command = ["sh", "-c", "echo changed > /lib64/new; echo own > file; read x < file; echo $x"]
+    assert await place.ran("p", {"image": "app", "command": command}) == "own\n"
+    assert not (root / "lib64/new").exists()
+    assert not (root / "work").exists()
+    (home,) = (place.directory / "data/pods").glob("*/containers/c")
+    assert not (home / "rootfs").exists()
+    assert (home / "layer/upper/lib64/new").read_text() == "changed\n"

@@ -82,7 +82,7 @@ class Nodes:
         if close is not None:
             await close()
         if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+            await asyncio.to_thread(shutil.rmtree, self._temporary, ignore_errors=True)
 
     async def __aenter__(self) -> Nodes:
         return self

@@ -17,7 +17,7 @@ from typing import Final, TypedDict
 
 from steersman_cluster.nodes.process import launcher
 
-__all__ = ["DEFAULT_PATH", "Launch", "Sandbox", "error_of", "launch"]
+__all__ = ["DEFAULT_PATH", "Identity", "Launch", "Sandbox", "error_of", "launch"]
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The `PATH` of containers whose image sets none."""
@@ -35,6 +35,20 @@ class Sandbox(TypedDict):
     """An empty directory upon which the root directory is mounted."""
     program: str
     """Where bubblewrap is."""
+    overlay: list[str]
+    """Nothing, or the lower, upper, work and merged directories of a writable layer above an image."""
+
+
+class Identity(TypedDict):
+    """Who a container's processes are."""
+
+    user: int
+    group: int
+    groups: list[int]
+    """Supplemental groups."""
+    capabilities: list[int] | None
+    """The numbers of the capabilities that they may have; `None` for all."""
+    no_new_privileges: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +70,14 @@ def launch(
     enter: int | None = None,
     terminal: bool = False,
     network: Sequence[int] = (),
+    identity: Identity | None = None,
 ) -> Generator[Launch]:
     """Open the files of a launch and close those of the launcher at the end; the caller closes `report`.
 
     `network` are descriptors of the namespaces to enter first; they stay open here.
     """
     fields: dict[str, object] = {"command": list(command), "env": dict(env), "directory": directory}
-    fields |= {"terminal": terminal, "network": list(network)}
+    fields |= {"terminal": terminal, "network": list(network), "identity": identity}
     request = json.dumps({**fields, "parent": os.getpid(), "sandbox": sandbox, "enter": enter}).encode()
     file = os.memfd_create("request")
     report, writes = os.pipe()

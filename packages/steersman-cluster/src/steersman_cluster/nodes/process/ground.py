@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Ground", "MountError"]
 
+_OWNED = ("emptyDir", "persistentVolumeClaim", "ephemeral")
 _PAYLOADS = ("configMap", "secret", "downwardAPI", "projected")
 
 
@@ -58,8 +59,31 @@ class Ground:
             name: str = volume["name"]
             try:
                 self.volumes[name] = await self._volume(volume, reading)
+                await asyncio.to_thread(self._own, volume)
             except (ConfigError, ValueError, OSError) as problem:
                 raise MountError(f'MountVolume.SetUp failed for volume "{name}" : {problem}') from None
+
+    @property
+    def _fs_group(self) -> int | None:
+        """The group of the Pod's volumes, where this node can set it."""
+        return dig(self.pod, "spec", "securityContext", "fsGroup") if os.geteuid() == 0 else None
+
+    def _own(self, volume: Object) -> None:
+        """Give a writable volume to the Pod's `fsGroup`, as the kubelet does for those that it manages."""
+        group = self._fs_group
+        if group is None or not any(kind in volume for kind in _OWNED):
+            return
+        top = self.volumes[volume["name"]]
+        policy = dig(self.pod, "spec", "securityContext", "fsGroupChangePolicy")
+        if policy == "OnRootMismatch" and top.stat().st_gid == group:
+            return
+        for directory, _, files in os.walk(top):
+            os.chown(directory, -1, group)
+            os.chmod(directory, os.stat(directory).st_mode & 0o7777 | 0o2770)  # noqa: S103 - as the kubelet does
+            for path in (os.path.join(directory, name) for name in files):
+                os.chown(path, -1, group, follow_symlinks=False)
+                if not os.path.islink(path):
+                    os.chmod(path, os.stat(path).st_mode & 0o7777 | 0o660)
 
     async def refresh(self, reading: Reading) -> None:
         """Bring the files of volumes up to date; what is missing meanwhile stays as it was."""
@@ -95,7 +119,7 @@ class Ground:
         found = await reading.objects(namespace_of(self.pod), wanted)
         tokens = {request: await self._token(request, reading) for request in tokens_of(volume)}
         directory = self.directory / "volumes" / volume["name"]
-        write(directory, files_of(volume, self.facts, found, tokens))
+        write(directory, files_of(volume, self.facts, found, tokens), group=self._fs_group)
         return directory
 
     async def _token(self, request: TokenRequest, reading: Reading) -> str:

@@ -8,7 +8,9 @@ no shell. The request's fields:
 - `command`, `env`, `directory`: what runs, with which variables, where;
 - `terminal`: whether standard input is a terminal that becomes the controlling one;
 - `parent`: the node's process id; the process dies with that process;
-- `sandbox`: `null`, or the plan of the container's root directory (`kind`, `ops`, `hostname`, `place`, `program`);
+- `sandbox`: `null`, or the plan of the container's root directory (`kind`, `ops`, `hostname`, `place`, `program`, and
+  `overlay`: nothing, or the lower, upper, work and merged directories of a writable layer above an image);
+- `identity`: `null`, or user, group, supplemental groups, capabilities and `no_new_privileges` of the command;
 - `enter`: `null`, or a process whose namespaces and root directory the command is to run in;
 - `network`: descriptors of namespaces to enter first: a user namespace where there is one, and a network namespace.
 
@@ -37,7 +39,8 @@ _CLONE_NEWNS, _CLONE_NEWUTS, _CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 _CLONE_NEWUSER, _CLONE_NEWPID = 0x10000000, 0x20000000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
 _MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
+_MAX_CAPABILITIES = 64
 _NS_GET_USERNS = 0xB701
 _SYS_MOUNT_SETATTR = 442
 _AT_FDCWD, _AT_RECURSIVE, _MOUNT_ATTR_RDONLY = -100, 0x8000, 1
@@ -76,9 +79,22 @@ def make_read_only(target: str, *, recursive: bool) -> None:
     mount(None, target, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | locked)
 
 
-def build(ops: Iterable[tuple[str, str, str]], place: str, hostname: str) -> None:
+def mount_overlay(lower: str, upper: str, work: str, merged: str) -> None:
+    """Mount a writable layer above an image's root directory; the image stays as it is."""
+    escaped = [path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,") for path in (lower, upper, work)]
+    data = f"lowerdir={escaped[0]},upperdir={escaped[1]},workdir={escaped[2]}"
+    try:
+        mount("overlay", merged, "overlay", 0, data)
+    except OSError:
+        # In a user namespace the attributes of the layer are those of users (Linux 5.11).
+        mount("overlay", merged, "overlay", 0, f"{data},userxattr")
+
+
+def build(ops: Iterable[tuple[str, str, str]], place: str, hostname: str, overlay: list[str]) -> None:
     """Put the container's root directory together at `place` and make it this process's own."""
     mount(None, "/", None, _MS_REC | _MS_PRIVATE)
+    if overlay:
+        mount_overlay(*overlay)
     name = os.fsencode(hostname)
     with contextlib.suppress(OSError):
         _call("sethostname", name, ctypes.c_size_t(len(name)))
@@ -188,7 +204,28 @@ def become(request: Request) -> NoReturn:
     except OSError as problem:
         said = (problem.strerror or str(problem)).lower()
         raise OSError(problem.errno, f'chdir to cwd ("{directory}") failed: {said}') from None
+    if request["identity"] is not None:
+        take_identity(request["identity"])
     _execute(command, request["env"])
+
+
+def take_identity(identity: dict[str, Any]) -> None:
+    """Drop the capabilities that a container does not have, and become its user."""
+    for number in (0, 1, 2):  # so that the user can open /dev/stdout, which leads to a pipe of the node
+        with contextlib.suppress(OSError):
+            os.fchown(number, identity["user"], -1)
+    if identity["capabilities"] is not None:
+        kept = frozenset(identity["capabilities"])
+        for capability in range(_MAX_CAPABILITIES):
+            if capability not in kept and _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0:
+                if ctypes.get_errno() == errno.EINVAL:  # the kernel has no more
+                    break
+                raise OSError(ctypes.get_errno(), f"drop capability {capability}")
+    os.setgroups(identity["groups"])
+    os.setresgid(identity["group"], identity["group"], identity["group"])
+    os.setresuid(identity["user"], identity["user"], identity["user"])
+    if identity["no_new_privileges"]:
+        _call("prctl", _PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0)
 
 
 def _execute(command: list[str], env: dict[str, str]) -> NoReturn:
@@ -224,7 +261,7 @@ def isolate(request: Request, report: int) -> int:
     if init:
         let_go(report)
         return reap_until(init)
-    build(sandbox["ops"], sandbox["place"], sandbox["hostname"])
+    build(sandbox["ops"], sandbox["place"], sandbox["hostname"], sandbox["overlay"])
     child = os.fork()
     if not child:
         if request["terminal"]:

@@ -137,9 +137,10 @@ def _downward(source: Object, mode: int, facts: Facts) -> dict[str, File]:
     return files
 
 
-def write(directory: Path, payload: Payload) -> bool:
+def write(directory: Path, payload: Payload, *, group: int | None = None) -> bool:
     """Make a directory show these files, all at once; false where it did already.
 
+    With `group` the files belong to it, and it may read them.
     Raises `ValueError` for a path that leads out of the directory.
     """
     for path in payload:
@@ -147,16 +148,14 @@ def write(directory: Path, payload: Payload) -> bool:
             raise ValueError(f"the path {path!r} leads out of its volume")
     directory.mkdir(parents=True, exist_ok=True)
     link = directory / "..data"
-    if link.is_symlink() and _shown(link.resolve()) == {path: (f.content, f.mode) for path, f in payload.items()}:
+    if link.is_symlink() and _shown(link.resolve()) == {
+        path: (file.content, _mode(file, group)) for path, file in payload.items()
+    }:
         return False
     old = link.resolve() if link.is_symlink() else None
     fresh = Path(tempfile.mkdtemp(prefix="..", dir=directory))
     fresh.chmod(0o755)
-    for path, file in payload.items():
-        target = fresh / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(file.content)
-        target.chmod(file.mode)
+    _write_files(fresh, payload, group)
     temporary = directory / "..data_tmp"
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(fresh.name)
@@ -171,6 +170,20 @@ def write(directory: Path, payload: Payload) -> bool:
     if old is not None:
         shutil.rmtree(old, ignore_errors=True)
     return True
+
+
+def _write_files(directory: Path, payload: Payload, group: int | None) -> None:
+    for path, file in payload.items():
+        target = directory / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.content)
+        target.chmod(_mode(file, group))
+        if group is not None:
+            os.chown(target, -1, group)
+
+
+def _mode(file: File, group: int | None) -> int:
+    return file.mode if group is None else file.mode | 0o440
 
 
 def _shown(directory: Path) -> dict[str, tuple[bytes, int]]:

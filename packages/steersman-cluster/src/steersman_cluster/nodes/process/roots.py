@@ -6,15 +6,16 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from steersman_cluster.nodes.process.images import Image
 from steersman_cluster.nodes.process.running import spawn
-from steersman_cluster.nodes.process.sandbox import Mount, real
+from steersman_cluster.nodes.process.sandbox import Mount, Op, real
 from steersman_cluster.nodes.process.view import LaunchError
 
-__all__ = ["copy_root", "interpreter_paths", "lay_out", "make_directory", "named_paths"]
+__all__ = ["Layer", "copy_root", "interpreter_paths", "lay_out", "make_directory", "named_paths"]
 
 _PRIVATE: Final = ("/tmp/", "/dev/")  # noqa: S108 - what a container has of its own
 _MADE_IN_THE_SANDBOX: Final = {"proc", "dev", "tmp"}
@@ -36,6 +37,43 @@ def _outermost(*paths: str) -> list[str]:
     found = {path for path in map(os.path.abspath, filter(None, paths)) if path.startswith(_PRIVATE)}
     there = {path for path in found if os.path.isdir(path) and path.rstrip("/") not in ("/dev/shm", "/dev/pts")}  # noqa: S108
     return sorted(path for path in there if not any(path.startswith(f"{other}/") for other in there))
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The writable layer of one run of a container above its image's root directory (overlayfs)."""
+
+    lower: Path
+    directory: Path
+
+    @classmethod
+    def make(cls, lower: Path, directory: Path) -> Layer:
+        """Make an empty layer; what an earlier run wrote is deleted."""
+        shutil.rmtree(directory, ignore_errors=True)
+        for name in ("upper", "work", "merged"):
+            (directory / name).mkdir(parents=True)
+        return cls(lower, directory)
+
+    @property
+    def directories(self) -> list[str]:
+        """The lower, upper, work and merged directories."""
+        return [str(self.lower), *(str(self.directory / name) for name in ("upper", "work", "merged"))]
+
+    def above(self, ops: Sequence[Op]) -> list[Op]:
+        """Return the steps of a plan for the image with the merged directory in the image's place."""
+        merged = self.directory / "merged"
+
+        def moved(source: str) -> str:
+            path = Path(source)
+            return str(merged / path.relative_to(self.lower)) if path.is_relative_to(self.lower) else source
+
+        return [replace(op, source=moved(op.source)) if op.what in ("bind", "ro-bind") else op for op in ops]
+
+    def new_directory(self) -> Path:
+        """Make a directory that the image does not have, such as the working directory."""
+        path = self.directory / "made"
+        path.mkdir(exist_ok=True)
+        return path
 
 
 async def copy_root(source: Path, target: Path) -> Path:

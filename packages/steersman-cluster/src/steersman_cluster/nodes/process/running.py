@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 
 from steersman_cluster.kubelet import STDERR, STDOUT
 from steersman_cluster.nodes.process import guard
-from steersman_cluster.nodes.process.command import Sandbox, error_of, launch
+from steersman_cluster.nodes.process.command import Identity, Sandbox, error_of, launch
 
 __all__ = ["Exit", "Process", "Session", "children_of", "exit_of", "spawn"]
 
@@ -240,10 +240,13 @@ async def spawn(
     stdin: bool = False,
     tty: bool = False,
     network: Sequence[int] = (),
+    identity: Identity | None = None,
 ) -> Process:
     """Start a command, in a `sandbox` or in the sandbox of the process `enter`; with `tty` on a terminal of its own.
 
-    `network` are descriptors of the namespaces of its network, in the order in which they are entered.
+    `network` are descriptors of the namespaces of its network, in the order in which they are entered; only root can
+    choose an `identity`.
+
     Returns when its program runs. Raises `OSError` with the reason where it cannot be run.
     """
     terminal = pty.openpty() if tty else None
@@ -251,7 +254,9 @@ async def spawn(
     streams = (pipe if stdin else asyncio.subprocess.DEVNULL, pipe, pipe) if terminal is None else (terminal[1],) * 3
 
     async def start() -> asyncio.subprocess.Process:
-        with launch(command, env, directory, sandbox=sandbox, enter=enter, terminal=tty, network=network) as launched:
+        with launch(
+            command, env, directory, sandbox=sandbox, enter=enter, terminal=tty, network=network, identity=identity
+        ) as launched:
             process = await asyncio.create_subprocess_exec(
                 *launched.argv,
                 env={guard.MARK: env[guard.MARK]} if guard.MARK in env else {},

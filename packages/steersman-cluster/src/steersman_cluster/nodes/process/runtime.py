@@ -37,7 +37,7 @@ from steersman_cluster.nodes.logs import MESSAGE_LOG_BYTES, MESSAGE_LOG_LINES
 from steersman_cluster.nodes.network.addresses import KUBERNETES_SERVICE
 from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
 from steersman_cluster.nodes.process import guard, probing
-from steersman_cluster.nodes.process.command import DEFAULT_PATH, Sandbox
+from steersman_cluster.nodes.process.command import DEFAULT_PATH, Identity, Sandbox
 from steersman_cluster.nodes.process.environment import (
     ConfigError,
     Facts,
@@ -47,14 +47,22 @@ from steersman_cluster.nodes.process.environment import (
     service_variables,
 )
 from steersman_cluster.nodes.process.ground import Ground, MountError
+from steersman_cluster.nodes.process.identity import account_of, accounts, identity_of
 from steersman_cluster.nodes.process.images import Image, ImageError, Images
 from steersman_cluster.nodes.process.logfile import LogFile, last_text
 from steersman_cluster.nodes.process.meter import SAMPLE_EVERY_SECONDS, Meter
 from steersman_cluster.nodes.process.probes import act
 from steersman_cluster.nodes.process.reading import Reading
-from steersman_cluster.nodes.process.roots import copy_root, interpreter_paths, lay_out, make_directory, named_paths
+from steersman_cluster.nodes.process.roots import (
+    Layer,
+    copy_root,
+    interpreter_paths,
+    lay_out,
+    make_directory,
+    named_paths,
+)
 from steersman_cluster.nodes.process.running import Exit, Process, children_of, consumed, spawn
-from steersman_cluster.nodes.process.sandbox import Mode, Mount, plan, sandbox_of
+from steersman_cluster.nodes.process.sandbox import Mode, Mount, overlays_work, plan, real, sandbox_of
 from steersman_cluster.nodes.process.view import LaunchError, check_command
 from steersman_cluster.objects import Object, dig, name_of, namespace_of
 
@@ -85,6 +93,8 @@ class Run:
     message_file: Path
     namespaces: Sequence[int] = ()
     """Descriptors of the namespaces of the Pod's network."""
+    identity: Identity | None = None
+    """Who the processes are, where the node can choose."""
     meter: Meter = field(default_factory=lambda: Meter(time.monotonic()))
     started_up: asyncio.Event = field(default_factory=asyncio.Event)
     tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
@@ -116,6 +126,8 @@ class ProcessRuntime:
         self._data = data
         self._reading = Reading(agent.client, self._source_changed)
         self._server = KUBERNETES_SERVICE if network is not None else server or self._reading.api_server()
+        self._overlays: bool | None = None
+        """Whether writable layers above images work here; `None` before the first image with a root directory."""
         self._guard: asyncio.subprocess.Process | None = None
         self._cleaning: set[asyncio.Task[None]] = set()
         self._metering: asyncio.Task[None] | None = None
@@ -202,7 +214,7 @@ class ProcessRuntime:
         if ground is not None:
             await self._clear(ground)
             self._detach(ground)
-            ground.remove()
+            await asyncio.to_thread(ground.remove)
 
     def forgotten(self, held: Held) -> None:
         self._task(self._cleaning, self.removed(held), f"forget {held.name}")
@@ -374,6 +386,9 @@ class ProcessRuntime:
         (home / "tmp").mkdir(parents=True, exist_ok=True)
         message_file = home / "termination-log"
         message_file.write_bytes(b"")
+        message_file.chmod(0o666)
+        (home / "tmp").chmod(0o1777)
+        identity = identity_of(pod, spec, accounts(image.root or Path("/"))) if os.geteuid() == 0 else None
         mounts = ground.mounts(spec, env)
         if self.mode == "plain":
             sandbox = None
@@ -399,18 +414,19 @@ class ProcessRuntime:
                 stdin=bool(spec.get("stdin")),
                 tty=bool(spec.get("tty")),
                 network=ground.namespaces,
+                identity=identity,
             )
         except BaseException:
             log.close()
             raise
-        run = Run(spec, attempt, process, log, env, directory, message_file, ground.namespaces)
+        run = Run(spec, attempt, process, log, env, directory, message_file, ground.namespaces, identity)
         ground.runs[spec["name"]] = run
         return run
 
     def _base_environment(self, ground: Ground, image: Image, spec: Object) -> dict[str, str]:
         env = {
             "PATH": DEFAULT_PATH if image.root else os.environ.get("PATH", DEFAULT_PATH),
-            "HOME": "/root" if image.root else "/tmp",  # noqa: S108 - private to the container
+            "HOME": self._home(ground, image, spec),
             "HOSTNAME": ground.hostname,
             "POD_IP": ground.facts.ip,
         }
@@ -419,6 +435,14 @@ class ProcessRuntime:
         if image.root is None and "LANG" in os.environ:
             env["LANG"] = os.environ["LANG"]
         return env
+
+    def _home(self, ground: Ground, image: Image, spec: Object) -> str:
+        """The home directory of a container's user: of the image's /etc/passwd, or private to the container."""
+        if image.root is None:
+            return "/tmp"  # noqa: S108
+        known = accounts(image.root)
+        user = identity_of(ground.pod, spec, known)["user"] if os.geteuid() == 0 else 0
+        return account_of(user, known).home if user or known else "/root"
 
     def _without_sandbox(
         self,
@@ -454,7 +478,7 @@ class ProcessRuntime:
         message_file: Path,
         env: dict[str, str],
     ) -> Sandbox | None:
-        """The sandbox of a container; its image's root directory is copied for it, unless it is read-only."""
+        """The sandbox of a container: a writable layer above its image, or a copy of it where layers do not work."""
         extra = [
             Mount(message_file, spec.get("terminationMessagePath") or _TERMINATION_LOG),
             Mount(ground.hosts_file(), "/etc/hosts"),
@@ -462,20 +486,31 @@ class ProcessRuntime:
         if self.network is not None:
             extra.append(Mount(ground.resolv_conf(), "/etc/resolv.conf"))
         read_only = bool(dig(spec, "securityContext", "readOnlyRootFilesystem"))
-        root = image.root
+        root, layer = image.root, None
         if root is None:
             extra += [Mount(Path(path), path, read_only=True) for path in (*interpreter_paths(), *named_paths(image))]
             if image.working_dir:
                 extra.append(Mount(Path(image.working_dir), image.working_dir))
+        elif not read_only and await self._has_overlays():
+            layer = Layer.make(root, home / "layer")
         elif not read_only:
             root = await copy_root(root, home / "rootfs")
             make_directory(root, directory)
+        if layer is not None and not (layer.lower / real(layer.lower, directory).lstrip("/")).is_dir():
+            extra.append(Mount(layer.new_directory(), directory))
         targets = {m.target for m in mounts}
         ops = plan(root, [*mounts, *(m for m in extra if m.target not in targets)], home, read_only=read_only)
         check_command(ops, command, env, directory)
         place = home / "root"
         place.mkdir(exist_ok=True)
-        return sandbox_of(self.mode, ops, ground.hostname, place)
+        if layer is None:
+            return sandbox_of(self.mode, ops, ground.hostname, place)
+        return sandbox_of(self.mode, layer.above(ops), ground.hostname, place, layer.directories)
+
+    async def _has_overlays(self) -> bool:
+        if self._overlays is None:
+            self._overlays = await asyncio.to_thread(overlays_work, self.mode, self._data)
+        return self._overlays
 
     def _agent_exited(self, held: Held, ground: Ground, run: Run) -> None:
         life = held.life.container(run.container["name"])
@@ -559,6 +594,7 @@ class ProcessRuntime:
             stdin=stdin,
             tty=tty,
             network=run.namespaces,
+            identity=run.identity,
         )
         self._beside = [*(one for one in self._beside if not one.ended), process]
         return process

@@ -20,7 +20,7 @@ from typing import Literal
 
 from steersman_cluster.nodes.process.command import DEFAULT_PATH, Sandbox, launch
 
-__all__ = ["Mode", "Mount", "Op", "detect", "plan", "real", "sandbox_of"]
+__all__ = ["Mode", "Mount", "Op", "detect", "overlays_work", "plan", "real", "sandbox_of", "works"]
 
 Mode = Literal["bubblewrap", "namespaces", "plain"]
 
@@ -45,19 +45,29 @@ class Op:
 
 def detect() -> Mode:
     """The best mode that works here, found out by trying."""
-    for mode in ("bubblewrap", "namespaces"):
-        if _works(mode):
+    # Only root chooses users and capabilities, and only the launcher's own sandbox applies them.
+    every: tuple[Mode, ...] = ("bubblewrap", "namespaces") if os.geteuid() else ("namespaces", "bubblewrap")
+    for mode in every:
+        if works(mode):
             return mode
     return "plain"
 
 
-def _works(mode: Mode) -> bool:
-    """Whether `true` runs in a sandbox of this mode."""
-    with tempfile.TemporaryDirectory(prefix="steersman-sandbox-") as directory:
+def overlays_work(mode: Mode, directory: Path) -> bool:
+    """Return whether containers can have writable layers in a directory; found out by trying."""
+    return mode == "namespaces" and works(mode, str(directory))
+
+
+def works(mode: Mode, overlays: str = "") -> bool:
+    """Whether `true` runs in a sandbox of this mode; with `overlays`, with a writable layer in that directory."""
+    with tempfile.TemporaryDirectory(prefix="steersman-sandbox-", dir=overlays or None) as directory:
         private = Path(directory)
         (private / "tmp").mkdir()
+        layers = [str(private / name) for name in ("lower", "upper", "work", "merged")] if overlays else []
+        for layer in layers:
+            os.mkdir(layer)
         try:
-            sandbox = sandbox_of(mode, plan(None, (), private), "probe", private)
+            sandbox = sandbox_of(mode, plan(None, (), private), "probe", private, layers)
             program = shutil.which("true", path=DEFAULT_PATH) or "true"
             with launch([program], {}, "/", sandbox=sandbox) as start:
                 done = subprocess.run(  # noqa: S603
@@ -101,7 +111,9 @@ def plan(root: Path | None, mounts: Sequence[Mount], private: Path, *, read_only
     return [*ops, Op("remount-ro", "", "/")] if read_only else ops
 
 
-def sandbox_of(mode: Mode, ops: Iterable[Op], hostname: str, place: Path) -> Sandbox | None:
+def sandbox_of(
+    mode: Mode, ops: Iterable[Op], hostname: str, place: Path, overlay: Sequence[str] = ()
+) -> Sandbox | None:
     """What the launcher has to know of a sandbox; `None` for the mode without one. Raises `FileNotFoundError`."""
     if mode == "plain":
         return None
@@ -111,7 +123,14 @@ def sandbox_of(mode: Mode, ops: Iterable[Op], hostname: str, place: Path) -> San
         if not program:
             raise FileNotFoundError(errno.ENOENT, "bubblewrap (bwrap) is not installed")
     steps = [(op.what, op.source, op.target) for op in ops]
-    return {"kind": mode, "ops": steps, "hostname": hostname, "place": str(place), "program": program}
+    return {
+        "kind": mode,
+        "ops": steps,
+        "hostname": hostname,
+        "place": str(place),
+        "program": program,
+        "overlay": list(overlay),
+    }
 
 
 def real(base: Path, target: str) -> str:
