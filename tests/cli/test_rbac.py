@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steersman.cli.app import run
-from steersman.manifests.audited import AuditLogError, Seen, compare_use, read_events, seen_in
+from steersman.manifests.audit_usage import AuditLogError, ObservedRequest, compare_use, observed_requests, read_events
 from steersman.manifests.grants import Grant, Request
 
 APP = """
@@ -124,7 +124,7 @@ def test_a_refused_create_of_an_apply_is_missing_although_the_patch_is_allowed()
     refused = event("patch", "configmaps", name="home", code=403, responseStatus={"code": 403, "message": message})
     refused["annotations"] = {"authorization.k8s.io/decision": "allow"}
 
-    found = compare_use(seen_in([refused], lambda user: True), [Grant("patch", resource="configmaps")])
+    found = compare_use(observed_requests([refused], lambda user: True), [Grant("patch", resource="configmaps")])
 
     assert [str(m.request) for m in found.missing] == ["create configmaps in team-a"]
     assert found.missing[0].refused == 1
@@ -222,7 +222,9 @@ def test_a_line_that_is_still_being_written_is_left_out():
 def test_a_watch_counts_once_and_impersonation_is_a_permission():
     started = {**event("watch", "pods"), "stage": "ResponseStarted"}
     acting = event("get", "pods", impersonatedUser={"username": "system:serviceaccount:ns:other"})
-    seen = list(seen_in([started, {**started, "stage": "ResponseComplete"}, acting], lambda user: user == ACCOUNT))
+    seen = list(
+        observed_requests([started, {**started, "stage": "ResponseComplete"}, acting], lambda user: user == ACCOUNT)
+    )
     assert [str(one.request) for one in seen] == ["watch pods in team-a", "impersonate serviceaccounts in ns"]
 
 
@@ -247,7 +249,7 @@ REQUESTS = st.builds(
 
 @given(st.lists(REQUESTS), st.lists(GRANTS, unique=True))
 def test_a_request_is_missing_or_uses_a_grant_and_a_grant_is_used_or_idle(requests, grants):
-    found = compare_use([Seen(ACCOUNT, request, allowed=True) for request in requests], grants)
+    found = compare_use([ObservedRequest(ACCOUNT, request, allowed=True) for request in requests], grants)
     idle = {*found.unused, *found.unseen}
     for request in requests:
         allowing = [grant for grant in grants if grant.allows(request)]

@@ -20,7 +20,7 @@ from steersman.manifests import ManifestError, Package, everything, package_file
 from steersman.manifests.helm import CHART_FOLDERS, chart_files
 from steersman.manifests.install import install_file
 from steersman.manifests.monitoring import dashboard
-from steersman.manifests.shapes import Block, Each, Text, When, resolved, templated
+from steersman.manifests.template_values import Block, Each, Text, When, resolved, templated
 from steersman.testing import ControlPlane
 from tests.manifests import shipped_app
 from tests.manifests.server import Strict
@@ -249,7 +249,7 @@ def test_an_operator_is_not_asked_about_pods_of_its_own_namespace() -> None:
         ({"namespace": "A"}, "namespace 'A'"),
         ({"namespaces": ("ok", "no_t")}, "namespace 'no_t'"),
         ({"replicas": -1}, "replicas=-1"),
-        ({"target": ""}, "name it as MODULE:OPERATOR"),
+        ({"target": ""}, "pass it as MODULE:OPERATOR"),
     ],
 )
 def test_values_that_no_cluster_takes_are_refused(wrong: dict[str, Any], words: str) -> None:

@@ -73,7 +73,7 @@ def refusal(*classes: type[Resource]) -> str:
         (timedelta | None, None, "use Duration"),
         (int | bytes | None, None, "unions are of"),
         (Item | Ring | None, None, "give each of them a tag"),
-        (OneTag | OtherTag | None, None, "another schema in the same union"),
+        (OneTag | OtherTag | None, None, "different schema in another member of the union"),
         (tuple[int, str], (1, "a"), "fixed length"),
         (tuple[int | None, ...], (), "None inside a list"),
         (Mapping[int, str], {}, "keys of a map are str"),
@@ -93,12 +93,12 @@ def refusal(*classes: type[Resource]) -> str:
             (),
             "estimated rule cost exceeds budget by factor of more than 100x",
         ),
-        (bytes, b"", "no base64 to the API server"),
+        (bytes, b"", "not valid base64 for the API server"),
         (Annotated[Item, CEL("self.nothing == 1", message="m")], Item(), "undefined field 'nothing'"),
         (Annotated[Item, CEL("self.key ==")], Item(), "compilation failed"),
         (Annotated[Item, CEL("true", reason="Because")], Item(), "'Because' is none of"),
         (Annotated[Item, CEL("true", field_path="other")], Item(), "field_path 'other'"),
-        (Annotated[Item, ExactlyOneOf("name", "nothing")], Item(), "no field 'nothing'"),
+        (Annotated[Item, ExactlyOneOf("name", "nothing")], Item(), "the field 'nothing' does not exist"),
         (Annotated[Item, ExactlyOneOf("name", "key")], Item(), "'key' is always set"),
         (Embedded[Item] | None, None, "an embedded object is a Resource"),
         (Annotated[tuple[Annotated[str, Selectable], ...], Atomic], (), "no path of its own"),
@@ -189,7 +189,7 @@ def test_metadata_is_not_redefined() -> None:
         metadata: Annotated[ObjectMeta, CEL("true")] = ObjectMeta()
         spec: Item = Item()
 
-    assert "metadata is ObjectMeta in every kind" in refusal(Own)
+    assert "metadata must be ObjectMeta without markers" in refusal(Own)
 
 
 def test_reserved_fields_are_refused() -> None:
@@ -197,7 +197,7 @@ def test_reserved_fields_are_refused() -> None:
         kind: int = 3  # type: ignore[assignment]
         spec: Item = Item()
 
-    assert "Odd.kind: kind is every object's own" in refusal(Odd)
+    assert "Odd.kind: kind is a field of every object" in refusal(Odd)
 
 
 def test_kubernetes_own_groups_are_refused() -> None:

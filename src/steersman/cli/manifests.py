@@ -89,10 +89,10 @@ class Output:
 def _outputs(
     package: Package, config: Path, install: Path | None, helm: Path | None, dashboard: Path | None, *, split: bool
 ) -> list[Output]:
+    from steersman.manifests.config_directory import CONFIG_FOLDERS, package_files, samples
     from steersman.manifests.helm import CHART_FOLDERS, chart_files
     from steersman.manifests.install import install_file
     from steersman.manifests.monitoring import dashboard as dashboard_of
-    from steersman.manifests.tree import CONFIG_FOLDERS, package_files, samples
 
     try:
         files = {**package_files(package, check=judge(), split=split), **samples(package, config)}

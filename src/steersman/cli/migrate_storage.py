@@ -99,7 +99,7 @@ def _names(targets: Iterable[str]) -> list[str]:
     names: list[str] = []
     for target in targets:
         if ":" in target:
-            from steersman.manifests.tree import crds
+            from steersman.manifests.config_directory import crds
 
             found = [str(crd["metadata"]["name"]) for crd in crds(load_operator(target))]
             if not found:

@@ -47,7 +47,7 @@ def definitions_for(operator: Operator, config: Config, settings: Settings) -> S
     """
     from steersman.manifests import ManifestError, Package  # most runs do without
     from steersman.manifests.parts import parts_of
-    from steersman.manifests.shapes import resolved
+    from steersman.manifests.template_values import resolved
 
     made_by: Any = "cert-manager" if settings.webhook_cert_dir else "self-managed"
     try:

@@ -18,7 +18,7 @@ from steersman.cli.loading import LoadError, load_operator
 from steersman.cli.target import Target
 
 if TYPE_CHECKING:
-    from steersman.manifests.audited import Comparison, Missing, Seen
+    from steersman.manifests.audit_usage import Comparison, Missing, ObservedRequest
     from steersman.manifests.grants import Grant
     from steersman.operator.operator import Operator
 
@@ -79,7 +79,7 @@ def rbac(
     seen = _seen(from_audit, operator, tuple(user or ()), namespace)
     if not user:
         namespace = _home(seen, namespace)
-    from steersman.manifests.audited import compare_use
+    from steersman.manifests.audit_usage import compare_use
 
     found = compare_use(seen, allowed(namespace))
     if output == "json":
@@ -118,8 +118,8 @@ def grants(
     return grants_of(made, (home, operator.name))
 
 
-def _seen(logs: list[str], operator: Operator, users: tuple[str, ...], namespace: str | None) -> list[Seen]:
-    from steersman.manifests.audited import AuditLogError, read_events, seen_in
+def _seen(logs: list[str], operator: Operator, users: tuple[str, ...], namespace: str | None) -> list[ObservedRequest]:
+    from steersman.manifests.audit_usage import AuditLogError, observed_requests, read_events
 
     home = re.escape(namespace) if namespace else "[^:]+"
     account = re.compile(f"system:serviceaccount:{home}:{re.escape(operator.name)}")
@@ -131,11 +131,11 @@ def _seen(logs: list[str], operator: Operator, users: tuple[str, ...], namespace
             others.add(name)
         return chosen
 
-    found: list[Seen] = []
+    found: list[ObservedRequest] = []
     for log in logs:
         try:
             for lines in _lines(log):
-                found += seen_in(read_events(lines, log), mine)
+                found += observed_requests(read_events(lines, log), mine)
         except AuditLogError as wrong:
             raise LoadError(str(wrong)) from None
         except UnicodeDecodeError:
@@ -158,7 +158,7 @@ def _lines(log: str) -> Iterator[Iterable[str]]:
         yield lines
 
 
-def _home(seen: list[Seen], namespace: str | None) -> str:
+def _home(seen: list[ObservedRequest], namespace: str | None) -> str:
     """The namespace of the ServiceAccount that was found."""
     found = sorted({one.user.split(":")[2] for one in seen})
     if namespace is None and len(found) > 1:

@@ -1,8 +1,10 @@
-"""Manifests from declarations: CRDs from typed classes, RBAC and all that ships an operator, as stable YAML.
+"""Manifests from declarations: CRDs from typed classes, RBAC and all documents that install an operator, as YAML.
 
-Pure but for `write`: values in, plain data and text out. It never talks to a server, and never runs an operator.
+All functions but `write` are pure: they take values and return plain data or text. They contact no server and run no
+operator.
 """
 
+from steersman.manifests.config_directory import Changes, compare, config_files, crds, package_files, write
 from steersman.manifests.crd import MAX_BYTES, Check, Conversion, definitions, schema_of
 from steersman.manifests.errors import ManifestError
 from steersman.manifests.kinds import classes_of
@@ -10,7 +12,6 @@ from steersman.manifests.packaging import Package
 from steersman.manifests.parts import everything
 from steersman.manifests.rbac import merged, rules_for
 from steersman.manifests.roles import rbac, user_roles
-from steersman.manifests.tree import Changes, compare, config_files, crds, package_files, write
 from steersman.manifests.yaml import to_yaml
 
 __all__ = [

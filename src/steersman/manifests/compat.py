@@ -1,7 +1,7 @@
-"""What a new CustomResourceDefinition would break: for objects that are stored, and for clients that exist.
+"""Changes between two versions of a CustomResourceDefinition, and whether they break stored objects or clients.
 
-Every difference is judged by one question: is there an object, or a request, that the old one took and the new one
-refuses, prunes, or reads differently? Pure; it knows schemas alone, not what is really stored.
+A change is breaking if the old version accepts an object or request that the new one refuses, prunes, or interprets
+differently. The comparison uses the schemas only, not the stored objects.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _JUNCTORS: Final = ("allOf", "anyOf", "oneOf", "not")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference. `breaking` refuses, loses or changes something; a `note` may surprise; the rest is harmless."""
+    """One change: `breaking` refuses, loses or changes data; a `note` may be unexpected; others are harmless."""
 
     severity: Severity
     crd: str
@@ -37,21 +37,23 @@ class Change:
 
 
 class _Changes:
-    """Collects the changes of one CRD, or of one version of it."""
+    """Collects the changes of one CRD, or of one of its versions."""
 
     def __init__(self, crd: str, version: str = "", found: list[Change] | None = None) -> None:
         self.crd, self.version = crd, version
         self.found: list[Change] = [] if found is None else found
 
     def of(self, version: str) -> _Changes:
+        """Return a collector for a version of the CRD."""
         return _Changes(self.crd, version, self.found)
 
     def add(self, severity: Severity, path: str, text: str) -> None:
+        """Add a change."""
         self.found.append(Change(severity, self.crd, self.version, path, text))
 
 
 def changes_between(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]]) -> list[Change]:
-    """All changes from some CRDs to others, matched by name; sorted by name, the breaking ones first."""
+    """Return all changes between CRDs of the same names, sorted by name and with breaking ones first."""
     before = {str(crd["metadata"]["name"]): crd for crd in old}
     after = {str(crd["metadata"]["name"]): crd for crd in new}
     found: list[Change] = []
@@ -68,7 +70,7 @@ def changes_between(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str,
 
 
 def _stored(crd: Mapping[str, Any]) -> list[str]:
-    """Versions that objects may be stored in."""
+    """Return the versions in which objects may be stored."""
     status: Mapping[str, Any] = crd.get("status") or {}
     stored = [str(v["name"]) for v in crd["spec"]["versions"] if v.get("storage")]
     return list(dict.fromkeys([*(status.get("storedVersions") or ()), *stored]))
@@ -155,7 +157,7 @@ def _root(version: Schema) -> Schema:
 
 
 def _schema(old: Schema, new: Schema, path: str, changes: _Changes) -> None:
-    """Compare two schemas of the same place, and all below it."""
+    """Compare two schemas of the same path, and their children."""
     here = path or "(root)"
     if not _same_type(old, new, here, changes):
         return
@@ -196,7 +198,7 @@ def _preserves(schema: Schema) -> bool:
 
 
 def _tightened(old: Schema, new: Schema) -> Iterator[str]:
-    """What new values or old ones would now be refused or lost for."""
+    """Yield the constraints that now refuse or prune values."""
     yield from _bounds(old, new)
     yield from _words(old, new)
     for flag, text in (
@@ -253,7 +255,7 @@ def _words(old: Schema, new: Schema) -> Iterator[str]:
 
 
 def _merged_otherwise(old: Schema, new: Schema) -> Iterator[str]:
-    """What server-side apply merges in another way."""
+    """Yield differences in how server-side apply merges the value."""
     for key, default in (("list", "atomic"), ("map", "granular")):
         name = f"x-kubernetes-{key}-type"
         was, now = old.get(name, default), new.get(name, default)

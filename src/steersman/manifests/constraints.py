@@ -1,7 +1,7 @@
-"""Markers to keywords: what `Annotated[…]` says, where the schema of the type can bear it.
+"""Applies the markers of `Annotated[…]` to schemas, if the type of the schema supports them.
 
-Bounds are read by attribute (`ge`, `max_length`, …), as msgspec and annotated-types both have them, so that markers
-of pydantic fields count as well.
+Bounds are read by attribute (`ge`, `max_length`, …), which msgspec and annotated-types both use, so that markers of
+pydantic fields are supported too.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from inspect import isfunction
 from typing import Any, Final
 
 from steersman.manifests.errors import Problems
-from steersman.manifests.node import Node, copy_of
 from steersman.manifests.rules import one_of_rules, rule_of
+from steersman.manifests.schema_node import Node, copy_of
 from steersman.models import markers as marks
 from steersman.models.markers import CEL, AtLeastOneOf, AtMostOneOf, ExactlyOneOf, Flag, Format, ListMap
 from steersman.models.patterns import RE2_SYNTAX, patterns_of
@@ -27,12 +27,12 @@ _UNCALLED: Final = tuple(
     for made in (getattr(marks, name) for name in marks.__all__ if name[0].isupper())
     if isinstance(made, type) or isfunction(made)
 )
-"""Markers that need arguments; one of these itself in an annotation has been left without them."""
+"""Markers that need arguments; one of these without a call in an annotation is an error."""
 _SCALARS: Final = ("string", "integer", "number", "boolean")
 
 
 def apply_markers(node: Node, markers: tuple[Any, ...], base: Any, problems: Problems) -> None:
-    """Add what the markers say to a node of the type `base`."""
+    """Add the constraints of markers to a node of the type `base`."""
     for marker in markers:
         match marker:
             case Flag():
@@ -104,7 +104,7 @@ def _bounds(node: Node, marker: Any, base: Any, problems: Problems) -> None:  # 
         if node.type not in _SIZES:
             problems.add(node.origin, f"{prefix}Length {size} is for strings, lists and maps")
         elif base is bytes:
-            node.keywords[f"{prefix}Length"] = -(-size // 3) * 4  # the schema sees base64
+            node.keywords[f"{prefix}Length"] = -(-size // 3) * 4  # the schema applies to the base64 text
         else:
             node.keywords[f"{prefix}{_SIZES[node.type]}"] = size
     for pattern in patterns_of(marker):
@@ -166,7 +166,7 @@ def _is_kubernetes(node: Node) -> bool:
 
 
 def _with_key(items: Node, name: str) -> Node:
-    """A key of a built-in list that is neither required nor has a default: here it is required."""
+    """Make a list key required that is neither required nor has a default in a built-in type."""
     items = copy_of(items, items.origin)
     items.required = sorted({*items.required, name})
     return items

@@ -1,8 +1,8 @@
-"""CustomResourceDefinitions from `Resource` classes: names, versions, sub-resources, columns, conversion.
+"""CustomResourceDefinitions from `Resource` classes: names, versions, subresources, columns, conversion.
 
-Several classes of one kind are its versions. The result is plain data, the same every time; nothing is sent. What the
-API server would refuse is refused here, with the place in the source; `check` may add another judge, such as the
-embedded cluster's, which compiles CEL as well.
+Several classes of one kind are its versions. Equal classes give equal data; nothing is sent. Definitions that the API
+server would refuse are refused here, with the place in the source. `check` can add checks, such as those of the
+embedded cluster, which also compiles CEL.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import Any, Final, TypeAlias
 
 from steersman.manifests.errors import Origin, Problems
 from steersman.manifests.fields import origin_of
-from steersman.manifests.node import Node, copy_of, render
 from steersman.manifests.paths import PathError, find, node_at
+from steersman.manifests.schema_node import Node, copy_of, render
 from steersman.manifests.types import SchemaBuilder
 from steersman.models import Column, Resource, ResourceInfo
 
 __all__ = ["MAX_BYTES", "Check", "Conversion", "definitions", "schema_of"]
 
 Check: TypeAlias = Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]]
-"""Another judge of a CRD: yields the field path and the text of everything that is wrong with it."""
+"""An additional check of a CRD: yields the field path and the text of each error."""
 
 MAX_BYTES: Final = 262_144
-"""The size that `kubectl apply` can keep in its annotation; a larger CRD cannot be applied by it."""
+"""The size that `kubectl apply` can store in its annotation; it cannot apply larger CRDs."""
 _LIMITS: Final = (None, 512, 256, 128, 64, 0)
 _MAX_SELECTABLE: Final = 8
 _PROTECTED: Final = (".k8s.io", ".kubernetes.io")
-"""The API server takes CRDs of these groups with an approval of Kubernetes' API review alone."""
+"""Groups whose CRDs need an approval of the Kubernetes API review."""
 _COLUMN_TYPES: Final = ("integer", "number", "string", "boolean", "date")
 _COLUMN_FORMATS: Final = ("", "int32", "int64", "float", "double", "byte", "date", "date-time", "password")
 _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
@@ -38,7 +38,7 @@ _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The Service that converts between the versions of a kind; `ca_bundle` is base64, or injected when empty."""
+    """The Service that converts between the versions of a kind; an empty `ca_bundle` (base64) is injected later."""
 
     service: str
     namespace: str
@@ -47,6 +47,7 @@ class Conversion:
     ca_bundle: str = ""
 
     def render(self) -> dict[str, Any]:
+        """Return `spec.conversion`."""
         service = {"name": self.service, "namespace": self.namespace, "path": self.path, "port": self.port}
         client: dict[str, Any] = {"service": service}
         if self.ca_bundle:
@@ -55,7 +56,7 @@ class Conversion:
 
 
 def schema_of(kind: type[Resource], *, max_description: int | None = None) -> dict[str, Any]:
-    """The OpenAPI v3 schema of one class. Raises `ManifestError`."""
+    """Return the OpenAPI v3 schema of one class. Raises `ManifestError`."""
     builder = SchemaBuilder()
     node = builder.resource(kind)
     builder.problems.check()
@@ -69,10 +70,17 @@ def definitions(
     conversions: Mapping[tuple[str, str], Conversion] | None = None,
     check: Check | None = None,
 ) -> list[dict[str, Any]]:
-    """The CRDs of some classes, sorted by name; `conversions` is by group and kind.
+    """Return the CRDs of classes, sorted by name.
 
-    Descriptions are cut at the end of a sentence to `max_description` characters; without it they are kept whole where
-    the CRD fits into `MAX_BYTES`, and else cut as little as makes it fit. Raises `ManifestError` with all problems.
+    Args:
+        classes: The classes; those of one kind are its versions. max_description: Characters of a description, cut at
+        the end of a sentence. By default descriptions are cut only as
+            much as the size limit `MAX_BYTES` needs.
+        conversions: Conversion webhooks by group and kind.
+        check: An additional check of each CRD.
+
+    Raises:
+        ManifestError: Some declarations are invalid; the message has all problems.
     """
     problems = Problems()
     by_kind: dict[tuple[str, str], list[type[Resource]]] = {}
@@ -130,7 +138,7 @@ def _definition(
     else:
         problems.add(
             origin_of(classes[0]),
-            f"the CRD has {size:,} bytes, more than the {MAX_BYTES:,} that kubectl apply can bear: shorten"
+            f"the CRD has {size:,} bytes, more than the {MAX_BYTES:,} that kubectl apply supports: shorten"
             " descriptions, or mark large embedded types Schemaless",
         )
     if check is not None and len(problems) == before:
@@ -170,7 +178,7 @@ def _check_versions(classes: Sequence[type[Resource]], problems: Problems) -> No
 
 
 def _prepared(root: Node, cls: type[Resource], problems: Problems) -> Node:
-    """The schema with what other parts of the CRD ask of it: replicas of a scale are int32."""
+    """Return the schema with the constraints of other parts of the CRD: replicas of a scale are int32."""
     scale = cls.__resource__.scale
     if scale is None:
         return root
@@ -323,7 +331,7 @@ def _assembled(info: ResourceInfo, versions: list[dict[str, Any]], conversion: C
 
 
 def _priority(version: str) -> tuple[int, int, int, str]:
-    """Kubernetes' order of versions: v2, v1, v1beta2, v1beta1, v1alpha1, then all others."""
+    """Return a sort key for Kubernetes' order of versions: v2, v1, v1beta2, v1beta1, v1alpha1, then all others."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return 3, 0, 0, version

@@ -1,8 +1,8 @@
-"""Defaults of Python to defaults of the schema, and which fields are required.
+"""Converts defaults of Python fields to defaults of the schema, and decides which fields are required.
 
-No default means required; a default is the schema's; `None` and empty collections mean absent and make a field
-optional, no more. Below `status` nothing is defaulted: what a controller has not said must not appear in new objects.
-Every default is held against its own schema first.
+A field without default is required. `None` and empty collections only make a field optional; other defaults become
+defaults of the schema. Fields below `status` get no defaults, because new objects must not have a status that no
+controller has set. Each default is validated against its schema.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from steersman.manifests.errors import Problems
 from steersman.manifests.fields import MISSING, Field, has_fields
-from steersman.manifests.node import Node
+from steersman.manifests.schema_node import Node
 from steersman.models.wire import encode
 from steersman.regex import compile_pattern
 
@@ -21,11 +21,11 @@ __all__ = ["add_default", "mismatch"]
 
 
 def add_default(parent: Node, node: Node, field: Field, *, in_status: bool, problems: Problems) -> None:
-    """Make `node` required, give it its default, or leave it optional."""
+    """Make `node` required, add its default, or leave it optional."""
     if field.default is MISSING:
         parent.required.append(field.wire)
         return
-    if in_status or field.default is None or field.default is msgspec.UNSET or _quiet(field):
+    if in_status or field.default is None or field.default is msgspec.UNSET or _is_go_zero_value(field):
         return
     try:
         value = msgspec.json.decode(encode(field.default))
@@ -37,7 +37,7 @@ def add_default(parent: Node, node: Node, field: Field, *, in_status: bool, prob
     if has_fields(type(field.default)) and _is_plain(field.default, value):
         if not node.has_defaults:
             return
-        # The API server holds a default against rules as it stands, before the defaults below it are filled in.
+        # The API server validates a default against rules before it fills in the defaults below it.
         if not any(below.rules for _, below in node.walk()):
             node.keywords["default"] = {}
             return
@@ -48,13 +48,13 @@ def add_default(parent: Node, node: Node, field: Field, *, in_status: bool, prob
     node.keywords["default"] = value
 
 
-def _quiet(field: Field) -> bool:
-    """Zero values that Go's types have, too, and that are not written."""
+def _is_go_zero_value(field: Field) -> bool:
+    """Return whether the default is a zero value that Go types have too and that is not written."""
     return field.zero_is_absent and (field.default is False or field.default == "" or field.default == 0)
 
 
 def _is_plain(value: Any, written: Any) -> bool:
-    """Whether an object is what its class makes without arguments, which the schema's own defaults make of `{}`."""
+    """Return whether an object equals its class without arguments, which the schema's defaults create from `{}`."""
     try:
         return msgspec.json.decode(encode(type(value)())) == written
     except (TypeError, ValueError):
@@ -62,7 +62,7 @@ def _is_plain(value: Any, written: Any) -> bool:
 
 
 def mismatch(node: Node, value: Any) -> str:  # noqa: C901 - one rule after the other
-    """What is wrong with a plain value for a schema, or `""`."""
+    """Return why a plain value is invalid for a schema, or `""`."""
     k = node.keywords
     if value is None:
         return "" if k.get("nullable") else "null is not allowed"
@@ -96,7 +96,7 @@ def mismatch(node: Node, value: Any) -> str:  # noqa: C901 - one rule after the 
 
 def _text(k: dict[str, Any], value: str) -> str:
     if k.get("format") == "byte" and not value:
-        return "an empty text is no base64 to the API server; write bytes | None = None"
+        return "an empty string is not valid base64 for the API server; write bytes | None = None"
     if len(value) < k.get("minLength", 0):
         return f"shorter than {k['minLength']} characters"
     if len(value) > k.get("maxLength", len(value)):

@@ -1,6 +1,6 @@
-"""What runs an operator: Deployment, PodDisruptionBudget, and the Service of its metrics.
+"""The objects that run an operator: Deployment, PodDisruptionBudget, and the Service of its metrics.
 
-The defaults satisfy the restricted Pod Security Standard. Values that a chart's user may set are shapes.
+The defaults satisfy the restricted Pod Security Standard. Values that users of a chart can set are template values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from steersman.manifests.packaging import (
     metadata,
     selector,
 )
-from steersman.manifests.shapes import Block, Each, More, Text, Tree, When
+from steersman.manifests.template_values import Block, Each, More, Text, Tree, When
 
 __all__ = ["METRICS_CERTIFICATES", "budget", "deployment", "metrics_patch", "metrics_secret", "metrics_service"]
 
@@ -26,7 +26,7 @@ _CONTAINER: Final = "manager"
 
 
 def deployment(package: Package) -> Tree:
-    """The Deployment; a rolling update starts the new replica, which stands by, before the old one hands over."""
+    """Return the Deployment; a rolling update starts the new replica, as standby, before the old one stops."""
     pod: dict[str, Any] = {
         "metadata": {
             "annotations": {"kubectl.kubernetes.io/default-container": _CONTAINER},
@@ -35,7 +35,7 @@ def deployment(package: Package) -> Tree:
         "spec": {
             "serviceAccountName": package.name,
             "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": 45,  # 30 s for running reconciles, and some to release the lease
+            "terminationGracePeriodSeconds": 45,  # 30 s for running reconciles, and some for the release of the lease
             "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
             "nodeSelector": Block(".Values.nodeSelector", {"kubernetes.io/os": "linux"}),
             "tolerations": Block(".Values.tolerations", []),
@@ -93,12 +93,12 @@ def _container(package: Package) -> dict[str, Any]:
         "env": [
             _downward("POD_NAME", "name"),
             _downward("POD_NAMESPACE", "namespace"),
-            _downward("STEERSMAN_POD_UID", "uid"),  # a restarted container takes its own lease at once
+            _downward("STEERSMAN_POD_UID", "uid"),  # a restarted container acquires its own lease at once
             More(".Values.env"),
         ],
         "ports": ports,
-        # The kubelet runs the readiness probe as soon as the startup probe has passed: a Pod is ready within two
-        # seconds of its replica, and a slow machine has a minute to start.
+        # The kubelet runs the readiness probe directly after the startup probe has succeeded: a Pod is ready within two
+        # seconds of its replica, and a slow machine has a minute for the start.
         "startupProbe": _probe("/healthz", periodSeconds=1, failureThreshold=60),
         "livenessProbe": _probe("/healthz", periodSeconds=20, failureThreshold=3),
         "readinessProbe": _probe("/readyz", periodSeconds=2, failureThreshold=3),
@@ -142,7 +142,7 @@ def _monitoring(package: Package, items: list[Any]) -> When:
 
 
 def metrics_secret(package: Package) -> str:
-    """The Secret with the certificate by which a scraper knows the operator."""
+    """Return the name of the Secret with the certificate of the metrics endpoint."""
     return f"{package.name}-metrics-cert"
 
 
@@ -158,7 +158,7 @@ def _metrics_mount() -> dict[str, Any]:
 
 
 def metrics_patch(package: Package) -> list[dict[str, Any]]:
-    """JSON Patch that gives a Deployment without monitoring the metrics' certificate."""
+    """Return the JSON Patch that adds the metrics certificate to a Deployment without monitoring."""
     container = "/spec/template/spec/containers/0"
     return [
         {"op": "add", "path": f"{container}/args/-", "value": f"--metrics-cert-dir={METRICS_CERTIFICATES}"},
@@ -168,7 +168,7 @@ def metrics_patch(package: Package) -> list[dict[str, Any]]:
 
 
 def budget(package: Package) -> Tree:
-    """At most one replica is evicted at a time; a single one may be, since a budget must not block a drain."""
+    """Return a budget of one unavailable replica, so that a single replica does not block a node drain."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -182,6 +182,7 @@ def budget(package: Package) -> Tree:
 
 
 def metrics_service(package: Package) -> Tree:
+    """Return the Service of the metrics endpoint."""
     found = metadata(package, package.metrics_service)
     found["labels"] = {**labels(package), "app.kubernetes.io/component": "metrics"}
     return {

@@ -1,7 +1,7 @@
-"""What is wrong with a declaration, and where in the user's code it stands.
+"""Problems in declarations, with their place in the user's code.
 
-Problems are collected, so that one run shows all of them. A place is the class and field with file and line; source
-that cannot be had (a notebook, a zip) only makes the place shorter.
+Problems are collected, so that one run reports all of them. A place is the class and field with file and line; without
+source (a notebook, a zip) it is the class and field only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["ManifestError", "Origin", "Problems"]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The class, and the field of it, that a part of a manifest comes from."""
+    """The class and field that a part of a manifest is generated from."""
 
     owner: str = ""
     field: str = ""
@@ -27,7 +27,7 @@ class Origin:
 
 
 class ManifestError(TypeError):
-    """Declarations from which no manifest can be made; one line of the message per problem."""
+    """Declarations are invalid; the message has one line per problem."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -35,17 +35,19 @@ class ManifestError(TypeError):
 
 
 class Problems:
-    """Collects problems; `check()` raises `ManifestError` when there are any."""
+    """Collects problems; `check()` raises `ManifestError` if there are any."""
 
     def __init__(self) -> None:
         self._found: dict[str, None] = {}
 
     def add(self, origin: Origin, text: str) -> None:
+        """Add a problem at a place."""
         self._found[f"{origin}: {text}" if str(origin) else text] = None
 
     def __len__(self) -> int:
         return len(self._found)
 
     def check(self) -> None:
+        """Raise `ManifestError` if there are problems."""
         if self._found:
             raise ManifestError(self._found)

@@ -1,7 +1,7 @@
-"""What roles and bindings allow, as single permissions that can be compared with what somebody did.
+"""The permissions of roles and bindings, as single permissions that can be compared with requests.
 
-Reads the RBAC objects that are generated here; the same reading serves those of a cluster. Pure; it follows
-Kubernetes' own matching of rules: wildcards, resource names, sub-resources and URL prefixes.
+The input are RBAC objects, generated or from a cluster. The matching is that of Kubernetes: wildcards, resource names,
+subresources and URL prefixes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["EVERYONE", "Grant", "Request", "grants_of"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Request:
-    """One thing that was asked: a verb on a resource (`deployments/scale`), or on the path of a URL."""
+    """One request: a verb on a resource (`deployments/scale`), or on the path of a URL."""
 
     verb: str
     group: str = ""
@@ -35,7 +35,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Grant:
-    """One verb on one resource, or on one URL pattern; `namespace` is empty where it holds everywhere."""
+    """One verb on one resource, or on one URL pattern; `namespace` is empty for all namespaces."""
 
     verb: str
     group: str = ""
@@ -46,7 +46,7 @@ class Grant:
     role: str = ""
 
     def allows(self, request: Request) -> bool:
-        """Whether this alone allows the request; a list of all namespaces is allowed by what holds everywhere only."""
+        """Return whether this permission alone allows the request; a list of all namespaces needs all namespaces."""
         if self.verb not in ("*", request.verb):
             return False
         if self.path or request.path:
@@ -83,13 +83,13 @@ EVERYONE: Final = (
     ),
     Grant("create", "authentication.k8s.io", "selfsubjectreviews", role="system:basic-user"),
 )
-"""What every authenticated user may do in every cluster: no operator has to ask for it."""
+"""The permissions of every authenticated user in every cluster."""
 
 
 def grants_of(objects: Iterable[Mapping[str, Any]], subject: tuple[str, str]) -> list[Grant]:
-    """What the roles among `objects` allow the ServiceAccount `subject` (namespace, name), by their bindings; sorted.
+    """Return the permissions of the ServiceAccount `subject` (namespace, name) by the bindings in `objects`; sorted.
 
-    A binding to a role that is not among the objects allows nothing here.
+    A binding to a role that is not among the objects grants nothing.
     """
     found = list(objects)
     roles = {

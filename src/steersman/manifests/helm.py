@@ -1,7 +1,7 @@
-"""A Helm chart of an operator: the documents of the kustomize tree, with what its users may set as values.
+"""A Helm chart of an operator: the documents of the kustomize tree, with values that users can set.
 
-With the defaults it yields what `config/default` does, but for the Namespace, which is the release's own. CRDs are
-templates and so follow upgrades; they stay when the release goes, unless `crds.keep` is false.
+With default values the chart gives the same objects as `config/default`, except the Namespace, which is that of the
+release. CRDs are templates, so upgrades update them; they stay after an uninstall unless `crds.keep` is false.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, Final, cast
 
 import yaml
 
+from steersman.manifests.config_directory import HEADER
 from steersman.manifests.crd import Check
 from steersman.manifests.packaging import Package
 from steersman.manifests.parts import Parts, parts_of
 from steersman.manifests.samples import examples
-from steersman.manifests.shapes import HOME, Each, Tree, When, resolved, templated
-from steersman.manifests.tree import HEADER
+from steersman.manifests.template_values import HOME, Each, Tree, When, resolved, templated
 from steersman.manifests.values import schema_text, values_text
 from steersman.manifests.yaml import to_yaml
 
@@ -25,7 +25,7 @@ __all__ = ["CHART_FOLDERS", "chart_files"]
 
 CHART_FOLDERS: Final = ("templates", "templates/crds")
 _WATCHED: Final = "steersman-watched-namespace"
-"""Stands for each namespace that the operator works in."""
+"""Placeholder for each namespace that the operator watches."""
 
 _HELPERS: Final = """\
 {{/* The image, by digest where one is given. */}}
@@ -46,8 +46,8 @@ _NOTES: Final = """\
 
 
 def chart_files(package: Package, *, check: Check | None = None) -> dict[str, str]:
-    """The text of every file by its path below the chart's directory. Raises `ManifestError`."""
-    # The largest set of documents: what is not in the defaults is guarded by a condition.
+    """Return the text of every file by its path below the chart's directory. Raises `ManifestError`."""
+    # All documents that a value can enable; a condition guards those that are not in the defaults.
     widest = replace(package, namespace=HOME, namespaces=(), metrics=True, certificates="cert-manager")
     parts = parts_of(widest, check=check)
     files: dict[str, str] = {
@@ -102,7 +102,7 @@ def _chart(package: Package) -> dict[str, Any]:
 
 
 def _artifact_hub(package: Package) -> dict[str, str]:
-    """What Artifact Hub shows of the chart (artifacthub.io/docs/topics/annotations/helm)."""
+    """Return the annotations that Artifact Hub shows (artifacthub.io/docs/topics/annotations/helm)."""
     plain = parts_of(replace(package, certificates="self-managed"))
     crds = [resolved(tree)["spec"] for tree in plain.crds]
     shown = [
@@ -133,7 +133,7 @@ def _list(items: list[dict[str, Any]]) -> str:
 
 
 def _tag(package: Package) -> str:
-    """The tag of the image, which the chart falls back to."""
+    """Return the tag of the image, which is the chart's default."""
     _, _, tag = package.reference.partition("@")[0].removeprefix(package.repository).partition(":")
     return tag or package.version
 
@@ -143,7 +143,7 @@ def _if(condition: str, text: str) -> str:
 
 
 def _kept(crd: Tree) -> Tree:
-    """The CRD, with Helm's own annotation that lets it outlive the release."""
+    """Return the CRD with Helm's annotation that keeps it after an uninstall."""
     found: dict[str, Any] = dict(crd["metadata"])
     annotations: dict[str, Any] = {"helm.sh/resource-policy": When(".Values.crds.keep", True, "keep")}
     condition = ".Values.crds.keep"
@@ -167,7 +167,7 @@ def _manager(parts: Parts) -> dict[str, str]:
 
 
 def _guarded(policy: dict[str, Any]) -> Tree:
-    """The policy for metrics lets nobody in when there are none."""
+    """Return the policy for metrics without ingress if metrics are disabled."""
     if not policy["metadata"]["name"].endswith("-metrics"):
         return policy
     spec = dict(policy["spec"])
@@ -197,12 +197,12 @@ def _narrowed(configuration: dict[str, Any]) -> Tree:
 
 
 def _rbac(package: Package) -> str:
-    """Roles for all namespaces, or one for each; what belongs to metrics only with them."""
+    """Return roles for all namespaces, or one for each; roles for metrics only with metrics."""
 
     def of(
         namespaces: tuple[str, ...], metrics: bool, own_certificates: bool = False, install_crds: bool = False
     ) -> list[dict[str, Any]]:
-        # Through the parts, so that whatever else they grant is in the chart, too.
+        # From the parts, so that the chart has all their permissions.
         certificates = "self-managed" if own_certificates else "cert-manager"
         asked = replace(package, namespace=HOME, namespaces=namespaces, metrics=metrics, certificates=certificates)
         asked = replace(asked, install_crds=install_crds)

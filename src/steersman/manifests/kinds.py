@@ -1,7 +1,7 @@
-"""Which kinds are an operator's own: those it reconciles or has webhooks for, in all their versions.
+"""The kinds that an operator defines: those it reconciles or has webhooks for, in all versions.
 
-Kubernetes' kinds and those declared `external` are somebody else's. Kinds that are only owned, read or watched are too,
-unless the operator has a controller for them.
+Kubernetes' kinds and those declared `external` are not included. Kinds that are only owned, read or watched are
+included only if the operator has a controller for them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ __all__ = ["classes_of"]
 
 
 def classes_of(source: Operator | Iterable[type[Resource]]) -> list[type[Resource]]:
-    """The classes to make CRDs of: those given, or an operator's own.
+    """Return the classes for which CRDs are generated: the given ones, or those of an operator.
 
-    Other versions of a kind belong to it when they come from the same top-level package as the class that the operator
-    names. Raises `ManifestError` for what is no kind.
+    Other versions of a kind are included if they are in the same top-level package as the class that the operator uses.
+    Raises `ManifestError` for a class that is not a kind.
     """
     if not isinstance(source, Operator):
         found_classes = list(dict.fromkeys(source))

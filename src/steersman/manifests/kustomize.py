@@ -1,7 +1,7 @@
-"""The kustomize tree of an operator: `config/`, with folders as kubebuilder has them.
+"""The kustomize tree of an operator: `config/`, with the folders of kubebuilder.
 
-`config/default` is the whole; monitoring and network policies are components, so that an overlay can add them. Names
-are final: no prefix is added by kustomize, since the operator's own code knows them.
+`config/default` is the whole installation; monitoring and network policies are components that an overlay can add.
+Kustomize adds no prefix to names, because the operator's code uses them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from steersman.manifests.crd import Check
 from steersman.manifests.deployment import metrics_patch
 from steersman.manifests.packaging import Package
 from steersman.manifests.parts import Parts, parts_of
-from steersman.manifests.shapes import Tree, resolved
+from steersman.manifests.template_values import Tree, resolved
 from steersman.manifests.webhooks import INJECT
 from steersman.manifests.yaml import to_yaml
 
@@ -26,12 +26,12 @@ _WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def kustomize_files(package: Package, *, check: Check | None = None, split: bool = False) -> dict[str, str]:
-    """The text of every file by its path below `config/`; with `split`, one file per object. Raises `ManifestError`."""
+    """Return the files by path below `config/`; with `split`, one file per object. Raises `ManifestError`."""
     parts = parts_of(package, check=check)
     files: dict[str, str] = {}
     folders = [folder for folder in (_crd(parts, files), _rbac(parts, files, split)) if folder]
     if package.install_crds:
-        folders = [folder for folder in folders if folder != "crd"]  # the operator installs what stands there
+        folders = [folder for folder in folders if folder != "crd"]  # the operator installs the CRDs itself
     manager = _place(files, "manager", "manager.yaml", _without_monitoring(package, parts), split)
     tag = package.reference.removeprefix(package.repository)
     image = {"name": package.repository, "newName": package.repository}
@@ -58,14 +58,14 @@ def kustomize_files(package: Package, *, check: Check | None = None, split: bool
 
 
 def _place(files: dict[str, str], folder: str, name: str, trees: Iterable[Tree], split: bool) -> list[str]:
-    """Add documents to a folder, in one file or in one for each; returns the files' names."""
+    """Add documents to a folder, in one file or one file each; return the names of the files."""
     documents = [resolved(tree) for tree in trees]
     if not split or len(documents) < 2:
         files[f"{folder}/{name}"] = to_yaml(documents)
         return [name]
     names: list[str] = []
     for document in documents:
-        # Names of RBAC objects may hold colons, which not every file system takes.
+        # Names of RBAC objects may have colons, which some file systems do not support.
         words = [_WORD_START.sub("_", document["kind"]).lower(), str(document["metadata"]["name"]).replace(":", "_")]
         if "_".join(words) + ".yaml" in names:
             words.insert(1, str(document["metadata"]["namespace"]))
@@ -75,7 +75,7 @@ def _place(files: dict[str, str], folder: str, name: str, trees: Iterable[Tree],
 
 
 def _crd(parts: Parts, files: dict[str, str]) -> str:
-    """Add the definitions, without conversions: those lead to the Service that the whole tree brings."""
+    """Add the CRDs without conversions, which need the Service of the whole tree."""
     if not parts.crds:
         return ""
     names: list[str] = []
@@ -88,7 +88,7 @@ def _crd(parts: Parts, files: dict[str, str]) -> str:
 
 
 def _without_conversion(crd: Mapping[str, Any]) -> dict[str, Any]:
-    """The CRD without `spec.conversion` and cert-manager's annotation for it."""
+    """Return the CRD without `spec.conversion` and cert-manager's annotation for it."""
     metadata: dict[str, Any] = dict(crd["metadata"])
     given: dict[str, str] = metadata.pop("annotations", None) or {}
     if annotations := {key: value for key, value in given.items() if key != INJECT}:
@@ -98,7 +98,7 @@ def _without_conversion(crd: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _conversion_patches(tree: Tree) -> Iterator[dict[str, Any]]:
-    """The patch of `config/default` that adds what `_without_conversion` leaves out."""
+    """Yield the patch of `config/default` that adds the conversion to a CRD."""
     crd = resolved(tree)
     conversion = crd["spec"].get("conversion")
     if conversion is None:
@@ -118,7 +118,7 @@ def _conversion_patches(tree: Tree) -> Iterator[dict[str, Any]]:
 
 
 def crd_file(crd: Mapping[str, Any]) -> str:
-    """The path of a CRD's file below `config/crd`: a folder without a kustomization, for `kubectl apply -f`."""
+    """Return the path of a CRD's file below `config/crd`: its folder has no kustomization, for `kubectl apply -f`."""
     return f"bases/{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml"
 
 
@@ -131,7 +131,7 @@ def _rbac(parts: Parts, files: dict[str, str], split: bool) -> str:
 
 
 def _without_monitoring(package: Package, parts: Parts) -> Iterable[Tree]:
-    """The manager as it is before the component for monitoring is added to it."""
+    """Return the manager before the component for monitoring is added."""
     from dataclasses import replace
 
     return parts_of(replace(package, monitoring=False)).manager if package.monitoring else parts.manager
@@ -151,14 +151,14 @@ def _components(package: Package, parts: Parts, split: bool) -> dict[str, str]:
 
 
 def to_yaml_list(operations: list[dict[str, Any]]) -> str:
-    """A JSON Patch as YAML."""
+    """Return a JSON Patch as YAML."""
     import yaml
 
     return yaml.safe_dump(operations, sort_keys=True, default_flow_style=False)
 
 
 def kustomization(resources: list[str], *, component: bool = False, **more: Any) -> str:
-    """The text of a kustomization, or of a component."""
+    """Return the text of a kustomization, or of a component."""
     document: Mapping[str, Any] = {
         "apiVersion": _COMPONENT if component else _API,
         "kind": "Component" if component else "Kustomization",

@@ -1,6 +1,6 @@
-"""How an operator is watched: ServiceMonitor, alerts, and a dashboard for Grafana, on the metrics it really has.
+"""Monitoring of an operator by its metrics: ServiceMonitor, alerts, and a Grafana dashboard.
 
-Scraping verifies the certificate: by the CA in the Secret that the operator serves it from, and by its Service's name.
+Scrapes verify the certificate with the CA in the operator's Secret and the name of its Service.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TOKEN: Final = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S
 
 
 def service_monitor(package: Package) -> dict[str, Any]:
-    """Its scraper needs the ClusterRole `<name>-metrics-reader`."""
+    """Return a ServiceMonitor; its scraper needs the ClusterRole `<name>-metrics-reader`."""
     return {
         "apiVersion": _API,
         "kind": "ServiceMonitor",
@@ -42,7 +42,7 @@ def service_monitor(package: Package) -> dict[str, Any]:
 
 
 def alerts(package: Package) -> dict[str, Any]:
-    """A PrometheusRule; every alert says what is wrong and where to look."""
+    """Return a PrometheusRule; every alert has the problem and the place to look at."""
     job = f'job="{package.metrics_service}",namespace="{package.home}"'
     rules = [
         _alert(
@@ -171,7 +171,7 @@ _WEBHOOK_PANELS: Final = (
 
 
 def dashboard(package: Package) -> str:
-    """A dashboard as JSON, to be imported into Grafana 10 or later; its data source and namespace are variables."""
+    """Return a dashboard as JSON for Grafana 10 or later; its data source and namespace are variables."""
     wanted = _PANELS + (_WEBHOOK_PANELS if package.serves_webhooks else ())
     where = f'job="{package.metrics_service}",namespace="$namespace"'
     panels: list[Any] = [

@@ -1,7 +1,8 @@
-"""Who may connect to an operator's Pods: NetworkPolicies on the ports that the container really listens on.
+"""NetworkPolicies for an operator's Pods on the container ports.
 
-A policy sees the Pod's port, never the Service's. Webhooks are called by the API server, which no selector matches on
-most clusters, so their port is open to all; the TLS and the content of reviews protect it. Kubelets are always let in.
+A policy applies to the Pod's port, not to the Service's. The API server calls webhooks, and on most clusters no
+selector matches it, so the webhook port is open; TLS and the validation of reviews protect it. Kubelets always have
+access.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ __all__ = ["network_policies"]
 
 
 def network_policies(package: Package) -> list[dict[str, Any]]:
-    """Everything is closed but metrics, for namespaces labelled `metrics: enabled`, and webhooks."""
+    """Return policies that allow metrics for namespaces labelled `metrics: enabled`, and webhooks, and nothing else."""
     ingress: list[dict[str, Any]] = []
     if package.metrics:
         enabled = {"matchLabels": {"metrics": "enabled"}}

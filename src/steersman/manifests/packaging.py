@@ -1,6 +1,6 @@
-"""What is asked of a package: image, replicas, where it runs and works, what belongs to it. One frozen value.
+"""The options of a package as one frozen value: image, replicas, namespaces, optional parts.
 
-Everything that is written (a kustomize tree, one file, a chart, a bundle) is made of it and of the operator.
+All outputs (a kustomize tree, one file, a chart, a bundle) are generated from it and from the operator.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PROBE_PORT: Final = 8081
 METRICS_PORT: Final = 8443
 WEBHOOK_PORT: Final = 9443
 CERTIFICATES: Final = "/run/steersman/webhook-certificates"
-"""Where cert-manager's Secret is mounted."""
+"""The mount path of cert-manager's Secret."""
 
 _SEMVER: Final = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
@@ -30,36 +30,36 @@ _IMAGE: Final = re.compile(
 
 
 def _resources() -> dict[str, Any]:
-    # An idle operator takes about 60 MB, measured; no CPU limit, since a throttled leader loses its lease.
+    # An idle operator needs about 60 MB (measured). No CPU limit, because a throttled leader loses its lease.
     return {"limits": {"memory": "256Mi"}, "requests": {"cpu": "10m", "memory": "96Mi"}}
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """How an operator is shipped; raises `ManifestError` for values that no cluster would take."""
+    """How an operator is installed. Raises `ManifestError` for values that no cluster accepts."""
 
     operator: Operator
     target: str
-    """`module:attribute`, what `steersman run` is given in the container."""
+    """`module:attribute`, the argument of `steersman run` in the container."""
     image: str = ""
     """`<name>:<version>` by default."""
     version: str = "0.1.0"
-    """Of the package, in the manner of semver.org."""
+    """The version of the package (semver.org)."""
     namespace: str = ""
-    """Where it runs; `<name>-system` by default."""
+    """The namespace of the operator; `<name>-system` by default."""
     namespaces: tuple[str, ...] = ()
-    """Where it works; everywhere when empty."""
+    """The namespaces that the operator watches; all if empty."""
     replicas: int = 1
     certificates: Literal["self-managed", "cert-manager"] = "self-managed"
-    """Who makes the webhooks' certificates."""
+    """The creator of the webhooks' certificates."""
     metrics: bool = True
-    """Serve metrics over TLS, to those who may read them."""
+    """Serve metrics over TLS to authorized clients."""
     monitoring: bool = False
-    """Add a ServiceMonitor and alerts to what is installed; their files are written in any case."""
+    """Install a ServiceMonitor and alerts; their files are written in any case."""
     network_policies: bool = False
-    """Add NetworkPolicies to what is installed; their files are written in any case."""
+    """Install NetworkPolicies; their files are written in any case."""
     install_crds: bool = False
-    """Let the operator install its CRDs when it starts, and grant it that; the package then installs none."""
+    """Let the operator install its CRDs at its start, with permission for it; the package then installs none."""
     resources: dict[str, Any] = field(default_factory=_resources)
     max_description: int | None = None
     description: str = ""
@@ -67,7 +67,7 @@ class Package:
     def __post_init__(self) -> None:
         problems: list[str] = []
         if not self.target:
-            problems.append("the operator's module is not known: name it as MODULE:OPERATOR")
+            problems.append("the operator's module is unknown: pass it as MODULE:OPERATOR")
         if _SEMVER.fullmatch(self.version) is None:
             problems.append(f"version {self.version!r}: write three numbers, as in 1.2.0 (semver.org)")
         if self.image and _IMAGE.fullmatch(self.image) is None:
@@ -78,21 +78,23 @@ class Package:
             if name and _LABEL.fullmatch(name) is None
         ]
         if self.replicas < 0:
-            problems.append(f"replicas={self.replicas}: not negative")
+            problems.append(f"replicas={self.replicas}: must not be negative")
         if problems:
             raise ManifestError(problems)
 
     @property
     def name(self) -> str:
+        """The operator's name."""
         return self.operator.name
 
     @property
     def home(self) -> str:
+        """The namespace that the operator runs in."""
         return self.namespace or f"{self.name}-system"
 
     @property
     def reference(self) -> str:
-        """The image, with a tag or digest."""
+        """The image with its tag or digest."""
         image = self.image or f"{self.name}:{self.version.replace('+', '_')}"
         return image if "@" in image or ":" in image.rpartition("/")[2] else f"{image}:latest"
 
@@ -105,37 +107,42 @@ class Package:
 
     @property
     def serves_webhooks(self) -> bool:
+        """Whether the operator has webhooks."""
         return bool(self.operator.webhooks)
 
     @property
     def serves_conversions(self) -> bool:
+        """Whether the operator has converters."""
         return any(webhook.purpose == "converter" for webhook in self.operator.webhooks)
 
     @property
     def cert_manager(self) -> bool:
+        """Whether cert-manager creates the webhooks' certificates."""
         return self.serves_webhooks and self.certificates == "cert-manager"
 
     @property
     def metrics_service(self) -> str:
+        """The name of the metrics Service."""
         return f"{self.name}-metrics"
 
     @property
     def webhook_service(self) -> str:
+        """The name of the webhooks' Service."""
         return f"{self.name}-webhook"
 
 
 def labels(package: Package) -> dict[str, str]:
-    """The recommended labels that every document of the package has."""
+    """Return the recommended labels of every document of the package."""
     return {"app.kubernetes.io/managed-by": "steersman", "app.kubernetes.io/name": package.name}
 
 
 def selector(package: Package) -> dict[str, str]:
-    """What the operator's Pods are selected by; it may never change for a Deployment."""
+    """Return the selector of the operator's Pods, which is immutable in a Deployment."""
     return {"app.kubernetes.io/component": "manager", "app.kubernetes.io/name": package.name}
 
 
 def metadata(package: Package, name: str, *, namespaced: bool = True) -> dict[str, Any]:
-    """Name, labels, and the namespace that the operator runs in."""
+    """Return the name, the labels, and the namespace of the operator."""
     found: dict[str, Any] = {"name": name, "labels": labels(package)}
     if namespaced:
         found["namespace"] = package.home

@@ -1,6 +1,6 @@
-"""Everything that belongs to an operator in a cluster, sorted into the folders of the kustomize tree; one model.
+"""All documents of an operator, by the folders of the kustomize tree.
 
-What is written, applied or put into a chart or bundle is taken from here. Documents may hold shapes (`resolved`).
+Files, charts, bundles and `steersman install` use these documents, which may have template values (see `resolved`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from steersman.manifests.monitoring import alerts, service_monitor
 from steersman.manifests.network import network_policies
 from steersman.manifests.packaging import Package
 from steersman.manifests.roles import rbac, user_roles
-from steersman.manifests.shapes import Tree, resolved
+from steersman.manifests.template_values import Tree, resolved
 from steersman.manifests.webhooks import (
     certificate_documents,
     injected,
@@ -30,7 +30,7 @@ __all__ = ["Parts", "everything", "ordered", "parts_of"]
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The documents by what they are for."""
+    """The documents by purpose."""
 
     crds: tuple[Tree, ...]
     rbac: tuple[dict[str, Any], ...]
@@ -38,13 +38,13 @@ class Parts:
     manager: tuple[Tree, ...]
     webhook: tuple[Tree, ...]
     certmanager: tuple[Tree, ...]
-    """For the webhooks; empty where the operator makes its certificates itself."""
+    """The certificates of the webhooks; empty if the operator creates them itself."""
     network: tuple[Tree, ...]
     monitoring: tuple[Tree, ...]
 
 
 def parts_of(package: Package, *, check: Check | None = None) -> Parts:
-    """All documents of a package, those included that it does not install. Raises `ManifestError`."""
+    """Return all documents of a package, also those that it does not install. Raises `ManifestError`."""
     operator = package.operator
     converted = {(w.kind.info.group, w.kind.info.kind) for w in operator.webhooks if w.purpose == "converter"}
     service = Conversion(package.webhook_service, package.home)
@@ -89,9 +89,9 @@ def parts_of(package: Package, *, check: Check | None = None) -> Parts:
 
 
 def everything(package: Package, *, check: Check | None = None) -> list[dict[str, Any]]:
-    """What is installed, with all values in place, in an order in which each finds what it needs."""
+    """Return the installed documents with all values, in order of their dependencies."""
     parts = parts_of(package, check=check)
-    crds = () if package.install_crds else parts.crds  # two owners of one CRD would conflict at each upgrade
+    crds = () if package.install_crds else parts.crds  # two field managers of one CRD would conflict at each upgrade
     found: list[Tree] = [*crds, *parts.rbac, *parts.user_roles, *parts.manager, *parts.webhook]
     if package.cert_manager or (package.monitoring and parts.certmanager):
         found += parts.certmanager
@@ -129,7 +129,7 @@ _ORDER: Final = {
 
 
 def ordered(documents: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """By kind, in the order of their needs, and by name; webhooks come last, since they may refuse the rest."""
+    """Sort documents by dependency of their kinds and by name; webhooks are last, because they may refuse others."""
     return sorted(
         (dict(one) for one in documents),
         key=lambda d: (_ORDER.get(d["kind"], 99), d["metadata"].get("namespace", ""), d["metadata"]["name"]),

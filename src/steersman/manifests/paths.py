@@ -1,6 +1,6 @@
-"""Paths into a kind: of printer columns, the scale sub-resource and selectable fields, held against its schema.
+"""Paths of printer columns, the scale subresource and selectable fields, validated against the schema of a kind.
 
-Names may be Python's or the wire's; what comes out is the JSON path of the wire, beginning with a dot.
+A path may use Python or JSON names; the result is a JSON path with JSON names and a leading dot.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from steersman.manifests.errors import Origin
-from steersman.manifests.node import Node
+from steersman.manifests.schema_node import Node
 
 __all__ = ["Found", "PathError", "find"]
 
@@ -26,17 +26,19 @@ _META: Final = {
 
 
 class PathError(ValueError):
-    """A path that leads nowhere; the message says at which step."""
+    """A path does not exist; the message names the step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
+    """The field at a path."""
+
     path: str
     node: Node | None
-    """`None` below something that the schema does not describe, and below metadata."""
+    """`None` below a value without schema, and below metadata."""
     type: str
     simple: bool
-    """No list, filter or key was passed."""
+    """Whether the path has no list index, filter or key."""
 
 
 def find(root: Node, path: str) -> Found:
@@ -47,13 +49,13 @@ def find(root: Node, path: str) -> Found:
     while at < len(text):
         match = _STEP.match(text, at)
         if match is None:
-            raise PathError(f"path {path!r}: cannot be read from {text[at:]!r} on")
+            raise PathError(f"path {path!r}: invalid at {text[at:]!r}")
         at = match.end()
         name = match["name"] or match["key"]
         if name is None:
             simple = False
             if node is not None and node.type not in ("array", ""):
-                raise PathError(f"path {path!r}: {out or '.'} is no list")
+                raise PathError(f"path {path!r}: {out or '.'} is not a list")
             node = node.items if node is not None else None
             out += f"[{match['index'] or match['filter']}]"
         elif node is root and name == "metadata":
@@ -80,14 +82,14 @@ def _step(node: Node | None, name: str, path: str, out: str) -> tuple[str, Node 
         return name, None
     where = f"{out[1:]} ({node.origin.owner})" if out else node.origin.owner
     if node.type == "array":
-        raise PathError(f'path {path!r}: {where} is a list; say which item, as in [0] or [?(@.type=="Ready")]')
+        raise PathError(f'path {path!r}: {where} is a list; select an item, as in [0] or [?(@.type=="Ready")]')
     raise PathError(f"path {path!r}: {where} has no field {name!r}")
 
 
 def _metadata(path: str, rest: str) -> Found:
     match = re.match(r"\.([A-Za-z_]+)", rest)
     if match is None:
-        raise PathError(f"path {path!r}: which field of metadata?")
+        raise PathError(f"path {path!r}: add a field of metadata")
     head, *words = match[1].split("_")
     name = head + "".join(word.title() for word in words)
     if name not in _META:
@@ -104,7 +106,7 @@ def _column_type(node: Node | None, kind: str) -> str:
 
 
 def node_at(root: Node, tokens: list[str]) -> Origin:
-    """The origin of the deepest node along the field path of an error (`properties`, `spec`, `items`, …)."""
+    """Return the origin of the deepest node along the field path of an error (`properties`, `spec`, `items`, …)."""
     node, rest = root, list(tokens)
     while rest:
         step = rest.pop(0)

@@ -1,4 +1,4 @@
-"""What an operator may do, from what it declares: rules that are merged, sorted and no wider than its calls.
+"""The permissions that an operator needs, derived from its declarations: merged, sorted, and minimal.
 
 | declared | allowed |
 |---|---|
@@ -7,10 +7,10 @@
 | a status sub-resource of a reconciled kind | patch of `…/status` |
 | a finalizer | patch of the kind |
 | `owns`, since its references block the owner's deletion | update of the owner's `…/finalizers` |
-| `permit(…)` | just that |
+| `permit(…)` | the given permission |
 | Events | create, patch |
 
-Nothing here is a wildcard unless `permit` says so.
+No rule has a wildcard, except from `permit`.
 """
 
 from __future__ import annotations
@@ -45,20 +45,21 @@ def _rule(group: str, resource: str, verbs: Iterable[str], names: Iterable[str] 
 
 
 EVENT_RULES: Final = (_rule("events.k8s.io", "events", ("create", "patch")),)
-"""Events are written in the namespace of what they are about, in `default` for what has none."""
+"""Events are written in the namespace of their object, and in `default` for cluster-scoped objects."""
 LEASE_RULES: Final = (_rule("coordination.k8s.io", "leases", ("create", "get", "patch")),)
 """Leader election, in the operator's own namespace."""
 METRICS_RULES: Final = (
     _rule("authentication.k8s.io", "tokenreviews", ("create",)),
     _rule("authorization.k8s.io", "subjectaccessreviews", ("create",)),
 )
-"""Asking the API server who may read the metrics, when they are served securely."""
+"""Permissions to check who may read metrics that are served securely."""
 
 
 def certificate_rules(secret: str, *, prepared: bool = False) -> list[PolicyRule]:
-    """What looking after the webhooks' certificates needs in the operator's namespace: one Secret, and a Lease.
+    """Return the permissions for self-managed webhook certificates in the operator's namespace: a Secret and a Lease.
 
-    Both have the name `secret`. Creating cannot be limited to a name; a Secret that is `prepared` empty needs none.
+    Both have the name `secret`. RBAC cannot limit create to a name; a Secret that is created in advance (`prepared`)
+    needs no create.
     """
     rules = [
         _rule("", "secrets", ("get", "patch"), (secret,)),
@@ -73,7 +74,7 @@ def certificate_rules(secret: str, *, prepared: bool = False) -> list[PolicyRule
 def injection_rules(
     *, mutating: Iterable[str] = (), validating: Iterable[str] = (), crds: Iterable[str] = ()
 ) -> list[PolicyRule]:
-    """What writing the CA bundle needs, in the whole cluster: to read and patch just these configurations and CRDs."""
+    """Return the permissions to inject the CA bundle: get and patch of these configurations and CRDs."""
     wanted = (
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", tuple(mutating)),
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations", tuple(validating)),
@@ -83,7 +84,7 @@ def injection_rules(
 
 
 def definition_rules(crds: Iterable[str]) -> list[PolicyRule]:
-    """What installing CRDs needs: to read and patch just these, and to create, which cannot be limited to names."""
+    """Return the permissions to install CRDs: get and patch of these, and create, which RBAC cannot limit to names."""
     names = tuple(crds)
     if not names:
         return []
@@ -92,9 +93,9 @@ def definition_rules(crds: Iterable[str]) -> list[PolicyRule]:
 
 
 def rules_for(operator: Operator, *, namespace_selector: bool = False) -> list[PolicyRule]:
-    """What the operator needs for its work, Events included; leases and metrics are other roles'.
+    """Return the permissions for the operator's work, Events included; leases and metrics have separate roles.
 
-    `namespace_selector` adds reading Namespaces, for operators that work in those with certain labels.
+    `namespace_selector` adds reading of Namespaces, for operators that select namespaces by labels.
     """
     rules: list[PolicyRule] = list(EVENT_RULES)
     for controller in operator.controllers:
@@ -125,7 +126,7 @@ def _on(view: View[Any], verbs: Iterable[str]) -> PolicyRule:
 
 
 def _permitted(info: ResourceInfo, resource: str, verbs: tuple[str, ...], names: tuple[str, ...]) -> list[PolicyRule]:
-    """A rule; with names two, since what is yet to be created has no name that RBAC could know."""
+    """Return one rule, or two with names: RBAC cannot limit create to names."""
     free = [v for v in verbs if v in ("create", "deletecollection")] if names else []
     named = [v for v in verbs if v not in free]
     found = [_rule(info.group, resource, named, names)] if named else []
@@ -133,7 +134,7 @@ def _permitted(info: ResourceInfo, resource: str, verbs: tuple[str, ...], names:
 
 
 def merged(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """The same permissions in as few rules as keep groups apart; sorted, so that equal input gives equal output."""
+    """Return the same permissions in as few rules as possible per API group; sorted, so that the output is stable."""
     verbs: dict[tuple[str, str, tuple[str, ...]], set[str]] = defaultdict(set)
     urls: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for rule in rules:
@@ -143,7 +144,7 @@ def merged(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
             for resource in rule.resources:
                 verbs[group, resource, rule.resource_names].update(rule.verbs)
     for (group, resource, names), allowed in verbs.items():
-        if names:  # what is allowed for all needs no names
+        if names:  # permissions without names include those with names
             allowed -= verbs.get((group, resource, ()), set())
     together: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = defaultdict(list)
     for (group, resource, names), allowed in verbs.items():

@@ -1,7 +1,7 @@
-"""The API reference of custom resources as Markdown, from their CRDs: every field, its type, rules and description.
+"""The API reference of custom resources as Markdown, from their CRDs: fields, types, rules and descriptions.
 
-One section per object, tables of fields, links between them. Kubernetes' own types are named and not repeated. The
-same CRDs give the same text. Pure.
+Each object has a section with a table of fields and links. Kubernetes' own types are named, not described. Equal CRDs
+give equal text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from steersman.manifests.node import Node
+from steersman.manifests.schema_node import Node
 from steersman.manifests.types import SchemaBuilder
 from steersman.models import Resource
 
@@ -19,14 +19,14 @@ __all__ = ["foreign_types", "reference", "undescribed"]
 
 Schema = Mapping[str, Any]
 Foreign = Mapping[tuple[str, str], Mapping[str, str]]
-"""By CRD name and version: paths of objects that are Kubernetes' own, and what they are called."""
+"""By CRD name and version: the paths of Kubernetes' own types and their names."""
 
 _SIZES: Final = (("Length", "characters"), ("Items", "items"), ("Properties", "entries"))
 _SERVERS: Final = ("apiVersion", "kind", "metadata")
 
 
 def foreign_types(classes: Iterable[type[Resource]]) -> dict[tuple[str, str], dict[str, str]]:
-    """Where the schemas of some classes embed Kubernetes' own types."""
+    """Return the paths at which the schemas of classes embed Kubernetes' own types."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     for cls in classes:
         info = cls.__resource__
@@ -38,25 +38,30 @@ def foreign_types(classes: Iterable[type[Resource]]) -> dict[tuple[str, str], di
 
 
 def undescribed(classes: Iterable[type[Resource]]) -> list[str]:
-    """Kinds and fields without a docstring, with file and line; Kubernetes' own types have theirs elsewhere."""
+    """Return kinds and fields without a docstring, with file and line, except Kubernetes' own types."""
     found: dict[str, None] = {}
     for cls in classes:
         for path, node in SchemaBuilder().resource(cls).walk():
-            told = node.keywords.get("description") or node.described_by_type
-            if told or path[-1:] in (("[]",), ("{}",)) or _is_ours(node) or (len(path) == 1 and path[0] != "spec"):
+            description = node.keywords.get("description") or node.described_by_type
+            if (
+                description
+                or path[-1:] in (("[]",), ("{}",))
+                or _is_generated(node)
+                or (len(path) == 1 and path[0] != "spec")
+            ):
                 continue
             what = "the class" if not path else "the field"
             found[f"{node.origin}: {what} has no docstring, and so no description"] = None
     return list(found)
 
 
-def _is_ours(node: Node) -> bool:
+def _is_generated(node: Node) -> bool:
     file = node.origin.file.replace("\\", "/")
     return "/steersman/k8s/" in file or "/steersman/models/" in file
 
 
 def _owner(node: Node) -> str:
-    """The built-in class whose fields an object has."""
+    """Return the built-in class that has the fields of an object."""
     owners = {
         child.origin.owner for child in node.properties.values() if "/k8s/" in child.origin.file.replace("\\", "/")
     }
@@ -74,7 +79,7 @@ def _joined(path: Iterable[str]) -> str:
 def reference(
     crds: Iterable[Mapping[str, Any]], foreign: Foreign | None = None, *, title: str = "API reference"
 ) -> str:
-    """The Markdown of all kinds, by group and name; the served versions of each, the newest first as CRDs have them."""
+    """Return the Markdown of all kinds, by group and name, with the served versions in the order of the CRD."""
     found = sorted(crds, key=lambda crd: (crd["spec"]["group"], crd["spec"]["names"]["kind"]))
     lines = [f"# {title}", ""]
     for crd in found:
@@ -118,7 +123,7 @@ def _kind(spec: Schema, version: Schema, foreign: Mapping[str, str]) -> Iterator
 
 
 def _object(schema: Schema, path: str, top: str, foreign: Mapping[str, str]) -> Iterator[str]:
-    """The table of an object, then the sections of the objects in it."""
+    """Yield the table of an object, then the sections of its objects."""
     properties: Mapping[str, Schema] = schema.get("properties") or {}
     rows = {name: child for name, child in properties.items() if path or name not in _SERVERS}
     if not rows:
@@ -144,7 +149,7 @@ def _object(schema: Schema, path: str, top: str, foreign: Mapping[str, str]) -> 
 
 
 def _innermost(schema: Schema, path: str) -> tuple[Schema, str]:
-    """What a list or map holds in the end."""
+    """Return the schema and path of the innermost items of nested lists and maps."""
     while True:
         values = schema.get("additionalProperties")
         if schema.get("type") == "array" and isinstance(schema.get("items"), Mapping):
@@ -174,7 +179,7 @@ def _type(schema: Schema, path: str, foreign: Mapping[str, str]) -> str:
 
 
 def _cell(schema: Schema) -> str:
-    """Description and constraints, in one cell of a table."""
+    """Return description and constraints for a cell of the table."""
     text = re.sub(r"\s*\n\s*\n\s*", "<br>", str(schema.get("description", "")).strip())
     parts = [_escaped(re.sub(r"\s+", " ", text)), *_constraints(schema)]
     parts += [
@@ -184,7 +189,7 @@ def _cell(schema: Schema) -> str:
 
 
 def _simple(schema: Schema) -> bool:
-    """Whether no section of its own shows its rules."""
+    """Return whether the rules are shown in the cell, because the object has no section."""
     return not schema.get("properties")
 
 
@@ -251,5 +256,5 @@ def _escaped(text: str) -> str:
 
 
 def _anchor(heading: str) -> str:
-    """The anchor that GitHub gives a heading."""
+    """Return GitHub's anchor of a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

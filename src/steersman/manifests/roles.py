@@ -1,7 +1,7 @@
-"""The RBAC objects of an operator: its ServiceAccount, roles and bindings, and the roles that its users are given.
+"""The RBAC objects of an operator: ServiceAccount, roles and bindings, and roles for its users.
 
-One switch, `namespaces`, makes the operator's role a Role in each of them instead of a ClusterRole; a namespaced
-operator of cluster-scoped kinds keeps a ClusterRole for those alone.
+With `namespaces`, the operator gets a Role in each of them instead of a ClusterRole; a namespaced operator with
+cluster-scoped kinds keeps a ClusterRole for those.
 """
 
 from __future__ import annotations
@@ -47,11 +47,16 @@ def rbac(
     webhook_certificates: bool = False,
     install_crds: bool = False,
 ) -> list[dict[str, Any]]:
-    """Namespace, ServiceAccount, roles and bindings of an operator, in the order of their dependencies.
+    """Return Namespace, ServiceAccount, roles and bindings of an operator, in the order of their dependencies.
 
-    `namespace` is where it runs, `<name>-system` by default; `namespaces` are those it works in, all when empty.
-    `webhook_certificates` is for replicas that make the webhooks' certificates themselves, `install_crds` for
-    operators that install their CRDs.
+    Args:
+        operator: The operator.
+        namespace: The namespace that it runs in; `<name>-system` by default.
+        namespaces: The namespaces that it watches; all if empty.
+        namespace_selector: Whether it selects namespaces by labels.
+        secure_metrics: Whether it checks who may read its metrics.
+        webhook_certificates: Whether its replicas create the webhooks' certificates.
+        install_crds: Whether it installs its CRDs.
     """
     home = namespace or f"{operator.name}-system"
     rules = rules_for(operator, namespace_selector=namespace_selector)
@@ -86,9 +91,9 @@ def rbac(
 
 
 def user_roles(source: Operator | Iterable[type[Resource]], *, aggregate: bool = True) -> list[dict[str, Any]]:
-    """ClusterRoles `<plural>-admin`, `-editor` and `-viewer` for every kind of an operator, sorted by name.
+    """Return the ClusterRoles `<plural>-admin`, `-editor` and `-viewer` for every kind of an operator, sorted by name.
 
-    `aggregate` adds them to the cluster's own admin, edit and view roles, as the user-facing roles of Kubernetes are.
+    `aggregate` adds them to the cluster's admin, edit and view roles.
     """
     infos = {cls.__resource__.crd_name: cls.__resource__ for cls in classes_of(source)}
     out: list[dict[str, Any]] = []
@@ -122,7 +127,7 @@ def _user_rules(info: ResourceInfo, verbs: tuple[str, ...]) -> list[PolicyRule]:
 
 
 def _has_cluster_scoped_objects(operator: Operator) -> bool:
-    """Whether the operator reconciles or owns cluster-scoped objects, which its Events are about."""
+    """Return whether the operator reconciles or owns cluster-scoped objects, for which it writes Events."""
     views = [view for controller in operator.controllers for view in (controller.kind, *controller.owns)]
     return any(not view.info.namespaced for view in views)
 
@@ -134,7 +139,7 @@ def _cluster_scoped(operator: Operator, namespace_selector: bool) -> set[tuple[s
 
 
 def _split(rules: Iterable[PolicyRule], wide: set[tuple[str, str]]) -> tuple[list[PolicyRule], list[PolicyRule]]:
-    """The rules for namespaced resources, and those for cluster-scoped ones."""
+    """Return the rules for namespaced resources, and those for cluster-scoped ones."""
     inside: list[PolicyRule] = []
     outside: list[PolicyRule] = []
     for rule in rules:

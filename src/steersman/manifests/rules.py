@@ -1,6 +1,6 @@
-"""Rules in CEL: those that users write, and those that markers stand for (one-of, immutability).
+"""CEL rules: those of users, and those of markers (one-of, immutability).
 
-The rules are text here. Compiling them needs a CEL implementation, which whoever checks a manifest brings along.
+The rules are text. The check of a manifest compiles them if it has a CEL implementation.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from steersman.manifests.errors import Problems
 from steersman.manifests.fields import origin_of
-from steersman.manifests.node import Node
+from steersman.manifests.schema_node import Node
 from steersman.models.markers import CEL, AtLeastOneOf, AtMostOneOf, ExactlyOneOf
 
 __all__ = ["add_class_rules", "add_immutables", "cel_name", "check_cost", "one_of_rules", "rule_of", "wire_steps"]
@@ -23,7 +23,7 @@ _REASONS: Final = ("FieldValueInvalid", "FieldValueForbidden", "FieldValueRequir
 
 
 def cel_name(name: str) -> str:
-    """A property as CEL writes it: words of the language and punctuation are escaped, as the API server does."""
+    """Return a property name as CEL needs it: reserved words and punctuation are escaped like in the API server."""
     if name in _RESERVED:
         return f"__{name}__"
     escaped = name.replace("__", "__underscores__").replace(".", "__dot__").replace("-", "__dash__")
@@ -31,7 +31,7 @@ def cel_name(name: str) -> str:
 
 
 def rule_of(marker: CEL, node: Node, problems: Problems) -> dict[str, Any]:  # noqa: C901 - one line per field
-    """The entry of `x-kubernetes-validations` for a rule on a node."""
+    """Return the entry of `x-kubernetes-validations` for a rule on a node."""
     rule: dict[str, Any] = {"rule": marker.rule}
     if not marker.rule.strip():
         problems.add(node.origin, "CEL: the rule is empty")
@@ -46,7 +46,7 @@ def rule_of(marker: CEL, node: Node, problems: Problems) -> dict[str, Any]:  # n
     if marker.field_path:
         steps = wire_steps(node, marker.field_path)
         if steps is None:
-            problems.add(node.origin, f"CEL: field_path {marker.field_path!r} is no field of it")
+            problems.add(node.origin, f"CEL: field_path {marker.field_path!r} does not exist in the schema")
         else:
             rule["fieldPath"] = "".join(f".{step}" if _PLAIN.fullmatch(step) else f"['{step}']" for step in steps)
     if marker.optional_old_self is not None:
@@ -62,7 +62,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def wire_steps(node: Node, path: str) -> list[str] | None:
-    """The wire names along a dotted path of Python or wire names; `None` where it leads nowhere."""
+    """Return the JSON names of a dotted path of Python or JSON names; `None` if a field does not exist."""
     steps: list[str] = []
     for step in path.strip(".").split("."):
         found = node.child(step)
@@ -79,20 +79,20 @@ def wire_steps(node: Node, path: str) -> list[str] | None:
 def one_of_rules(
     marker: ExactlyOneOf | AtMostOneOf | AtLeastOneOf, node: Node, problems: Problems
 ) -> list[dict[str, Any]]:
-    """The rule that a set of fields stands for."""
+    """Return the rules of a one-of marker."""
     names: list[str] = []
     for name in marker.names:
         found = node.child(name)
         if found is None:
-            problems.add(node.origin, f"{type(marker).__name__}: there is no field {name!r}")
+            problems.add(node.origin, f"{type(marker).__name__}: the field {name!r} does not exist")
         elif found[0] in node.required or "default" in found[1].keywords:
             problems.add(node.origin, f"{type(marker).__name__}: {name!r} is always set; give it the default None")
         else:
             names.append(found[0])
     if len(names) < len(marker.names):
         return []
-    # Sums of numbers, and no list that is filtered: the API server reckons that an unbounded list around it would make
-    # that too expensive.
+    # Sums of numbers instead of a filtered list: the API server estimates a too high cost for a filter in an unbounded
+    # list.
     present = [f"has(self.{cel_name(name)})" for name in names]
     total = " + ".join(f"({test} ? 1 : 0)" for test in present)
     match marker:
@@ -121,7 +121,7 @@ def add_class_rules(node: Node, cls: type, problems: Problems) -> None:
 
 
 def add_immutables(node: Node) -> None:
-    """Say of optional immutable fields that they stay once they are set: a rule on the field does not see it go."""
+    """Add rules that optional immutable fields are not removed, which a rule on the field itself cannot detect."""
     for name, child in node.properties.items():
         immutable = any(rule["rule"] == "self == oldSelf" for rule in child.rules)
         if immutable and name not in node.required and "default" not in child.keywords:
@@ -131,7 +131,7 @@ def add_immutables(node: Node) -> None:
 
 
 def check_cost(node: Node, problems: Problems, *, unbounded: bool = False) -> None:
-    """Refuse what the API server surely finds too expensive: comparing texts of any length in lists of any length."""
+    """Report rules that the API server refuses as too expensive: comparisons of unbounded texts in unbounded lists."""
     k = node.keywords
     endless = node.type == "string" and not ({"maxLength", "enum", "format"} & k.keys())
     if unbounded and endless and any(rule["rule"] == "self == oldSelf" for rule in node.rules):

@@ -1,7 +1,7 @@
-"""The files of `config/samples`: one for every version of the operator's kinds, until its owner edits it.
+"""The files of `config/samples`: one for every version of the operator's kinds, until the user edits it.
 
-The first line holds a digest of the rest. A file whose digest is right was not edited, and is made anew when its kind
-changes. All other files are left alone, and a version that one of them has an object of gets no sample of its own.
+The first line has a digest of the rest. A file with a valid digest was not edited, and is written again when its kind
+changes. Other files are not changed, and a version that has an object in one of them gets no generated sample.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _MAX_BYTES: Final = 1 << 20
 
 
 def sample_file(group: str, version: str, kind: str) -> str:
-    """The name of a sample's file: `batch_v1_cronjob.yaml` for a CronJob of batch.example.com/v1."""
+    """Return the file name of a sample: `batch_v1_cronjob.yaml` for a CronJob of batch.example.com/v1."""
     first = group.partition(".")[0].replace("-", "_")
     return f"{first}_{version}_{kind.lower()}.yaml"
 
 
 def sample_files(crds: Iterable[Mapping[str, Any]], directory: Path) -> tuple[dict[str, str], list[str]]:
-    """The samples by file name, and the names of all files with objects; `directory` is that of the samples.
+    """Return the samples by file name, and the names of all files with objects; `directory` has the samples.
 
     Raises `OSError` for files that cannot be read.
     """
@@ -46,7 +46,7 @@ def sample_files(crds: Iterable[Mapping[str, Any]], directory: Path) -> tuple[di
         kind = spec["names"]["kind"]
         for version in spec["versions"]:
             name = sample_file(spec["group"], version["name"], kind)
-            if name in made:  # another group's, which begins with the same word
+            if name in made:  # the name of another group that begins with the same word
                 name = f"{spec['group']}_{version['name']}_{kind.lower()}.yaml"
             if version["served"] and (f"{spec['group']}/{version['name']}", kind) not in taken and name not in written:
                 made[name] = _signed(to_yaml(sample(crd, version["name"])))
@@ -54,7 +54,7 @@ def sample_files(crds: Iterable[Mapping[str, Any]], directory: Path) -> tuple[di
 
 
 def is_unedited(text: str) -> bool:
-    """Whether the text is a sample as it was made."""
+    """Return whether the text is an unedited sample."""
     line, end, rest = text.partition("\n")
     found = _PATTERN.fullmatch(line + end)
     return found is not None and found[1] == _digest(rest)
@@ -69,7 +69,7 @@ def _digest(text: str) -> str:
 
 
 def _written(directory: Path) -> Iterator[tuple[str, set[tuple[str, str]]]]:
-    """Files of other authors, each with the API versions and kinds of its objects."""
+    """Yield the edited files, each with the API versions and kinds of its objects."""
     for file in sorted(directory.glob("*")) if directory.is_dir() else ():
         if file.suffix in _SUFFIXES and file.is_file():
             text = file.read_bytes()[:_MAX_BYTES].decode(errors="replace")

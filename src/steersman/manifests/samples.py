@@ -1,8 +1,8 @@
-"""A small example object of a kind, from its schema: the required fields, and nothing else.
+"""A small example object of a kind from its schema, with required fields only.
 
-Values follow the schema's type, enum, bounds, default, and the rules that class arguments such as `ExactlyOneOf` make.
-A text with a pattern is the first common text that matches it. CEL rules that the developer wrote are not solved: a
-kind that has any may need a sample written by hand.
+Values follow the schema's type, enum, bounds and default, and the rules of class arguments such as `ExactlyOneOf`. A
+string with a pattern is the first common text that matches. CEL rules of the developer are not solved: a kind with such
+rules may need a hand-written sample.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from steersman.manifests.parts import Parts
-from steersman.manifests.shapes import resolved
+from steersman.manifests.template_values import resolved
 
 __all__ = ["examples", "sample", "sample_name"]
 
@@ -26,7 +26,7 @@ _TEXTS: Final = (
     "2025-01-01T00:00:00Z", "00000000-0000-4000-8000-000000000000", "0123456789abcdef", "#000000", "en", "en-US",
     "Europe/Berlin", "UTC", "true", "false", "sha256:" + "0" * 64, "arn:aws:s3:::example", "s3://example", "",
 )  # fmt: skip
-"""Common texts, of which a pattern takes the first that matches."""
+"""Common texts; the first one that matches a pattern is used."""
 _HAS: Final = re.compile(r"has\(self\.(\w+)\)")
 _ONE_OF: Final = re.compile(r"\(?has\(self\.\w+\)( \? 1 : 0\) [+=] ?.*| \|\| .*)")
 _WITH_TAG: Final = re.compile(r'self\.(\w+) != "([^"]*)" \|\| \(has\(self\.\w+\).*\)')
@@ -44,7 +44,7 @@ _FORMATS: Final = {
 
 
 def sample(crd: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """An example of one version of the definition; namespaced kinds are in no namespace."""
+    """Return an example of one version of the CRD; it has no namespace."""
     spec = crd["spec"]
     schema: dict[str, Any] = next(v["schema"]["openAPIV3Schema"] for v in spec["versions"] if v["name"] == version)
     found: dict[str, Any] = {
@@ -62,14 +62,14 @@ def sample(crd: Mapping[str, Any], version: str) -> dict[str, Any]:
 
 
 def sample_name(crd: Mapping[str, Any], version: str) -> str:
-    """The sample's own name: the samples of two versions of a kind are two objects."""
+    """Return the name of the sample object, which differs between versions of a kind."""
     spec = crd["spec"]
     stored = any(v["storage"] for v in spec["versions"] if v["name"] == version)
     return f"{spec['names']['singular']}-sample" if stored else f"{spec['names']['singular']}-{version}-sample"
 
 
 def examples(parts: Parts, given: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One for every version that is served, sorted."""
+    """Return one example for every served version, sorted."""
     written = {(one.get("apiVersion"), one.get("kind")): dict(one) for one in given}
     found: list[dict[str, Any]] = []
     for tree in parts.crds:
@@ -82,7 +82,7 @@ def examples(parts: Parts, given: Iterable[Mapping[str, Any]]) -> list[dict[str,
 
 
 def _value(schema: Mapping[str, Any], number: int = 0) -> Any:
-    """A value for the schema; another one for another number, where values of a list must differ."""
+    """Return a value for the schema; a different `number` gives a different value, for lists."""
     if "default" in schema and not number:
         return schema["default"]
     if schema.get("enum"):
@@ -122,7 +122,7 @@ def _object(schema: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 
 def _demanded(rule: str, found: Mapping[str, Any]) -> Iterator[str]:
-    """The properties that a rule of a class argument demands besides those found."""
+    """Yield the properties that a rule of a class argument requires in addition to `found`."""
     names = _HAS.findall(rule)
     if tag := _WITH_TAG.fullmatch(rule):
         if found.get(tag[1]) == tag[2] and "!has" not in rule:
@@ -168,5 +168,5 @@ def _matches(schema: Mapping[str, Any], text: str) -> bool:
     fits = (schema.get("minLength") or 0) <= len(text) <= schema.get("maxLength", len(text))
     try:
         return fits and ("pattern" not in schema or re.search(schema["pattern"], text) is not None)
-    except re.error:  # RE2 takes some patterns that this module does not
+    except re.error:  # RE2 supports some patterns that this module does not
         return False

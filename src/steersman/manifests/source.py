@@ -1,7 +1,7 @@
-"""Reads what Python does not keep: the docstrings of attributes, and the lines they stand on.
+"""Reads the docstrings of attributes and the lines of declarations, which Python does not keep.
 
-The source of a class is parsed, never run. A class without source, such as one made at run time, has no
-descriptions and no lines, which is no error.
+The source of a class is parsed, never executed. A class without source, such as one created at run time, has no
+descriptions and no lines.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ __all__ = ["ClassSource", "FieldSource", "source_of"]
 
 @dataclass(frozen=True, slots=True)
 class FieldSource:
+    """The line and docstring of a field."""
+
     line: int
     doc: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassSource:
-    """Where a class stands, and the attributes that its own body (no base's) declares."""
+    """The place of a class, and the attributes that its own body declares, without those of bases."""
 
     file: str = ""
     line: int = 0
@@ -33,7 +35,7 @@ class ClassSource:
 
 @lru_cache(maxsize=2048)
 def source_of(cls: type) -> ClassSource:
-    """The source of a class, or an empty answer where there is none."""
+    """Return the source of a class, or an empty one if it has none."""
     try:
         file = inspect.getsourcefile(cls) or ""
         linecache.checkcache(file)
@@ -46,7 +48,7 @@ def source_of(cls: type) -> ClassSource:
 
 @lru_cache(maxsize=64)
 def _classes_in(file: str, text: str) -> dict[str, ClassSource]:
-    """All classes of a file by qualified name; a large module is read once, not once for each of its classes."""
+    """Return all classes of a file by qualified name; the file is parsed once for all its classes."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):

@@ -1,7 +1,7 @@
-"""Types to schemas: every annotation that a field can have, as a structural OpenAPI v3 schema.
+"""Structural OpenAPI v3 schemas of Python types, for every annotation that a field can have.
 
-`SchemaBuilder` walks a class by its annotations and makes a tree of nodes. It refuses what no structural schema can
-say, and what would surprise on the wire, and notes the place; it never asks a server.
+`SchemaBuilder` follows the annotations of a class and creates a tree of nodes. Types without a structural schema, or
+with an unexpected JSON form, are reported with their place.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Annotated, Any, Final, Literal, NewType, TypeVar, Union, cast
 
 import msgspec
 
-from steersman.manifests.builtin import add_facts
+from steersman.manifests.builtin_types import add_facts
 from steersman.manifests.constraints import apply_markers
 from steersman.manifests.defaults import add_default
 from steersman.manifests.errors import Origin, Problems
 from steersman.manifests.fields import Field, doc_of, fields_of_type, has_fields, is_builtin, origin_of
-from steersman.manifests.node import Node, copy_of
 from steersman.manifests.rules import add_class_rules, add_immutables, check_cost
+from steersman.manifests.schema_node import Node, copy_of
 from steersman.manifests.source import source_of
 from steersman.manifests.unions import tagged_union
 from steersman.models import Duration, Dynamic, MicroTime, ObjectMeta, Quantity, Resource
@@ -67,7 +67,7 @@ Markers = tuple[Any, ...]
 
 
 class SchemaBuilder:
-    """Makes the nodes of one manifest; what is wrong is noted in `problems`."""
+    """Creates the nodes of one manifest; errors are collected in `problems`."""
 
     def __init__(self, problems: Problems | None = None) -> None:
         self.problems = Problems() if problems is None else problems
@@ -76,7 +76,7 @@ class SchemaBuilder:
         self._done: dict[tuple[Any, bool], Node] = {}
 
     def resource(self, kind: type[Resource]) -> Node:
-        """The schema of a whole kind, with apiVersion, kind and metadata as every kind has them."""
+        """Return the schema of a kind, with apiVersion, kind and metadata."""
         origin = origin_of(kind)
         root = Node({"type": "object"}, origin, described_by_type=doc_of(kind))
         for name in ("apiVersion", "kind"):
@@ -85,11 +85,13 @@ class SchemaBuilder:
         for field in self._fields(kind, origin):
             if field.wire in ("apiVersion", "kind"):
                 if _declares(kind, field.name):
-                    self.problems.add(field.origin, f"{field.wire} is every object's own, and comes from the class")
+                    self.problems.add(
+                        field.origin, f"{field.wire} is a field of every object: remove it from the class"
+                    )
                 continue
             if field.wire == "metadata":
                 if get_args(field.hint) or field.hint is not ObjectMeta:
-                    self.problems.add(field.origin, "metadata is ObjectMeta in every kind, and its rules are fixed")
+                    self.problems.add(field.origin, "metadata must be ObjectMeta without markers: its rules are fixed")
                 continue
             self._property(root, field, status=field.wire == "status")
         add_class_rules(root, kind, self.problems)
@@ -98,7 +100,7 @@ class SchemaBuilder:
         return root
 
     def of(self, hint: Any, origin: Origin, *, item: bool = True) -> Node:
-        """The schema of an annotation; `item` tells that it stands in a list or map, where nothing is optional."""
+        """Return the schema of an annotation; `item` means a value of a list or map, which is not optional."""
         base, markers = unwrap(hint)
         if _flag(markers, "Schemaless"):
             node = Node(dict(_ANYTHING), origin)
@@ -253,7 +255,7 @@ class SchemaBuilder:
             child.keywords["description"] = field.doc
         node.properties[field.wire] = child
         node.names[field.name] = field.wire
-        if len(self.problems) == before:  # a type that is refused makes no sense of its default
+        if len(self.problems) == before:  # the default of a refused type cannot be validated
             add_default(node, child, field, in_status=status or bool(self._status), problems=self.problems)
 
     def _embedded(self, base: Any, origin: Origin) -> Node:
@@ -273,7 +275,7 @@ class SchemaBuilder:
 
 
 def _declares(kind: type[Resource], name: str) -> bool:
-    """Whether the body of a user's class declares a field; the metaclass declares these for all."""
+    """Return whether the body of a user's class declares a field; the metaclass declares these for all."""
     ours = (cls for cls in kind.__mro__ if not cls.__module__.startswith("steersman."))
     return any(name in source_of(cls).fields for cls in ours)
 
@@ -291,7 +293,7 @@ def _pruned_metadata(origin: Origin) -> Node:
 
 
 def unwrap(hint: Any) -> tuple[Any, Markers]:
-    """The type within `Annotated[…]`, aliases and `NewType`s, and all markers, innermost first."""
+    """Return the type inside `Annotated[…]`, aliases and `NewType`s, and all markers, innermost first."""
     markers: Markers = ()
     while True:
         if get_origin(hint) is Annotated:

@@ -1,7 +1,7 @@
-"""Unions of models with a tag: one object whose discriminator says which fields may be set.
+"""Unions of models with a tag: one object with a discriminator that decides which fields may be set.
 
-Structural schemas have one set of properties, so that of a union holds those of all its members; rules in CEL say which
-belong together. Two members may share a field if it has the same schema in both.
+A structural schema has one set of properties, so that of a union has those of all members; CEL rules define which
+belong together. Two members may have the same field if it has the same schema in both.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 from steersman.manifests.errors import Origin, Problems
-from steersman.manifests.node import Node, copy_of, render
 from steersman.manifests.rules import cel_name
+from steersman.manifests.schema_node import Node, copy_of, render
 
 __all__ = ["tagged_union"]
 
 
 def tagged_union(members: list[type[msgspec.Struct]], nodes: list[Node], origin: Origin, problems: Problems) -> Node:
-    """The schema of a union of tagged structs."""
+    """Return the schema of a union of tagged structs."""
     configs = [m.__struct_config__ for m in members]
     fields = {c.tag_field for c in configs}
     if len(fields) != 1 or None in fields or any(not isinstance(c.tag, str) for c in configs):
@@ -35,12 +35,14 @@ def tagged_union(members: list[type[msgspec.Struct]], nodes: list[Node], origin:
             if name == tag_field:
                 continue
             child = copy_of(child, child.origin)
-            child.keywords.pop("default", None)  # it would appear in the other members, too
+            child.keywords.pop("default", None)  # it would also apply to the other members
             known = union.properties.get(name)
             if known is None:
                 union.properties[name] = child
             elif render(known, 0) != render(child, 0):
-                problems.add(child.origin, f"{member.__name__}.{name} has another schema in the same union")
+                problems.add(
+                    child.origin, f"{member.__name__}.{name} has a different schema in another member of the union"
+                )
         union.names |= node.names
     for tag, node in zip(tags, nodes, strict=True):
         union.rules += _rules(union, tag_field, tag, node)
@@ -62,5 +64,5 @@ def _rules(union: Node, tag_field: str, tag: str, node: Node) -> list[dict[str, 
         test = " && ".join(f"!has(self.{cel_name(name)})" for name in foreign)
         message = f"{', '.join(foreign)} may not be set when {tag_field} is {tag}"
         rules.append({"rule": f"{is_other} || ({test})", "message": message})
-    # The member's own rules hold for it alone.
+    # The rules of a member apply only to it.
     return rules + [{**rule, "rule": f"{is_other} || ({rule['rule']})"} for rule in node.rules]

@@ -1,4 +1,4 @@
-"""The values of a Helm chart: their defaults, what they mean, and the schema that Helm holds a user's values to."""
+"""The values of a Helm chart: defaults, descriptions, and the schema with which Helm validates them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _values(package: Package) -> dict[str, Any]:
 
 
 def values_text(package: Package) -> str:
-    """values.yaml, with a comment for each value."""
+    """Return values.yaml, with a comment for each value."""
     lines: list[str] = []
     for key, value in _values(package).items():
         meaning = _MEANING[key].replace("{name}", package.name)
@@ -69,7 +69,7 @@ def values_text(package: Package) -> str:
 
 
 def schema_text(package: Package) -> str:
-    """values.schema.json; unknown values are refused, so that a typing error is not silently ignored."""
+    """Return values.schema.json; it refuses unknown values, so that typing errors are not ignored."""
     text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string", "minLength": 1}}
     switch = _object({"enabled": {"type": "boolean"}})
     properties: dict[str, Any] = {

@@ -1,7 +1,7 @@
-"""What makes the API server ask an operator's webhooks: configurations, their Service, and cert-manager's documents.
+"""Documents for webhooks: configurations, their Service, and cert-manager's documents.
 
-With self-managed certificates the operator writes the CA into the configurations itself; with cert-manager an
-annotation asks its injector to.
+With self-managed certificates the operator writes the CA into the configurations; with cert-manager an annotation
+requests it from cert-manager's injector.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from steersman.manifests.deployment import metrics_secret
 from steersman.manifests.packaging import Package, labels, metadata, selector
-from steersman.manifests.shapes import Tree, When
+from steersman.manifests.template_values import Tree, When
 from steersman.webhook.configuration import ClientConfig, configurations
 
 __all__ = [
@@ -28,7 +28,7 @@ _NAME: Final = "kubernetes.io/metadata.name"
 
 
 def injected(package: Package, document: dict[str, Any]) -> Tree:
-    """The document with the annotation by which cert-manager gives it the CA, where that is wanted."""
+    """Return the document with the annotation for cert-manager's CA injector, if cert-manager is used."""
     source = {INJECT: f"{package.home}/{package.name}-webhook"}
     found: dict[str, Any] = dict(document["metadata"])
     given: dict[str, Any] = found.get("annotations") or {}
@@ -40,7 +40,7 @@ def injected(package: Package, document: dict[str, Any]) -> Tree:
 
 
 def webhook_configurations(package: Package) -> list[Tree]:
-    """Mutating and validating configurations for the webhooks of admission; none without any."""
+    """Return the mutating and validating configurations; empty without admission webhooks."""
     made = configurations(
         package.operator.webhook_rules,
         name=package.name,
@@ -54,10 +54,10 @@ def webhook_configurations(package: Package) -> list[Tree]:
 
 
 def _narrow(package: Package, webhook: dict[str, Any]) -> None:
-    """Leave out namespaces in which the operator must not refuse anything.
+    """Exclude namespaces in which the operator must not refuse requests.
 
-    An operator of some namespaces is asked about those alone. One that is asked about Kubernetes' own kinds is not
-    asked about its own namespace: while no replica serves, it would refuse its own Pods, its Secret and its Lease.
+    An operator that watches some namespaces gets only their requests. If it has webhooks for Kubernetes' own kinds, its
+    own namespace is excluded: while no replica serves, the API server would refuse its Pods, its Secret and its Lease.
     """
     expressions: list[dict[str, Any]] = []
     groups = {group for rule in webhook["rules"] for group in rule["apiGroups"]}
@@ -72,10 +72,10 @@ def _narrow(package: Package, webhook: dict[str, Any]) -> None:
 
 
 def webhook_service(package: Package) -> Tree:
-    """The Service of the webhooks; with conversions it publishes the addresses of Pods that are not ready, too.
+    """Return the Service of the webhooks; with converters it publishes addresses of Pods that are not ready, too.
 
-    The API server may need a conversion to answer the list that fills a replica's caches, and until they are full the
-    replica is not ready. Reviews go to ready replicas alone.
+    The API server may need a conversion for the list that fills a replica's caches, and the replica is not ready
+    before. Only ready replicas get admission reviews.
     """
     spec: Tree = {
         "ports": [{"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": "webhook"}],
@@ -92,7 +92,7 @@ def webhook_service(package: Package) -> Tree:
 
 
 def certificate_documents(package: Package) -> list[Tree]:
-    """cert-manager's Issuer, and its Certificate for the webhooks."""
+    """Return cert-manager's Issuer, and its Certificate for the webhooks."""
     found = [_issuer(package)]
     if package.serves_webhooks:
         found.append(
@@ -102,7 +102,7 @@ def certificate_documents(package: Package) -> list[Tree]:
 
 
 def metrics_certificate(package: Package) -> Tree:
-    """cert-manager's Certificate for the metrics, which a ServiceMonitor verifies."""
+    """Return cert-manager's Certificate for the metrics, which a ServiceMonitor verifies."""
     return _certificate(package, f"{package.name}-metrics", metrics_secret(package), package.metrics_service)
 
 

@@ -1,7 +1,7 @@
-"""YAML that is the same, byte for byte, for the same data, and that YAML 1.1 and 1.2 parsers read alike.
+"""YAML output that is byte-for-byte stable, and that YAML 1.1 and 1.2 parsers read in the same way.
 
-Keys are sorted, since Kubernetes' own tools sort them; strings that any parser could take for a number, a date or a
-boolean are quoted, and texts of several lines are blocks.
+Keys are sorted like in Kubernetes' tools. Strings that a parser could read as a number, a date or a boolean are quoted,
+and multi-line strings are blocks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _Dumper.add_representer(str, _text)
 
 
 def to_yaml(documents: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> str:
-    """One document, or several with `---` between them; ends with a newline."""
+    """Return one document, or several with `---` between them, with a final newline."""
     many = [cast("Mapping[str, Any]", documents)] if isinstance(documents, Mapping) else list(documents)
     return "---\n".join(
         yaml.dump(dict(d), Dumper=_Dumper, sort_keys=True, allow_unicode=True, width=110, default_flow_style=False)

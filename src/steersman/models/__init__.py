@@ -1,6 +1,6 @@
-"""Kubernetes API types as frozen Python values: models, resources, wire encoding, and types only Kubernetes has.
+"""Kubernetes API types as frozen Python values: models, resources, JSON encoding, and types that only Kubernetes has.
 
-Everything is immutable and free of I/O. This room stands at the bottom: it imports nothing of Steersman.
+All values are immutable, and no function does I/O. This package imports no other package of Steersman.
 """
 
 from steersman.models import markers, selectors

@@ -1,8 +1,7 @@
-"""`Model`: the frozen struct that every API type is built from.
+"""`Model`: the frozen struct that is the base of every API type.
 
-A model is a msgspec struct: immutable, keyword-only, camelCase on the wire, invisible to the garbage
-collector. Its wire rule is Kubernetes' own: *absent* is `None` or an empty collection, and scalars are
-always written, `0` and `False` included. Nothing here talks to a server or knows of kinds.
+A model is a msgspec struct: immutable, keyword-only, camelCase in JSON, not tracked by the garbage collector. Its JSON
+form follows Kubernetes: `None` and empty collections are absent, and scalars are always written, also `0` and `False`.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
 
 
 class FrozenDict(dict[K, V]):
-    """A mapping that refuses every change; what `Mapping` fields of a model hold.
+    """A mapping that refuses every change; the value of `Mapping` fields of a model.
 
-    It is a `dict` so that msgspec and `json` encode it natively. Hashable when its values are.
+    It is a `dict`, so that msgspec and `json` encode it natively. It is hashable if its values are.
     """
 
     __slots__ = ()
@@ -71,7 +70,7 @@ class FrozenDict(dict[K, V]):
 
 _UNKNOWN_ARGUMENT: Final = re.compile(r"('\w+') is an invalid keyword argument for StructMeta.__new__\(\)")
 EMPTY: Final[FrozenDict[Any, Any]] = FrozenDict()
-"""The one empty mapping: the default of every `Mapping` field, so that empty means absent by identity."""
+"""The empty mapping: the default of every `Mapping` field, so that an empty field is detected by identity."""
 
 field = msgspec.field
 
@@ -80,8 +79,8 @@ _FieldType = type(msgspec.field(default=None))
 
 
 def _always_written(value: object) -> Any:
-    # msgspec's omit_defaults leaves out a field that *is* its default. A factory is never the value itself, so a
-    # scalar behind one is always written; repeat().__next__ is the cheapest constant factory CPython has.
+    # msgspec's omit_defaults omits a field that *is* its default. The result of a factory never is the default, so
+    # such a scalar is always written; repeat().__next__ is the fastest constant factory in CPython.
     return repeat(value).__next__
 
 
@@ -112,9 +111,9 @@ def _is_mapping(annotation: object) -> bool:
 
 
 def own_annotations(namespace: Mapping[str, Any]) -> dict[str, Any]:
-    """The annotations of a class body; names that are not defined yet are forward references.
+    """Return the annotations of a class body; names that are not defined yet are forward references.
 
-    From Python 3.14 on (PEP 649) the body holds a function that makes them instead.
+    Since Python 3.14 (PEP 649) the body has a function that creates them.
     """
     written = namespace.get("__annotations__")
     if written is not None or sys.version_info < (3, 14):
@@ -150,7 +149,7 @@ class _Redacted:
 
 
 def _discreet_reprs(hidden: frozenset[str]) -> dict[str, Any]:
-    """`__repr__`, and `__rich_repr__` for rich and its tracebacks, that do not show some fields."""
+    """Return `__repr__`, and `__rich_repr__` for rich and its tracebacks, without the values of some fields."""
 
     def __rich_repr__(self: Any) -> Iterator[tuple[str, object]]:
         for name in self.__struct_fields__:
@@ -164,7 +163,7 @@ def _discreet_reprs(hidden: frozenset[str]) -> dict[str, Any]:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
 class ModelMeta(msgspec.StructMeta):
-    """msgspec's metaclass plus our wire rule; lets options such as `kw_only` be inherited."""
+    """msgspec's metaclass with the JSON rules of models; options such as `kw_only` are inherited."""
 
     def __new__(
         mcls: type[ModelMeta],
@@ -217,20 +216,19 @@ class Model(
     repr_omit_defaults=True,
     gc=False,
 ):
-    """A frozen, keyword-only value with camelCase wire names.
+    """A frozen, keyword-only value with camelCase JSON names.
 
-    Use `tuple[X, ...] = ()` for lists and `Mapping[str, X] = EMPTY` for maps. Unknown fields of the wire are
-    ignored on decoding, and never lost on writing because writes are patches. The class option
-    `omit_empty=True` makes empty strings, zeros and `False` absent as well, as Go's `omitempty` does;
-    `hidden=("data",)` keeps the values of fields out of `repr()`.
+    Use `tuple[X, ...] = ()` for lists and `Mapping[str, X] = EMPTY` for maps. Unknown JSON fields are ignored when an
+    object is decoded, and not lost by writes, because writes are patches. The class option `omit_empty=True` also omits
+    empty strings, zeros and `False`, like Go's `omitempty`; `hidden=("data",)` hides the values of fields in `repr()`.
     """
 
 
 def replace(model: M, /, **changes: Any) -> M:
-    """A copy of `model` with some fields changed; raises `TypeError` for names it does not have."""
+    """Return a copy of `model` with some fields changed. Raises `TypeError` for unknown names."""
     return msgspec.structs.replace(model, **changes)
 
 
 def fields_of(model: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    """The fields of a model class in their declared order, with wire names (`encode_name`)."""
+    """Return the fields of a model class in order of declaration, with JSON names (`encode_name`)."""
     return msgspec.structs.fields(model)

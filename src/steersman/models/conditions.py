@@ -1,7 +1,7 @@
-"""Conditions by the API conventions: a status list with one entry per type, whose transition times are kept.
+"""Conditions by the API conventions: a status list with one entry per type, which keeps transition times.
 
-Pure functions on tuples. A reconcile says what it observes with `ready_when(…)`; whoever writes the status fills in
-times and generations with `merge_conditions(…)`. The clock comes in as an argument.
+All functions are pure. A reconcile returns its observations with `ready_when(…)`; the writer of the status adds times
+and generations with `merge_conditions(…)`. The clock is an argument.
 """
 
 from __future__ import annotations
@@ -17,24 +17,29 @@ __all__ = ["get_condition", "is_true", "merge_conditions", "ready_when", "remove
 
 
 class ConditionLike(Protocol):
-    """Any API's condition: `Condition`, `DeploymentCondition`, `PodCondition`, …"""
+    """The condition type of any API: `Condition`, `DeploymentCondition`, `PodCondition`, …"""
 
     @property
-    def type(self) -> str: ...
+    def type(self) -> str:
+        """The type of the condition."""
+        ...
+
     @property
-    def status(self) -> str: ...
+    def status(self) -> str:
+        """The status: True, False or Unknown."""
+        ...
 
 
 C = TypeVar("C", bound=ConditionLike)
 
 
 def get_condition(conditions: Iterable[C], type: str) -> C | None:
-    """The condition of a type, or `None`."""
+    """Return the condition of a type, or `None`."""
     return next((c for c in conditions if c.type == type), None)
 
 
 def is_true(conditions: Iterable[ConditionLike], type: str) -> bool:
-    """Whether the condition is there and its status is "True"."""
+    """Return whether the condition exists and its status is "True"."""
     found = get_condition(conditions, type)
     return found is not None and found.status == "True"
 
@@ -50,9 +55,9 @@ def _status(value: bool | str | None) -> str:
 
 
 def ready_when(ready: bool | None, *, reason: str = "", message: str = "", type: str = "Ready") -> Conditions:
-    """One condition that says whether the object is ready (`None`: unknown), without a transition time.
+    """Return one condition about whether the object is ready (`None`: unknown), without a transition time.
 
-    The reason defaults to the type for true, to `Not<type>` for false, and to `Unknown`.
+    The default reason is the type for true, `Not<type>` for false, and `Unknown`.
     """
     default = "Unknown" if ready is None else type if ready else f"Not{type}"
     return (Condition(type=type, status=_status(ready), reason=reason or default, message=message),)
@@ -68,9 +73,9 @@ def set_condition(
     now: datetime,
     observed_generation: int | None = None,
 ) -> Conditions:
-    """`conditions` with one set; its transition time changes only when its status does.
+    """Return `conditions` with one condition set; its transition time changes only if its status changes.
 
-    Returns `conditions` itself when nothing changes. Raises `ValueError` for a status that is none.
+    Returns `conditions` itself if nothing changes. Raises `ValueError` for an invalid status.
     """
     new = Condition(
         type=type, status=_status(status), reason=reason, message=message, observed_generation=observed_generation
@@ -79,18 +84,18 @@ def set_condition(
 
 
 def remove_condition(conditions: Conditions, type: str) -> Conditions:
-    """`conditions` without one."""
+    """Return `conditions` without the condition of a type."""
     return tuple(c for c in conditions if c.type != type)
 
 
 def merge_conditions(
     old: Conditions, new: Conditions, now: datetime, generation: int | None = None, *, keep_others: bool = True
 ) -> Conditions:
-    """What to write when `old` is in the cluster and `new` was observed at `now` of `generation`.
+    """Merge observed conditions into those of the cluster.
 
-    A transition time that `new` leaves open is that of `old` while the status is the same, else `now`. An observed
-    generation that it leaves open is `generation`. Types that only `old` has stay, since others may own them, unless
-    `keep_others` is off. Returns `old` itself when nothing changes. Order: that of `old`, then new types.
+    A missing transition time in `new` is that of `old` if the status is the same, else `now`. A missing observed
+    generation is `generation`. Types that only `old` has stay, because other controllers may own them, unless
+    `keep_others` is False. The order is that of `old`, then new types. Returns `old` itself if nothing changes.
     """
     wanted = {c.type: _dated(get_condition(old, c.type), c, now, generation) for c in new}
     merged = [wanted.pop(c.type, c) for c in old if c.type in wanted or keep_others]

@@ -1,4 +1,4 @@
-"""Errors about classes and markers that are declared wrongly, with the user's file and line."""
+"""Errors of invalid declarations of classes and markers, with the user's file and line."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ R = TypeVar("R")
 
 _PACKAGE: Final = str(Path(__file__).resolve().parent.parent)
 _SIGNATURE: Final = re.compile(r"^(?:\w+\.)?\w+\(\) ")
-"""How Python begins a message about missing or unexpected arguments: `CEL.__init__() missing …`."""
+"""The start of Python's message about missing or unexpected arguments: `CEL.__init__() missing …`."""
 
 
 class ModelDeclarationError(TypeError):
-    """A class or marker that cannot be declared as it is; the message begins with the file and line of the user.
+    """A class or marker is declared incorrectly; the message starts with the user's file and line.
 
-    The place is left out where the source is not known, as for annotations that are evaluated late.
+    The place is missing if the source is unknown, as for annotations that are evaluated later.
     """
 
     def __init__(self, problem: str) -> None:
@@ -30,7 +30,7 @@ class ModelDeclarationError(TypeError):
 
 
 def _place() -> str:
-    """`FILE:LINE: ` of the innermost frame outside of this package, or nothing if that is generated code."""
+    """Return `FILE:LINE: ` of the innermost frame outside of this package, or "" if that is generated code."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back

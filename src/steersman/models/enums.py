@@ -1,4 +1,4 @@
-"""The values that a type allows at a path: what an error about an enum lists."""
+"""The allowed values of a type at a path, for errors about enums."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REFUSED: Final = re.compile(r"Invalid (?:enum )?value (?P<value>.+)", re.DOTALL
 
 
 class Unsupported(NamedTuple):
-    """A value, and the values that are allowed in its place."""
+    """An unsupported value, and the supported values."""
 
     value: Any
     supported: tuple[Any, ...]
@@ -29,13 +29,13 @@ class Unsupported(NamedTuple):
 
 
 def unsupported_value(kind: Any, message: str, path: str, *, keys: bool = False) -> Unsupported | None:
-    """Read msgspec's message about an enum, a literal or the tag of a union; `None` for any other message.
+    """Parse msgspec's message about an enum, a literal or the tag of a union; `None` for other messages.
 
     Args:
         kind: The type that was decoded.
         message: The message, without its path.
-        path: Where, in msgspec's notation (`$.spec.items[0].colour`).
-        keys: Whether the key of a map is meant, and not its values.
+        path: The path in msgspec's notation (`$.spec.items[0].colour`).
+        keys: Whether the message is about the keys of a map instead of its values.
     """
     match = _REFUSED.fullmatch(message)
     if match is None:
@@ -62,7 +62,7 @@ def _info(kind: Any) -> inspect.Type:
 
 
 def _below(kind: inspect.Type, step: re.Match[str]) -> Iterator[inspect.Type]:
-    """The types of a field, an item or a value."""
+    """Yield the types of a field, an item or a value."""
     name = step["name"]
     match kind:
         case inspect.StructType() | inspect.DataclassType() | inspect.TypedDictType() if name is not None:

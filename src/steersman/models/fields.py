@@ -1,7 +1,7 @@
-"""Field selectors: `metadata.name=web,status.phase!=Failed`.
+r"""Field selectors: `metadata.name=web,status.phase!=Failed`.
 
-Unlike labels, fields have any text as values, with `\\` before commas, equals signs and backslashes; the grammar is
-that of `apimachinery/pkg/fields`. Which fields a kind has is not known here.
+Values are any text, unlike label values, with `\` before commas, equals signs and backslashes; the grammar is that of
+`apimachinery/pkg/fields`. The module does not know the fields of kinds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["FieldSelector", "FieldTerm", "SelectorError", "parse_fields"]
 
 
 class SelectorError(ValueError):
-    """Text or requirements that are not a selector; the message shows the place."""
+    """A selector is invalid; the message names the place."""
 
 
 class FieldTerm(NamedTuple):
@@ -29,7 +29,7 @@ class FieldTerm(NamedTuple):
 
 
 class FieldSelector:
-    """All of some terms on fields (`metadata.name=web,status.phase!=Failed`); absent fields count as `""`."""
+    """Terms on fields (`metadata.name=web,status.phase!=Failed`) that must all hold; absent fields count as `""`."""
 
     __slots__ = ("terms",)
 
@@ -39,12 +39,12 @@ class FieldSelector:
         self.terms = tuple(sorted(set(terms)))
 
     def matches(self, fields: Mapping[str, str] | Callable[[str], str | None]) -> bool:
-        """Whether an object with these fields, or whose fields this function finds, is selected."""
+        """Return whether an object is selected, by a mapping of its fields or a function that returns a field."""
         look = fields if callable(fields) else fields.get
         return all(((look(t.field) or "") == t.value) is t.equal for t in self.terms)
 
     def exact(self, field: str) -> str | None:
-        """The one value that `field` must have, if the selector says so."""
+        """Return the value that the selector requires for `field`, or None."""
         return next((t.value for t in self.terms if t.field == field and t.equal), None)
 
     def __eq__(self, other: object) -> bool:
@@ -70,7 +70,7 @@ _ESCAPED: Final = re.compile(r"\\([\\,=])|([\\,=])")
 
 
 def parse_fields(text: str) -> FieldSelector:
-    """Read `a.b=c,d!=e`, with `\\` before commas, equals signs and backslashes in values. Raises `SelectorError`."""
+    r"""Parse `a.b=c,d!=e`, with `\` before commas, equals signs and backslashes in values. Raises `SelectorError`."""
 
     def unescape(match: re.Match[str]) -> str:
         if match[2]:

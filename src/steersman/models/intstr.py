@@ -1,6 +1,6 @@
-"""`IntOrString`: a number or a string, most often an absolute count or a percentage of something.
+"""`IntOrString`: a number or a string, usually an absolute count or a percentage.
 
-On the wire and in Python it is just an `int` or a `str`; the functions here read what it means.
+It is an `int` or a `str` in JSON and in Python; the functions here interpret it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _PERCENT = re.compile(r"(\+|-)?[0-9]+%")
 
 
 def scaled_value(value: IntOrString, total: int, round_up: bool) -> int:
-    """An absolute number, or a percentage of `total` rounded up or down.
+    """Return an absolute number, or a percentage of `total` rounded up or down.
 
-    Raises `ValueError` for strings that are no percentage: `"5"` is one of those, as it is in Kubernetes.
+    Raises `ValueError` for strings that are not a percentage, such as `"5"`, like Kubernetes.
     """
     if isinstance(value, int):
         return value

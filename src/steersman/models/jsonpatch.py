@@ -1,6 +1,6 @@
-"""JSON patches (RFC 6902) and pointers (RFC 6901): built, computed from two documents, applied to plain data.
+"""JSON patches (RFC 6902) and pointers (RFC 6901): construction, comparison of documents, and application.
 
-Documents are never modified; a result shares what did not change. A patch is applied as a whole or not at all.
+Documents are not modified; a result shares unchanged parts with its input. A patch is applied as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["JsonPatch", "Operation", "PatchError", "escape", "plain", "pointer",
 
 
 class PatchError(ValueError):
-    """A patch that is malformed or does not fit its document; `pointer` (RFC 6901) says where."""
+    """A patch is malformed or does not fit its document; `pointer` (RFC 6901) is the place."""
 
     def __init__(self, pointer: str, message: str) -> None:
         super().__init__(f"{pointer or '/'}: {message}")
@@ -24,17 +24,17 @@ class PatchError(ValueError):
 
 
 def escape(step: str) -> str:
-    """One step of a JSON pointer: `app.kubernetes.io/name` → `app.kubernetes.io~1name`."""
+    """Escape one step of a JSON pointer: `app.kubernetes.io/name` → `app.kubernetes.io~1name`."""
     return step.replace("~", "~0").replace("/", "~1")
 
 
 def pointer(*steps: str | int) -> str:
-    """A JSON pointer (RFC 6901) from its steps; none is the whole document."""
+    """Return a JSON pointer (RFC 6901) from its steps; no steps mean the whole document."""
     return "".join(f"/{escape(str(step))}" for step in steps)
 
 
 def split_pointer(path: str) -> tuple[str, ...]:
-    """The steps of a JSON pointer; raises `PatchError` where it does not begin with `/`."""
+    """Return the steps of a JSON pointer. Raises `PatchError` if it does not begin with `/`."""
     if not path:
         return ()
     if not path.startswith("/"):
@@ -43,12 +43,12 @@ def split_pointer(path: str) -> tuple[str, ...]:
 
 
 def plain(value: Any) -> Any:
-    """The wire form of a model or of plain data."""
+    """Return the JSON values of a model or of plain data."""
     return value if value is None or isinstance(value, bool | int | float | str) else cast(Any, to_dict(value))
 
 
 def same(a: Any, b: Any) -> bool:
-    """JSON equality: 1 is 1.0, but not true."""
+    """Compare JSON values: 1 equals 1.0, but not true."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, dict) and isinstance(b, dict):
@@ -61,7 +61,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 class Operation(msgspec.Struct, frozen=True, rename={"from_": "from"}, omit_defaults=True):
-    """One step of a JSON patch."""
+    """One operation of a JSON patch."""
 
     op: Literal["add", "remove", "replace", "move", "copy", "test"]
     path: str
@@ -72,7 +72,7 @@ class Operation(msgspec.Struct, frozen=True, rename={"from_": "from"}, omit_defa
 class JsonPatch:
     """Operations in order (RFC 6902): `JsonPatch().test("/spec/size", 1).replace("/spec/size", 2)`.
 
-    All or nothing: `apply` raises `PatchError` at the first operation that does not fit.
+    `apply` raises `PatchError` at the first operation that does not fit.
     """
 
     content_type: ClassVar[Final] = "application/json-patch+json"  # type: ignore[misc]
@@ -88,25 +88,27 @@ class JsonPatch:
         return JsonPatch((*self.operations, operation))
 
     def add(self, path: str, value: Any) -> JsonPatch:
-        """Set a member, or insert into a list before an index (`-`: at its end)."""
+        """Set a member, or insert an item into a list before an index (`-`: at its end)."""
         return self._and(Operation("add", path, plain(value)))
 
     def replace(self, path: str, value: Any) -> JsonPatch:
-        """Set what must be there."""
+        """Replace an existing value."""
         return self._and(Operation("replace", path, plain(value)))
 
     def remove(self, path: str) -> JsonPatch:
-        """Remove what must be there."""
+        """Remove an existing value."""
         return self._and(Operation("remove", path))
 
     def move(self, from_: str, path: str) -> JsonPatch:
+        """Move a value."""
         return self._and(Operation("move", path, from_=from_))
 
     def copy(self, from_: str, path: str) -> JsonPatch:
+        """Copy a value."""
         return self._and(Operation("copy", path, from_=from_))
 
     def test(self, path: str, value: Any) -> JsonPatch:
-        """Demand a value: the optimistic lock of a JSON patch."""
+        """Require a value; the optimistic lock of a JSON patch."""
         return self._and(Operation("test", path, plain(value)))
 
     def __add__(self, other: JsonPatch) -> JsonPatch:
@@ -127,12 +129,12 @@ class JsonPatch:
         return list(self.operations)
 
     def encode(self) -> bytes:
-        """The request's body."""
+        """Return the body of the request."""
         return encode(list(self.operations))
 
     @classmethod
     def decode(cls, data: bytes) -> JsonPatch:
-        """Read a body; raises `PatchError` for what is not a JSON patch."""
+        """Parse the body of a request. Raises `PatchError` if it is not a JSON patch."""
         try:
             return cls(msgspec.json.decode(data, type=tuple[Operation, ...]))
         except msgspec.DecodeError as problem:
@@ -140,11 +142,11 @@ class JsonPatch:
 
     @classmethod
     def diff(cls, before: Any, after: Any) -> JsonPatch:
-        """The operations that turn `before` into `after`; plain data or models. Empty when they are equal."""
+        """Return the operations that change `before` to `after` (plain data or models); empty if they are equal."""
         return cls(_differences("", plain(before), plain(after)))
 
     def apply(self, document: Any) -> Any:
-        """A new document with every operation done."""
+        """Return a new document with all operations applied."""
         for operation in self.operations:
             document = _apply(document, operation)
         return document
@@ -253,7 +255,7 @@ def _add(document: Any, path: str, value: Any) -> Any:
 
 
 def _write(node: Any, steps: tuple[str, ...], value: Any, path: str, *, insert: bool) -> Any:
-    """`node` with `value` at `steps`, copying only the containers on the way."""
+    """Return `node` with `value` at `steps`; only the containers on the path are copied."""
     if not steps:
         return value
     step, *rest = steps

@@ -1,4 +1,4 @@
-"""The syntax of labels: what the API server accepts as a key and as a value.
+"""The syntax of label keys and values that the API server accepts.
 
 The limits are those of `IsQualifiedName` and `IsValidLabelValue` in apimachinery's validation.
 """
@@ -17,7 +17,7 @@ _NAME_RULE: Final = "letters, digits, '-', '_' and '.', beginning and ending wit
 
 
 def check_label_key(key: str) -> str:
-    """Return `key`, or raise `ValueError`: an optional DNS prefix of 253, a name of 63 characters."""
+    """Return `key`, or raise `ValueError`: an optional DNS prefix of 253 and a name of 63 characters at most."""
     prefix, slash, name = key.rpartition("/")
     if slash and not prefix:
         raise ValueError(f"label key {key!r}: the prefix before '/' is empty")
@@ -29,7 +29,7 @@ def check_label_key(key: str) -> str:
 
 
 def check_label_value(value: str, key: str = "") -> str:
-    """Return `value`, or raise `ValueError`: empty, or at most 63 characters like a name."""
+    """Return `value`, or raise `ValueError`: it must be empty or have at most 63 characters, like a name."""
     if value and (len(value) > 63 or not _NAME.fullmatch(value)):
         of = f" of {key!r}" if key else ""
         raise ValueError(f"label value {value!r}{of}: must be empty or have at most 63 characters: {_NAME_RULE}")

@@ -1,7 +1,7 @@
-"""Markers: what `Annotated[…]` can say of a field beyond its type.
+"""Markers for `Annotated[…]`: constraints and other facts about a field.
 
-Bounds and lengths are msgspec's own constraints, and patterns are matched by RE2: they hold when an object is
-decoded. The others carry knowledge for schemas, patches and merges; they never change how a value is read or written.
+Bounds and lengths are msgspec's constraints, and RE2 matches patterns; both are checked when an object is decoded. The
+other markers are for schemas, patches and merges and do not change how a value is decoded or encoded.
 """
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ def MaxLength(length: int) -> msgspec.Meta:  # noqa: N802
 
 @checked_marker
 def Pattern(regex: str) -> msgspec.Meta:  # noqa: N802
-    """Matches `regex` somewhere, as JSON schema has it: anchor it with `^…$` for the whole string.
+    """Matches `regex` anywhere in the string, like JSON schema: anchor it with `^…$` for the whole string.
 
-    The syntax is RE2's, as on the API server. A model that uses another raises `TypeError` where it is declared.
+    The syntax is that of RE2, like on the API server. Other syntax raises `TypeError` at the declaration of the model.
     """
     _check_texts("a pattern", regex)
     return pattern_note(regex)
@@ -146,7 +146,7 @@ def _check_texts(what: str, *values: object) -> None:
 
 @dataclass(frozen=True, init=False)
 class Format:
-    """JSON schema's `format`, for example `Format("uuid")`; checked by the API server only."""
+    """JSON schema's `format`, for example `Format("uuid")`; only the API server checks it."""
 
     name: str
 
@@ -158,7 +158,7 @@ class Format:
 
 @dataclass(frozen=True, init=False)
 class ListMap:
-    """A list that is a map by the wire names of `keys` (`x-kubernetes-list-type: map`)."""
+    """A list that is a map by the JSON names of `keys` (`x-kubernetes-list-type: map`)."""
 
     keys: tuple[str, ...]
 
@@ -197,7 +197,7 @@ class Flag:
         raise ModelDeclarationError(f"{self.name} takes no arguments: write Annotated[…, {self.name}]")
 
     def __getitem__(self, _item: object) -> NoReturn:
-        """Raise: the marker is no type."""
+        """Raise: the marker is not a type."""
         raise ModelDeclarationError(f"{self.name} is a marker and no type: write Annotated[…, {self.name}]")
 
 
@@ -206,13 +206,13 @@ Set: Final = Flag("Set")
 Atomic: Final = Flag("Atomic")
 """A list, map or struct that is replaced as a whole by server-side apply."""
 Immutable: Final = Flag("Immutable")
-"""Set once, never changed; the CRD says it with a CEL rule."""
+"""Set once, never changed; the CRD has a CEL rule for it."""
 Selectable: Final = Flag("Selectable")
-"""May be used in field selectors (at most eight per kind)."""
+"""Allowed in field selectors (at most eight fields per kind)."""
 PreserveUnknown: Final = Flag("PreserveUnknown")
-"""The API server keeps fields that the schema does not name."""
+"""The API server keeps fields that the schema does not have."""
 Schemaless: Final = Flag("Schemaless")
-"""The field's type is not described in the schema."""
+"""The schema does not describe the field's type."""
 _NULLABLE: Final = Flag("Nullable")
 _EMBEDDED: Final = Flag("Embedded")
 _RAW: Final = Flag("RawExtension")
@@ -278,19 +278,19 @@ class _FieldSet:
 
 
 class ExactlyOneOf(_FieldSet):
-    """Of these fields exactly one is set."""
+    """Exactly one of these fields is set."""
 
 
 class AtMostOneOf(_FieldSet):
-    """Of these fields no more than one is set."""
+    """At most one of these fields is set."""
 
 
 class AtLeastOneOf(_FieldSet):
-    """Of these fields one or more are set."""
+    """At least one of these fields is set."""
 
 
 def markers_of(model: type[msgspec.Struct], name: str) -> tuple[object, ...]:
-    """The markers of a field, by its Python or wire name, outermost annotation only; or `AttributeError`."""
+    """Return the markers of a field by Python or JSON name, without those of inner types. Raises AttributeError."""
     for f in fields_of(model):
         if name in (f.name, f.encode_name):
             hint = get_type_hints(model, include_extras=True)[f.name]

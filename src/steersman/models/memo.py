@@ -1,7 +1,7 @@
-"""`Memo`: a function's results by its argument, as a dictionary that fills itself.
+"""`Memo`: caches a function's results by its argument, as a dictionary.
 
-Where a result is asked for with each request, `functools.lru_cache` takes as long as what it saves: a look-up here is
-one of a dictionary. In return it counts nothing, and forgets everything at once.
+A look-up is that of a dictionary. For results that every request needs, `functools.lru_cache` is slower: it takes as
+long as some of the functions themselves. `Memo` has no statistics and clears all entries at once.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ V = TypeVar("V")
 
 
 class Memo(dict[K, V]):
-    """`memo[key]` is `make(key)`, made once for up to `most` keys; with one more, it begins anew.
+    """`memo[key]` is `make(key)`, cached for up to `most` keys; then all entries are dropped.
 
-    What `make` raises is raised, and not kept.
+    Exceptions of `make` are raised and not cached.
     """
 
     __slots__ = ("_make", "_most")

@@ -1,7 +1,7 @@
 """The metadata types that all objects share: ObjectMeta, owner references, lists, conditions, label selectors.
 
-Field names and meanings follow `k8s.io/apimachinery/pkg/apis/meta/v1`. `managedFields` is left out on purpose:
-decoding it costs three to seven times the rest of the metadata, and no controller needs it (a dynamic view shows it).
+Field names and meanings follow `k8s.io/apimachinery/pkg/apis/meta/v1`. `managedFields` is left out: its decoding takes
+three to seven times as long as the rest of the metadata, and no controller needs it (dynamic views have it).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Key(NamedTuple):
-    """Namespace and name of an object within its kind; the namespace of cluster-scoped objects is `""`."""
+    """Namespace and name of an object of a kind; the namespace of cluster-scoped objects is `""`."""
 
     namespace: str
     name: str
@@ -40,7 +40,7 @@ class Key(NamedTuple):
 
 
 class OwnerReference(Model):
-    """A dependent's link to its owner, in the same namespace or cluster-scoped; the `uid` is what identifies it."""
+    """A reference to the owner of an object, in the same namespace or cluster-scoped; `uid` identifies the owner."""
 
     api_version: str
     kind: str
@@ -51,7 +51,7 @@ class OwnerReference(Model):
 
 
 class ObjectMeta(Model, omit_empty=True):
-    """Metadata of every persisted object; `name` and `namespace` are `""` where absent."""
+    """Metadata of every stored object; absent `name` and `namespace` are `""`."""
 
     name: str = ""
     generate_name: str = ""
@@ -70,7 +70,7 @@ class ObjectMeta(Model, omit_empty=True):
 
 
 class ListMeta(Model, omit_empty=True):
-    """Metadata of a list: its version, and where to continue when it was cut by `limit`."""
+    """Metadata of a list: its version, and the token of the next page."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
@@ -117,12 +117,14 @@ class PartialObjectMetadata(Model):
 
 
 class HasMetadata(Protocol):
-    """Anything with `metadata`: typed resources, dynamic objects and metadata-only views."""
+    """An object with `metadata`: a typed resource, a dynamic object or a metadata-only view."""
 
     @property
-    def metadata(self) -> ObjectMeta: ...
+    def metadata(self) -> ObjectMeta:
+        """The object's metadata."""
+        ...
 
 
 def key_of(obj: HasMetadata) -> Key:
-    """The key of an object within its kind."""
+    """Return the key of an object."""
     return Key(obj.metadata.namespace, obj.metadata.name)

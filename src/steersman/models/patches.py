@@ -1,8 +1,8 @@
-"""The four kinds of patch that the API server takes, and the pure functions behind two of them.
+"""The four patch types of the API server.
 
-JSON patch (RFC 6902) and JSON merge patch (RFC 7386) can be built, computed from two documents and applied to plain
-data. Strategic merge patches and apply configurations are bodies only: the server knows how to merge those.
-Documents are never modified; results share what did not change.
+JSON patch (RFC 6902) and JSON merge patch (RFC 7386) can be created, computed from two documents and applied to plain
+data. Strategic merge patches and apply configurations are only bodies of requests; the server merges them. Documents
+are not modified; results share unchanged parts with their input.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class _Body:
-    """A patch that is one document."""
+    """Base class of patches that are one document."""
 
     __slots__ = ("body",)
 
@@ -47,7 +47,7 @@ class _Body:
         self.body: Any = plain(body)
 
     def encode(self) -> bytes:
-        """The request's body."""
+        """Return the body of the request."""
         return encode(self.body)
 
     def __to_wire__(self) -> Any:
@@ -59,32 +59,32 @@ class _Body:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        # Not the body: it may be a Secret's.
+        # Without the body, which may be that of a Secret.
         body: object = self.body
         keys = ", ".join(map(str, cast("dict[str, Any]", body))) if isinstance(body, dict) else "…"
         return f"{type(self).__name__}({keys})"
 
 
 class MergePatch(_Body):
-    """Members to set, and `None` for those to remove (RFC 7386); lists are replaced as a whole."""
+    """Members to set, with `None` for members to remove (RFC 7386); lists are replaced as a whole."""
 
     __slots__ = ()
     content_type = "application/merge-patch+json"
 
     @classmethod
     def diff(cls, before: Any, after: Any) -> MergePatch:
-        """The smallest body that turns `before` into `after`.
+        """Return the smallest patch that changes `before` to `after`.
 
-        Raises `PatchError` where `after` holds a new `null`, which a merge patch cannot say.
+        Raises `PatchError` if `after` has a new `null`, which a merge patch cannot express.
         """
         return cls(_merge_difference("", plain(before), plain(after)))
 
     def __bool__(self) -> bool:
-        """Whether it changes anything."""
+        """Return whether the patch changes anything."""
         return self.body != {}
 
     def apply(self, document: Any) -> Any:
-        """A new document with the patch merged in."""
+        """Return a new document with the patch applied."""
         return _merge(document, self.body)
 
 
@@ -136,14 +136,14 @@ def _merge(document: Any, patch: Any) -> Any:
 
 
 class StrategicMergePatch(_Body):
-    """A merge patch whose lists merge by key; built-in kinds only, applied by the server."""
+    """A merge patch that merges some lists by key; for built-in kinds only. The server applies it."""
 
     __slots__ = ()
     content_type = "application/strategic-merge-patch+json"
 
 
 class ApplyPatch(_Body):
-    """A server-side apply configuration: the fields that the field manager wants to own."""
+    """A server-side apply configuration: the fields that the field manager declares."""
 
     __slots__ = ()
     content_type = "application/apply-patch+yaml"
@@ -152,4 +152,4 @@ class ApplyPatch(_Body):
 StrategicPatch = StrategicMergePatch
 
 Patch: TypeAlias = JsonPatch | MergePatch | StrategicMergePatch | ApplyPatch
-"""What `client.patch` takes."""
+"""A patch for `client.patch`."""

@@ -1,8 +1,8 @@
-"""Patterns of fields: refused at declaration where RE2 refuses them, and matched by RE2 after an object is read.
+"""Patterns of fields: checked by RE2 at declaration, and matched by RE2 after an object is decoded.
 
-msgspec would match them with Python's `re`, which backtracks: one text could hold the event loop for hours. So
-`Pattern(…)` is a note that msgspec keeps and does not act on. `checker_of` makes a function of the notes of a type
-that searches a decoded value for texts that do not match; types without patterns have none, and cost nothing.
+msgspec would match them with Python's `re`, which backtracks: one string could block the event loop for hours. So
+`Pattern(…)` is a note that msgspec stores and ignores. `checker_of` returns a function that checks the strings of a
+decoded value against the notes of its type; types without patterns have none and no cost.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from steersman.models.declaring import ModelDeclarationError
 __all__ = ["RE2_SYNTAX", "checker_of", "noted_patterns", "pattern_note", "patterns_of", "refuse_patterns"]
 
 _FRAMEWORK: Final = "steersman."
-"""Modules whose models have no patterns: they are many, and are not searched."""
+"""Modules of Steersman, in which models have no patterns and are not searched."""
 RE2_SYNTAX: Final = "patterns are RE2, as on the API server: no look-around, back-references or possessive repetition"
 """The hint of errors about patterns that RE2 refuses."""
 _NOTE: Final = "steersman.pattern:"
-"""Keys of `msgspec.Meta.extra` that begin so are followed by a regular expression: one field may have several."""
+"""Prefix of keys of `msgspec.Meta.extra` with a regular expression: a field may have several."""
 
 Check: TypeAlias = Callable[[Any], None]
 _Place: TypeAlias = str
-"""Where a type is written, for errors: ``class AppSpec: field 'image'``."""
+"""The place of a type for errors: ``class AppSpec: field 'image'``."""
 
 
 def pattern_note(regex: str) -> msgspec.Meta:
-    """Return the annotation of a text that matches `regex`; msgspec keeps it for `patterns_of` and `checker_of`."""
+    """Return the annotation of a string that matches `regex`, for `patterns_of` and `checker_of`."""
     if not isinstance(regex, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"Pattern({regex!r}): a regular expression is a string")
     return msgspec.Meta(extra={f"{_NOTE}{regex}": True}, extra_json_schema={"pattern": regex})
 
 
 def patterns_of(marker: object) -> tuple[str, ...]:
-    """Return the regular expressions of one item of `Annotated[…]`, of pydantic's and annotated-types' as well."""
+    """Return the regular expressions of one item of `Annotated[…]`, also of pydantic and annotated-types."""
     own = getattr(marker, "pattern", None)
     if own is not None:
         return (str(own),)
@@ -49,7 +49,7 @@ def patterns_of(marker: object) -> tuple[str, ...]:
 def refuse_patterns(cls: type, annotations: Mapping[str, Any]) -> None:
     """Raise `ModelDeclarationError` for an annotation of `cls` with a pattern that RE2 refuses.
 
-    Annotations with names that are not defined yet are left to `checker_of`, that is to the first decoding.
+    Annotations with names that are not defined yet are checked at the first decoding, by `checker_of`.
     """
     if cls.__module__.startswith(_FRAMEWORK):
         return
@@ -84,7 +84,7 @@ def _metas(annotation: Any) -> Iterator[msgspec.Meta]:
 
 
 def _matcher_of(regex: str, place: _Place) -> Callable[[str], bool]:
-    from steersman.regex import compile_matcher  # RE2 is loaded where there are patterns
+    from steersman.regex import compile_matcher  # RE2 is loaded only for patterns
 
     try:
         return compile_matcher(regex)
@@ -99,7 +99,7 @@ def _refuse_own(place: _Place, regex: str) -> None:
 
 
 class _MismatchError(Exception):
-    """A text that does not match; the containers that it is in add their steps, innermost first."""
+    """A string does not match; its containers add their steps, innermost first."""
 
     def __init__(self, regex: str) -> None:
         super().__init__(regex)
@@ -107,16 +107,18 @@ class _MismatchError(Exception):
         self.steps: list[str] = []
 
     def as_validation_error(self) -> msgspec.ValidationError:
+        """Return the error as msgspec would raise it."""
         path = "".join(reversed(self.steps))
-        before, key, after = path.rpartition("\0")  # a step that stands for the key of a map
+        before, key, after = path.rpartition("\0")  # the step for the key of a map
         where = f"`key` in `${before}`" if key and not after else f"`${path}`"
         return msgspec.ValidationError(f"Expected `str` matching regex {self.regex!r} - at {where}")
 
 
 def checker_of(kind: Any) -> Check | None:
-    """Return a function that raises `msgspec.ValidationError` for a decoded value with a text that does not match.
+    """Return a function that raises `msgspec.ValidationError` for a decoded value with a string that does not match.
 
-    `None` for a type without patterns. Raises `TypeError`, with class and field, for a pattern that RE2 refuses.
+    Returns `None` for a type without patterns. Raises `TypeError`, with class and field, for a pattern that RE2
+    refuses.
     """
     if getattr(kind, "__module__", "").startswith(_FRAMEWORK):
         return None
@@ -136,7 +138,7 @@ def _checked(check: Check, value: Any) -> None:
 
 
 def _children(node: types.Type) -> list[tuple[types.Type, str]]:
-    """The types that a type is made of, each with the field that it is the type of, or `""`."""
+    """Return the types that a type consists of, each with its field name, or `""`."""
     match node:
         case types.Metadata():
             return [(node.type, "")]
@@ -157,13 +159,13 @@ def _children(node: types.Type) -> list[tuple[types.Type, str]]:
 
 
 def noted_patterns(bearer: msgspec.Meta | types.Metadata) -> tuple[str, ...]:
-    """Return the regular expressions that `pattern_note` left on a type."""
+    """Return the regular expressions that `pattern_note` added to a type."""
     extra = cast("Mapping[str, Any]", cast(Any, bearer).extra or {})
     return tuple(key.removeprefix(_NOTE) for key in extra if key.startswith(_NOTE))
 
 
 def _owners(root: types.Type, place: _Place) -> dict[int, types.Type]:
-    """The parts of a type that hold patterns, directly or in what they are made of, by identity."""
+    """Return the parts of a type that contain patterns, directly or indirectly, by identity."""
     parents: dict[int, list[types.Type]] = {}
     with_patterns: list[types.Type] = []
     seen: dict[int, types.Type] = {}
@@ -204,14 +206,14 @@ def _is_text(node: types.Type) -> bool:
 
 
 class _Maker:
-    """Makes the checks of the parts of a type; `owners` are those that hold patterns."""
+    """Creates the checks of the parts of a type; `owners` are the parts with patterns."""
 
     def __init__(self, owners: Mapping[int, types.Type]) -> None:
         self._owners = owners
         self._fields: dict[int, Check] = {}
 
     def check(self, node: types.Type, place: _Place) -> Check | None:
-        """The check of one part; `None` where there is nothing to match."""
+        """Return the check of one part; `None` if it has no pattern."""
         if id(node) not in self._owners:
             return None
         match node:
@@ -239,7 +241,7 @@ class _Maker:
         fields: list[_Field] = []
         keyed = isinstance(node, types.TypedDictType)
         made = self._fields[id(node)] = partial(_keys if keyed else _fields, dict if keyed else node.cls, fields)
-        for field in node.fields:  # after `made` is known: a type may hold itself
+        for field in node.fields:  # after `made` is stored, because a type may contain itself
             check = self.check(field.type, f"class {node.cls.__name__}: field {field.name!r}")
             if check is not None:
                 fields.append(_Field(field, check))
@@ -301,7 +303,7 @@ def _step(check: Check, value: Any, step: str) -> None:
 
 
 class _Field:
-    """A field with a check: its names, and what it holds where the wire does not say."""
+    """A field with a check: its names and its default."""
 
     __slots__ = ("_info", "check", "name")
 
@@ -311,7 +313,7 @@ class _Field:
         self.check = check
 
     def refused(self, value: Any, problem: _MismatchError) -> None:
-        """Raise `problem` with the step to the field, unless the value is the default, which is never checked."""
+        """Raise `problem` with the step to the field, unless the value is the default, which is not checked."""
         default = self._info.default
         if default is msgspec.NODEFAULT and self._info.default_factory is not msgspec.NODEFAULT:
             default = self._info.default_factory()

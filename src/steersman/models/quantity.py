@@ -1,8 +1,7 @@
 """`Quantity`: exact amounts of resources, such as `250m` CPUs or `1536Mi` of memory.
 
-A quantity is a whole number of nano-units and the notation it was written in; no floating point anywhere. Reading,
-rounding and canonical form are those of `k8s.io/apimachinery/pkg/api/resource`, so that an amount written by this
-library and one written by the API server are the same text.
+A quantity is an integer of nano-units and its notation, without floating point. Parsing, rounding and canonical form
+are those of `k8s.io/apimachinery/pkg/api/resource`, so that this library and the API server write the same text.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _TEXT: Final = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([numkMGTPE]|[KMGTPE]i
 
 
 class QuantityFormat(Enum):
-    """The three notations; a quantity keeps the one it was written in."""
+    """The three notations; a quantity keeps the one in which it was written."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
@@ -41,11 +40,11 @@ class QuantityFormat(Enum):
 class Quantity:
     """An exact amount: `Quantity("1.5Gi")`, `Quantity(2)`, `Quantity("100m") * 3`.
 
-    Equal amounts are equal and hash alike whatever their notation, also to `int`, `Fraction` and `Decimal`. `str()` is
-    the wire form: `"1500m"` for 1.5, `"1536Mi"` for 1.5Gi. Amounts finer than a nano-unit are rounded away from
-    zero; binary amounts are capped at 2**63 - 1. `int()` rounds away from zero too, as Go's `Value()` does for amounts
-    in its range. Beyond 999 exa the suffix stays `E` (Go loses it there).
-    Raises `ValueError` for text that is not a quantity.
+    Equal amounts are equal and have the same hash in all notations, also compared to `int`, `Fraction` and `Decimal`.
+    `str()` is the JSON form: `"1500m"` for 1.5, `"1536Mi"` for 1.5Gi. Amounts finer than a nano-unit are rounded away
+    from zero; binary amounts are limited to 2**63 - 1. `int()` also rounds away from zero, like Go's `Value()` for
+    amounts in its range. Beyond 999 exa the suffix stays `E` (Go drops it). Raises `ValueError` for text that is not a
+    quantity.
     """
 
     __slots__ = ("_format", "_nanos", "_text")
@@ -79,10 +78,11 @@ class Quantity:
 
     @property
     def format(self) -> QuantityFormat:
+        """The notation."""
         return self._format
 
     def with_format(self, form: QuantityFormat) -> Quantity:
-        """The same amount in another notation."""
+        """Return the same amount in another notation."""
         return self._of(self._nanos, form)
 
     def __str__(self) -> str:
@@ -104,15 +104,16 @@ class Quantity:
         return self._nanos != 0
 
     def as_fraction(self) -> Fraction:
+        """Return the exact amount."""
         return Fraction(self._nanos, _NANO)
 
     def as_decimal(self) -> Decimal:
-        """The exact amount; never rounded to the context's precision."""
+        """Return the exact amount, not rounded to the context's precision."""
         sign, digits = int(self._nanos < 0), tuple(int(d) for d in str(abs(self._nanos)))
         return Decimal((sign, digits, -9))
 
     def milli(self) -> int:
-        """Thousandths, rounded away from zero, as Go's `MilliValue()`."""
+        """Return thousandths, rounded away from zero, like Go's `MilliValue()`."""
         return _round_up(Fraction(self._nanos, _NANO // 1000))
 
     def __eq__(self, other: object) -> bool:
@@ -170,7 +171,7 @@ def _rebuild(nanos: int, form: QuantityFormat, text: str | None) -> Quantity:
 
 
 def _round_up(value: Fraction) -> int:
-    """The next whole number away from zero."""
+    """Round to the next integer away from zero."""
     whole = -(-abs(value.numerator) // value.denominator)
     return whole if value >= 0 else -whole
 
@@ -213,12 +214,12 @@ def _notation(text: str, suffix: str) -> tuple[QuantityFormat, int]:
 
 
 def _scaled(digits: int, exponent: int) -> int:
-    """`digits * 10**exponent`, rounded up to a whole number."""
+    """Return `digits * 10**exponent`, rounded up to an integer."""
     return digits * 10**exponent if exponent >= 0 else -(-digits // 10**-exponent)
 
 
 def _is_kept(whole: str, part: str, exponent: int, form: QuantityFormat) -> bool:
-    """Whether Go writes a parsed text back unchanged, canonical or not (`1.500` and `+5` are kept, `1.5` is not)."""
+    """Return whether Go writes a parsed text unchanged, canonical or not (`1.500` and `+5` are kept, `1.5` is not)."""
     whole = whole or "0"
     if form is QuantityFormat.BINARY_SI:
         room = 14 - len(whole) - int(exponent * 3 / 10)
@@ -228,7 +229,7 @@ def _is_kept(whole: str, part: str, exponent: int, form: QuantityFormat) -> bool
 
 
 def _canonical(nanos: int, form: QuantityFormat) -> str:
-    """No precision lost, no fraction, the largest suffix."""
+    """Return the text with full precision, no fraction and the largest suffix."""
     if nanos == 0:
         return "0"
     if form is QuantityFormat.BINARY_SI and abs(nanos) >= 1024 * _NANO and nanos % _NANO == 0:

@@ -1,8 +1,8 @@
-"""`Resource`: a kind of the Kubernetes API as a Python class, and `View`: the three ways to read one.
+"""`Resource`: a kind of the Kubernetes API as a Python class, and `View`: the three ways to read a kind.
 
-A class argument says what Go spreads over comment markers: group, version, scope, plural, scale, columns. What
-they say is kept as a frozen `ResourceInfo`. A view joins that with a decoder, so that clients and caches read
-one kind typed, dynamically or by metadata alone, from the same bytes.
+Class arguments have the facts for which Go uses comment markers: group, version, scope, plural, scale, columns. They
+are stored as a frozen `ResourceInfo`. A view combines them with a decoder, so that clients and caches read a kind as
+typed objects, as dynamic objects or as metadata only.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 ALL_NAMESPACES: Final = "*"
-"""For `namespace=` of reads of many objects: all namespaces. Nothing else means all."""
+"""For `namespace=` of reads of many objects: all namespaces. No other value means all."""
 
 _DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 _SERVED_KIND = re.compile(r"[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
-"""What the API server takes for a kind: a DNS label, in any case."""
+"""A kind that the API server accepts: a DNS label, in upper or lower case."""
 
 
 _is_safe = re.compile(r"[a-zA-Z0-9._-]*", re.ASCII).fullmatch
@@ -77,7 +77,7 @@ _collections: Final = Memo(_collection_path, 4096)
 """The path of a collection by group, version, plural and namespace."""
 
 _quoted: Final = Memo[str, str](partial(quote, safe="/"), 256)
-"""Sub-resources as parts of a path."""
+"""Subresources as parts of a path."""
 
 
 class GVK(NamedTuple):
@@ -89,6 +89,7 @@ class GVK(NamedTuple):
 
     @property
     def api_version(self) -> str:
+        """The `apiVersion`: group and version."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def __str__(self) -> str:
@@ -96,7 +97,7 @@ class GVK(NamedTuple):
 
 
 class _ArgumentMeta(type(msgspec.Struct)):
-    """Gives wrong arguments of a call the file and line of the caller."""
+    """Adds the caller's file and line to errors of call arguments."""
 
     if not TYPE_CHECKING:
 
@@ -108,7 +109,7 @@ class _ArgumentMeta(type(msgspec.Struct)):
 
 
 class Scale(msgspec.Struct, frozen=True, metaclass=_ArgumentMeta):
-    """Where the scale sub-resource finds its numbers, as snake_case or wire paths (`spec.size`)."""
+    """The paths of the scale subresource, with Python or JSON names (`spec.size`)."""
 
     spec: str
     status: str
@@ -116,7 +117,7 @@ class Scale(msgspec.Struct, frozen=True, metaclass=_ArgumentMeta):
 
 
 class Column(msgspec.Struct, frozen=True, metaclass=_ArgumentMeta):
-    """A printer column of `kubectl get`; `type` is derived from the model when it is not given."""
+    """A printer column of `kubectl get`; the default `type` is derived from the model."""
 
     name: str
     path: str
@@ -127,7 +128,7 @@ class Column(msgspec.Struct, frozen=True, metaclass=_ArgumentMeta):
 
 
 class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What the API server and the tooling must know of a kind, apart from its schema."""
+    """The facts about a kind for the API server and tools, apart from its schema."""
 
     group: str
     version: str
@@ -145,14 +146,16 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True):
     served: bool = True
     deprecated: str | None = None
     external: bool = False
-    """Somebody else installs the kind: no CRD is made of its class."""
+    """Whether another project installs the kind, so that no CRD is generated from its class."""
 
     @property
     def api_version(self) -> str:
+        """The `apiVersion`: group and version."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def gvk(self) -> GVK:
+        """Group, version and kind."""
         return GVK(self.group, self.version, self.kind)
 
     @property
@@ -161,7 +164,7 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """The URL path of the collection, an object or a sub-resource of it, percent-encoded."""
+        """Return the percent-encoded URL path of the collection, an object or a subresource."""
         path = _collections[self.group, self.version, self.plural, (namespace or "") if self.namespaced else ""]
         if name is None:
             return f"{path}/{_quoted[subresource]}" if subresource else path
@@ -209,7 +212,7 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def guess_plural(kind: str) -> str:
-    """The plural that Kubernetes' own tools guess: lower case, English endings."""
+    """Return the plural that Kubernetes' tools guess: lower case, with English endings."""
     lower = kind.lower()
     if lower.endswith("endpoints"):
         return lower
@@ -225,7 +228,7 @@ def _declaration_error(cls: str, problem: str) -> ModelDeclarationError:
 
 
 def _tuple_of(cls: str, argument: str, value: object) -> tuple[Any, ...]:
-    """The value of a class argument that is a list. Raises `ModelDeclarationError` for a text or a single value."""
+    """Return a class argument that is a list. Raises `ModelDeclarationError` for a string or a single value."""
     if isinstance(value, list | tuple):
         return tuple(cast("list[Any]", value))
     raise _declaration_error(cls, f"{argument}={value!r} must be a list or tuple")
@@ -256,7 +259,7 @@ def _check(cls: str, info: ResourceInfo, kind: re.Pattern[str] = _KIND) -> None:
 
 _classes: dict[tuple[str, str], type[Resource]] = {}
 _FINDER_MODULES = ("steersman.k8s",)
-"""Modules that register a finder when imported: by name and only on demand, since this room imports none above it."""
+"""Modules that register a finder at import; imported by name on demand, because this package imports no other."""
 _finders: list[Callable[[str, str], type[Resource] | None]] = []
 
 
@@ -312,8 +315,8 @@ class ResourceMeta(ModelMeta):
         _check_types(name, info)
         _check(name, info)
         annotations = own_annotations(namespace)
-        for made_late in ("__annotate__", "__annotate_func__"):  # would be asked instead of what follows
-            namespace.pop(made_late, None)
+        for attribute in ("__annotate__", "__annotate_func__"):  # they would replace the annotations below
+            namespace.pop(attribute, None)
         namespace["__annotations__"] = {
             # The types themselves: names would be looked up in the module of the kind, which need not import them.
             "api_version": str,
@@ -336,7 +339,7 @@ class Resource(Model, metaclass=ResourceMeta):
 
     Class arguments: `group`, `version`, `kind` (the class name), `plural`, `singular`, `short_names`, `categories`,
     `namespaced`, `scale=Scale(…)`, `columns=(Column(…), …)`, `storage`, `served`, `deprecated="why"`,
-    `external` (its CRD is somebody else's). A field named `status` gives the kind a status sub-resource, unless
+    `external` (another project installs its CRD). A field named `status` gives the kind a status subresource, unless
     `status_subresource=False`. Raises `TypeError` for names that the API server would refuse.
     """
 
@@ -348,7 +351,7 @@ class Resource(Model, metaclass=ResourceMeta):
 
 
 class Dynamic:
-    """An object of any kind as plain data, with typed metadata; `obj["spec"]["size"]` reads, `body` is all of it."""
+    """An object of any kind as plain data, with typed metadata; read with `obj["spec"]["size"]` or `body`."""
 
     __slots__ = ("_metadata", "body")
 
@@ -358,14 +361,17 @@ class Dynamic:
 
     @property
     def api_version(self) -> str:
+        """The `apiVersion`."""
         return str(self.body.get("apiVersion", ""))
 
     @property
     def kind(self) -> str:
+        """The kind."""
         return str(self.body.get("kind", ""))
 
     @property
     def metadata(self) -> ObjectMeta:
+        """The metadata. Raises `DecodeError` for invalid metadata."""
         if self._metadata is None:
             self._metadata = from_dict(ObjectMeta, self.body.get("metadata") or EMPTY)
         return self._metadata
@@ -374,7 +380,7 @@ class Dynamic:
         return self.body[name]
 
     def get(self, *path: str, default: Any = None) -> Any:
-        """The value at a path of wire names, or `default` where any step is absent."""
+        """Return the value at a path of JSON names, or `default` if a step is absent."""
         value: Any = self.body
         for step in path:
             if not isinstance(value, Mapping) or step not in value:
@@ -405,7 +411,7 @@ class Dynamic:
 
 
 class View(Generic[T_co]):
-    """How a kind is read: its `info`, a `form` and the type that bytes are decoded to."""
+    """How a kind is read: its `info`, a `form` and the type to which bytes are decoded."""
 
     __slots__ = ("form", "info", "type")
 
@@ -415,7 +421,7 @@ class View(Generic[T_co]):
         self.type = kind
 
     def decode(self, data: bytes | bytearray | memoryview) -> T_co:
-        """Read one object; raises `DecodeError` with the path of the field that does not fit."""
+        """Decode one object. Raises `DecodeError` with the path of the invalid field."""
         return decode(self.type, data)
 
     def __eq__(self, other: object) -> bool:
@@ -429,13 +435,13 @@ class View(Generic[T_co]):
 
 
 KindLike: TypeAlias = type[T] | View[T]
-"""Everything that takes a kind takes a `Resource` class or a `View`."""
+"""A kind as an argument: a `Resource` class or a `View`."""
 
 _views: dict[type[Any], View[Any]] = {}
 
 
 def info_of(kind: type[Any] | View[Any] | Resource) -> ResourceInfo:
-    """The `ResourceInfo` of a resource class, an instance or a view; `TypeError` for anything else."""
+    """Return the `ResourceInfo` of a resource class, an instance or a view. Raises `TypeError` for other values."""
     if isinstance(kind, View):
         return kind.info
     info = getattr(kind, "__resource__", None)
@@ -445,7 +451,7 @@ def info_of(kind: type[Any] | View[Any] | Resource) -> ResourceInfo:
 
 
 def view_of(kind: KindLike[T]) -> View[T]:
-    """The typed view of a resource class; a view is returned as it is."""
+    """Return the typed view of a resource class; a view is returned unchanged."""
     if isinstance(kind, View):
         return kind
     view = _views.get(kind)
@@ -455,7 +461,7 @@ def view_of(kind: KindLike[T]) -> View[T]:
 
 
 def metadata_of(kind: type[Any] | View[Any]) -> View[PartialObjectMetadata]:
-    """The metadata-only view of a kind."""
+    """Return the metadata-only view of a kind."""
     return View(info_of(kind), PartialObjectMetadata, "metadata")
 
 
@@ -487,7 +493,7 @@ def dynamic(api_version: str, kind: str, *, plural: str | None = None, namespace
 
 
 def lookup(api_version: str, kind: str) -> type[Resource] | None:
-    """The class registered for an apiVersion and kind, or `None`; built-in kinds are found without being imported."""
+    """Return the registered class of an apiVersion and kind, or `None`; built-in kinds are imported on demand."""
     found = _classes.get((api_version, kind))
     if found is None:
         for name in _FINDER_MODULES:
@@ -499,20 +505,20 @@ def lookup(api_version: str, kind: str) -> type[Resource] | None:
 
 
 def versions_of(group: str, kind: str) -> tuple[type[Resource], ...]:
-    """The classes that are registered as versions of a kind, without importing any."""
+    """Return the registered classes of a kind's versions, without importing any."""
     return tuple(cls for cls in _classes.values() if cls.__resource__.group == group and cls.__resource__.kind == kind)
 
 
 def add_finder(finder: Callable[[str, str], type[Resource] | None]) -> None:
-    """Let `lookup` ask `finder` for kinds that are not imported yet (`steersman.k8s` does)."""
+    """Register a function with which `lookup` finds kinds that are not imported yet (`steersman.k8s` does)."""
     if finder not in _finders:
         _finders.append(finder)
 
 
 def wire_path(cls: type[msgspec.Struct], path: str) -> str:
-    """Translate a snake_case field path (`status.ready_replicas`) to its wire form, checking every model it passes.
+    """Translate a snake_case field path (`status.ready_replicas`) to JSON names.
 
-    Raises `TypeError` naming the step that the model does not have.
+    Raises `TypeError` with the step that a model does not have.
     """
     from typing import get_type_hints
 

@@ -1,7 +1,7 @@
-"""Label and field selectors: read, evaluated and written back.
+"""Label and field selectors: parsing, evaluation and formatting.
 
 The grammar, the meaning of absent labels and the limits are those of `apimachinery/pkg/labels` and `pkg/fields`.
-Selectors are values: hashable, and two that were written differently but mean the same requirements are equal.
+Selectors are hashable values, and selectors with the same requirements are equal.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class Operator(StrEnum):
-    """What a requirement asks of a label, by the API's own names. `Gt` and `Lt` compare integers."""
+    """The operators of requirements, with the API's names. `Gt` and `Lt` compare integers."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -55,14 +55,14 @@ def _int64(text: str) -> int | None:
 
 
 class Requirement(NamedTuple):
-    """One rule on one label. Build them with `requirement(…)`, which checks; `values` is sorted."""
+    """One requirement on one label; `values` is sorted. `requirement(…)` creates it with checks."""
 
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """An absent label satisfies only `NotIn` and `DoesNotExist`."""
+        """Return whether labels satisfy the requirement; an absent label satisfies only `NotIn` and `DoesNotExist`."""
         value = labels.get(self.key)
         operator = self.operator
         if operator is Operator.IN:
@@ -96,7 +96,7 @@ class Requirement(NamedTuple):
 
 
 def requirement(key: str, operator: str, values: Iterable[str] = ()) -> Requirement:
-    """A checked requirement; raises `SelectorError` naming the key."""
+    """Return a valid requirement. Raises `SelectorError` with the key."""
     try:
         what = Operator(operator)
     except ValueError:
@@ -118,10 +118,10 @@ def requirement(key: str, operator: str, values: Iterable[str] = ()) -> Requirem
 
 
 class Selector:
-    """All of some requirements on labels; `EVERYTHING` has none, `NOTHING` is never satisfied.
+    """Requirements on labels that must all hold; `EVERYTHING` has none, `NOTHING` is never satisfied.
 
-    `str(selector)` is the query parameter `labelSelector`, sorted by key. That of `NOTHING` is a contradiction, so
-    that it cannot be mistaken for everything.
+    `str(selector)` is the query parameter `labelSelector`, sorted by key. That of `NOTHING` is a contradiction,
+    because an empty one would select everything.
     """
 
     __slots__ = ("_hash", "requirements")
@@ -133,6 +133,7 @@ class Selector:
         self._hash = hash(self.requirements)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
+        """Return whether labels satisfy all requirements."""
         for each in self.requirements:  # noqa: SIM110 - a generator would double the cost of the hot path
             if not each.matches(labels):
                 return False
@@ -140,10 +141,11 @@ class Selector:
 
     @property
     def is_everything(self) -> bool:
+        """Whether the selector has no requirements."""
         return not self.requirements
 
     def exact(self, key: str) -> str | None:
-        """The one value that `key` must have, if the selector says so; what an index can be asked for."""
+        """Return the value that the selector requires for `key`, for a look-up in an index, or None."""
         for each in self.requirements:
             if each.key == key and each.operator is Operator.IN and len(each.values) == 1:
                 return each.values[0]
@@ -175,12 +177,12 @@ NOTHING: Final = Selector((Requirement("nothing", Operator.EXISTS), Requirement(
 
 
 def from_labels(labels: Mapping[str, str]) -> Selector:
-    """Every label with exactly its value; raises `SelectorError` for labels that cannot exist."""
+    """Return the selector of objects with all these labels. Raises `SelectorError` for invalid labels."""
     return Selector(requirement(k, Operator.IN, (v,)) for k, v in labels.items())
 
 
 def from_label_selector(selector: LabelSelector | None) -> Selector:
-    """The meaning of a `LabelSelector`: empty matches everything, `None` nothing. Raises `SelectorError`."""
+    """Convert a `LabelSelector`: empty matches everything, `None` nothing. Raises `SelectorError`."""
     if selector is None:
         return NOTHING
     rules = [requirement(k, Operator.IN, (v,)) for k, v in selector.match_labels.items()]
@@ -195,15 +197,23 @@ class RequirementLike(Protocol):
     """A requirement of the API: of a `LabelSelector`, or a `NodeSelectorRequirement`."""
 
     @property
-    def key(self) -> str: ...
+    def key(self) -> str:
+        """The key of the label."""
+        ...
+
     @property
-    def operator(self) -> str: ...
+    def operator(self) -> str:
+        """The operator."""
+        ...
+
     @property
-    def values(self) -> tuple[str, ...]: ...
+    def values(self) -> tuple[str, ...]:
+        """The values; empty for operators without values."""
+        ...
 
 
 def from_requirements(requirements: Iterable[RequirementLike]) -> Selector:
-    """The meaning of a node selector term's `matchExpressions`; an empty term matches nothing."""
+    """Convert the `matchExpressions` of a node selector term; an empty term matches nothing."""
     rules = [requirement(r.key, r.operator, r.values) for r in requirements]
     return Selector(rules) if rules else NOTHING
 
@@ -215,7 +225,7 @@ _COMPARISONS: Final[Mapping[str, Operator]] = {
 
 
 class _LabelParser:
-    """Recursive descent over tokens; the words `in` and `notin` are operators only where one may stand."""
+    """A recursive-descent parser; the words `in` and `notin` are operators only at the position of an operator."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -235,7 +245,7 @@ class _LabelParser:
         return SelectorError(f"label selector {self.text!r}: found {found}, expected {expected}")
 
     def peek(self) -> str:
-        """The symbol at hand, `"word"`, or `""` at the end."""
+        """Return the current symbol, `"word"`, or `""` at the end."""
         if self.at >= len(self.tokens):
             return ""
         kind, text, _ = self.tokens[self.at]
@@ -304,5 +314,5 @@ class _LabelParser:
 
 
 def parse_labels(text: str) -> Selector:
-    """Read `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`; empty text is `EVERYTHING`. Raises `SelectorError`."""
+    """Parse `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`; empty text is `EVERYTHING`. Raises `SelectorError`."""
     return _LabelParser(text).parse()

@@ -1,7 +1,6 @@
-"""Times and durations as Kubernetes writes them: RFC 3339, with microseconds where Go demands them, and `1h30m`.
+"""Times and durations in the notation of Kubernetes: RFC 3339, with microseconds for `MicroTime`, and `1h30m`.
 
-Plain `datetime` fields are `metav1.Time`. `MicroTime` and `Duration` are values with a wire form of their own. The
-clock is never read here.
+Plain `datetime` fields are `metav1.Time`. `MicroTime` and `Duration` have JSON forms of their own.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _RFC3339: Final = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:[.,](\d+)
 
 
 def parse_time(text: str) -> datetime:
-    """Read an RFC 3339 time, in UTC; digits beyond microseconds are cut off. Raises `ValueError`."""
+    """Parse an RFC 3339 time as UTC; digits beyond microseconds are dropped. Raises `ValueError`."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not an RFC 3339 time such as '2026-01-31T12:00:00Z'")
@@ -36,16 +35,16 @@ def _in_utc(when: datetime) -> datetime:
 
 
 def format_time(when: datetime) -> str:
-    """RFC 3339 in UTC with whole seconds, as `metav1.Time` is written; raises `ValueError` for naive times."""
+    """Format as RFC 3339 in UTC with whole seconds, like `metav1.Time`. Raises `ValueError` for naive times."""
     return _in_utc(when).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
 
 
 class MicroTime(datetime):
-    """A time that is always written with six decimals, because Go's `MicroTime` reads nothing else."""
+    """A time that is always written with six decimals, because Go's `MicroTime` parses no other format."""
 
     @classmethod
     def of(cls, when: datetime) -> MicroTime:
-        """The same moment; raises `ValueError` for naive times."""
+        """Return the same time as a `MicroTime`. Raises `ValueError` for naive times."""
         utc = _in_utc(when)
         return cls(utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second, utc.microsecond, UTC)
 
@@ -70,9 +69,9 @@ _LIMIT: Final = timedelta(microseconds=(2**63 - 1) // 1000)
 
 
 def parse_duration(text: str) -> timedelta:
-    """Read Go's notation (`1h30m`, `1.5s`, `-2ms`); nanoseconds are rounded to microseconds towards zero.
+    """Parse Go's notation (`1h30m`, `1.5s`, `-2ms`); nanoseconds are rounded to microseconds towards zero.
 
-    Raises `ValueError` for anything else, and beyond Go's range of about 292 years.
+    Raises `ValueError` for invalid text, and beyond Go's range of about 292 years.
     """
     if not _DURATION.fullmatch(text):
         raise ValueError(f"{text!r} is not a duration such as '90s', '1h30m' or '500ms'")
@@ -84,7 +83,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def format_duration(value: timedelta) -> str:
-    """Go's notation: `1h30m0s`, `1.5s`, `250ms`, `0s`."""
+    """Format in Go's notation: `1h30m0s`, `1.5s`, `250ms`, `0s`."""
     micros = value // timedelta(microseconds=1)
     sign, micros = ("-" if micros < 0 else ""), abs(micros)
     if micros == 0:
@@ -109,7 +108,7 @@ def _decimal(value: int, unit: int) -> str:
 
 
 class Duration(timedelta):
-    """A `timedelta` that is written as Go writes durations: `Duration("1h30m")`, `Duration(seconds=90)`."""
+    """A `timedelta` in Go's notation: `Duration("1h30m")`, `Duration(seconds=90)`."""
 
     def __new__(cls, text: str | None = None, **parts: float) -> Duration:
         if text is None:
@@ -118,6 +117,7 @@ class Duration(timedelta):
 
     @classmethod
     def of(cls, value: timedelta) -> Duration:
+        """Return the same duration as a `Duration`."""
         return super().__new__(cls, value.days, value.seconds, value.microseconds)
 
     def __str__(self) -> str:

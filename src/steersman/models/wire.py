@@ -1,10 +1,10 @@
-"""Bytes to models and back: the one place that owns msgspec encoders and decoders.
+"""Encoding and decoding of models: the only module that creates msgspec encoders and decoders.
 
-Decoding tries msgspec's fast path; only when that fails does it fall back to Go's rule that JSON `null` means
-absent (served by the API server for, say, the `rules` of an empty Role). What still fails is a `DecodeError` that
-names the field. Types of our own join in through `__from_wire__` and `__to_wire__`; pydantic models join in through
-their own protocol (declare camelCase aliases on them). Dataclasses join in natively, with their field names as they
-are; give them `slots=True`, since msgspec otherwise leaves defaults on the class and does not write them again.
+Decoding first uses msgspec directly. If that fails, it treats JSON `null` as absent, like Go (the API server sends
+`null`, for example, for the `rules` of an empty Role). Otherwise it raises a `DecodeError` with the field. Types of
+this package have the methods `__from_wire__` and `__to_wire__`; pydantic models use their own protocol (declare
+camelCase aliases on them). Dataclasses are supported with unchanged field names; give them `slots=True`, because
+msgspec otherwise leaves defaults on the class and does not write them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _PATH = re.compile(r"^(?P<message>.*?)(?: - at (?P<key>`key` in )?`(?P<path>[^`]
 
 
 class DecodeError(ValueError):
-    """Bytes that are not the expected type: `message` says what was found, `path` where (`$.spec.size`).
+    """Data does not fit the expected type: `message` is the error, `path` the place (`$.spec.size`).
 
-    `unsupported` holds the value and the allowed ones where an enum, a literal or the tag of a union does not fit.
+    `unsupported` has the value and the supported values of an enum, a literal or the tag of a union.
     """
 
     def __init__(self, message: str, path: str = "$", unsupported: Unsupported | None = None) -> None:
@@ -42,7 +42,7 @@ class DecodeError(ValueError):
 
 
 def enc_hook(value: object) -> object:
-    """msgspec's hook for types that are not its own: asks the value for its wire form."""
+    """Return the JSON form of a value of a type that msgspec does not support (msgspec's `enc_hook`)."""
     to_wire = getattr(value, "__to_wire__", None)
     if to_wire is None:
         dump = getattr(value, "model_dump", None)  # pydantic's protocol; a user's type, so never imported here
@@ -53,7 +53,7 @@ def enc_hook(value: object) -> object:
 
 
 def dec_hook(kind: Any, value: object) -> object:
-    """msgspec's hook for types that are not its own: asks the type to read its wire form."""
+    """Decode a value of a type that msgspec does not support (msgspec's `dec_hook`)."""
     from_wire = getattr(kind, "__from_wire__", None)
     if from_wire is None:
         validate = getattr(kind, "model_validate", None)
@@ -71,13 +71,15 @@ _making = threading.Lock()
 
 
 class Decoder(Protocol[T_co]):
-    """Reads JSON as one type."""
+    """Decodes JSON as one type."""
 
-    def decode(self, data: Any, /) -> T_co: ...
+    def decode(self, data: Any, /) -> T_co:
+        """Decode JSON."""
+        ...
 
 
 class _CheckedDecoder:
-    """A decoder of a type that has patterns."""
+    """A decoder of a type with patterns."""
 
     __slots__ = ("_decode", "check")
 
@@ -86,13 +88,14 @@ class _CheckedDecoder:
         self.check = check
 
     def decode(self, data: Any, /) -> Any:
+        """Decode JSON and check the patterns."""
         value = self._decode(data)
         self.check(value)
         return value
 
 
 def _decoder_of(kind: Any) -> Decoder[Any]:
-    # msgspec works out nested structs when a decoder is made, and two threads at that crash the interpreter.
+    # msgspec analyses nested structs when it creates a decoder; two threads that do so crash the interpreter.
     with _making:
         plain = msgspec.json.Decoder(kind, dec_hook=dec_hook)
         check = checker_of(kind)
@@ -103,19 +106,19 @@ _decoders: Final = Memo(_decoder_of, 4096)
 
 
 def decoder(kind: Any) -> Decoder[Any]:
-    """The shared strict decoder of a type; its errors are msgspec's own. Safe to call from several threads."""
+    """Return the shared strict decoder of a type, which raises msgspec's errors. Safe to call from several threads."""
     return _decoders[kind]
 
 
 def encode(value: object) -> bytes:
-    """The JSON bytes of a model, a dynamic object or plain data; raises `TypeError` for what has no wire form."""
+    """Encode a model, a dynamic object or plain data as JSON. Raises `TypeError` for unsupported types."""
     return _encoder.encode(value)
 
 
 def decode(kind: type[T], data: bytes | bytearray | memoryview | str) -> T:
-    """Read `data` as `kind`.
+    """Decode `data` as `kind`.
 
-    Raises `DecodeError` with the path of the offending field; truncated or malformed JSON has the path `$`.
+    Raises `DecodeError` with the path of the invalid field; truncated or malformed JSON has the path `$`.
     """
     try:
         return _decoders[kind].decode(data)
@@ -136,7 +139,7 @@ def _without_nulls(kind: type[T], data: Any, problem: msgspec.ValidationError) -
 
 
 def _converted(kind: type[T], plain: Any) -> T:
-    checked = decoder(kind)  # the first conversion would work out the type, as a first decoder does
+    checked = decoder(kind)  # the first conversion would also analyse the type
     value = msgspec.convert(plain, kind, dec_hook=dec_hook)
     if isinstance(checked, _CheckedDecoder):
         checked.check(value)
@@ -153,7 +156,7 @@ def _prune(value: Any) -> Any:
 
 
 def as_decode_error(kind: Any, problem: msgspec.ValidationError) -> DecodeError:
-    """msgspec's message about data that is no `kind`, split into what and where; enums list their values."""
+    """Convert msgspec's error to a `DecodeError` with message and path; errors of enums list the supported values."""
     match = _PATH.match(str(problem))
     assert match is not None
     path = match["path"] or "$"
@@ -162,13 +165,13 @@ def as_decode_error(kind: Any, problem: msgspec.ValidationError) -> DecodeError:
 
 
 def to_dict(value: object) -> dict[str, Any]:
-    """The wire form as plain, freshly built dicts, lists and scalars."""
-    # Through JSON rather than to_builtins(), which is no faster and leaves tuples as tuples.
+    """Return the JSON values as new plain dicts, lists and scalars."""
+    # By JSON instead of to_builtins(), which is not faster and keeps tuples.
     return _parse.decode(_encoder.encode(value))
 
 
 def from_dict(kind: type[T], value: Mapping[str, Any]) -> T:
-    """Read plain data as `kind`; raises `DecodeError` as `decode` does."""
+    """Convert plain data to `kind`. Raises `DecodeError` like `decode`."""
     try:
         return _converted(kind, value)
     except msgspec.ValidationError as problem:

@@ -226,7 +226,7 @@ class Operators:
         return running
 
     def _install(self, operator: Operator) -> None:
-        from steersman.manifests.tree import crds
+        from steersman.manifests.config_directory import crds
 
         if found := crds(operator):
             self._cluster.apply(*found)

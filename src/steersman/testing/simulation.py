@@ -173,7 +173,7 @@ class Simulation:
         self, what: Any, *, namespaces: tuple[str, ...] = (), settings: Mapping[str, Any] | None = None
     ) -> SimulatedOperator:
         """Run an operator as the ServiceAccount that it declares; its CRDs are applied first."""
-        from steersman.manifests.tree import crds
+        from steersman.manifests.config_directory import crds
 
         operator = operator_of(what)
         wanted = idle_settings(namespaces, self.namespace, settings or {})

@@ -1,6 +1,6 @@
-"""For the Operator Lifecycle Manager: bundles, catalogs in files, and the checks that are made of bundles.
+"""Operator Lifecycle Manager: bundles, file-based catalogs, and validation of bundles.
 
-See olm.operatorframework.io. Everything is offline; images are named, and never looked at.
+See olm.operatorframework.io. All functions work offline; images are not inspected.
 """
 
 from steersman.manifests.olm.bundle import BUNDLE_FOLDERS, bundle_files, catalog_text

@@ -1,4 +1,4 @@
-"""A bundle in the format registry+v1, and the file-based catalog that offers it."""
+"""A bundle in the format registry+v1, and the file-based catalog with it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from steersman.manifests.config_directory import HEADER
 from steersman.manifests.olm.csv import Listing, csv_name, service_version
 from steersman.manifests.packaging import Package
 from steersman.manifests.parts import parts_of
-from steersman.manifests.shapes import resolved
-from steersman.manifests.tree import HEADER
+from steersman.manifests.template_values import resolved
 from steersman.manifests.yaml import to_yaml
 
 __all__ = ["BUNDLE_FOLDERS", "bundle_files", "catalog_text"]
@@ -30,7 +30,7 @@ _CHECKS: Final = (
 
 
 def bundle_files(package: Package, listing: Listing, given: Iterable[Mapping[str, Any]] = ()) -> dict[str, str]:
-    """The text of every file by its path below the bundle's directory. Raises `ManifestError`."""
+    """Return the text of every file by its path below the bundle's directory. Raises `ManifestError`."""
     files: dict[str, str] = {}
     for document in _manifests(package, listing, given):
         kind, name = document["kind"], document["metadata"]["name"]
@@ -101,10 +101,10 @@ def _dockerfile(annotations: Mapping[str, str]) -> str:
 
 
 def catalog_text(package: Package, listing: Listing, image: str, given: Sequence[Mapping[str, Any]] = ()) -> str:
-    """A file-based catalog that offers this one version, from the bundle's image `image`.
+    """Return a file-based catalog with this version, from the bundle's image `image`.
 
-    Put the channels of several versions together by hand, or with opm's templates: a catalog has a history that no
-    single version knows.
+    Combine the channels of several versions manually, or with opm's templates, because a catalog has a history that a
+    single version does not have.
     """
     files = bundle_files(package, listing, given)
     version = service_version(package, listing, given)

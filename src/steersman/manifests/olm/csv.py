@@ -1,7 +1,7 @@
-"""The ClusterServiceVersion: what OLM is told of an operator, derived from the same documents as everything else.
+"""The ClusterServiceVersion: the description of an operator for OLM, derived from the same documents as all others.
 
-OLM makes ServiceAccount, roles, webhook configurations and certificates itself, from what stands here, and says by an
-annotation in which namespaces the operator is to work; a variable hands that on to `steersman run`.
+OLM creates ServiceAccount, roles, webhook configurations and certificates from it. An annotation has the namespaces in
+which the operator works; an environment variable passes them to `steersman run`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from steersman.manifests.packaging import WEBHOOK_PORT, Package
 from steersman.manifests.parts import Parts, parts_of
 from steersman.manifests.samples import examples
-from steersman.manifests.shapes import resolved
+from steersman.manifests.template_values import resolved
 
 __all__ = ["CAPABILITIES", "Listing", "csv_name", "service_version"]
 
@@ -35,7 +35,7 @@ _NAMESPACES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a catalog shows to people, and a package is put into it by."""
+    """The data of a catalog about an operator: descriptions, links, channels."""
 
     display_name: str = ""
     provider: str = ""
@@ -53,22 +53,22 @@ class Listing:
     icon: tuple[str, str] | None = None
     """Base64 and media type."""
     related_images: tuple[tuple[str, str], ...] = ()
-    """Names and images that the operator itself runs."""
+    """Names and images that the operator runs."""
     license: str = ""
 
 
 def csv_name(package: Package) -> str:
-    """What the version is called in catalogs."""
+    """Return the name of the version in catalogs."""
     return f"{package.name}.v{package.version}"
 
 
 def service_version(package: Package, listing: Listing, given: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """The ClusterServiceVersion; `given` are examples that somebody wrote, used before made ones."""
-    # In its own namespace, so that roles are apart for what is namespaced and what is not.
+    """Return the ClusterServiceVersion; `given` are hand-written examples, which replace generated ones."""
+    # With one namespace, the roles for namespaced and cluster-scoped resources are separate.
     there = replace(package, namespaces=(package.home,), certificates="self-managed", monitoring=False)
     there = replace(there, install_crds=False)  # OLM installs them from the bundle
     parts = parts_of(there)
-    # OLM gives certificates to webhooks; what an operator that makes its own may do is left out.
+    # OLM creates the webhooks' certificates, so the permissions for self-managed ones are left out.
     parts = replace(parts, rbac=parts_of(replace(there, certificates="cert-manager")).rbac)
     converts = any(w.purpose == "converter" for w in package.operator.webhooks)
     annotations = {

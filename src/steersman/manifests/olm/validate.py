@@ -1,7 +1,6 @@
-"""The checks that OperatorHub and OLM's tools make of a bundle, offline: the default validators and operatorhubv2.
+"""The checks of OperatorHub and OLM's tools for a bundle, offline: the default validators and operatorhubv2.
 
-Texts are those of operator-verify, so that what is written about them is found. Wherever a schema is judged, the check
-that the caller hands in judges it.
+The texts are those of operator-verify, so that users find their documentation. The caller passes the check of schemas.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _IMAGE: Final = re.compile(
     r"(:\w[\w.-]{0,127})?(@[A-Za-z][A-Za-z0-9]*:[0-9a-fA-F]{32,})?"
 )
 _ICONS: Final = ("image/gif", "image/jpeg", "image/png", "image/svg+xml")
-_MOST: Final = 1 << 20
+_MAX_BUNDLE_BYTES: Final = 1 << 20
 _CASED: Final = {
     name.lower(): name
     for name in (
@@ -74,7 +73,7 @@ _MIN_KUBE: Final = (
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """Something that is wrong, or could be better."""
+    """An error or warning about a bundle."""
 
     level: Literal["Error", "Warning"]
     text: str
@@ -85,18 +84,18 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What was read of a bundle's directory."""
+    """The content of a bundle's directory."""
 
     csv: Mapping[str, Any]
     crds: tuple[Mapping[str, Any], ...]
     objects: tuple[Mapping[str, Any], ...]
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     size: int = 0
-    """Of the manifests as a compressed archive, in bytes."""
+    """The size of the manifests as a compressed archive, in bytes."""
 
 
 def read_bundle(directory: Path) -> Bundle:
-    """Read a bundle. Raises `OSError`, and `ValueError` for what is none."""
+    """Read a bundle. Raises `OSError`, and `ValueError` for a directory that is not a bundle."""
     folder = directory / "manifests"
     if not folder.is_dir():
         raise ValueError(f"{directory}: not a bundle, there is no directory manifests/ in it")
@@ -131,9 +130,9 @@ def _documents(path: Path) -> list[dict[str, Any]]:
 
 
 def validate(bundle: Bundle, *, check: Check | None = None) -> list[Finding]:
-    """All findings, errors first. Never raises for what is wrong in a bundle's content."""
+    """Return all findings, errors first. Invalid content of a bundle never raises."""
     found: set[Finding] = set()
-    for judge in (
+    for check_function in (
         _version,
         _install_modes,
         _examples,
@@ -146,9 +145,9 @@ def validate(bundle: Bundle, *, check: Check | None = None) -> list[Finding]:
         _metadata,
     ):
         try:
-            found.update(judge(bundle))
+            found.update(check_function(bundle))
         except (AttributeError, KeyError, TypeError, IndexError, ValueError) as wrong:
-            found.add(Finding("Error", f"a field has a wrong type ({judge.__name__.strip('_')}: {wrong})"))
+            found.add(Finding("Error", f"a field has a wrong type ({check_function.__name__.strip('_')}: {wrong})"))
     if check is not None:
         for crd in bundle.crds:
             name = _of(crd, "metadata").get("name")
@@ -312,10 +311,14 @@ def _images(bundle: Bundle) -> Iterable[Finding]:
 
 
 def _size(bundle: Bundle) -> Iterable[Finding]:
-    if bundle.size > _MOST:
-        yield _error(f"maximum bundle compressed size with gzip size exceeded: size=~{bundle.size} B, max={_MOST} B")
-    elif bundle.size > _MOST * 0.85:
-        yield _warning(f"nearing maximum bundle compressed size with gzip: size=~{bundle.size} B, max={_MOST} B")
+    if bundle.size > _MAX_BUNDLE_BYTES:
+        yield _error(
+            f"maximum bundle compressed size with gzip size exceeded: size=~{bundle.size} B, max={_MAX_BUNDLE_BYTES} B"
+        )
+    elif bundle.size > _MAX_BUNDLE_BYTES * 0.85:
+        yield _warning(
+            f"nearing maximum bundle compressed size with gzip: size=~{bundle.size} B, max={_MAX_BUNDLE_BYTES} B"
+        )
 
 
 def _hub(bundle: Bundle) -> Iterable[Finding]:

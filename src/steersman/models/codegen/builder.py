@@ -1,8 +1,8 @@
-"""Schemas to class definitions: which Python type, which default, which marker each property gets.
+"""Converts schemas to class definitions: the Python type, the default and the markers of each property.
 
-The rules: lists and maps default to empty, because Go omits them or sends null even where they are required; times
-are optional for the same reason; optional scalars and pointers are `None`; a struct that Go embeds by value defaults
-to an empty instance. Enumerations stay `str`, so that a newer server's values still decode.
+Lists and maps default to empty, because Go omits them or sends null even if they are required; times are optional for
+the same reason. Optional scalars and pointers are `None`. A struct that Go embeds by value defaults to an empty
+instance. Enumerations stay `str`, so that values of a newer server can be decoded.
 """
 
 from __future__ import annotations
@@ -32,19 +32,22 @@ _QUANTITY_PATTERNS = (
     rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$",
     r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$",
 )
-"""What controller-gen and Steersman write for a quantity."""
+"""The patterns that controller-gen and Steersman write for a quantity."""
 
 
 class CodegenError(ValueError):
-    """A document that cannot be turned into models; the message names the schema and the property."""
+    """A document cannot be converted to models; the message names the schema and the property."""
 
 
 class Builder:
     """Collects classes from schemas.
 
-    `well_known` maps schema names to existing types: a dotted path, or a bare annotation such as `Any`. `home` tells
-    the module of every other named schema, or `None` for one that is not to be generated. `shapes` are existing
-    types that nested objects are recognised as, by the names of their fields.
+    Args:
+        schemas: The schemas by name.
+        well_known: Existing types by schema name: a dotted path, or a plain annotation such as `Any`.
+        homes: The module and class name of every generated schema.
+        hidden: Fields whose values are hidden in `repr()`, by schema name.
+        shapes: Existing types by the names of their fields, with which nested objects are identified.
     """
 
     def __init__(
@@ -65,22 +68,25 @@ class Builder:
         self._reserved: set[Ref] = set()
 
     def reserve(self, ref: Ref) -> None:
-        """Keep a name from being given to the class of a nested object."""
+        """Reserve a name, so that no class of a nested object gets it."""
         self._reserved.add(ref)
 
     def module(self, path: str, doc: str) -> ModuleDef:
+        """Return the module with a path; it is created if it does not exist."""
         return self.modules.setdefault(path, ModuleDef(path, doc))
 
     def classes(self) -> Iterable[ClassDef]:
+        """Yield all classes."""
         for module in self.modules.values():
             yield from module.classes.values()
 
     def find(self, ref: Ref) -> ClassDef | None:
+        """Return the class with a name, or None."""
         module = self.modules.get(ref.module)
         return module.classes.get(ref.name) if module else None
 
     def define(self, ref: Ref, schema: Schema, *, name: str = "", skip: frozenset[str] = frozenset()) -> ClassDef:
-        """Add the class of an object schema, and the classes of the objects nested in it."""
+        """Add the class of an object schema, and the classes of its nested objects."""
         cls = ClassDef(ref, str(schema.get("description", "")), name)
         self.modules[ref.module].classes[ref.name] = cls
         required = frozenset(schema.get("required", ()))
@@ -121,7 +127,7 @@ class Builder:
         return FieldDef(python_name(wire), wire, annotation, default, _describe(prop), struct, wants_instance, zero)
 
     def _type(self, cls: ClassDef, wire: str, schema: Schema) -> tuple[str, Ref | None]:
-        """The annotation of a schema, and the model that it is, if it is one."""
+        """Return the annotation of a schema, and its model, if it is one."""
         target = _reference(schema)
         if target is not None:
             return self._named(cls, target)
@@ -155,7 +161,7 @@ class Builder:
         return nested.name, nested
 
     def _shape(self, module: str, schema: Schema) -> Ref | None:
-        """The known type with these fields: all of them are its, and most of its are here, since types grow."""
+        """Return the known type that has all these fields, and of whose fields most are here, because types grow."""
         names = frozenset(schema["properties"])
         for ref, fields in self.shapes.items():
             if names <= fields and 4 * len(names) >= 3 * len(fields) and Ref(module, ref.name) not in self._reserved:
@@ -187,7 +193,7 @@ class Builder:
         return home.name, home
 
     def _use(self, cls: ClassDef, path: str) -> str:
-        """Note the import behind `path`; several alternatives are joined by ` | `."""
+        """Note the import of `path`; alternatives are joined by ` | `."""
         names: list[str] = []
         for part in path.split(" | "):
             core = part.removeprefix("tuple[").removesuffix(", ...]")
@@ -223,7 +229,7 @@ class Builder:
         return markers
 
     def finish(self) -> None:
-        """Settle the defaults that depend on other classes."""
+        """Set the defaults that depend on other classes."""
         for cls in self._written_by_servers():
             for f in cls.fields:
                 if f.default is None and f.zero == _INSTANCE:
@@ -239,7 +245,7 @@ class Builder:
             self._constructible(cls.ref, settled)
 
     def _constructible(self, ref: Ref, settled: dict[Ref, bool]) -> bool:
-        """Whether a class needs no arguments; gives fields that want one their empty instance on the way."""
+        """Return whether a class needs no arguments; sets empty instances as defaults of its fields if possible."""
         if ref in settled:
             return settled[ref]
         cls = self.find(ref)
@@ -253,7 +259,7 @@ class Builder:
         return settled[ref]
 
     def _written_by_servers(self) -> list[ClassDef]:
-        """Classes that occur in the status of kinds and nowhere else."""
+        """Return the classes that occur only in the status of kinds."""
         from_status: set[Ref] = set()
         elsewhere: set[Ref] = set()
         referred = {use for cls in self.classes() for use in cls.uses}

@@ -1,7 +1,7 @@
-"""What the API server's OpenAPI says of built-in types and a Python class does not: for embedding them in schemas.
+"""Facts about built-in types from the API server's OpenAPI that their Python classes do not have.
 
-Required fields, widths of numbers, defaults and atomic structs. The zero defaults that OpenAPI gives every required
-field are no defaults, and are left out. Pure.
+They are required fields, widths of numbers, defaults and atomic structs, for schemas that embed the types. The zero
+defaults that OpenAPI has for every required field are left out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PLAIN_FORMATS = (None, "int64", "date-time", "byte", "int-or-string", "double")
 
 
 def facts_of(modules: Iterable[ModuleDef], schemas: Mapping[str, Schema]) -> dict[str, dict[str, Any]]:
-    """`module:Class` to its facts, for all generated classes, and those of ours that stand for a schema."""
+    """Return the facts of all generated classes by `module:Class`, and those of classes that stand for a schema."""
     named = {
         f"{module.path.rpartition('.')[2]}:{cls.ref.name}": cls.schema
         for module in modules
@@ -39,7 +39,7 @@ def facts_of(modules: Iterable[ModuleDef], schemas: Mapping[str, Schema]) -> dic
 
 
 def _facts(schema: Schema, *, lists: bool) -> dict[str, Any]:
-    """`lists` tells whether the class itself does not say how its lists are merged."""
+    """Return the facts of a schema; `lists` means that its class does not declare how lists are merged."""
     required = sorted(schema.get("required", ()))
     properties: Mapping[str, Schema] = schema.get("properties", {})
     formats: dict[str, str] = {}
@@ -62,7 +62,7 @@ def _facts(schema: Schema, *, lists: bool) -> dict[str, Any]:
 
 
 def render_facts(facts: Mapping[str, Mapping[str, Any]]) -> str:
-    """The source of a module with one mapping, `FACTS`."""
+    """Return the source of a module with one mapping, `FACTS`."""
     lines = [HEADER, '"""What schemas of built-in types say beyond their classes."""', ""]
     lines += ["from typing import Any", "", "FACTS: dict[str, dict[str, Any]] = {"]
     for name, value in facts.items():

@@ -1,4 +1,4 @@
-"""What the generator knows of a module before it becomes text: classes, fields, and the names they need."""
+"""The intermediate representation of generated modules: classes, fields, and the names that they import."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["ClassDef", "FieldDef", "ModuleDef", "Ref", "ResourceDef"]
 
 @dataclass(frozen=True, order=True)
 class Ref:
-    """A name that lives in a module (full dotted path)."""
+    """A name in a module (full dotted path)."""
 
     module: str
     name: str
@@ -25,9 +25,9 @@ class FieldDef:
     default: str | None
     doc: str
     struct: Ref | None = None
-    """The model that is the field's own type (not an element's), where it is one."""
+    """The model that is the type of the field itself (not of an element), if any."""
     wants_instance: bool = False
-    """The default should be an empty instance of `struct`, when that can be built without arguments."""
+    """Whether the default should be an empty instance of `struct`, if that needs no arguments."""
     zero: str | None = None
     """The default of a required field in a type that only servers write."""
 
@@ -47,12 +47,12 @@ class ResourceDef:
     has_status: bool = False
     scale: tuple[str, str, str | None] | None = None
     external: bool = False
-    """Its CustomResourceDefinition is somebody else's: no manifests are made of it."""
+    """Whether another project installs the CustomResourceDefinition, so that no manifests are generated."""
 
 
 @dataclass
 class ClassDef:
-    """One model; `schema` is the name it has in the document it came from."""
+    """One model; `schema` is its name in the source document."""
 
     ref: Ref
     doc: str
@@ -65,7 +65,7 @@ class ClassDef:
 
 @dataclass
 class ModuleDef:
-    """One generated module: its dotted path, the classes and plain aliases it defines, in no order."""
+    """One generated module: its dotted path, and its classes and aliases in any order."""
 
     path: str
     doc: str

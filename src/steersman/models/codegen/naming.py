@@ -1,4 +1,4 @@
-"""Names: camelCase wire names to snake_case Python names, and back the way msgspec does it."""
+"""Names: converts camelCase JSON names to snake_case Python names, and back like msgspec."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["class_name", "python_name", "wire_by_rename"]
 _WORD = re.compile(r"[A-Z]+s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+|[0-9]+")
 _RESERVED = frozenset({"field", "mro"})
 _IN_ANNOTATIONS = frozenset({"tuple", "str", "int", "float", "bool", "bytes", "datetime"})
-"""Names that a field must not take, because the annotations of its class could no longer mean the type."""
+"""Names that a field must not have, because annotations of its class use them for types."""
 
 _TAKEN = frozenset(dir(builtins)) | {
     "EMPTY", "Annotated", "Any", "Atomic", "IntOrString", "ListMap", "Mapping", "MicroTime", "Model", "PatchStrategy",
     "Quantity", "Resource", "Scale", "Set",
 }  # fmt: skip
-"""Names that mean something else in the generated modules."""
+"""Names that generated modules import or that are builtins."""
 
 
 def python_name(wire: str) -> str:
-    """`clusterIPs` → `cluster_ips`, `continue` → `continue_`, `$ref` → `ref`."""
+    """Return the Python name: `clusterIPs` → `cluster_ips`, `continue` → `continue_`, `$ref` → `ref`."""
     words = _WORD.findall(wire)
     name = "_".join(word.lower() for word in words) or "value"
     if name[0].isdigit():
@@ -30,13 +30,13 @@ def python_name(wire: str) -> str:
 
 
 def wire_by_rename(name: str) -> str:
-    """What `rename="camel"` makes of a Python name."""
+    """Return the JSON name that `rename="camel"` derives from a Python name."""
     first, *rest = name.split("_")
     return first + "".join(part.title() for part in rest)
 
 
 def class_name(*parts: str) -> str:
-    """A class name from wire names: `class_name("HelloApp", "spec")` is `HelloAppSpec`."""
+    """Return a class name from JSON names: `class_name("HelloApp", "spec")` is `HelloAppSpec`."""
     name = "".join(part[:1].upper() + part[1:] for part in (w for p in parts for w in re.split(r"[\W_]+", p)))
     if name[:1].isdigit():
         name = f"N{name}"

@@ -1,4 +1,4 @@
-"""OpenAPI v3 documents of an API server, with its aggregated discovery, to modules: one per group and version."""
+"""Converts OpenAPI v3 documents of an API server, with its aggregated discovery, to modules: one per group version."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WELL_KNOWN: dict[str, str] = {
     f"{_CRD}.JSONSchemaPropsOrStringArray": "JSONSchemaProps | tuple[str, ...]",
     f"{_CRD}.CustomResourceSubresourceStatus": "typing.Any",
 }
-"""Schemas that are types of ours, or plain data."""
+"""Schemas that are existing types, or plain data."""
 
 _HIDDEN = {"io.k8s.api.core.v1.Secret": ("data", "stringData")}
 _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
@@ -52,10 +52,10 @@ def modules_from_openapi(
     package: str,
     library: str = "steersman.k8s",
 ) -> list[ModuleDef]:
-    """The modules of all schemas in `documents`, in `package`.
+    """Return the modules of all schemas in `documents`, in `package`.
 
-    `discovery` holds `APIGroupDiscoveryList`s; kinds that it does not serve as resources of their own get guessed
-    plurals. Built-in types are taken from `library` unless `package` is that itself. List kinds are left out.
+    `discovery` has `APIGroupDiscoveryList`s; the plurals of kinds that it does not serve as resources are guessed.
+    Built-in types are imported from `library` unless `package` is the library. List kinds are left out.
     """
     schemas: dict[str, Schema] = {}
     for document in documents:
@@ -80,7 +80,7 @@ def modules_from_openapi(
         cls = builder.define(home, schema, name=name, skip=_IDENTITY if kind else frozenset())
         cls.resource = kind
         for f in cls.fields:
-            # Go embeds spec and status by value; an object without them is never served.
+            # Go embeds spec and status by value, so the server always sends them.
             if kind and f.wire in ("spec", "status") and f.struct and f.default == "None":
                 f.annotation, f.default, f.wants_instance = f.annotation.removesuffix(" | None"), None, True
     builder.finish()

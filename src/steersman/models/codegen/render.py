@@ -1,4 +1,4 @@
-"""Class definitions to source text: imports, order, docstrings. Pure and deterministic."""
+"""Renders class definitions as source text: imports, order, docstrings. Equal input gives equal text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIMIT = 120
 
 
 def render_module(module: ModuleDef, header: str = HEADER) -> str:
-    """The source of one module."""
+    """Return the source of one module."""
     uses = {use for cls in module.classes.values() for use in cls.uses if use.module != module.path}
     uses |= {Ref(r.module, r.name) for r in module.reexports.values()}
     uses.add(Ref("__future__", "annotations"))
@@ -60,7 +60,7 @@ def _import(module: str, names: Sequence[str]) -> str:
 
 
 def _in_order(module: ModuleDef) -> list[ClassDef]:
-    """By name, but a class whose empty instance is a default before its user."""
+    """Sort by name, but a class before its user if its empty instance is a default there."""
     done: dict[str, ClassDef] = {}
 
     def visit(cls: ClassDef) -> None:
@@ -150,7 +150,7 @@ def _field(f: FieldDef) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas that stand in no bracket and no string."""
+    """Return the parts between commas outside of brackets and strings."""
     parts: list[str] = []
     depth, start, quoted = 0, 0, False
     for position, char in enumerate(text):
@@ -180,7 +180,7 @@ def _first_sentence(text: str) -> tuple[str, str]:
 
 
 def _doc(text: str) -> list[str]:
-    """A triple-quoted string of `text`, wrapped, at class level."""
+    """Return `text` as a wrapped docstring at class level."""
     safe = text.strip().replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     lines: list[str] = []
     for line in safe.splitlines():
@@ -193,7 +193,7 @@ def _doc(text: str) -> list[str]:
 
 
 def render_index(names: dict[str, str], kinds: dict[tuple[str, str], tuple[str, str]], header: str = HEADER) -> str:
-    """The lazy index: public name → "module:class", and (apiVersion, kind) → (module, class)."""
+    """Return the lazy index: public name → "module:class", and (apiVersion, kind) → (module, class)."""
     lines = [header, '"""Where every name of `steersman.k8s` lives."""', "", "NAMES = {"]
     lines += [f'    "{name}": "{where}",' for name, where in sorted(names.items())]
     lines += ["}", "", "KINDS = {"]
@@ -203,7 +203,7 @@ def render_index(names: dict[str, str], kinds: dict[tuple[str, str], tuple[str, 
 
 
 def render_stub(names: dict[str, str], modules: Sequence[str], package: str, header: str = HEADER) -> str:
-    """The `.pyi` that tells editors and type checkers what `__getattr__` finds."""
+    """Return the `.pyi` file that describes the names of `__getattr__` for editors and type checkers."""
     lines = [header]
     lines += [f"from {package} import {m} as {m}" for m in sorted(modules)]
     for name, where in sorted(names.items(), key=lambda n: (n[1].partition(":")[0], n[0])):
@@ -215,10 +215,10 @@ def render_stub(names: dict[str, str], modules: Sequence[str], package: str, hea
 
 
 def render_package(modules: Sequence[ModuleDef], header: str = HEADER) -> str:
-    """An `__init__` that re-exports every kind.
+    """Return an `__init__` that re-exports every kind.
 
-    Of several versions of a kind, the stablest has the name. Kinds of several groups that share a name are exported as
-    `<Group><Version><Kind>`, each of them.
+    The most stable version of a kind gets its name. Kinds of the same name in several groups are exported as
+    `<Group><Version><Kind>`.
     """
     owners: dict[str, dict[str, tuple[tuple[int, int, int, str], str]]] = {}
     for module in modules:
@@ -238,7 +238,7 @@ def render_package(modules: Sequence[ModuleDef], header: str = HEADER) -> str:
 
 
 def _priority(version: str) -> tuple[int, int, int, str]:
-    """Kubernetes' order of versions: v2, v1, v1beta1, v1alpha1, then all others."""
+    """Return a sort key for Kubernetes' order of versions: v2, v1, v1beta1, v1alpha1, then all others."""
     match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
     if match is None:
         return 3, 0, 0, version

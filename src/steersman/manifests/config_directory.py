@@ -1,8 +1,8 @@
-"""The files of `config/`: which manifest stands in which, and whether a directory already holds just these.
+"""The files of `config/`: their content, and the comparison with a directory.
 
-A file that is written has a first line saying so; files of ours that are not made any more are removed, all others
-are left alone. A file but for CRDs and roles that stands there without that line is somebody's own, and is kept. Files
-are replaced as a whole, so that nobody reads a half-written one.
+Generated files have a first line that says so. Generated files that are not needed any more are removed; other files
+are not changed. An existing file without that line belongs to the user and is kept, except for CRDs and roles. Files
+are replaced atomically.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 
 HEADER: Final = "# Made by `steersman manifests`. Change the operator, not this file.\n"
 _MAX_BYTES: Final = 4 << 20
-"""How much of a file is read to learn who made it."""
+"""The part of a file that is read to find out whether it was generated."""
 CONFIG_FOLDERS: Final = (
     "crd",
     "crd/bases",
@@ -50,15 +50,14 @@ CONFIG_FOLDERS: Final = (
     "default",
     SAMPLES,
 )
-_OURS_ALONE: Final = ("crd", "crd/bases", "rbac")
-"""Folders whose files are never somebody's own, but for kustomizations: what they say follows from the operator."""
+_GENERATED_FOLDERS: Final = ("crd", "crd/bases", "rbac")
+"""Folders whose files are always generated, except kustomizations."""
 
 
 def crds(source: Any, *, max_description: int | None = None, check: Check | None = None) -> list[dict[str, Any]]:
-    """The CRDs of an operator, or of classes; see `definitions`.
+    """Return the CRDs of an operator or of classes; see `definitions`.
 
-    An operator that declares conversions gets a conversion webhook at the Service `<name>-webhook` in
-    `<name>-system`.
+    An operator with converters gets a conversion webhook at the Service `<name>-webhook` in `<name>-system`.
     """
     return definitions(
         classes_of(source), max_description=max_description, conversions=_conversions(source, None), check=check
@@ -81,7 +80,7 @@ def config_files(
     max_description: int | None = None,
     check: Check | None = None,
 ) -> dict[str, str]:
-    """The text of every file by its path below `config/`, sorted. Raises `ManifestError`."""
+    """Return the text of every file by its path below `config/`, sorted. Raises `ManifestError`."""
     made = definitions(classes_of(operator), max_description=max_description, check=check)
     files = {f"crd/{crd_file(crd)}": to_yaml(crd) for crd in made}
     files["rbac/role.yaml"] = to_yaml(
@@ -93,7 +92,7 @@ def config_files(
 
 
 def package_files(package: Package, *, check: Check | None = None, split: bool = False) -> dict[str, str]:
-    """All files below `config/`: those of `config_files`, and what runs the operator. Raises `ManifestError`.
+    """Return all files below `config/`: those of `config_files`, and the operator's Deployment. Raises `ManifestError`.
 
     With `split`, every object has a file of its own.
     """
@@ -101,7 +100,7 @@ def package_files(package: Package, *, check: Check | None = None, split: bool =
 
 
 def samples(package: Package, config: Path) -> dict[str, str]:
-    """The samples and their kustomization, by their paths below `config`. Raises `OSError` for unreadable files."""
+    """Return the samples and their kustomization by path below `config`. Raises `OSError` for unreadable files."""
     made, names = sample_files(crds(package.operator), config / SAMPLES)
     files = {f"{SAMPLES}/{name}": text for name, text in made.items()}
     if names:
@@ -111,20 +110,20 @@ def samples(package: Package, config: Path) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What writing would do to a directory; paths are below it."""
+    """The changes that a write makes in a directory, as paths below it."""
 
     new: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-    """Files that differ and are somebody's own; no change."""
+    """Files of the user that differ; they are not changed."""
 
     def __bool__(self) -> bool:
         return bool(self.new or self.changed or self.gone)
 
 
 def compare(files: Mapping[str, str], directory: Path, folders: Sequence[str] = CONFIG_FOLDERS) -> Changes:
-    """How `files` differ from what is in `directory`; in `folders` of it, files of ours may be gone.
+    """Compare `files` with a directory; generated files in its `folders` that are not in `files` are `gone`.
 
     Raises `OSError` for files that cannot be read.
     """
@@ -136,29 +135,29 @@ def compare(files: Mapping[str, str], directory: Path, folders: Sequence[str] = 
         if not target.exists():
             new.append(path)
         elif target.read_bytes() != text.encode():
-            (kept if _may_be_owned(path, text) and not _is_ours(target) else changed).append(path)
+            (kept if _may_belong_to_user(path, text) and not _is_generated(target) else changed).append(path)
     gone = [
         str(file.relative_to(directory).as_posix())
         for folder in folders
         for file in sorted((directory / folder).glob("*.yaml"))
-        if file.relative_to(directory).as_posix() not in files and _is_ours(file)
+        if file.relative_to(directory).as_posix() not in files and _is_generated(file)
     ]
     return Changes(tuple(new), tuple(changed), tuple(gone), tuple(kept))
 
 
-def _may_be_owned(path: str, text: str) -> bool:
+def _may_belong_to_user(path: str, text: str) -> bool:
     folder, _, name = path.rpartition("/")
-    return text.startswith(HEADER) and (folder not in _OURS_ALONE or name == "kustomization.yaml")
+    return text.startswith(HEADER) and (folder not in _GENERATED_FOLDERS or name == "kustomization.yaml")
 
 
-def _is_ours(file: Path) -> bool:
+def _is_generated(file: Path) -> bool:
     with file.open("rb") as stream:
         text = stream.read(_MAX_BYTES).decode(errors="replace")
     return text.startswith(HEADER) or is_unedited(text)
 
 
 def write(files: Mapping[str, str], directory: Path, folders: Sequence[str] = CONFIG_FOLDERS) -> Changes:
-    """Write what differs and remove what is gone; returns what was done. Raises `OSError`."""
+    """Write changed files and remove obsolete ones; return the changes. Raises `OSError`."""
     changes = compare(files, directory, folders)
     for path in (*changes.new, *changes.changed):
         _replace(directory / path, files[path].encode())

@@ -1,6 +1,6 @@
-"""A schema while it is being made: a tree that still knows which class and field every part came from.
+"""A schema during its construction: a tree whose nodes know the class and field that they come from.
 
-`render` turns it into the plain dict of a manifest. Paths (`spec.size`) are looked up here, by Python or wire names.
+`render` converts it to the plain dict of a manifest. Children are found by Python or JSON names.
 """
 
 from __future__ import annotations
@@ -17,37 +17,39 @@ __all__ = ["Node", "copy_of", "render"]
 
 @dataclass(slots=True)
 class Node:
-    """One schema: its own keywords, and its children."""
+    """One schema with its keywords and its children."""
 
     keywords: dict[str, Any]
     origin: Origin
     properties: dict[str, Node] = field(default_factory=dict[str, "Node"])
     names: dict[str, str] = field(default_factory=dict[str, str])
-    """Wire names by Python names."""
+    """JSON names by Python names."""
     required: list[str] = field(default_factory=list[str])
     items: Node | None = None
     values: Node | None = None
     rules: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     described_by_type: str = ""
-    """The docstring of the type, used where a field has none."""
+    """The docstring of the type, for fields without a docstring."""
     selectable: bool = False
 
     @property
     def type(self) -> str:
+        """The type of the schema, or an empty string."""
         return str(self.keywords.get("type", ""))
 
     @property
     def preserves(self) -> bool:
+        """Whether unknown fields are kept."""
         return bool(self.keywords.get("x-kubernetes-preserve-unknown-fields"))
 
     def child(self, name: str) -> tuple[str, Node] | None:
-        """The wire name and schema of a property, given its wire or Python name."""
+        """Return the JSON name and schema of a property, by its JSON or Python name."""
         wire = name if name in self.properties else self.names.get(name, name)
         found = self.properties.get(wire)
         return None if found is None else (wire, found)
 
     def walk(self, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
-        """This node and everything below it; `[]` and `{}` stand for items and values."""
+        """Yield this node and all nodes below it; `[]` and `{}` stand for items and values."""
         yield path, self
         for name, node in self.properties.items():
             yield from node.walk((*path, name))
@@ -58,12 +60,12 @@ class Node:
 
     @property
     def has_defaults(self) -> bool:
-        """Whether an empty object would be filled in."""
+        """Whether properties of an empty object get defaults."""
         return any("default" in node.keywords for node in self.properties.values())
 
 
 def copy_of(node: Node, origin: Origin) -> Node:
-    """A node whose own keywords may be changed without changing `node`; children are shared."""
+    """Return a node whose keywords can be changed without changing `node`; children are shared."""
     return Node(
         dict(node.keywords),
         origin,
@@ -79,7 +81,7 @@ def copy_of(node: Node, origin: Origin) -> Node:
 
 
 def render(node: Node, max_description: int | None = None) -> dict[str, Any]:
-    """The schema as a fresh plain dict; descriptions are cut to `max_description` characters, 0 for none."""
+    """Return the schema as a new dict; descriptions are cut to `max_description` characters, 0 for none."""
     out = dict(node.keywords)
     text = str(out.pop("description", "") or node.described_by_type)
     if short := trimmed(text, max_description):
@@ -98,7 +100,7 @@ def render(node: Node, max_description: int | None = None) -> dict[str, Any]:
 
 
 def trimmed(text: str, limit: int | None) -> str:
-    """`text`, or its first sentences that fit into `limit` characters; a first sentence too long ends at a word."""
+    """Return `text`, or its first sentences within `limit` characters; a longer first sentence ends at a word."""
     if limit is None or len(text) <= limit:
         return text
     if limit <= 0:

@@ -1,7 +1,7 @@
-"""Documents with places that a user of a Helm chart may fill: one tree, read either with its defaults or as a template.
+"""Documents with template values for Helm charts: rendered either with defaults or as a template.
 
-The kustomize tree, install.yaml and the OLM bundle take the defaults, the chart takes the expressions, so that the two
-cannot drift apart. Pure; it knows nothing of what the documents mean.
+The kustomize tree, install.yaml and the OLM bundle use the defaults, the chart uses the expressions, so both always
+have the same documents.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from steersman.manifests.yaml import to_yaml
 __all__ = ["HOME", "Block", "Each", "More", "Text", "Tree", "When", "resolved", "templated"]
 
 Tree = Any
-"""Plain data with the shapes below in it."""
+"""Plain data with template values."""
 
 HOME: Final = "steersman-home-namespace"
-"""Stands for the namespace of the release in the documents of a chart; a DNS label, so that every check passes it."""
+"""Placeholder for the namespace of the release in a chart; it is a valid DNS label, so all checks accept it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A scalar: `default`, or what `expression` (such as `.Values.replicas`) yields."""
+    """A scalar: `default`, or the value of `expression` (such as `.Values.replicas`)."""
 
     expression: str
     default: Any
@@ -32,7 +32,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A mapping or list of the chart's values, written whole; as the value of a key that is left out when empty."""
+    """A mapping or list of the chart's values as the value of a key; the key is omitted if it is empty."""
 
     path: str
     default: Any
@@ -40,14 +40,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class More:
-    """Items at the end of a list that are a list in the chart's values, none by default."""
+    """Additional items at the end of a list, from a list in the chart's values; none by default."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """The value of a key, or items of a list, that are there only if `condition` holds; `holds` is its default."""
+    """The value of a key, or items of a list, under a `condition`; `holds` is its default."""
 
     condition: str
     holds: bool
@@ -64,7 +64,7 @@ class Each:
 
 
 def resolved(tree: Tree) -> Any:
-    """The tree with all defaults."""
+    """Return the tree with default values."""
     match tree:
         case Text() | Block():
             return tree.default
@@ -103,21 +103,23 @@ _TOKEN: Final = re.compile(r"__(\d+)__")
 
 
 class _Tokens:
-    """Words that stand for template text while a document is made into YAML."""
+    """Placeholders for template text during the conversion of a document to YAML."""
 
     def __init__(self) -> None:
         self.known: list[str] = []
 
     def new(self, text: str) -> str:
+        """Add a text and return its placeholder."""
         self.known.append(text)
         return f"__{len(self.known) - 1}__"
 
     def text(self, match: re.Match[str]) -> str:
+        """Return the text of a placeholder."""
         return self.known[int(match[1])]
 
 
 def templated(documents: Tree | Sequence[Tree]) -> str:
-    """The YAML of one tree or several as the text of a Helm template; braces in their own texts are escaped."""
+    """Return one tree or several as the YAML text of a Helm template; braces in texts are escaped."""
     tokens = _Tokens()
     many = cast("Sequence[Any]", documents if isinstance(documents, list | tuple) else [documents])
     text = to_yaml([cast("Mapping[str, Any]", _marked(one, tokens)) for one in many])
@@ -178,7 +180,7 @@ _CONTROL: Final = re.compile(r"^ *- __(\d+)__$")
 
 
 def _unfolded(lines: Sequence[str], tokens: _Tokens) -> Iterable[str]:
-    """The lines with tokens replaced, and conditional keys wrapped together with what belongs to them."""
+    """Yield the lines with placeholders replaced, and conditional keys with their values in a condition."""
     position = 0
     while position < len(lines):
         line = lines[position]

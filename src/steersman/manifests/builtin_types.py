@@ -1,7 +1,7 @@
-"""Kubernetes' own types inside custom ones: what their classes do not say, added to their schemas.
+"""Facts about Kubernetes' own types that their classes do not have, for schemas that embed them.
 
-The classes are made for reading whatever a server sends; a schema that embeds one (a Pod template, a Condition)
-should be as strict as the API server's own. The facts are generated from its OpenAPI. Pure.
+The classes accept all responses of a server, but a schema that embeds one (a Pod template, a Condition) should be as
+strict as the API server's own. The facts are generated from its OpenAPI.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from steersman.manifests.node import Node, copy_of
+from steersman.manifests.schema_node import Node, copy_of
 
 __all__ = ["add_facts"]
 
@@ -24,12 +24,12 @@ _CONDITION: Final[Mapping[str, dict[str, Any]]] = {
     "message": {"maxLength": 32768},
     "observedGeneration": {"minimum": 0},
 }
-"""As apimachinery declares them in Go, where OpenAPI does not show it. A reason may be empty here."""
+"""The constraints of apimachinery's Go code that OpenAPI does not have. A reason may be empty here."""
 
 
 def add_facts(node: Node, cls: type, *, in_status: bool) -> None:
-    """Add what is known of a built-in class to the schema of it; below `status` nothing is defaulted."""
-    from steersman.k8s._facts import FACTS  # large, and needed for few kinds
+    """Add the known constraints of a built-in class to its schema; fields below `status` get no defaults."""
+    from steersman.k8s._facts import FACTS  # large, and needed for few kinds only
 
     module = cls.__module__.rpartition(".")[2]
     if module == "meta" and cls.__name__ == "Condition":

@@ -1,7 +1,7 @@
-"""What an operator did, from the API server's audit log, against what its manifests allow it to do.
+"""Compares the requests of an operator, from the API server's audit log, with the permissions in its manifests.
 
-Names both sides of the difference: requests that no generated rule allows, refused or not, and rules that no request
-needed. Reads `audit.k8s.io/v1` Events as JSON lines, and EventLists. Pure; it never widens a role by itself.
+It reports requests that no generated rule allows, refused or not, and rules that no request used. The input is
+`audit.k8s.io/v1` Events as JSON lines, and EventLists. It never changes a role.
 """
 
 from __future__ import annotations
@@ -14,33 +14,41 @@ from typing import Any, Final, cast
 
 from steersman.manifests.grants import EVERYONE, Grant, Request
 
-__all__ = ["AuditLogError", "Comparison", "Missing", "Seen", "compare_use", "read_events", "seen_in"]
+__all__ = [
+    "AuditLogError",
+    "Comparison",
+    "Missing",
+    "ObservedRequest",
+    "compare_use",
+    "observed_requests",
+    "read_events",
+]
 
 _ANSWERED: Final = ("ResponseStarted", "ResponseComplete", "Panic")
 _UNSEEN_VERBS: Final = frozenset({"approve", "bind", "escalate", "sign", "use"})
-"""Verbs that other requests are checked for; no request of its own has them."""
+"""Verbs that the API server checks during other requests; no request has them itself."""
 _FORBIDDEN: Final = 403
 _CREATED: Final = 201
 
 
 class AuditLogError(ValueError):
-    """A line that is no audit event; the message says which."""
+    """A line is not an audit event; the message names the line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """One answered request of a user; `allowed` is whether it was let through, by admission as well."""
+class ObservedRequest:
+    """One completed request of a user; `allowed` is whether authorization and admission allowed it."""
 
     user: str
     request: Request
     allowed: bool
     also: tuple[Request, ...] = ()
-    """What the same request needed besides: creating, where a patch created; impersonating."""
+    """Additional permissions of the request: create, if a patch created the object; impersonate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A permission that was needed and is not declared; `names` are the objects it was needed for, at most ten."""
+    """A permission that was needed and is not declared; `names` are at most ten of the objects."""
 
     request: Request
     requests: int
@@ -50,7 +58,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Both sides of the difference. `unseen` are permissions whose use leaves no trace in an audit log."""
+    """The result of a comparison. `unseen` are permissions whose use is not visible in an audit log."""
 
     requests: int
     missing: tuple[Missing, ...] = ()
@@ -60,7 +68,7 @@ class Comparison:
 
 
 def read_events(lines: Iterable[str], source: str = "audit log") -> Iterator[Mapping[str, Any]]:
-    """The events of a log, in order. A last line that is still being written is left out; raises `AuditLogError`."""
+    """Yield the events of a log in order, without an incomplete last line. Raises `AuditLogError`."""
     held: tuple[int, str] | None = None
     for number, line in enumerate(lines, 1):
         if held is not None:
@@ -89,26 +97,26 @@ def _events(line: str, place: str) -> Iterator[Mapping[str, Any]]:
         yield event
 
 
-def seen_in(events: Iterable[Mapping[str, Any]], mine: Callable[[str], bool]) -> Iterator[Seen]:
-    """The answered requests of users that `mine` picks, once each; under impersonation the impersonated one acts."""
-    told: set[str] = set()
+def observed_requests(events: Iterable[Mapping[str, Any]], mine: Callable[[str], bool]) -> Iterator[ObservedRequest]:
+    """Yield each completed request of the users that `mine` selects, once; an impersonated user is the acting user."""
+    reported: set[str] = set()
     for event in events:
         if event.get("stage") not in _ANSWERED:
             continue
         sender = str(_part(event, "user").get("username", ""))
         acting = str(_part(event, "impersonatedUser").get("username", "")) or sender
         chosen = [user for user in dict.fromkeys((acting, sender)) if mine(user)]
-        if not chosen or (audit_id := str(event.get("auditID", ""))) in told:
-            continue  # a watch has an event when it starts, and one when it ends
-        told.add(audit_id)
+        if not chosen or (audit_id := str(event.get("auditID", ""))) in reported:
+            continue  # a watch has an event at its start and one at its end
+        reported.add(audit_id)
         user = chosen[0]
         if user != acting:
-            yield Seen(user, _impersonation(acting), allowed=True)
+            yield ObservedRequest(user, _impersonation(acting), allowed=True)
             continue
         request = _request(event)
         code = int(_part(event, "responseStatus").get("code", 0))
         message = str(_part(event, "responseStatus").get("message", ""))
-        yield Seen(user, request, _allowed(event, code), _besides(request, code, message))
+        yield ObservedRequest(user, request, _allowed(event, code), _additional_permissions(request, code, message))
 
 
 def _part(event: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -137,16 +145,16 @@ def _allowed(event: Mapping[str, Any], code: int) -> bool:
     return code != _FORBIDDEN and decision != "forbid"
 
 
-def _besides(request: Request, code: int, message: str) -> tuple[Request, ...]:
-    """A patch or an update that would create is asked for `create` as well, after the authorizer let it in."""
+def _additional_permissions(request: Request, code: int, message: str) -> tuple[Request, ...]:
+    """Return the `create` permission that a patch or update needs if it creates the object."""
     creates = code == _CREATED or (code == _FORBIDDEN and "cannot create resource" in message)
     if request.verb not in ("patch", "update") or not creates or "/" in request.resource:
         return ()
     return (Request("create", request.group, request.resource, request.namespace, request.name),)
 
 
-def compare_use(seen: Iterable[Seen], grants: Sequence[Grant]) -> Comparison:
-    """What was needed and is not granted, and what is granted and was not needed; both sorted, each said once."""
+def compare_use(seen: Iterable[ObservedRequest], grants: Sequence[Grant]) -> Comparison:
+    """Return missing and unused permissions, sorted and without duplicates."""
     used: set[Grant] = set()
     by_verb: dict[str, list[Grant]] = {}
     for grant in grants:
@@ -175,10 +183,10 @@ def compare_use(seen: Iterable[Seen], grants: Sequence[Grant]) -> Comparison:
         Missing(r, count, refused[r], tuple(sorted(filter(None, names[r])))[:10]) for r, count in sorted(needed.items())
     )
     idle = [g for g in grants if g not in used]
-    unseen = tuple(g for g in idle if _leaves_no_trace(g))
+    unseen = tuple(g for g in idle if _is_unobservable(g))
     return Comparison(total, missing, tuple(g for g in idle if g not in unseen), unseen, tuple(sorted(users)))
 
 
-def _leaves_no_trace(grant: Grant) -> bool:
-    """Asked by admission on another request: finalizers of owners, classes and policies that are used."""
+def _is_unobservable(grant: Grant) -> bool:
+    """Return whether admission checks the permission during other requests: finalizers of owners, classes, policies."""
     return grant.verb in _UNSEEN_VERBS or grant.resource.endswith("/finalizers")
