@@ -4,7 +4,7 @@
         async with cluster.client() as client:
             await client.create(...)
 
-The API listens on loopback only, speaks TLS only, and knows who asks: whoever has the kubeconfig is the administrator.
+The API listens on loopback only and uses TLS only. The kubeconfig contains the credentials of the administrator.
 """
 
 from __future__ import annotations
@@ -167,13 +167,13 @@ class DevCluster:
         write_kubeconfig(self.kubeconfig, kubeconfig(self.url, self.authority.cert_pem, credential, user=ADMIN.name))
 
     async def unlisten(self) -> None:
-        """Shut the door: connections end as if the API server had died. What is inside goes on."""
+        """Stop listening and close all connections, as if the API server had died; everything else keeps running."""
         if self._front is not None:
             await self._front.close()
             self._front = None
 
     async def close(self) -> None:
-        """Stop everything, in the order in which nobody writes to the dead; safe to call twice."""
+        """Stop everything in reverse order of dependency; safe to call twice."""
         if self.nodes is not None:
             await self.nodes.close()
             self.nodes = None

@@ -1,9 +1,8 @@
-"""Clusters that run on this machine: who holds which name, where each is reached, how one is started and stopped.
+"""The clusters of this user on this machine: names, records, and how to start and stop them.
 
-Each cluster has a directory of its own (0700) under the user's state directory, with its kubeconfig, its record and,
-when detached, its log (all 0600). A lock that the running process holds says whether it lives: the lock goes with the
-process, however that ends, so a record without its lock is what a killed cluster left behind. No process is ever
-signalled on the word of a file alone.
+Each cluster has a directory (0700) below the user's state directory with its kubeconfig, its record and, if it is
+detached, its log (all 0600). The running process holds a lock on it. The lock ends with the process, so that a record
+without a lock belongs to a killed cluster. A process is signalled only while it holds the lock.
 """
 
 from __future__ import annotations
@@ -113,7 +112,7 @@ class Claim:
         self.kubeconfig = directory / "kubeconfig"
 
     def record(self, record: Record) -> None:
-        """Write down what this cluster is; whoever looks sees the old record or the new one."""
+        """Write the record of this cluster; the file is replaced atomically."""
         _write(self.directory / "state.json", json.dumps(asdict(record), indent=2).encode() + b"\n")
 
 
@@ -144,7 +143,7 @@ def claim(name: str) -> Generator[Claim]:
 
 
 def _locked(lock: int) -> bool:
-    # Whoever asks whether we live holds the lock for a moment, too.
+    # Another process that checks the lock holds it for a moment.
     for attempt in range(10):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -227,7 +226,10 @@ def forget(seen: Seen) -> None:
 def spawn(arguments: Sequence[str], name: str, timeout: float = 60.0) -> Seen:
     """Run `steersman-cluster ARGUMENTS` in the background and return when the cluster is ready.
 
-    Raises `StateError` with what it said when it ended instead; a KeyboardInterrupt here ends it, too.
+    A KeyboardInterrupt ends the started process, too.
+
+    Raises:
+        StateError: The process ended; the message is its last output.
     """
     directory = state_directory() / checked(name)
     if (there := find(name)) is not None and there.state != "killed":
@@ -263,7 +265,7 @@ def _ready(process: subprocess.Popen[bytes], name: str, log: Path, said: FileIO,
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         if (code := process.poll()) is not None:
-            with suppress(OSError):  # what is worth keeping of it is told now
+            with suppress(OSError):  # the last lines of the log are part of the error
                 shutil.rmtree(log.parent)
             raise StateError(_last_words(said) or f"the cluster ended with code {code} and said nothing")
         seen = find(name)

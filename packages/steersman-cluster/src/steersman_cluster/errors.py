@@ -79,7 +79,7 @@ class APIError(Exception):
 
 
 class ErrorType(StrEnum):
-    """What is wrong with a field; the value is the `reason` of the Status cause."""
+    """The type of a field error; the value is the `reason` of the Status cause."""
 
     REQUIRED = "FieldValueRequired"
     INVALID = "FieldValueInvalid"
@@ -262,7 +262,7 @@ def internal(message: str) -> APIError:
 
 
 def invalid(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> APIError:
-    """Refuse an object for what is wrong with its fields; one message as it is, several in brackets."""
+    """Return the 422 for an object with field errors: a single message as it is, several in brackets."""
     found = list(errors)
     texts = list(dict.fromkeys(error.message for error in found))
     summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

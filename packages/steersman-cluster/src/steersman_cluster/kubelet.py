@@ -61,7 +61,7 @@ class ExecSession(Protocol):
         ...
 
     async def write(self, data: bytes) -> None:
-        """Send to the standard input; what comes after its end is dropped."""
+        """Write to the standard input; data after its end is dropped."""
         ...
 
     async def close_stdin(self) -> None:
@@ -77,7 +77,7 @@ class ExecSession(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go: kills what `exec` started, and leaves alone what was attached to. Safe to call twice."""
+        """Close the session: kill a process of `exec`, detach from one of `attach`. Safe to call twice."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""Objects inside the embedded cluster: plain dicts of JSON, decoded once per request and then owned by that request.
+"""Objects inside the embedded cluster: dicts of JSON, decoded once per request and owned by that request.
 
-The stored form is bytes; a dict never is shared between two requests, so strategies may change it in place. What is
-read from storage for comparison (`old`) must never be changed.
+The stored form is bytes. Two requests never share a dict, so that strategies may change it in place. An object that is
+read from storage for comparison (`old`) must not be changed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Path(str):
 
 
 def meta(obj: Object) -> Object:
-    """The metadata of an object; an empty dict that belongs to nobody where there is none."""
+    """Return the metadata of an object; an empty dict if there is none."""
     found = obj.get("metadata")
     return cast(Object, found) if isinstance(found, dict) else {}
 
@@ -73,12 +73,12 @@ def uid_of(obj: Object) -> str:
 
 
 def labels_of(obj: Object) -> dict[str, str]:
-    """The labels; an empty dict that belongs to nobody where there are none."""
+    """Return the labels; an empty dict if there are none."""
     return meta(obj).get("labels") or {}
 
 
 def annotations_of(obj: Object) -> dict[str, str]:
-    """The annotations; an empty dict that belongs to nobody where there are none."""
+    """Return the annotations; an empty dict if there are none."""
     return meta(obj).get("annotations") or {}
 
 

@@ -1,8 +1,8 @@
-"""What is particular to one kind: defaulting, validation, generations, status isolation, deletion, columns.
+"""The rules of one kind: defaulting, validation, generations, status isolation, deletion, columns.
 
-The API server asks a `Strategy` at fixed points of a request and does everything else itself (storage, managed
-fields, admission, watches). A strategy is pure: it sees the objects and a `WriteContext`, and never storage, except
-through `WriteContext.reader`. One instance serves one kind in one version.
+The API server calls a `Strategy` at fixed points of a request and does the rest itself: storage, managed fields,
+admission, watches. A strategy is pure: it receives objects and a `WriteContext`, and reads other objects only through
+`WriteContext.reader`. One instance serves one kind in one version.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Column", "Reader", "Strategy", "User", "WriteContext"]
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks, as authentication found out."""
+    """The authenticated user of a request."""
 
     name: str
     uid: str = ""
@@ -28,7 +28,7 @@ class User:
 
 
 class Reader(Protocol):
-    """Reads of what is stored, synchronous and current. Objects are the caller's own copies, in storage version."""
+    """Synchronous reads of the stored objects. The caller owns the returned copies, which are in the storage version."""
 
     def get(self, group: str, resource: str, namespace: str, name: str) -> Object | None:
         """One object, or `None`."""
@@ -129,11 +129,11 @@ class Strategy:
         return {key: value for key, value in obj.items() if key not in ("metadata", "status", "apiVersion", "kind")}
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
-        """What is wrong with a new object, beyond ObjectMeta."""
+        """Return the errors of a new object, except those of its metadata."""
         return []
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """What is wrong with a change, beyond ObjectMeta; `ctx.subresource` says by which door it came."""
+        """Return the errors of a change, except those of the metadata; `ctx.subresource` is the subresource that is written."""
         return self.validate_create(obj, ctx)
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:

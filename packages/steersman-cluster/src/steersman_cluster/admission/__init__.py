@@ -1,7 +1,7 @@
-"""What stands between a client's object and the store: the built-in plug-ins, and webhooks.
+"""Admission: the built-in plug-ins, admission policies and webhooks between authorization and storage.
 
-`Admission` is the chain; a `Write` goes through it. Decisions are made by what is stored at that moment. Only
-webhooks are awaited, and only by writes that one of them wants.
+`Admission` is the chain that a `Write` passes. Decisions use the objects that are stored at that moment. Only webhooks
+are awaited, and only by writes that match one.
 """
 
 from steersman_cluster.admission.chain import Admission

@@ -113,7 +113,7 @@ class BoundPolicies:
         return self._known
 
     def _matching(self, criteria: Object, write: Write) -> Equivalent | None:
-        """The version in which criteria want to see a write; `None` where they do not concern it."""
+        """Return the version in which the criteria match a write; `None` if they do not match."""
         policy = criteria.get("matchPolicy")
         excluded = {"rules": _named(criteria, "excludeResourceRules", write), "matchPolicy": policy}
         if matching_resource(excluded, write, self._equivalents) is not None:

@@ -1,7 +1,7 @@
-"""Admission as a whole: the plug-ins in the API server's order, and webhooks where one wants the write.
+"""The admission chain: the plug-ins in the API server's order, and the webhooks that match a write.
 
-Most writes meet no webhook: for them everything is synchronous (`needs_async` is false). Otherwise mutation and
-validation are awaited, and the API server reads the object anew afterwards.
+Most writes match no webhook: for them everything is synchronous (`needs_async` is false). Otherwise mutation and
+validation are awaited, and the API server reads the stored object again afterwards.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Admission:
             self.lookups.changed(resource, namespace, name)
 
     def needs_async(self, write: Write) -> bool:
-        """Whether some webhook may want this write, so that `mutate` and `validate` must be awaited."""
+        """Return whether a webhook may match this write, so that `mutate` and `validate` must be awaited."""
         hooks = self.webhooks
         return (
             hooks.concerns(write, hooks.mutating)

@@ -1,7 +1,7 @@
-"""Expressions in CEL about a request and its objects, and `matchConditions` of webhooks and policies.
+"""CEL expressions on a request and its objects, and `matchConditions` of webhooks and policies.
 
-Only webhooks and policies whose rules and selectors concern the write have theirs evaluated. Expressions that belong
-together share a budget, as on the API server.
+The conditions of a webhook or policy are evaluated only if its rules and selectors match the write. The expressions of
+one webhook or policy share a cost budget, as on the API server.
 """
 
 from __future__ import annotations

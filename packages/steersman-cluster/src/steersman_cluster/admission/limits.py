@@ -52,7 +52,7 @@ def _apply_defaults(pod: Object, limit_range: Object) -> None:
 
 
 def check_limits(write: Write, lookups: Lookups) -> None:
-    """Refuse a Pod or claim that asks for less or more than a LimitRange of its namespace allows."""
+    """Refuse a Pod or claim whose requests or limits are outside of a LimitRange of its namespace."""
     ranges = lookups.limit_ranges(write.namespace)
     if not ranges or write.obj is None or (write.old is not None and meta(write.old).get("deletionTimestamp")):
         return
@@ -136,7 +136,7 @@ def _ratio(kind: str, name: str, ratio: Quantity, requests: Amounts, limits: Amo
 
 
 def _of_pod(spec: Object, field: str) -> dict[str, Quantity]:
-    """What a whole Pod asks for: its containers and sidecars together, or its largest init container if more."""
+    """Return the requests of a Pod: its containers and sidecars together, or its largest init container if that is more."""
     total: dict[str, Quantity] = {}
     for container in get_objects(spec, "containers"):
         _add(total, _amounts(get_object(get_object(container, "resources"), field)))
@@ -178,6 +178,6 @@ def _amounts(values: Object) -> dict[str, Quantity]:
         try:
             found[name] = Quantity(str(value))
         except ValueError:
-            # Validation refuses it later, and says so better.
+            # Validation refuses it later, with a better message.
             continue
     return found

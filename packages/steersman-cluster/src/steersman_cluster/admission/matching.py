@@ -123,7 +123,7 @@ def _scope_matches(scope: str | None, write: Write) -> bool:
 
 
 def matching_resource(webhook: Object, write: Write, equivalents: Equivalents | None) -> Equivalent | None:
-    """The group and version in which a webhook wants to see a write; `None` where no rule concerns it."""
+    """Return the group and version in which a webhook receives a write; `None` if no rule matches."""
     rules = get_objects(webhook, "rules")
     for rule in rules:
         if rule_matches(rule, write, write.group, write.version, write.resource):
@@ -143,9 +143,9 @@ def matching_resource(webhook: Object, write: Write, equivalents: Equivalents | 
 
 
 def matches_objects(webhook: Object, write: Write, namespace_labels: Mapping[str, str] | None) -> bool:
-    """Whether a webhook's object selector selects the object as it is or as it is to be, and its namespace's labels.
+    """Return whether the selectors of a webhook match the old or the new object, and the labels of its namespace.
 
-    `namespace_labels` is `None` for what is in no namespace: that always passes the namespace selector.
+    `namespace_labels` is `None` for an object without a namespace, which matches every namespace selector.
     """
     namespaces = get_object(webhook, "namespaceSelector")
     if namespaces and namespace_labels is not None and not selects(namespaces, namespace_labels):

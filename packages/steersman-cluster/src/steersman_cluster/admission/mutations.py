@@ -37,7 +37,7 @@ class _MutationError(Exception):
 
 @dataclass(slots=True)
 class PolicyRound:
-    """What is remembered between the two rounds of mutating policies of one write."""
+    """State of one write between the two rounds of mutating policies."""
 
     changed: bool = False
     """Whether a policy changed the object."""
@@ -75,10 +75,12 @@ class MutatingPolicies(BoundPolicies):
         super().__init__(reader, lookups, _RESOURCES, equivalents, authorizer)
 
     async def apply(self, write: Write, state: PolicyRound, *, again: bool) -> None:
-        """Change the object of a write as the policies want, in the second round (`again`) only some once more.
+        """Apply the mutating policies to the object of a write; the second round (`again`) repeats some of them.
 
-        Waits only for conversion webhooks. Raises `APIError`: 403 (or the reason of a failure) where a policy with
-        `failurePolicy: Fail` cannot be evaluated.
+        Waits only for conversion webhooks.
+
+        Raises:
+            APIError: A policy with `failurePolicy: Fail` cannot be evaluated (403, or the reason of the failure).
         """
         found, errors = self._invocations(write)
         if again and write.obj != state.last:

@@ -1,6 +1,7 @@
-"""The built-in plug-ins that every Pod, claim or namespaced write meets: small, synchronous, and decided by resource.
+"""The small built-in plug-ins for Pods, claims and namespaced writes; all are synchronous.
 
-Each is a function of the write and what is stored. Texts and effects follow the API server's `plugin/pkg/admission`.
+Each is a function of the write and the stored objects. Texts and effects follow the API server's
+`plugin/pkg/admission`.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ _OPEN = Policy()
 
 
 def policy_of(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
-    """The policy of a namespace's labels, and what is wrong with them."""
+    """Return the policy that the labels of a namespace define, and the errors of the labels."""
     if not any(key.startswith(_PREFIX) for key in labels):
         return _OPEN, []
     errors: list[FieldError] = []
@@ -149,7 +149,7 @@ def check_pod(write: Write, lookups: Lookups) -> None:
 
 
 def check_template(write: Write, lookups: Lookups) -> None:
-    """Who writes a template of Pods that will be refused is told so at once."""
+    """Warn when a written template of Pods would be refused."""
     if write.obj is None or write.subresource:
         return
     policy, errors = policy_of(lookups.namespace_labels(write.namespace) or {})

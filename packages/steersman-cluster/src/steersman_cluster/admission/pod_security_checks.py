@@ -1,7 +1,7 @@
-"""The Pod Security Standards: what each level forbids of a Pod, in the words of the API server.
+"""The Pod Security Standards: the checks of each level, with the API server's texts.
 
-A check is a pure function of a Pod's annotations and spec; it answers (reason, detail), or `None` for a Pod that is
-well. Checks have changed with Kubernetes' versions, and a namespace may ask for the checks of an older one.
+A check is a pure function of the annotations and the spec of a Pod. It returns (reason, detail), or `None` for an
+allowed Pod. Checks change with Kubernetes' versions, and a namespace may select those of an older version.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ def _windows_host(_: Mapping[str, str], spec: Object) -> Finding:
 
 
 def _not_on_windows(check: Check) -> Check:
-    """Windows knows nothing of it."""
+    """Return the check for Pods that do not run on Windows; Windows Pods pass."""
     return lambda annotations, spec: (
         None if get_object(spec, "os").get("name") == "windows" else check(annotations, spec)
     )
@@ -280,7 +280,7 @@ def _not_in_user_namespace(check: Check) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class _Versioned:
-    """A check by its id: what it is since which minor version, and which check of baseline it replaces."""
+    """One check: its id, its functions by minor version, and the baseline check that it replaces."""
 
     since: Sequence[tuple[int, Check]]
     instead_of: str = ""
@@ -289,7 +289,7 @@ class _Versioned:
         return next((check for first, check in reversed(self.since) if first <= minor), None)
 
 
-# Both in the order in which findings are told.
+# Both in the order of the findings in messages.
 _OF_BASELINE: Mapping[str, _Versioned] = {
     "appArmorProfile": _Versioned(((0, _app_armor),)),
     "capabilities_baseline": _Versioned(((0, _capabilities_baseline),)),

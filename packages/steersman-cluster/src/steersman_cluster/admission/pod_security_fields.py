@@ -1,4 +1,4 @@
-"""What the checks of the Pod Security Standards read of a Pod, and how they name what they found. Pure functions."""
+"""Access to the fields of Pods that the Pod Security Standards check, and texts for the findings. Pure functions."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def container_names(names: Sequence[str]) -> str:
 
 
 def setters(pod: bool, names: Sequence[str]) -> list[str]:
-    """Who set what may not be set: the Pod, some of its containers."""
+    """The holders of a forbidden field: the Pod, or some of its containers."""
     return [*(["pod"] if pod else []), *([container_names(names)] if names else [])]
 
 
 def bad_profiles(spec: Object, field: str, allowed: Collection[str]) -> tuple[list[str], list[str]]:
-    """Who set a profile of a type that is not allowed, and those types."""
+    """Return the holders of profiles with forbidden types, and those types."""
 
     def bad(context: Object) -> str | None:
         profile: Object | None = context.get(field)

@@ -1,7 +1,7 @@
-"""ValidatingAdmissionPolicies: rules in CEL that a write must keep, bound to what they concern by bindings.
+"""ValidatingAdmissionPolicies: CEL rules for writes, applied to the objects that their bindings match.
 
-Evaluated on the finished object before the validating webhooks, and at once: no write waits for them. Texts follow
-the API server's `admission/plugin/policy`. Expressions are not offered `authorizer.requestResource`.
+They are evaluated synchronously on the final object, before the validating webhooks. Texts follow the API server's
+`admission/plugin/policy`. The variable `authorizer.requestResource` is not available.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Policies(BoundPolicies):
         super().__init__(reader, lookups, _RESOURCES, equivalents, authorizer)
 
     def check(self, write: Write) -> None:
-        """Refuse a write that breaks a policy, warn of it or record it, as the binding wants. Raises `APIError`."""
+        """Refuse, warn or audit a write that violates a policy, as its binding says. Raises `APIError`."""
         for policy, binding, seen in self.matching(write):
             self._check_bound(policy, binding, seen, write)
 

@@ -1,7 +1,7 @@
-"""ResourceQuota: nothing gets in that would exceed a quota of its namespace.
+"""ResourceQuota: refuses writes that would exceed a quota of their namespace.
 
-What is used is counted from what is stored, at once, because reads are current here: nobody gets in twice, and none is
-kept out because a status is not written yet. Texts follow the API server's `plugin/pkg/admission/resourcequota`.
+Usage is counted from the stored objects at each write, so that concurrent writes cannot exceed a quota and a quota
+whose status is not written yet applies at once. Texts follow the API server's `plugin/pkg/admission/resourcequota`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _check(write: Write, obj: Object, quota: Object, lookups: Lookups) -> None:
 
 
 def _used(write: Write, quota: Object, names: list[str], lookups: Lookups) -> Amounts:
-    """What the objects of this resource use already; of what nobody uses, in the notation of the limit."""
+    """Return the usage of the objects of this resource; unused amounts are in the notation of the limit."""
     zero = {name: amount - amount for name, amount in quantities(dig(quota, "spec", "hard")).items()}
     total = {name: zero[name] for name in names}
     for obj in lookups.reader.list(write.group, write.resource, write.namespace):

@@ -36,7 +36,7 @@ class Answer:
 
 
 def question(uid: str, write: Write, seen: Equivalent, obj: Object | None, old: Object | None) -> Object:
-    """The AdmissionReview for a write as a webhook wants to see it (`seen`, with `obj` and `old` converted to it)."""
+    """Return the AdmissionReview of a write in the version of the webhook's rule (`seen`); `obj` and `old` are converted."""
     request: Object = {
         "uid": uid,
         "kind": _kind(write, seen),

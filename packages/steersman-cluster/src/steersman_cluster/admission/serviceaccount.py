@@ -1,4 +1,4 @@
-"""The ServiceAccount plug-in: every Pod runs as a ServiceAccount, whose token is mounted unless it is not wanted.
+"""The ServiceAccount plug-in: each Pod gets a ServiceAccount, whose token is mounted unless the Pod opts out.
 
 Follows the API server's `plugin/pkg/admission/serviceaccount`.
 """
@@ -43,7 +43,7 @@ def default_service_account(write: Write, lookups: Lookups) -> None:
 
 
 def require_service_account(write: Write, lookups: Lookups) -> None:
-    """Refuse a new Pod whose account does not exist (webhooks may have changed it)."""
+    """Refuse a new Pod if its ServiceAccount, which webhooks may have changed, does not exist."""
     if write.obj is None:
         return
     spec = get_object(write.obj, "spec")

@@ -1,8 +1,8 @@
-"""Calls webhooks over HTTPS: where one is, whom to trust, and what it answered, or in which words it failed.
+"""Calls of webhooks over HTTPS: addresses, trusted certificates, responses and error texts.
 
 A `url` is called with a clean path, and redirects are followed, as Go's HTTP client does. A `service` is looked up in
-a table that the cluster's owner gives, then among the EndpointSlices and Endpoints of the Service; its certificate must
-be good for `<name>.<namespace>.svc`. Failures read as those of the API server's Go client do.
+a table of the cluster's owner, then among the EndpointSlices and Endpoints of the Service; its certificate must be
+valid for `<name>.<namespace>.svc`. Error texts are those of the API server's Go client.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _HEADERS = {
 
 
 class CallError(Exception):
-    """A webhook that did not answer, or not well; the text is what follows `failed to call webhook: `."""
+    """The call of a webhook failed; the text is the part after `failed to call webhook: `."""
 
     def __init__(self, text: str, *, prepared: bool = True) -> None:
         super().__init__(text)

@@ -1,8 +1,8 @@
-"""Mutating and validating webhooks: whom a write concerns, what they are asked, and what follows from their answers.
+"""Mutating and validating webhooks: matching, calls, and the effects of their responses.
 
-Mutating ones are asked one after the other, each seeing what the one before made; those that wish it are asked once
-more when later ones changed the object. Validating ones are asked at the same time, and the first refusal counts.
-Texts and codes follow the API server's `admission/plugin/webhook`.
+Mutating webhooks are called one after the other, each with the object that the one before returned; those with
+`reinvocationPolicy: IfNeeded` are called again if later ones changed the object. Validating webhooks are called
+concurrently, and the first refusal is returned. Texts and codes follow the API server's `admission/plugin/webhook`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _FailedError(Exception):
 
 @dataclass(slots=True)
 class MutatingRound:
-    """What is remembered between the two rounds of mutating webhooks of one write."""
+    """State of one write between the two rounds of mutating webhooks."""
 
     changed: bool = False
     """Whether a webhook changed the object."""
@@ -84,7 +84,7 @@ class WebhookAdmission:
         self.validating.changed(resource)
 
     def concerns(self, write: Write, hooks: Webhooks) -> bool:
-        """Whether some rule may want a write, before any selector; cheap."""
+        """Return whether a rule may match a write, before any selector; cheap."""
         known = hooks.all()
         return (
             bool(known)
@@ -177,7 +177,7 @@ class WebhookAdmission:
             raise denied(hook.name, answer.status)
 
     async def _wants(self, hook: Webhook, write: Write) -> Equivalent | None:
-        """The version in which a webhook wants to see a write; `None` where it does not concern it."""
+        """Return the version in which a webhook receives a write; `None` if it does not match."""
         seen = matching_resource(hook.spec, write, self._equivalents)
         if seen is None:
             return None

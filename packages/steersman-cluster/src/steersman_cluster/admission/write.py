@@ -1,4 +1,4 @@
-"""One write on its way through admission: what is asked, by whom, and what admission leaves behind."""
+"""One write during admission: the request, its user, and the results of admission."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ class Write:
     """The group of `kind`, where it is not the resource's (`token` of serviceaccounts, `eviction` of pods)."""
     kind_version: str | None = None
     normalise: Callable[[Object], None] | None = None
-    """Called on what a webhook's patch made: decodes and defaults it again, in place. Raises `ValueError` with the
-    text for what is no such object."""
+    """Decodes and defaults an object after the patch of a webhook, in place. Raises `ValueError` for an invalid object."""
     warnings: list[str] = field(default_factory=list[str])
     """What webhooks warn of, for `Warning` headers."""
     audit_annotations: dict[str, str] = field(default_factory=dict[str, str])

@@ -1,7 +1,7 @@
-"""Who asks, and whether they may: certificates, tokens, users, RBAC, impersonation, reviews and the audit log.
+"""Authentication and authorization: certificates, tokens, users, RBAC, impersonation, reviews and the audit log.
 
-`Auth` puts it together for the API server. Nothing here listens or stores; what is stored is read through a `Reader`,
-and a decision holds exactly as long as what it was made of.
+`Auth` combines them for the API server. This package neither listens nor stores: it reads objects through a `Reader`.
+A cached decision is valid until an object changes that it was derived from.
 """
 
 from steersman_cluster.auth.attributes import Attributes, forbidden_error

@@ -1,6 +1,6 @@
-"""What a request asks for, as authorisation sees it, and how its refusal reads.
+"""The attributes of a request for authorization, and the text of its refusal.
 
-Values only: nothing here decides. Texts follow the API server's `responsewriters.ForbiddenStatusError`.
+The module contains values only. Texts follow the API server's `responsewriters.ForbiddenStatusError`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The audit log: who asked what, as whom, and what became of it, in `audit.k8s.io/v1` Events.
+"""The audit log: requests with their user, impersonated user and outcome, as `audit.k8s.io/v1` Events.
 
-A `Log` keeps events in memory, writes them to a file as JSON lines, or both. Without a log nothing is made. Bodies are
-recorded only where the policy says so; `Policy.at` never records those of Secrets and tokens.
+A `Log` keeps events in memory, appends them to a file as JSON lines, or both. Without a log no events are built.
+Bodies are recorded only where the policy requires them; `Policy.at` never records those of Secrets and tokens.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _DEFAULT_KEPT = 100_000
 
 
 class Log:
-    """Where events go. Not thread-safe: it lives on the API server's loop.
+    """The destination of audit events. Not thread-safe: it belongs to the event loop of the API server.
 
     Args:
-        policy: What is recorded; metadata of all requests without it.
-        path: A file that events are appended to, mode 0600, a line at a time.
-        keep: How many of the last events stay in memory: by default 100,000 without a file, and none with one.
+        policy: The rules for recording; by default the metadata of all requests.
+        path: A file that events are appended to, mode 0600, one per line.
+        keep: The number of latest events in memory: by default 100,000 without a file, and none with one.
         now: Returns the time in seconds since the epoch.
     """
 
@@ -55,7 +55,7 @@ class Log:
             self._file = os.fdopen(descriptor, "w", buffering=1, encoding="utf-8")
 
     def close(self) -> None:
-        """Close the file; what is in memory stays."""
+        """Close the file; events in memory stay."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -70,9 +70,11 @@ class Log:
         source: Sequence[str] = (),
         user_agent: str = "",
     ) -> Entry | None:
-        """Open the entry of a request; `None` where the policy records nothing of it.
+        """Open the entry of a request; return `None` if the policy records nothing of it.
 
-        `user` is who sent it and `acting_as` whom they impersonate; the policy looks at the sender.
+        Args:
+            user: The sender of the request, to whom the policy applies.
+            acting_as: The impersonated user; the sender without impersonation.
         """
         decision = self.policy.decide(user, attributes)
         if decision.level is Level.NONE:
@@ -111,9 +113,11 @@ class Log:
         name: str | None = None,
         stage: str | None = "ResponseComplete",
     ) -> list[Object]:
-        """The events in memory that match, oldest first: what did this user do, who touched that object.
+        """Return the events in memory that match, oldest first.
 
-        `user` is whom the request acted as. `resource` may name a sub-resource: `pods/status`.
+        Args:
+            user: The effective user, after impersonation.
+            resource: A resource or subresource, such as `pods/status`.
         """
         return [
             event
@@ -218,7 +222,7 @@ class Entry:
         self._log.record(event)
 
     def _shown(self, obj: Any) -> Any:
-        # A copy: what is recorded is what was sent, whatever becomes of the object later.
+        # A copy, because the object may change later and the record must not.
         copied: Any = json.loads(json.dumps(obj))
         if self._decision.omits_managed_fields and isinstance(copied, dict):
             get_object(cast(Object, copied), "metadata").pop("managedFields", None)

@@ -25,7 +25,7 @@ STAGES = ("RequestReceived", "ResponseStarted", "ResponseComplete", "Panic")
 
 
 class PolicyError(ValueError):
-    """A policy that cannot be followed; the text says what is wrong with it."""
+    """The audit policy is invalid; the message names the field."""
 
 
 class Level(IntEnum):
@@ -53,7 +53,7 @@ _LEVELS = {text: level for level, text in _TEXTS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is recorded of one request."""
+    """The parts of one request that are recorded."""
 
     level: Level
     omitted: frozenset[str]
@@ -83,7 +83,7 @@ class Policy:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a policy file (YAML or JSON). Raises `PolicyError` for what is no policy, OSError for no file."""
+        """Read a policy file (YAML or JSON). Raises `PolicyError` for an invalid policy, OSError without a file."""
         try:
             document: Any = documents.load(path.read_text())
         except yaml.YAMLError as error:

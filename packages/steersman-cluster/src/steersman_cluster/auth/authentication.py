@@ -1,6 +1,6 @@
-"""Who asks: by client certificate, by static token, by ServiceAccount token, or anonymous.
+"""Authentication by client certificate, static token or ServiceAccount token, or as `system:anonymous`.
 
-A credential that is shown and is not good ends the request with 401; only who shows none is `system:anonymous`.
+An invalid credential ends the request with 401. Only a request without credentials is anonymous.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ class Headers(Protocol):
 
 
 class Authenticator:
-    """Finds out who asks. `static` maps bearer tokens to users; with `anonymous=False` nobody may be unknown."""
+    """Determines the user of a request.
+
+    Args:
+        static: Users by bearer token.
+        anonymous: Whether requests without credentials are served as `system:anonymous`.
+    """
 
     def __init__(
         self, tokens: TokenIssuer, static: Mapping[str, User] | None = None, *, anonymous: bool = True
@@ -43,14 +48,18 @@ class Authenticator:
             self.add_token(token, user)
 
     def add_token(self, token: str, user: User) -> None:
-        """Let a bearer token stand for a user, who is in `system:authenticated` besides their own groups."""
+        """Accept a bearer token for a user; adds the group `system:authenticated`."""
         groups = user.groups if "system:authenticated" in user.groups else (*user.groups, "system:authenticated")
         self._static[token] = User(user.name, user.uid, groups, user.extra)
 
     def authenticate(self, headers: Headers, peer: bytes | User | None = None) -> User:
-        """Who asks. `peer` is the client's verified certificate (DER), or the user, where that is known already.
+        """Return the user of a request.
 
-        Raises the 401 where a credential is shown that is not good.
+        Args:
+            peer: The verified client certificate (DER), or the user if it is known already.
+
+        Raises:
+            APIError: A credential is invalid (401).
         """
         if isinstance(peer, User):
             return peer
@@ -68,7 +77,7 @@ class Authenticator:
             raise unauthorized() from None
 
     def authenticate_token(self, token: str, audiences: Iterable[str] = ()) -> VerifiedToken:
-        """Whom a bearer token stands for; raises `InvalidTokenError` or an `APIError` that says why for nobody."""
+        """Return the user of a bearer token. Raises `InvalidTokenError` or `APIError` for an invalid token."""
         wanted = tuple(audiences) or self.tokens.audiences
         if (user := self._static.get(token)) is not None:
             common = tuple(item for item in wanted if item in self.tokens.audiences)

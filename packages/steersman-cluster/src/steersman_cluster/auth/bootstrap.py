@@ -39,10 +39,12 @@ class BootstrapObject:
 def objects(
     now: str, *, uid: Callable[[], str] = lambda: str(uuid4()), aggregated: bool = True
 ) -> list[BootstrapObject]:
-    """The objects in the order to store them; each call makes new ones.
+    """Return new objects in the order in which they are stored.
 
-    `now`: RFC 3339 with seconds. `aggregated` fills the rules of `admin`, `edit` and `view`, which on a real cluster
-    the aggregation controller does a moment later; without it they are `null` until somebody aggregates.
+    Args:
+        now: The creation time, RFC 3339 with seconds.
+        aggregated: Whether to fill the rules of `admin`, `edit` and `view`, which the aggregation controller fills on a
+            real cluster; otherwise they are `null` until a controller aggregates them.
     """
     found: list[BootstrapObject] = []
     for entry in _recorded():

@@ -1,6 +1,6 @@
-"""What an embedded cluster reads in certificates and says in its own.
+"""Users in client certificates, and the subjects of the certificates of the cluster.
 
-A certificate says who a client is by its subject: the common name is the user, the organisations are its groups.
+The subject identifies a client: the common name is the user, the organizations are the groups.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ SERVING_HOSTS = (
 
 
 def certificate_user(der: bytes) -> User | None:
-    """Who a client certificate says its owner is; `None` where it has no common name.
+    """Return the user of a verified client certificate; `None` without a common name.
 
-    The certificate must have been verified before: TLS does that. Raises ValueError for what is no certificate.
+    Raises:
+        ValueError: The bytes are not a certificate.
     """
     from steersman.pki import x509
 

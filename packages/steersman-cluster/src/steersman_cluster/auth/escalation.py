@@ -1,6 +1,7 @@
-"""Nobody grants by a role or binding what they may not do themselves, unless they may `escalate` or `bind`.
+"""Prevention of privilege escalation: a role or binding grants only permissions that its writer has.
 
-Called by the API server on each write of a role or binding, after admission and before validation.
+The verbs `escalate` and `bind` lift this rule. The API server checks it on each write of a role or binding, after
+admission and before validation.
 """
 
 from __future__ import annotations

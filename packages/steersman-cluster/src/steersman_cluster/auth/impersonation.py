@@ -1,7 +1,10 @@
-"""Acting as somebody else: the `Impersonate-*` headers, and who may send them.
+"""Impersonation: the `Impersonate-*` headers, and the permissions that they need.
 
-Two ways allow it, as since Kubernetes 1.36: the constrained one (`impersonate:user-info` and the like on the user,
-together with `impersonate-on:user-info:<verb>` on what is asked), which is tried first, and the old `impersonate`.
+Constrained impersonation (`impersonate:user-info` on the user and `impersonate-on:user-info:<verb>` on the requested
+resource) is tried first, then the verb `impersonate`.
+
+Source:
+    KEP-5284.
 """
 
 from __future__ import annotations
@@ -29,12 +32,12 @@ _MAX_CACHED_DECISIONS = 10_000
 
 
 def is_impersonating(headers: Headers) -> bool:
-    """Whether a request asks to act as somebody else; cheap, for the common case that it does not."""
+    """Return whether a request has impersonation headers; cheap, because most requests have none."""
     return any(name[:12].lower() == "impersonate-" for name, _ in headers.items())
 
 
 class Impersonation:
-    """Decides who a request acts as. Remembers by which way a user was allowed last, and tries that first."""
+    """Determines the effective user of a request; the way that allowed a user last is tried first."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer

@@ -1,8 +1,8 @@
-"""Role-based access control: who may do what, by the roles and bindings that are stored now.
+"""Role-based access control: the permissions of users, from the stored roles and bindings.
 
-The index is read once and then follows writes: the API server tells of each change of a role or binding. Decisions
-are remembered per user, namespace and resource until a role or binding that could matter changes, so that the common
-request costs one look-up. Nothing is decided by time: a write is in force as soon as it is told.
+The index is read once and then follows the writes of roles and bindings. Decisions are cached per user, namespace and
+resource until a relevant role or binding changes, so that a common request costs one lookup. There are no timeouts: a
+write takes effect when its event is delivered.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class _Bindings:
 
 
 def _subject(subject: Object, namespace: str) -> tuple[str, str]:
-    """What a subject is looked up by, and how it is shown; nothing for one that applies to nobody."""
+    """Return the index key and the display name of a subject; nothing for a subject that matches no user."""
     name = subject.get("name") or ""
     match subject.get("kind"):
         case "User":
@@ -99,7 +99,7 @@ def _subject(subject: Object, namespace: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """What is allowed on one resource by one verb: to all names, or only to some."""
+    """The permission for one verb on one resource: all names or some."""
 
     reason: str | None
     by_name: dict[str, str]

@@ -62,7 +62,7 @@ class Review:
         }
 
     async def token(self, call: ReviewCall) -> Object:
-        """TokenReview: whom a token stands for. A bad token is an answer, not an error."""
+        """TokenReview: return the user of a token. An invalid token is a response, not an error."""
         review = _body(call)
         spec = get_object(review, "spec")
         if not spec.get("token"):
@@ -81,7 +81,7 @@ class Review:
         return review
 
     async def self_subject(self, call: ReviewCall) -> Object:
-        """SelfSubjectReview: who am I."""
+        """SelfSubjectReview: return the user of the request."""
         return {
             "kind": "SelfSubjectReview",
             "apiVersion": f"{_AUTHENTICATION}/v1",

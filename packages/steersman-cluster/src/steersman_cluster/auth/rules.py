@@ -17,7 +17,7 @@ __all__ = ["aggregate", "allows", "breakdown", "compact", "covers", "describe", 
 
 
 def allows(rule: Object, attributes: Attributes) -> bool:
-    """Whether a rule allows what is asked."""
+    """Return whether a rule allows the request."""
     if not attributes.is_resource:
         return verb_matches(rule, attributes.verb) and any(
             _url_matches(pattern, attributes.path) for pattern in rule.get("nonResourceURLs") or ()

@@ -1,4 +1,4 @@
-"""What is wrong with the selectors of an access review. They narrow nothing here: RBAC does not look at them."""
+"""Validation of the selectors in access reviews. They do not narrow the decision: RBAC ignores selectors."""
 
 from __future__ import annotations
 

@@ -21,10 +21,13 @@ __all__ = ["Auth"]
 
 
 class Auth:
-    """Who asks, whether they may, and what the server tells about it.
+    """Authentication and authorization of one API server, and its documents about them.
 
-    `authority` signs certificates, `key` signs tokens; both are made anew where they are not given. `static` maps
-    bearer tokens to users. `now` is the time in seconds since the epoch.
+    Args:
+        authority: Signs certificates; a new one by default.
+        key: Signs tokens; a new one by default.
+        static: Users by bearer token.
+        now: Returns the time in seconds since the epoch.
     """
 
     def __init__(
@@ -49,9 +52,10 @@ class Auth:
         """Handler of POST to the sub-resource `token` of serviceaccounts."""
 
     def identify(self, headers: Headers, attributes: Attributes, peer: bytes | User | None = None) -> tuple[User, User]:
-        """Who sent a request, and as whom: twice the same user but for impersonation.
+        """Return the sender and the effective user of a request; they differ with impersonation.
 
-        Raises 401 for a bad credential, 400 or 403 for an impersonation that is not complete or not allowed.
+        Raises:
+            APIError: A credential is invalid (401), or the impersonation is incomplete (400) or not allowed (403).
         """
         user = self.authenticator.authenticate(headers, peer)
         if not is_impersonating(headers):
@@ -59,7 +63,7 @@ class Auth:
         return user, self._impersonation.resolve(user, headers, attributes)
 
     def authorize(self, user: User, attributes: Attributes) -> None:
-        """Raise the 403 with the API server's text where a user may not do what is asked."""
+        """Raise the 403 of the API server if the user is not allowed to send the request."""
         self.authorizer.check(user, attributes)
 
     def changed(self, group: str, resource: str, namespace: str, name: str) -> None:

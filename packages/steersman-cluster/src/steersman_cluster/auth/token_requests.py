@@ -21,7 +21,7 @@ __all__ = ["TokenRequests"]
 _GROUP, _KIND = "authentication.k8s.io", "TokenRequest"
 _SHORTEST, _LONGEST = 600, 1 << 32
 _DEFAULT_SECONDS = 3600
-# What the kubelet asks for: the token is good for a year, and a warning is recorded after an hour.
+# The lifetime that kubelets request: the token is valid for a year, and a warning is recorded after an hour.
 _WARNED_SECONDS, _EXTENDED_SECONDS = 3607, 365 * 24 * 3600
 _BOUND = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 

@@ -50,16 +50,19 @@ def split_account(user: str) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """Whom a token stands for, and for which audiences."""
+    """The user and the audiences of a verified token."""
 
     user: User
     audiences: tuple[str, ...]
 
 
 class TokenIssuer:
-    """Signs the tokens of ServiceAccounts and verifies them against what is stored.
+    """Signs the tokens of ServiceAccounts and verifies them against the stored objects.
 
-    `now`: seconds since the epoch. Not thread-safe: it lives on the API server's loop.
+    Not thread-safe: it belongs to the event loop of the API server.
+
+    Args:
+        now: Returns the time in seconds since the epoch.
     """
 
     def __init__(

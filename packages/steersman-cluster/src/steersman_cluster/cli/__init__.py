@@ -1,6 +1,6 @@
-"""The command `steersman-cluster`, which is also `steersman cluster`: start, stop, status and load.
+"""The command `steersman-cluster`, which is also `steersman cluster`: start, stop, status, load and fault.
 
-`main` is the entry point of the script. A command imports what it needs when it runs.
+`main` is the entry point of the script. Commands import their modules when they run.
 """
 
 from __future__ import annotations

@@ -226,7 +226,7 @@ def stop(
     other_name: OtherName = None,
     all_: Annotated[bool, typer.Option("--all", help="Stop every cluster of this user.")] = False,
 ) -> None:
-    """Stop a running cluster. What it kept with --data stays there; everything else is gone.
+    """Stop a running cluster. Objects in a --data directory stay; everything else is removed.
 
     Examples:
 

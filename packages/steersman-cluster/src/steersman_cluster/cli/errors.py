@@ -1,4 +1,4 @@
-"""The errors whose message tells the user of a command what failed and what to do."""
+"""Errors with a message for the user of a command: what failed, and what to do."""
 
 from __future__ import annotations
 

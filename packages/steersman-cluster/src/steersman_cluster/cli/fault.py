@@ -90,7 +90,7 @@ def resume(pods: Pods, container: Container = "", namespace: Namespace = "defaul
 
 @app.command()
 def kill(pods: Pods, container: Container = "", namespace: Namespace = "default", name: Name = "default") -> None:
-    """Kill the containers of Pods (SIGKILL); their restart policy decides what follows."""
+    """Kill the containers of Pods (SIGKILL); their restart policy applies."""
     _begin(name, namespace, "kill", pods, None, container=container)
 
 

@@ -1,6 +1,6 @@
-"""An embedded cluster as the life of this process: claimed by name, started, shown, kept until a signal, taken down.
+"""Runs an embedded cluster in this process until a signal: name, start, record, kubeconfig context, shutdown.
 
-Foreground and detached clusters run through here alike; whoever asks for their status sees no difference but a flag.
+Foreground and detached clusters run in the same way; their records differ in one flag.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ClusterStartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hosted:
-    """What is asked of `host`."""
+    """The arguments of `host`."""
 
     name: str
     options: Options
@@ -102,7 +102,7 @@ async def _host(wanted: Hosted, mine: Claim, show: Callable[[Record], None]) -> 
 
 
 async def started(options: Options) -> DevCluster:
-    """A cluster in which Pods can be made. Raises `ClusterStartError`; closes what it opened when it fails."""
+    """Start a cluster and return it when Pods can be created. Raises `ClusterStartError` and closes it on failure."""
     from steersman_cluster.cluster import DevCluster
     from steersman_cluster.nodes.process.images import HOST_IMAGE, ImageError, Images
     from steersman_cluster.storage import DataError
@@ -110,7 +110,7 @@ async def started(options: Options) -> DevCluster:
     try:
         Images(options.images).find(
             HOST_IMAGE
-        )  # nodes read the file with the first Pod, and this is when to hear of it
+        )  # nodes read the file with the first Pod; its errors belong to the start
         cluster = DevCluster(options)
     except (DataError, ImageError) as problem:
         raise ClusterStartError(str(problem)) from None

@@ -46,7 +46,7 @@ class Facts:
 
 
 def started(record: Record, output: str) -> str:
-    """What is said when a cluster is ready."""
+    """Return the text for a cluster that is ready."""
     if output == "json":
         return json.dumps(asdict(record), indent=2) + "\n"
     made = f"{record.nodes} {record.node_kind} node{'' if record.nodes == 1 else 's'}" if record.nodes else "no nodes"
@@ -75,7 +75,7 @@ def started(record: Record, output: str) -> str:
 
 
 def stopped(seen: Seen, how: str) -> str:
-    """What is said of one that was stopped."""
+    """Return the text for a cluster that was stopped."""
     record = seen.record
     kept = f"; its data stays in {record.data}" if record.data else ""
     match how:
@@ -88,7 +88,7 @@ def stopped(seen: Seen, how: str) -> str:
 
 
 def no_such(name: str) -> str:
-    """Why nothing can be done with a name that nobody has."""
+    """Return the error text for a name without a cluster."""
     others = [other for other in names() if other != name]
     hint = f"; there is {', '.join(others)}" if others else ""
     option = "" if name == DEFAULT_NAME else f" --name {name}"

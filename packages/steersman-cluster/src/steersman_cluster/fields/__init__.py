@@ -1,4 +1,4 @@
-"""Field management: who owns which field, and server-side apply."""
+"""Field management: the owners of fields, and server-side apply."""
 
 from steersman_cluster.fields.apply import LAST_APPLIED, apply, unconvertible
 from steersman_cluster.fields.managers import invalid_entries

@@ -1,4 +1,4 @@
-"""Server-side apply: merge what is applied, find conflicts, prune what its manager gave up.
+"""Server-side apply: merge the applied object, find conflicts, remove the fields that its manager gave up.
 
 Follows apimachinery's `managedfields` (its chain of managers) and structured-merge-diff's `merge.Updater`.
 """

@@ -18,7 +18,7 @@ ANCIENT = "ancient-changes"
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """One entry: who, how, in which version and by which door, since when; and what."""
+    """One entry of `managedFields`: manager, operation, version, subresource, time and fields."""
 
     name: str
     operation: str

@@ -23,9 +23,9 @@ _STRINGS = ("string", "bytes")
 
 
 def merge(live: Any, applied: Any, type: Type) -> Any:
-    """The live value with what is applied: leaves and atomic values replace, all else merges.
+    """Return the live value merged with the applied one: leaves and atomic values replace, all others merge.
 
-    Nothing is removed. Lists keep the live order where the applied one does not say otherwise.
+    Nothing is removed. Lists keep the live order unless the applied list has another.
     """
     form = shape(applied, type)
     if form == "map" and isinstance(live, dict) and live:
@@ -103,7 +103,7 @@ def atomic_paths(value: Any, type: Type, path: str = "") -> list[str]:
 
 
 def validate(value: Any, type: Type) -> str:
-    """What is wrong with an applied object, as one text; "" where nothing is."""
+    """Return the errors of an applied object as one text; `""` if there are none."""
     errors: list[str] = []
     _validate(value, type, (), errors)
     if len(errors) < 2:

@@ -1,8 +1,7 @@
-"""Managed fields through the door of /scale: the replicas of a resource, and those of its `Scale`.
+"""Managed fields of the subresource `scale`: the replicas of a resource and of its `Scale`.
 
-A Scale shows the entries that own the replicas of its parent, as if they were its own; what is written to the Scale
-goes back into the parent's entries. Follows apimachinery's `managedfields.ScaleHandler`, its quirks included: an
-entry that comes by this door has no time.
+A Scale shows the entries that own the replicas of its parent as its own, and writes of the Scale change the entries of
+the parent. Follows apimachinery's `managedfields.ScaleHandler`, including this: an entry of a Scale has no time.
 """
 
 from __future__ import annotations

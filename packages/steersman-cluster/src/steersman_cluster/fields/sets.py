@@ -43,7 +43,7 @@ class InvalidFieldsError(ValueError):
 
 
 def union(left: FieldSet, right: FieldSet) -> FieldSet:
-    """What is in either; the left set itself where the right adds nothing."""
+    """Return the union; the left set itself if the right one adds nothing."""
     out = left
     for key, theirs in right.items():
         mine = left.get(key)
@@ -64,7 +64,7 @@ def _union_node(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """What is in the left set and not in the right; the left set itself where nothing goes."""
+    """Return the difference; the left set itself if nothing is removed."""
     out = left
     for key, theirs in right.items():
         mine = left.get(key)
@@ -100,7 +100,7 @@ def _difference_node(left: FieldSet, right: FieldSet) -> FieldSet | None:
 
 
 def recursive_difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """What is in the left set, without the members of the right and all that is below them."""
+    """Return the left set without the members of the right one and the fields below them."""
     out = left
     for key, theirs in right.items():
         mine = left.get(key)
@@ -124,7 +124,7 @@ def recursive_difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
-    """What is in both."""
+    """Return the intersection."""
     out: FieldSet = {}
     for key, mine in left.items():
         theirs = right.get(key)
@@ -197,7 +197,7 @@ def with_named(fields: FieldSet, type: Type | None) -> FieldSet:
 
 
 def paths(fields: FieldSet) -> list[tuple[str, ...]]:
-    """All members as tuples of path elements, in the API server's order: a level's members, then what is below."""
+    """Return all members as tuples of path elements, in the API server's order: shallow members first."""
     found: list[tuple[str, ...]] = []
     _paths(fields, (), found)
     return found

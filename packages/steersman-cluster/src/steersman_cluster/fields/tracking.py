@@ -1,6 +1,6 @@
-"""Tracking of writers other than apply: who changed which field last.
+"""Ownership of fields for writers other than apply: the last writer of a field owns it.
 
-`track` runs on every create, update and patch. It compares the object before and after, and takes the changed fields
+`track` runs on every create, update and patch. It compares the object before and after, and removes the changed fields
 from all other managers. Follows apimachinery's `managedfields` and structured-merge-diff's `merge`.
 """
 
@@ -74,7 +74,7 @@ def track(
     given: list[Object] | None = holder.pop("managedFields", None)
     stored = cast("list[Object]", meta(before).get("managedFields") or []) if before else []
     if not given and not type.name:
-        given = None  # Custom resources lose an empty list before anybody sees it.
+        given = None  # Custom resources drop an empty list before it is compared.
     if subresource or given is None or given is stored or given == stored:
         entries, unchanged = decode(stored, trusted=True), True
     else:

@@ -1,6 +1,6 @@
-"""Walks over typed values: which fields differ, which are there, and a value without some of its fields.
+"""Walks over typed values: fields that differ, fields that are present, and a value without some fields.
 
-They follow structured-merge-diff's `typed` package. Values are only read; what is returned shares parts with them.
+They follow structured-merge-diff's `typed` package. Values are only read; the results share parts with them.
 """
 
 from __future__ import annotations

@@ -25,10 +25,12 @@ def go_text(value: Any) -> str:
 
 
 def undecodable(quoted: Any, why: str) -> APIError:
-    """The 422 for a patch whose outcome cannot be decoded, or is refused by strict validation.
+    """Return the 422 for a patch whose result cannot be decoded or fails strict validation.
 
-    `quoted` is the patched document for JSON and merge patches (quoted as JSON), or the text of a strategic patch
-    (`go_text(patch)`); `why` is the decoder's text.
+    Args:
+        quoted: The patched document for JSON and merge patches (quoted as JSON), or the text of a strategic patch
+            (`go_text(patch)`).
+        why: The text of the decoder.
     """
     if not isinstance(quoted, str):
         quoted = json.dumps(dict(sorted(quoted.items())), separators=(",", ":"), ensure_ascii=False)

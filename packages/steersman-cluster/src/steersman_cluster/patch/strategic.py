@@ -112,7 +112,7 @@ def _directed(patch: Object) -> Object:
 
 
 def _retain_keys(out: Object, patch: Object) -> None:
-    """Apply `$retainKeys`: what it does not name goes; the patch may only hold what it names."""
+    """Apply `$retainKeys`: remove the keys that it does not name; the patch may contain only keys that it names."""
     if _RETAIN not in patch:
         return
     retained: Any = patch.pop(_RETAIN)

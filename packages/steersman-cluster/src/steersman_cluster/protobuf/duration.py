@@ -13,7 +13,7 @@ _PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 
 
 def nanoseconds(duration: str) -> int:
-    """The length of a duration; 0 for what is none."""
+    """Return the length of a duration; 0 for an invalid text."""
     sign = -1 if duration.startswith("-") else 1
     return sign * int(sum(Decimal(number) * _UNITS[unit] for number, unit in _PART.findall(duration)))
 

@@ -21,7 +21,7 @@ __all__ = ["OPENAPI_MEDIA_TYPE", "OPENAPI_MEDIA_TYPES", "definition_field", "doc
 OPENAPI_MEDIA_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 """The media type of answers."""
 OPENAPI_MEDIA_TYPES: Final = ("application/com.github.proto-openapi.spec.v2@v1.0+protobuf", OPENAPI_MEDIA_TYPE)
-"""The media types that a client may ask for; the first is deprecated, and the one that kubectl sends."""
+"""The accepted media types; the first is deprecated and is the one that kubectl sends."""
 
 _Encode = Callable[[int, Any], bytes]
 """Encodes a value as the field of that number."""

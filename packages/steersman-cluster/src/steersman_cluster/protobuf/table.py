@@ -13,7 +13,7 @@ _META_KINDS = "meta.k8s.io/v1"
 
 
 class Field(NamedTuple):
-    """One field: its number, its JSON name (`""` when its own fields stand in the parent), and what it holds."""
+    """One field: its number, its JSON name (`""` if its fields are inline in the parent), and its type."""
 
     number: int
     name: str

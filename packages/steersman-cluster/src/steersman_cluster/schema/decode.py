@@ -1,9 +1,9 @@
-"""Decoding of built-in kinds as Go does it: unknown fields, mismatches, and what is left after a round trip.
+"""Decoding of built-in kinds as in Go: unknown fields, mismatches, and the object after a round trip.
 
-One walk over the object, in place: it notes and removes unknown fields, refuses what Go's decoder refuses, turns
-scalars into their canonical form, drops empty optional fields and fills in the fields that Go always writes. The walk
-is compiled for each type when it is first used. Custom resources have none of this: their schema says it all.
-Empty lists at the top of an object stay, since managed fields tell them from none; their kinds make them null.
+One walk over the object, in place: it records and removes unknown fields, refuses values that Go's decoder refuses,
+turns scalars into their canonical form, drops empty optional fields and adds the fields that Go always writes. The walk
+is compiled for each type at its first use. Custom resources are decoded by their schema instead. Empty lists at the top
+of an object stay, since managed fields distinguish them from missing ones; their kinds make them null.
 """
 
 from __future__ import annotations

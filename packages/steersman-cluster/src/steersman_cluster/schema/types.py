@@ -36,7 +36,7 @@ class Type:
     scalar: str
     """string, integer, int32, int64, number, boolean, bytes, time, micro-time, quantity, int-or-string; "" is any."""
     atomic: bool
-    """Owned and replaced as one: atomic maps, and what is inside of atomic lists."""
+    """Owned and replaced as a whole: atomic maps, and the values in atomic lists."""
     list_type: ListType
     keys: tuple[str, ...]
     """The names that identify an item of a list of type `map`."""
@@ -55,7 +55,7 @@ class Type:
     embedded: str
     """The path of embedded Go structs before this field, as error texts show it: `VolumeSource`."""
     memo: dict[str, object]
-    """What others derived of this type and want to keep as long as it lives."""
+    """Values that other modules derive from this type and cache with it."""
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ class HeaderReader:
         self._inflate = zlib.decompressobj(zdict=_dictionary())
 
     def read(self, block: bytes) -> dict[str, str]:
-        """The headers of a block; raises `ValueError` for what is none."""
+        """Return the headers of a block. Raises `ValueError` for an invalid block."""
         try:
             data = self._inflate.decompress(block, _MAX_HEADER_BYTES)
         except zlib.error as problem:

@@ -74,7 +74,7 @@ class Session:
         self._last = 0
 
     def feed(self, data: bytes) -> list[Event]:
-        """Take in bytes; what they say, in order. Pings are answered in `pending`. Raises `SpdyError`."""
+        """Parse bytes of the peer and return their events in order. Replies to pings are in `pending`. Raises `SpdyError`."""
         self._held += data
         events: list[Event] = []
         while len(self._held) >= 8:
@@ -89,7 +89,7 @@ class Session:
         return events
 
     def pending(self) -> bytes:
-        """What is to be sent to the peer; taken out."""
+        """Return the bytes to send to the peer, and clear them."""
         out = bytes(self._out)
         self._out.clear()
         return out
@@ -129,7 +129,7 @@ class Session:
                 self._ping(body)
             case _Type.GOAWAY:
                 return Closed()
-            case _:  # frames that ask for nothing, and those of an unknown type (section 2.2.1)
+            case _:  # frames without an effect, and frames of an unknown type (section 2.2.1)
                 pass
         return None
 

@@ -1,6 +1,6 @@
-"""Where objects are: revisions, bytes, the log of what happened, and who is told. In memory, and in SQLite on request.
+"""Storage of objects: revisions, bytes, the history of changes and its listeners; in memory or in SQLite.
 
-One revision counts all writes of the cluster, as etcd does. Storage knows nothing of kinds, versions or HTTP.
+One revision counts all writes of the cluster, as in etcd. Storage is independent of kinds, versions and HTTP.
 """
 
 from steersman_cluster.storage.database import Database, DataError

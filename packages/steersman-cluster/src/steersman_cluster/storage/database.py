@@ -1,7 +1,8 @@
-"""Objects in one SQLite file, so that a cluster outlives its process, however that ends.
+"""Objects in one SQLite file, so that a cluster survives the end of its process, even a SIGKILL.
 
-Every write is a transaction of its own in the write-ahead log, handed to the operating system before the client hears
-of it: a killed process loses nothing that it acknowledged. (A machine that loses power may: no production store.)
+Each write is a transaction in the write-ahead log, which the operating system has before the client receives the
+response: a killed process loses no acknowledged write. A power failure may lose writes; this is not a production
+store.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How long history is kept: the compaction of etcd, and the watch cache of each collection.
+"""The retention of history: the compaction of etcd, and the watch cache of each collection.
 
-Lists of the past (exact revisions, further pages) are served until the compaction, which runs every five minutes and
-goes up to the revision at the end of the interval before. Watches are served from the watch cache, whose capacity
+Lists of earlier revisions and further pages are served until the compaction, which runs every five minutes and
+removes revisions up to the end of the previous interval. Watches are served from the watch cache, whose capacity
 follows the rate of events. Both are computed from the clock when the store is used: there is no timer.
 """
 

@@ -1,4 +1,4 @@
-"""What is stored, and what happened to it: immutable values that readers and watchers share."""
+"""Stored items and events: immutable values that readers and watchers share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _decode_head: Final = msgspec.json.Decoder(_Head).decode
 
 
 class Item:
-    """One version of one stored object. Never changes; what is derived from it is kept with it."""
+    """One version of one stored object. Immutable; values that are derived from it are cached with it."""
 
     __slots__ = ("_labels", "derived", "name", "namespace", "revision", "value")
 
@@ -42,7 +42,7 @@ class Item:
         self.value = value
         self._labels: dict[str, str] | None = None
         self.derived: dict[Any, Any] | None = None
-        """Other forms of this version (of other API versions, of tables, of watch frames), by whoever made them."""
+        """Cached forms of this version: other API versions, table rows, watch frames."""
 
     @property
     def labels(self) -> dict[str, str]:

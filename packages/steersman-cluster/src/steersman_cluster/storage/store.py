@@ -1,8 +1,7 @@
-"""The store: collections of items, one revision, a log of the latest events, and the watchers who are told of new ones.
+"""The store: collections of items, one revision, a history of the latest events, and their listeners.
 
-Everything is synchronous and belongs to one thread: whoever reads and then writes without awaiting in between has made
-one atomic change. The log is bounded, in events, in bytes and by age (`history`); what is older is compacted, as etcd
-would say.
+The store is synchronous and belongs to one thread: a read and a write without an await between them are one atomic
+change. The history is limited in events, bytes and age (`history`); older events are compacted.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Listener = Callable[[Event], None]
 
 
 class CompactedError(Exception):
-    """The revision asked for is older than what is remembered; `oldest` is the first that can be had."""
+    """The requested revision is compacted; `oldest` is the first available one."""
 
     def __init__(self, revision: int, oldest: int) -> None:
         super().__init__(f"revision {revision} is compacted; the oldest is {oldest}")
@@ -41,7 +40,7 @@ class CompactedError(Exception):
 
 
 class _Collection:
-    """The objects of one group and resource, and who watches them."""
+    """The objects of one group and resource, and their listeners."""
 
     __slots__ = ("history", "items", "keys", "listeners", "touched")
 
@@ -98,7 +97,7 @@ class Storage:
         self.revision = max(self.revision, int(database.fact("revision") or b"0"))
         for collection in self._collections.values():
             collection.keys = sorted(collection.items)
-            # What was deleted before is not known: no earlier revision can be told from the present one.
+            # Earlier deletions are unknown, so that no earlier revision can be served.
             collection.touched = self.revision
 
     def _of(self, resource: GroupResource) -> _Collection:
@@ -152,9 +151,10 @@ class Storage:
     # Writing.
 
     def put(self, resource: GroupResource, namespace: str, name: str, obj: Object) -> Item:
-        """Store an object; its metadata gets the new resourceVersion.
+        """Store an object and set its resourceVersion.
 
-        Durable when this returns, and told, but for what a listener writes: that is told after what it heard.
+        The write is durable and delivered to the listeners when this returns. Writes of a listener are delivered after the
+        event that caused them.
         """
         self._compaction.update(self.revision, self._now())
         revision = self.revision + 1
@@ -208,10 +208,10 @@ class Storage:
             self._tell()
 
     def _tell(self) -> None:
-        """Tell of what happened, one event after the other.
+        """Deliver the pending events in order.
 
-        What a listener writes is told after the event that made it write. A listener that fails keeps nobody from
-        being told; the first error is raised when all is told.
+        Writes of a listener are delivered after the event that caused them. A listener that fails does not prevent delivery
+        to the others; the first error is raised at the end.
         """
         problem: Exception | None = None
         self._telling = True
@@ -239,7 +239,7 @@ class Storage:
         self._listeners.append(listener)
 
     def watch(self, resource: GroupResource, listener: Listener) -> Callable[[], None]:
-        """Tell `listener` of each new event of a collection, synchronously; call what is returned to end that."""
+        """Call `listener` synchronously for each new event of a collection; returns the function that stops this."""
         listeners = self._of(resource).listeners
         listeners[listener] = None
         return lambda: listeners.pop(listener, None) and None
@@ -251,7 +251,7 @@ class Storage:
             oldest = max(self._of(resource).history.forgotten, self._forgotten)
         if revision < oldest:
             raise CompactedError(revision, oldest)
-        # A deque is slow in its middle; what is asked for is nearly always near its end.
+        # A deque is slow in its middle; most requests are for events near its end.
         wanted: list[Event] = []
         for event in reversed(self._log):
             if event.item.revision <= revision:
