@@ -28,7 +28,7 @@ class User:
 
 
 class Reader(Protocol):
-    """Synchronous reads of the stored objects. The caller owns the returned copies, which are in the storage version."""
+    """Synchronous reads of stored objects. The caller owns the returned copies, in the storage version."""
 
     def get(self, group: str, resource: str, namespace: str, name: str) -> Object | None:
         """One object, or `None`."""
@@ -133,7 +133,7 @@ class Strategy:
         return []
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a change, except those of the metadata; `ctx.subresource` is the subresource that is written."""
+        """Return the errors of a change, except those of the metadata; `ctx.subresource` names the subresource."""
         return self.validate_create(obj, ctx)
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:

@@ -136,7 +136,7 @@ def _ratio(kind: str, name: str, ratio: Quantity, requests: Amounts, limits: Amo
 
 
 def _of_pod(spec: Object, field: str) -> dict[str, Quantity]:
-    """Return the requests of a Pod: its containers and sidecars together, or its largest init container if that is more."""
+    """Return the requests of a Pod: the sum of containers and sidecars, or its largest init container."""
     total: dict[str, Quantity] = {}
     for container in get_objects(spec, "containers"):
         _add(total, _amounts(get_object(get_object(container, "resources"), field)))

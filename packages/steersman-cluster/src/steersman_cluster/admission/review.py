@@ -36,7 +36,7 @@ class Answer:
 
 
 def question(uid: str, write: Write, seen: Equivalent, obj: Object | None, old: Object | None) -> Object:
-    """Return the AdmissionReview of a write in the version of the webhook's rule (`seen`); `obj` and `old` are converted."""
+    """Return the AdmissionReview of a write; `obj` and `old` are in the version of the webhook's rule (`seen`)."""
     request: Object = {
         "uid": uid,
         "kind": _kind(write, seen),

@@ -41,7 +41,7 @@ class Write:
     """The group of `kind`, where it is not the resource's (`token` of serviceaccounts, `eviction` of pods)."""
     kind_version: str | None = None
     normalise: Callable[[Object], None] | None = None
-    """Decodes and defaults an object after the patch of a webhook, in place. Raises `ValueError` for an invalid object."""
+    """Decodes and defaults an object after a webhook's patch, in place. Raises `ValueError` for an invalid one."""
     warnings: list[str] = field(default_factory=list[str])
     """What webhooks warn of, for `Warning` headers."""
     audit_annotations: dict[str, str] = field(default_factory=dict[str, str])

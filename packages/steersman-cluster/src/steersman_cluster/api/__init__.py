@@ -1,5 +1,5 @@
-"""The API server: requests in, answers out, whatever carries them.
+"""The API server: HTTPS for all clients, and a transport in the process for Steersman's own clients.
 
-`APIServer.handle` is the whole of it; two doors stand before it, HTTPS for anybody's clients and an in-process
-transport for Steersman's own. Storage, strategies, managed fields, admission and authorisation are other rooms.
+`APIServer.handle` serves a request from either. Storage, strategies, managed fields, admission and authorization are in
+packages of their own.
 """

@@ -1,7 +1,6 @@
-"""Bodies of requests: media types, decoding, and the strict checks that `fieldValidation` asks for.
+"""Bodies of requests: media types, decoding, and the strict checks of `fieldValidation`.
 
-Refusals have the texts of the API server's decoders. The result is in the form in which objects are stored: nothing
-later needs to look at types again.
+Refusals have the texts of the API server's decoders. A decoded object is in the form in which it is stored.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def _no_json(data: bytes, problem: Exception) -> str:
     try:
         data.decode()
     except UnicodeDecodeError:
-        # Go reads such text with replacement characters; refusing it is safer than guessing what was meant.
+        # Go decodes such text with replacement characters; a refusal is safer.
         return "couldn't get version/kind; json parse error: the body is no UTF-8"
     return f"couldn't get version/kind; json parse error: {json_error(data) or problem}"
 
@@ -102,9 +101,12 @@ def _no_json(data: bytes, problem: Exception) -> str:
 def decode_body(
     data: bytes, kind: str, resource: ResourceType, validation: str, warnings: list[str]
 ) -> Callable[[], Object]:
-    """Decode the body of a create or an update; call what is returned for the object, once for each attempt.
+    """Decode the body of a create or an update; returns a function that yields the object for each attempt.
 
-    Raises `APIError` for what is no such object. Texts about unknown and repeated fields go to `warnings`.
+    Errors about unknown and duplicate fields are added to `warnings`.
+
+    Raises:
+        APIError: The body is not an object of the kind.
     """
     try:
         body = read(data, kind, custom=resource.definition is not None, literal=resource.definition is None)
@@ -140,9 +142,11 @@ def _unrecognised(kind: str, why: str, data: bytes) -> APIError:
 
 
 def settle_types(value: Any, resource: ResourceType) -> Object:
-    """Check apiVersion and kind against what the path says, or fill them in.
+    """Check apiVersion and kind against the path, or fill them in.
 
-    Raises `APIError` for another kind, and `ValueError` with the decoder's text for what has no kind at all.
+    Raises:
+        APIError: The kind is another one.
+        ValueError: The object has no kind; the message is that of the decoder.
     """
     if value is None:
         value = {}

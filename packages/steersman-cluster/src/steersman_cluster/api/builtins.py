@@ -48,10 +48,7 @@ def groups() -> frozenset[str]:
 
 
 class _Builtin(ResourceType):
-    """A built-in resource: its strategy and its type are made when somebody asks for them, most never.
-
-    Their places stay empty until then; afterwards they are read as any other's.
-    """
+    """A built-in resource whose strategy and type are created at their first use."""
 
     __slots__ = ()
 

@@ -43,7 +43,10 @@ Connect: TypeAlias = Callable[[int], Awaitable[Connection]]
 
 
 async def talk(socket: Socket, session: ExecSession, heard: Sequence[int]) -> None:
-    """Both directions of a command until it ends or the client goes; `heard` are the channels of output it wants."""
+    """Copy both directions of a command until it ends or the client disconnects.
+
+    `heard` are the output channels that the client requested.
+    """
     reading = asyncio.ensure_future(_input(socket, session))
     try:
         async for channel, data in session:
@@ -108,7 +111,7 @@ async def _input(socket: Socket, session: ExecSession) -> None:
 
 
 async def resized(session: ExecSession, data: bytes) -> None:
-    """Pass on a terminal's size; what is no size is passed over."""
+    """Forward the size of a terminal; ignore an invalid one."""
     with suppress(ValueError, KeyError, TypeError):
         size = from_json(data)
         await session.resize(int(size["Width"]), int(size["Height"]))

@@ -1,7 +1,7 @@
-"""Custom resources whose versions only a webhook converts: asked before the synchronous parts run, kept with the item.
+"""Conversion of custom resources by webhooks, before the synchronous parts of a request.
 
-Reads and writes are synchronous; what they need converted is prepared here, once for each version of an object. Kinds
-without a conversion webhook never come here (`ResourceType.converts` is false).
+Reads and writes are synchronous. The objects that they need are converted here, once for each version, and cached with
+the item. Kinds without a conversion webhook are not handled here (`ResourceType.converts` is false).
 """
 
 from __future__ import annotations

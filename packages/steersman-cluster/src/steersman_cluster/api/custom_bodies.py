@@ -1,6 +1,6 @@
-"""Bodies of custom resources: unknown fields as structural schemas see them, and the canonical form of the rest.
+"""Bodies of custom resources: unknown fields of structural schemas, and the canonical form of other values.
 
-What is unknown is only told here; the strategy prunes. Metadata is decoded as that of any built-in kind. Follows
+Unknown fields are reported here and pruned by the strategy. Metadata is decoded as that of built-in kinds. Follows
 apiextensions' pruning and its schema-coercing decoder.
 """
 
@@ -22,7 +22,7 @@ _META: Final = schema.builtin("", "v1", "Namespace")
 
 
 def decode_custom(obj: Object, resource: ResourceType, *, telling: bool) -> schema.Decoded:
-    """Decode the metadata of a custom resource in place, and find its unknown fields where somebody wants to know."""
+    """Decode the metadata of a custom resource in place; find its unknown fields if `telling` is set."""
     metadata = obj.get("metadata")
     found: list[str] = []
     if metadata is not None:

@@ -1,4 +1,4 @@
-"""Custom resources come and go with their definitions: what is served follows each write of one, at once."""
+"""Serves custom resources as their CustomResourceDefinitions say; a written definition takes effect at once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Definitions:
                 continue
             status = crd.accept(other, everything, now)
             if status is not None:
-                # We are told of that write, too, and the last time there is nothing left to write.
+                # This write triggers the next call, until there is nothing left to write.
                 self._server.storage.put(_PLACE, "", name_of(other), {**other, "status": status})
                 break
         if event.type != "DELETED":
@@ -54,7 +54,7 @@ class Definitions:
                     self._clean_up(definition)
 
     def _serve(self, definition: Object) -> None:
-        """Serve what a definition says; watches of what it said before end, so that their clients see the new."""
+        """Serve the resources of a definition; watches of its previous version end, so that clients reconnect."""
         registry, name = self._server.registry, name_of(definition)
         served = self._served.get(name, [])
         changed = not served or _content(served[0].definition) != _content(definition)
@@ -79,7 +79,7 @@ class Definitions:
         self._end_watches(served)
 
     def _end_watches(self, served: list[ResourceType]) -> None:
-        """End the watches of a definition's objects; each tells first what has happened."""
+        """End the watches of a definition's objects after they have sent their pending events."""
         if served:
             for watch in tuple(self._server.watches):
                 if watch.stored_at == served[0].stored_at:
@@ -138,7 +138,7 @@ class Definitions:
 
 
 def _content(definition: Object | None) -> tuple[object, object]:
-    """What of a definition decides how its objects look; the rest may change and nobody must look again."""
+    """Return the parts of a definition that determine the form of its objects."""
     return dig(definition, "spec"), dig(definition, "status", "acceptedNames")
 
 

@@ -44,7 +44,7 @@ RETURNED: Final = frozenset(
         )),
     )
 )  # fmt: skip
-"""Kinds whose deletes are answered with the object, not with a Status."""
+"""Kinds for which the response of a delete is the object instead of a Status."""
 
 
 class Deleter:
@@ -220,7 +220,7 @@ def _check_preconditions(resource: ResourceType, name: str, obj: Object, options
 
 
 def _set_finalizers(resource: ResourceType, metadata: Object, options: DeleteOptions) -> None:
-    """Say by finalizers what is to become of the dependents."""
+    """Set the finalizers that select how dependents are deleted."""
     place = (resource.group, resource.plural)
     before: list[str] = list(metadata.get("finalizers") or ())
     if place in _UNCOLLECTED:

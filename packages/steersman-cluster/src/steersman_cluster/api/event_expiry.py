@@ -1,7 +1,7 @@
-"""Events are deleted an hour after their last write, as `--event-ttl` of kube-apiserver has it.
+"""Expiry of Events: an hour after their last write, as with `--event-ttl` of kube-apiserver.
 
-There is no timer: expired Events are deleted before the next request is served, whoever sends it. Controllers and
-nodes renew their leases every few seconds, so this comes soon enough.
+There is no timer: expired Events are deleted before the next request is served. Controllers and nodes renew their
+leases every few seconds, so that there is always a next request.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class EventExpiry:
             self._due.append((self._now() + EVENT_TTL_SECONDS, item.namespace, item.name, item.revision))
 
     def expire(self) -> None:
-        """Delete the Events whose time is over."""
+        """Delete the expired Events."""
         due = self._due
         if not due or due[0][0] > (now := self._now()):
             return

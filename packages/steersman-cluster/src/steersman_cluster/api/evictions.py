@@ -1,7 +1,7 @@
-"""Evictions: deletes of Pods that PodDisruptionBudgets may refuse for now (`pods/eviction`, policy/v1).
+"""Evictions: deletes of Pods that PodDisruptionBudgets may refuse (`pods/eviction`, policy/v1).
 
-Follows the API server's own order: Pods that disrupt nothing are deleted at once; the others take one disruption from
-their budget, which is told the Pod's name, so that the disruption controller counts it until the Pod is gone.
+As on the API server, Pods that are not running are deleted at once. Others take one disruption from their budget, which
+records the name of the Pod, so that the disruption controller counts it until the Pod is gone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ async def evict(call: Call) -> Response:
     if not _disrupts_nothing(pod):
         await _ask_budget(call, pod, options)
     options = _marked(call, options)
-    delete_options(call.request.params, sent)  # the delete is who refuses bad ones
+    delete_options(call.request.params, sent)  # the delete refuses invalid options
     call.server.deleter.delete_now(call.resource, call.namespace, call.name, options, call.context)
     return json_response(_EVICTED, 201)
 
@@ -65,9 +65,10 @@ def _disrupts_nothing(pod: Object) -> bool:
 
 
 def _marked(call: Call, options: DeleteOptions) -> DeleteOptions:
-    """Tell in the Pod's status why it ends; the options that fit what it is now.
+    """Set the condition DisruptionTarget of the Pod; returns the delete options for its present version.
 
-    Raises 409 for a Pod that is not the one that was meant.
+    Raises:
+        APIError: The Pod is another one of the same name (409).
     """
     if options.dry_run:
         return options
@@ -120,7 +121,7 @@ async def _ask_budget(call: Call, pod: Object, options: DeleteOptions) -> None:
         healthy, desired = _count(budget, "currentHealthy"), _count(budget, "desiredHealthy")
         always = dig(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow"
         if always or healthy >= desired > 0:
-            return  # who is not healthy counts for nothing
+            return  # unhealthy Pods do not count
     _check_budget(budget)
     if not options.dry_run:
         await _take(call, name_of(budget))
@@ -167,7 +168,7 @@ def _none_left(status: Object, now: str) -> None:
 
 
 def _check_budget(budget: Object) -> None:
-    """Refuse where the budget has nothing left to give, or nobody knows."""
+    """Refuse if the budget allows no disruption, or if its status is not observed yet."""
     name = name_of(budget)
     if _count(budget, "observedGeneration") < (meta(budget).get("generation") or 0):
         raise _refused(f"The disruption budget {name} is still being processed by the server.", 10)

@@ -14,7 +14,7 @@ __all__ = ["PREFIX", "Extension", "extended", "object_of"]
 
 PREFIX: Final = "/steersman.dev/"
 Extension = Callable[[str, str, Object], Awaitable[Object]]
-"""Takes the method, the rest of the path and the decoded body; returns what is answered. Raises `APIError`."""
+"""Takes the method, the rest of the path and the decoded body; returns the response body. Raises `APIError`."""
 _METHODS: Final = ("GET", "POST", "DELETE")
 
 

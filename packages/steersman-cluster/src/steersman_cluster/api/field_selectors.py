@@ -42,7 +42,7 @@ MAX_TERMS: Final = 1000
 
 
 def parse_fields(text: str) -> FieldSelector:
-    """Read a selector; a 400 for what is none."""
+    """Parse a selector. Raises `APIError` (400) for an invalid one."""
     terms: list[_Term] = []
     for part in _split(text):
         if not part:

@@ -23,7 +23,7 @@ class _FaultError(Exception):
 
 
 def json_error(data: bytes) -> str:
-    """What is wrong with `data`; `""` where nothing is."""
+    """Return the error of invalid JSON; `""` for valid JSON."""
     try:
         _Scan(data).run()
     except _FaultError as error:

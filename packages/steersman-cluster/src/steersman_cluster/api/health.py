@@ -1,7 +1,6 @@
-"""`/healthz`, `/livez` and `/readyz`: whoever gets an answer at all hears that all is well.
+"""`/healthz`, `/livez` and `/readyz`: every check passes while the server responds.
 
-The checks have the names that the API server gives them, because load balancers and people ask for single ones, or
-leave some out; here all of them are the one process that answers.
+The checks have the names that the API server gives them, because clients select or exclude single ones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The door for everybody: HTTPS on loopback by aiohttp's low-level server, one connection at a time a request.
+"""HTTPS on loopback with aiohttp's low-level server: one request at a time on a connection.
 
-Bodies are bounded, slow clients are cut off, and whatever is no HTTP ends its connection. It translates, nothing else.
+Bodies are limited, slow clients are disconnected, and invalid HTTP ends its connection. The module translates requests
+and responses and contains no other logic.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ _LARGEST_FIELD: Final = 128 * 1024
 _IDLE_SECONDS: Final = 90.0
 """How long a connection may be idle after a request, or take for the head of the next one; as in kube-apiserver."""
 MAX_BUFFERED_BYTES: Final = 1024 * 1024
-"""Bytes that an upgraded connection may be ahead of who reads it."""
+"""Bytes of an upgraded connection that may be buffered before reading pauses."""
 _NO_LOG: Final = logging.Logger("steersman_cluster.http", logging.CRITICAL)
-"""What clients do wrong is told to them and not to the log; errors of the core never come here."""
+"""Errors of clients are sent to the client and not logged; errors of the server do not reach this logger."""
 
 
 class HTTPSServer:
@@ -47,7 +48,7 @@ class HTTPSServer:
     def __init__(self, server: APIServer, context: ssl.SSLContext, limits: ConnectionLimits | None = None) -> None:
         self._server = server
         self.listener = Listener(context, limits)
-        # A watch whose client has left must not wait for its next event to notice.
+        # A watch ends when its client disconnects, not only at the next event.
         self._web = web.Server(self._handle, handler_cancellation=True)
         self._streams: set[asyncio.Task[Any]] = set()
 
@@ -76,7 +77,7 @@ class HTTPSServer:
             asked = await self._translate(request)
         except APIError as problem:
             answer = _plain(failure(problem))
-            answer.force_close()  # what is left of the body is not read
+            answer.force_close()  # the rest of the body is not read
             return answer
         response = await self._server.handle(asked)
         if response.serve is None and response.stream is None:

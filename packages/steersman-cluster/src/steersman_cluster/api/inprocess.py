@@ -29,10 +29,12 @@ class _Headers(dict[str, str]):
 
 
 class InProcessTransport:
-    """A `client.transport.Transport` that calls an API server; all is asked as `user`, whatever the headers say.
+    """A `client.transport.Transport` that calls an API server in this process.
 
-    With `quiet` no warnings are passed on: for who knows what it does, as the built-in controllers do, which read what
-    is deprecated as long as it is served.
+    Args:
+        server: The API server.
+        user: The user of all requests; headers do not change it.
+        quiet: Whether to drop warnings; for the built-in controllers, which read deprecated fields.
     """
 
     def __init__(self, server: APIServer, user: User | None = None, *, quiet: bool = False) -> None:

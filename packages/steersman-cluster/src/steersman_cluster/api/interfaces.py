@@ -56,7 +56,7 @@ class Subresource:
     verbs: frozenset[str] = frozenset(("get", "update", "patch"))
     handler: Handler | None = None
     group: str | None = None
-    """Group, version and kind of what goes through it, where that is not the object."""
+    """Group, version and kind of the body, if it is not the object itself."""
     version: str | None = None
     kind: str | None = None
 
@@ -153,7 +153,7 @@ class Representation(Protocol):
     old: Object
     """The representation of the stored parent, with managed fields."""
     new: Object
-    """What the request asks for, with managed fields; made by the transformation of the parent."""
+    """The requested representation, with managed fields; set by the transformation of the parent."""
 
     def of(self, parent: Object) -> Object:
         """Return what represents a parent for validation: without managed fields."""
@@ -164,7 +164,7 @@ class Representation(Protocol):
         ...
 
     def normalise(self, shown: Object) -> None:
-        """Decode a changed representation again, in place. Raises `ValueError` for what is no such object."""
+        """Decode a changed representation again, in place. Raises `ValueError` for an invalid one."""
         ...
 
 
@@ -215,7 +215,7 @@ class Deleted:
 
 
 class Registry:
-    """What is served now. `serial` changes with every change, for whoever keeps documents made of it."""
+    """The served resources. `serial` increases with every change, so that derived documents can be cached."""
 
     def __init__(self) -> None:
         self._types: dict[tuple[str, str, str], ResourceType] = {}
@@ -280,7 +280,7 @@ class ObjectReader(Protocol):
         ...
 
     async def prepare(self, resource: ResourceType, namespace: str, name: str = "") -> None:
-        """Convert what is read next, where only a webhook converts it. Raises `APIError`."""
+        """Convert the objects of the next read, if a webhook converts their kind. Raises `APIError`."""
         ...
 
     def page(self, resource: ResourceType, namespace: str, options: ListOptions) -> tuple[list[Item], Object]:
@@ -379,7 +379,7 @@ class OpenWatch(Protocol):
 
     @property
     def stored_at(self) -> GroupResource:
-        """The resource whose collection is watched."""
+        """The resource of the watched collection."""
         ...
 
     def end(self) -> None:
@@ -444,5 +444,5 @@ class Server(Protocol):
         ...
 
     def ending(self, resource: ResourceType, obj: Object, context: WriteContext) -> None:
-        """Set the fields by which a kind marks an object whose deletion begins."""
+        """Set the fields that mark an object of some kinds as terminating."""
         ...

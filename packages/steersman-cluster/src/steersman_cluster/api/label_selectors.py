@@ -1,7 +1,6 @@
 """Label selectors of requests, with the refusals of apimachinery's `labels.Parse`.
 
-The meaning is that of `steersman.models.selectors`, which everybody else uses; here is only the parser whose texts
-clients of the API server know.
+`steersman.models.selectors` defines their meaning. This module is a parser with the texts of the API server.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ MAX_REQUIREMENTS: Final = 1000
 
 
 def parse_selector(text: str) -> Selector:
-    """Read a selector; a 400 for what is none."""
+    """Parse a selector. Raises `APIError` (400) for an invalid one."""
     try:
         rules = _Parser(text).parse()
     except _RefusedError as refused:

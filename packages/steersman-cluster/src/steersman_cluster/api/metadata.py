@@ -93,7 +93,7 @@ def no_unique_name(resource: ResourceType, name: str) -> APIError:
 
 
 def version_of(metadata: Object) -> int:
-    """The resourceVersion that a client sent, 0 for none. Raises a 400 for what is none."""
+    """Return the resourceVersion of a client's object, 0 for none. Raises `APIError` (400) for an invalid one."""
     text = metadata.get("resourceVersion")
     if not text:
         return 0
@@ -106,7 +106,7 @@ def version_of(metadata: Object) -> int:
 
 
 def has_version(metadata: Object) -> bool:
-    """Whether a new object says a resourceVersion; one that is no number is not heard."""
+    """Return whether a new object has a resourceVersion; an invalid one is ignored."""
     text = str(metadata.get("resourceVersion") or "")
     return text.isascii() and text.isdecimal() and text.strip("0") != ""
 

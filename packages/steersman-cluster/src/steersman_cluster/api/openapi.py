@@ -1,6 +1,4 @@
-"""OpenAPI: version 3 as a real API server publishes it, by group and version, custom resources included; version 2
-made of it for clients that still ask for that.
-"""
+"""OpenAPI version 3 by group and version, custom resources included, and version 2 derived from it."""
 
 from __future__ import annotations
 

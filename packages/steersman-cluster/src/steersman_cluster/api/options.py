@@ -43,7 +43,7 @@ _POLICIES: Final = ("Foreground", "Background", "Orphan")
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """What a list or a watch asks for."""
+    """The options of a list or a watch."""
 
     labels: Selector | None = None
     fields: FieldSelector | None = None
@@ -58,18 +58,18 @@ class ListOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a create, update or patch asks for."""
+    """The options of a create, update or patch."""
 
     dry_run: bool = False
     manager: str = ""
-    """Who owns what is written: the `fieldManager`, else the user agent."""
+    """The field manager: `fieldManager`, or the user agent."""
     validation: str = "Warn"
     force: bool = False
     asked_manager: str = ""
     asked_validation: str = ""
 
     def shown(self, kind: str) -> Object:
-        """The options as webhooks see them: what was asked for, without what follows from it."""
+        """Return the options for webhooks: only those that the client sent."""
         options: Object = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
         if self.dry_run:
             options["dryRun"] = ["All"]
@@ -82,7 +82,7 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """What a delete asks for."""
+    """The options of a delete."""
 
     dry_run: bool = False
     grace: int | None = None
@@ -119,7 +119,7 @@ def _flag(params: Params, name: str) -> bool:
 
 
 def number_of(params: Params, name: str) -> int | None:
-    """An integer parameter, `None` where it is not given. Raises a 400 with Go's text for what is none."""
+    """Return an integer parameter, `None` if absent. Raises `APIError` (400) with Go's text if invalid."""
     if name not in params:
         return None
     text = params.get(name)
@@ -131,7 +131,7 @@ def number_of(params: Params, name: str) -> int | None:
 
 
 def list_options(params: Params, *, watch: bool = False) -> ListOptions:
-    """Read what a list or watch asks for. Raises `APIError`."""
+    """Parse the options of a list or watch. Raises `APIError`."""
     if not params:
         return ListOptions()
     labels = parse_selector(params.get("labelSelector")) if params.get("labelSelector") else None
@@ -196,7 +196,7 @@ def _dry_run(values: list[str], kind: str) -> bool:
 
 
 def write_options(params: Params, agent: str, kind: str, *, apply: bool = False) -> WriteOptions:
-    """Read what a write asks for; `kind` names the options in refusals. Raises `APIError`."""
+    """Parse the options of a write; `kind` names them in refusals. Raises `APIError`."""
     if not params:
         if apply:
             raise _no_manager(kind)
@@ -229,7 +229,7 @@ def _no_manager(kind: str) -> APIError:
 
 
 def delete_options(params: Params, body: Object | None) -> DeleteOptions:
-    """Read what a delete asks for, from its body where it has one, else from the query. Raises `APIError`."""
+    """Parse the options of a delete from its body, or without a body from the query. Raises `APIError`."""
     if body:
         grace = body.get("gracePeriodSeconds")
         policy = str(body.get("propagationPolicy") or "")

@@ -28,7 +28,7 @@ _TOO_OLD: Final = (
 
 
 class PageExpiredError(APIError):
-    """The 410 for a token whose revision is forgotten; with a token that goes on with what is there now."""
+    """The 410 for a token of a compacted revision; it contains a token that continues with the present revision."""
 
     def __init__(self, following: str) -> None:
         super().__init__(410, "Expired", _TOO_OLD)

@@ -1,7 +1,7 @@
-"""Patches: from a request's body to a function that makes the new object of the present one.
+"""Patches: functions that make the new object from the present one, built from a request's body.
 
-What is wrong with the patch itself is refused at once, what is wrong with its outcome when there is one: both with
-the texts of the API server's patch handler.
+Errors of the patch itself are raised when it is parsed, those of its result when it is applied. Texts follow the API
+server's patch handler.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Transform = Callable[[Object | None], Object]
 
 
 def check_media(media: str, *, custom: bool) -> None:
-    """Refuse what is no patch of these kinds; custom resources have no strategic ones."""
+    """Refuse media types that are not patches; custom resources have no strategic merge patch."""
     if custom:
         accepted = (JSON_PATCH, MERGE_PATCH, APPLY)
         if media not in accepted:
@@ -93,7 +93,7 @@ def _applying(change: Change, body: bytes) -> Transform:
             reset=reset_of(change),
             versions=change.versions,
         )
-        # The result may share parts with what is stored; from here on it is the request's own.
+        # The result may share parts with the stored object; from here on the request owns it.
         fresh = cast(Object, schema.loads(dumps(made))[0])
         if repeated and options.validation == "Strict":
             shown = "\n  ".join(repeated)
@@ -148,7 +148,7 @@ def _patching(change: Change, body: bytes, media: str) -> Transform:
         if present is None:
             raise not_found(resource.group, resource.plural, change.name)
         if not parsed:
-            # Not before: a missing object is told first.
+            # Not before: the error for a missing object comes first.
             try:
                 parsed.append(document(body))
             except ValueError as problem:

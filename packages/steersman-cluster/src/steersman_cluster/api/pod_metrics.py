@@ -128,7 +128,7 @@ class PodMetrics:
         return reads.listed(resource, reads.selected(resource, items, options), {}, form, include)
 
     def _measured(self, namespace: str = "") -> Iterator[tuple[Object, Mapping[str, Usage]]]:
-        """The running Pods whose containers' use is all known."""
+        """Return the running Pods with known usage of all containers."""
         for pod in self._server.reader.list("", "pods", namespace):
             kubelet = self._server.kubelets.find(dig(pod, "spec", "nodeName") or "")
             if kubelet is None or dig(pod, "status", "phase") != "Running":

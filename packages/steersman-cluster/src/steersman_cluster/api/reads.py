@@ -115,7 +115,7 @@ class Reads:
         return present(body, form)
 
     async def prepare(self, resource: ResourceType, namespace: str, name: str = "") -> None:
-        """Have a webhook convert what is going to be read. Raises a 500."""
+        """Convert the objects of the next read, if a webhook converts their kind. Raises `APIError` (500)."""
         if name:
             item = self._storage.get(resource.stored_at, namespace, name)
             items = [] if item is None else [item]

@@ -25,7 +25,7 @@ class RequestInfo(NamedTuple):
     subresource: str = ""
     name: str = ""
     rest: str = ""
-    """What follows the sub-resource (`proxy` has paths of its own)."""
+    """The path after the subresource, which `proxy` has."""
     item: bool = False
     """Whether the path is that of one object; lists of one name have a name, too."""
 

@@ -1,7 +1,6 @@
-"""The `scale` sub-resource: replicas and selector of any scalable kind as an `autoscaling/v1` Scale.
+"""The subresource `scale`: replicas and selector of any scalable kind as an `autoscaling/v1` Scale.
 
-A Scale is never stored: what is written to it goes into the replicas of its parent, and its managed fields into those
-of its parent.
+A Scale is not stored: a write changes the replicas of its parent and the managed fields of its parent.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ async def serve_scale(call: Call) -> Object:
 
 
 class _ScaleChange:
-    """From the present parent to the one that a request for its Scale asks for; admission sees the Scale."""
+    """The transformation of a parent for a write of its Scale; admission receives the Scale."""
 
     kind, group, version = "Scale", "autoscaling", "v1"
     old: Object

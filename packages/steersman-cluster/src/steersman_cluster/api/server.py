@@ -1,7 +1,7 @@
-"""The core: one request in, one answer out. Identity, permission, target, handler; every refusal a Status.
+"""The API server: authentication, authorization, routing and handlers of one request; refusals are Statuses.
 
-It knows nothing of sockets. Everything of one server lives here: storage, registry, identities, admission; two servers
-in one process share nothing.
+The server is independent of sockets. It owns storage, registry, identities and admission; two servers in one process
+share nothing.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class APIServer:
         return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
 
     def normalise(self, resource: ResourceType, obj: Object) -> None:
-        """Decode and default what a webhook made, in place; raises `ValueError` for what is no such object."""
+        """Decode and default an object of a webhook, in place. Raises `ValueError` for an invalid one."""
         if resource.definition is None:
             found = schema.decode(obj, resource.type)
             if found.mismatch:

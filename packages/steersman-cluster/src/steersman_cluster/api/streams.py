@@ -144,7 +144,7 @@ def _conversation(session: ExecSession, options: ExecOptions, *, spdy: bool) -> 
 
 
 def _upgrades_to_spdy(call: Call) -> bool:
-    """Whether the client wants SPDY rather than a web socket. Raises 400 for neither."""
+    """Return whether the client requests SPDY instead of a WebSocket. Raises `APIError` (400) for neither."""
     upgrade = (call.request.headers.get("Upgrade") or "").lower()
     if not upgrade:
         raise bad_request("Upgrade request required")

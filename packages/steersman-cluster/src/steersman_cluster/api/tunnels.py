@@ -1,8 +1,8 @@
-"""Commands and ports over SPDY/3.1: what kubectl before 1.31, and much of client-go still, speak to a Pod.
+"""Commands and ports of Pods over SPDY/3.1, for kubectl before 1.31 and client-go.
 
-The session comes over an upgraded connection or, for kubectl's port-forward, inside a web socket. For a command the
-client opens one stream for each of error, stdin, stdout, stderr and resize that it wants, and the command's output
-waits for all of them; for a port it opens pairs of an error and a data stream, each pair a connection.
+The session uses an upgraded connection or, for kubectl's port-forward, a WebSocket. For a command the client opens one
+stream for each of error, stdin, stdout, stderr and resize that it requests, and output starts when all are open. For a
+port it opens pairs of an error and a data stream; each pair is a connection.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Session:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Until the client goes, or says what is no SPDY."""
+        """Run until the client disconnects or violates SPDY."""
         try:
             while (message := await self._socket.receive()) is not None:
                 for event in self._session.feed(message):
@@ -60,7 +60,7 @@ class _Session:
         raise NotImplementedError
 
     async def ended(self) -> None:
-        """The session is over: let go of what it held."""
+        """End the session and release its streams."""
         raise NotImplementedError
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:

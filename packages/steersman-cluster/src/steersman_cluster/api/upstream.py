@@ -1,7 +1,7 @@
-"""One request of a client, repeated on a connection of its own: over TLS where that is asked, upgraded where both wish.
+"""Forwards a client's request on a new connection, over TLS if requested, with an upgrade if both sides agree.
 
-Bodies of requests are whole, those of answers are passed on as they come, however long that takes. The credentials of
-the client stay here. Nobody's certificate is checked, as the API server does not when it proxies.
+Request bodies are complete; response bodies are forwarded as they arrive. The client's credentials are not forwarded.
+Certificates are not verified, as in the API server's proxy.
 """
 
 from __future__ import annotations
@@ -37,9 +37,15 @@ _CHUNK: Final = 64 * 1024
 async def repeat(
     request: Request, path: str, host: str, connect: Callable[[], Awaitable[Connection]], *, secure: bool = False
 ) -> Response:
-    """The answer of the other side, or its connection where it agrees to an upgrade. Raises `OSError` and `APIError`.
+    """Return the response, or the connection after an upgrade.
 
-    `path` is decoded and without the query, `host` is what the other side is told that it is called.
+    Args:
+        path: The decoded path without the query.
+        host: The value of the header Host.
+
+    Raises:
+        OSError: The connection failed.
+        APIError: The response is invalid.
     """
     try:
         async with asyncio.timeout(_FIRST_WORD):
@@ -84,14 +90,14 @@ class _ResponseReader:
         self.done = True
 
     def taken(self) -> bytes:
-        """What came of the body since the last call."""
+        """Return the part of the body that arrived since the last call."""
         body = bytes(self._body)
         self._body.clear()
         return body
 
 
 def _upgrade(request: Request) -> str:
-    """What the client wants its connection to become; "" for nothing."""
+    """Return the protocol of the requested upgrade; "" for none."""
     wanted = "upgrade" in (request.headers.get("Connection") or "").lower()
     return (request.headers.get("Upgrade") or "") if wanted else ""
 

@@ -1,7 +1,6 @@
-"""From a request for a resource to its answer: which verbs a path has, options and bodies, and who does the work.
+"""Routes a request for a resource to its verb: allowed verbs, options, bodies.
 
-It reads the request and picks; what a verb does stands in `reads`, `writes`, `deletes` and the handlers of
-sub-resources.
+The verbs are implemented in `reads`, `writes`, `deletes` and the handlers of subresources.
 """
 
 from __future__ import annotations
@@ -300,7 +299,7 @@ class Verbs:
         return self._server.reads.shaped(own, made, form, status=status)
 
     def _kind_of_body(self, resource: ResourceType, subresource: str, door: Subresource) -> ResourceType:
-        """What is sent through a door, as a resource of its own kind."""
+        """Return the resource type of a subresource's body."""
         found = self._bodies.get((resource, subresource))
         if found is None:
             group, version, kind = door.group or "", door.version or "v1", door.kind or resource.kind
@@ -408,7 +407,7 @@ class Verbs:
 
 
 def _warn_of_orphans(resource: ResourceType, options: DeleteOptions, warnings: list[str]) -> None:
-    """Jobs leave their Pods behind unless told otherwise, and say so."""
+    """Warn that a deleted Job orphans its Pods by default."""
     if (resource.group, resource.plural) == ("batch", "jobs") and not options.policy and options.orphan is None:
         warnings.append(
             "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "

@@ -35,7 +35,7 @@ class ObjectVersions:
     """Converts the objects of one write.
 
     Args:
-        registry: What is served.
+        registry: The served resources.
         resource: The resource of the request.
         convert: Calls the conversion webhook of a kind.
     """

@@ -26,7 +26,7 @@ MAX_PENDING_EVENTS: Final = 10_000
 """Events that may wait for a watcher; one that falls further behind is let go."""
 _BOOKMARK_EVERY: Final = 60.0
 _BOOKMARK_BEFORE: Final = 2.0
-"""Seconds before its end when a watch gets a last bookmark, for whoever goes on from there."""
+"""Seconds before the end of a watch at which it sends a last bookmark."""
 _SHORTEST, _LONGEST = 1800.0, 3600.0
 
 
@@ -100,7 +100,7 @@ class Watch:
                 self._later.cancel()
 
     def end(self) -> None:
-        """The server stops, or the kind is no longer what it was: tell what has happened, and end."""
+        """End the watch after its pending events, because the server stops or the kind changed."""
         self._end()
 
     def _begin(self) -> Callable[[], None]:
@@ -135,7 +135,7 @@ class Watch:
         return storage.watch(self.stored_at, self._take)
 
     async def _prepare_all(self) -> None:
-        """Have everything converted that may be told first; what comes meanwhile, too."""
+        """Convert all pending objects, and those that arrive meanwhile."""
         storage, revision = self._server.storage, -1
         while revision != storage.revision:
             revision = storage.revision

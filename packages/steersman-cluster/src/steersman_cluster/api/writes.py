@@ -1,7 +1,7 @@
-"""Creates, updates and patches: from a decoded body to a committed object, by the API server's order of steps.
+"""Creates, updates and patches: from a decoded body to a stored object, in the API server's order of steps.
 
-Between reading the present object and committing the new one nothing is awaited, unless a webhook wants to see the
-write: then the present object is read again before the commit, and the write starts over where it has changed.
+Between the read of the present object and the write of the new one there is no await, unless a webhook matches the
+write: then the present object is read again before the write, which starts over if it has changed.
 """
 
 from __future__ import annotations
@@ -291,7 +291,7 @@ class Writer:
         check_escalation(authorizer, change.user, change.resource.plural, change.namespace, obj, old, change.name)
 
     def _authorize_create(self, change: Change) -> None:
-        """Who creates by an update needs the permission to create, too."""
+        """Check the permission to create for an update that creates the object."""
         from steersman_cluster.auth import Attributes
 
         resource = change.resource

@@ -132,7 +132,7 @@ def _step(meter: Any, value: Any, name: str) -> Any:
         raise CelError(f"no such overload: {type_name(value)}.{name}")
     if value is not NONE and _has(value.value, name):
         return Optional(value.value[name])
-    meter.spent -= 1  # what is not there is not visited
+    meter.spent -= 1  # an absent value is not visited
     return NONE
 
 

@@ -1,8 +1,8 @@
-"""Calls of functions as closures that charge what each call costs.
+"""Calls of functions as closures that charge the cost of each call.
 
-cel-go charges a call after it was made; here one whose cost is known from its arguments is charged first, so that it is
-not made where it is too expensive. A call whose arguments failed is charged, too, as long as it takes no more than two:
-those are always all evaluated.
+cel-go charges a call after its evaluation; here a call whose cost follows from its arguments is charged first, so that
+an expensive one is not evaluated. A call with failed arguments is charged, too, if it has at most two arguments,
+because those are always evaluated.
 """
 
 from __future__ import annotations

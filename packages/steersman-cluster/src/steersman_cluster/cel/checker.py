@@ -1,7 +1,7 @@
-"""The types of all parts of an expression, or what is wrong with it, before it ever runs.
+"""Type checking of expressions before they are evaluated.
 
-Finds unknown variables, fields and functions, and calls that no overload takes, and says so as the API server does:
-message, place and caret. Where a type is dynamic, checking is left to the evaluation.
+It finds unknown variables, fields and functions, and calls without a matching overload; errors have the API server's
+message, position and caret. A dynamic type is checked at evaluation.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Checked:
     parsed: Parsed
     types: dict[int, Type] = field(default_factory=dict[int, Type])
     qualified: dict[int, str] = field(default_factory=dict[int, str])
-    """Calls whose receiver is a namespace (`sets.contains`) and not a value."""
+    """Calls with a namespace (`sets.contains`) as the receiver."""
     overloads: dict[int, tuple[Overload, ...]] = field(default_factory=dict[int, tuple[Overload, ...]])
     """The signatures that each call may mean; several, where an argument is dynamic."""
     used: set[str] = field(default_factory=set[str])

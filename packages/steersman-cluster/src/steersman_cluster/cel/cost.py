@@ -38,7 +38,7 @@ _COMPARED: Final = frozenset({"_<_", "_>_", "_<=_", "_>=_"})
 
 
 def estimate(checked: Checked, root: Decl) -> int:
-    """The largest cost of a checked expression whose variables are of the kind `root`."""
+    """Return the greatest cost of a checked expression with variables of the kind `root`."""
     return _Coster(checked, root).cost(checked.parsed.root)
 
 
@@ -219,7 +219,7 @@ class _Coster:
     def _function(
         self, node: Call, name: str, overload: Overload, target: Node | None, given: Sequence[int]
     ) -> tuple[int, Span | None]:
-        """The cost of one overload with its arguments, and the size of what it returns where that is known."""
+        """Return the cost of one overload with its arguments, and the size of the result if it is known."""
         together = 0
         for each in given:
             together = plus(together, each)

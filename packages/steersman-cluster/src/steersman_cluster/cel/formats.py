@@ -243,7 +243,7 @@ FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
 
 
 def known(kind: str, shape: str) -> bool:
-    """Whether the API server honours a `format` on a type ("" is none or several); it ignores what it does not know."""
+    """Return whether the API server validates a `format` for a type; "" stands for none or several types."""
     match kind:
         case "" | "string":
             return shape.replace("-", "") in FORMATS

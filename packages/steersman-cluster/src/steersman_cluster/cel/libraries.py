@@ -116,7 +116,7 @@ def _zero(value: Any) -> bool:
 
 
 def _call(name: str) -> Callable[..., Any]:
-    """A method of an authorizer, which whoever evaluates the expression brings along."""
+    """Call a method of the authorizer that the evaluation provides."""
 
     def call(receiver: Any, *args: Any) -> Any:
         return getattr(receiver, name)(*args)

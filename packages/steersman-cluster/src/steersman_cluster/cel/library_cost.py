@@ -1,4 +1,4 @@
-"""What Kubernetes' functions and CEL's extensions cost, by the sizes of what they are given.
+"""The costs of Kubernetes' functions and CEL's extensions, from the sizes of their arguments.
 
 Follows apiserver's `cel/library/cost.go`, and the estimates of cel-go's sets and lists.
 """

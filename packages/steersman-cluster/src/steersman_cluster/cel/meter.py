@@ -36,11 +36,11 @@ METER: Final = ""
 
 
 class EvaluationCancelledError(Exception):
-    """An expression spent too much. No `CelError`, since `||` and `all` forgive those and must not forgive this."""
+    """An expression exceeded its cost limit. Not a `CelError`, which `||` and `all` may absorb."""
 
 
 class Budget:
-    """What is left for several expressions together; negative where one of them spent more than that."""
+    """The remaining budget of several expressions; negative after one of them exceeded it."""
 
     __slots__ = ("growth", "left")
 

@@ -68,7 +68,7 @@ def json_of(value: Any) -> Any:
 
 
 def name_errors(value: Any) -> list[str]:
-    """Return what is wrong with the names of constructed types: each is the path of its fields from `Object` on."""
+    """Return the errors of the names of constructed types: each is the path of its fields from `Object` on."""
     return list(_name_errors(value, value.name)) if isinstance(value, Message) else []
 
 

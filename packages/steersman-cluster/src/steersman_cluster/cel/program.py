@@ -45,7 +45,7 @@ class Program:
         self._run = evaluator(checked, raw)
 
     def cost(self, sizes: Decl) -> int:
-        """What it costs at worst, in the API server's units, over variables that are as large as `sizes` says."""
+        """Return the greatest cost, in the API server's units, for variables of the given sizes."""
         return estimate(self._checked, sizes)
 
     def evaluate(self, bindings: Mapping[str, Any], meter: Meter | None = None) -> Any:

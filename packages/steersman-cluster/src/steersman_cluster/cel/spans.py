@@ -1,4 +1,4 @@
-"""Numbers that do not overflow: what is more than 64 bits is as much as there can be."""
+"""Saturating arithmetic: results above 64 bits are the maximum."""
 
 from __future__ import annotations
 

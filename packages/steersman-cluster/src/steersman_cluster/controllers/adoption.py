@@ -1,7 +1,7 @@
-"""Adoption and release: a workload controls what its selector matches, and nothing else.
+"""Adoption and release: a workload controls the objects that its selector matches.
 
-What nobody controls and the selector matches is adopted; what stopped matching is released and left alone. Both are
-patches that carry the uid, so that a namesake made meanwhile is never touched.
+Orphans that match the selector are adopted, and controlled objects that no longer match are released. Both are patches
+with the uid, so that a new object of the same name is never changed.
 """
 
 from __future__ import annotations
@@ -38,10 +38,13 @@ async def claimed(
     accepts: Callable[[T], bool] = lambda _: True,
     selector: Selector | None = None,
 ) -> tuple[T, ...]:
-    """The objects of `kind` that `owner` controls, after adopting and releasing.
+    """Return the objects of `kind` that `owner` controls, after adopting and releasing.
 
-    `accepts` says which orphans fit beside their labels; `selector` is the owner's unless given. Costs what it finds
-    and the namespace's orphans, never a scan of everything. An owner that is being deleted adopts nothing.
+    The cost is proportional to the result and the orphans of the namespace. A terminating owner adopts nothing.
+
+    Args:
+        accepts: Whether an orphan with matching labels is adopted.
+        selector: The selector; that of the owner by default.
     """
     selector = selector_of(owner) if selector is None else selector
     mine: list[T] = []
@@ -74,7 +77,7 @@ async def _release(ctx: Context, owner: Any, obj: Any) -> None:
 
 
 async def _patch_owners(ctx: Context, obj: Any, references: list[Any]) -> Any:
-    """The patched object; `None` where somebody was faster."""
+    """Return the patched object; `None` after a conflict."""
     metadata = {
         "uid": obj.metadata.uid,
         "resourceVersion": obj.metadata.resource_version,

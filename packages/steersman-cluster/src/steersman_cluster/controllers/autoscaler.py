@@ -36,7 +36,7 @@ __all__ = ["Proposal", "register"]
 
 
 class Proposal(NamedTuple):
-    """What one metric asks for."""
+    """The number of replicas that one metric proposes."""
 
     replicas: int
     metric: str
@@ -49,7 +49,7 @@ def register(operator: Operator, *, source: MetricsSource | None = None, interva
 
 
 class Autoscaler:
-    """Reconciles autoscalers, and remembers what it recommended to each."""
+    """Reconciles autoscalers and keeps the history of their recommendations."""
 
     def __init__(self, source: MetricsSource | None, interval: float) -> None:
         self._source = source
@@ -78,7 +78,7 @@ class _Reconcile:
         self.problems: list[tuple[str, str]] = []
 
     async def status(self) -> HorizontalPodAutoscalerStatus:
-        """Decide, scale, and say so."""
+        """Compute the replicas, scale the target, and return the status."""
         target = self.spec.scale_target_ref
         try:
             view = await _view(target.api_version or "", target.kind, self.ctx.client)

@@ -1,4 +1,4 @@
-"""Which volume fits a claim, and who uses a claim: pure functions."""
+"""The volumes that fit a claim, and the Pods that use it: pure functions."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class ScheduleError(ValueError):
 
 
 def zone_of(name: str | None) -> tzinfo:
-    """The time zone of a name, UTC without one. Raises `ScheduleError` for names that nobody knows."""
+    """Return the time zone of a name, UTC without one. Raises `ScheduleError` for an unknown name."""
     if not name:
         return UTC
     try:

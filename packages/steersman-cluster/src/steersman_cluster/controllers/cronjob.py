@@ -39,7 +39,7 @@ class Due(NamedTuple):
 
 
 def due(cj: CronJob, schedule: Schedule, now: datetime) -> Due:
-    """What a schedule asks for at `now`, given the last start and the starting deadline."""
+    """Return the start that is due at `now`, given the last start and the starting deadline."""
     since = cj.status.last_schedule_time or cj.metadata.creation_timestamp or now
     deadline = cj.spec.starting_deadline_seconds
     if deadline is not None:
@@ -50,7 +50,7 @@ def due(cj: CronJob, schedule: Schedule, now: datetime) -> Due:
 
 
 def job_name(cj: CronJob, start: datetime) -> str:
-    """The name of the Job of one start: the same whoever makes it."""
+    """Return the name of the Job of one start, which depends only on the CronJob and the time."""
     return f"{cj.metadata.name}-{int(start.timestamp()) // 60}"
 
 
@@ -62,7 +62,7 @@ def surplus(jobs: Sequence[Job], kept: int | None, default: int, type: str) -> l
 
 
 async def reconcile(cj: CronJob, ctx: Context) -> Result:
-    """Note what has ended, clean up, and start what is due."""
+    """Record the finished Jobs, delete old ones, and start the Job that is due."""
     jobs = [job for job in ctx.list(Job, owned=True) if _controls(cj, job)]
     for job in (
         *surplus(jobs, cj.spec.successful_jobs_history_limit, 3, "Complete"),

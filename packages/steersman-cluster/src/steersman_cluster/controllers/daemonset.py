@@ -1,7 +1,7 @@
-"""DaemonSets: one Pod on every node that is meant to have one.
+"""DaemonSets: one Pod on each eligible node.
 
-A Pod is tied to its node by an affinity term and bound by the scheduler like any other. Nodes that do not fit, or
-whose taints the Pod does not tolerate, have none.
+A Pod is tied to its node by an affinity term and bound by the scheduler. Nodes that do not match the Pod, or whose
+taints it does not tolerate, get none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""PodDisruptionBudgets: how many healthy Pods there are, how many there must be, and so how many may go.
+"""PodDisruptionBudgets: current and desired healthy Pods, and the number of allowed disruptions.
 
-What is expected comes from the scale of the Pods' controllers where a share or a maximum is given, so that Pods that
-are missing count as well.
+For a percentage or `maxUnavailable`, the expected number of Pods is the scale of their controllers, so that missing
+Pods count.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def reconcile(budget: PodDisruptionBudget, ctx: Context) -> Result:
 
 
 async def _expected(budget: PodDisruptionBudget, pods: Sequence[Pod], ctx: Context) -> int:
-    """How many Pods there should be: those there are for a plain minimum, else what their controllers ask for."""
+    """Return the expected number of Pods: the present ones for an absolute minimum, else the desired ones."""
     spec = budget.spec
     if spec.max_unavailable is None and not isinstance(spec.min_available, str):
         return len(pods)
@@ -77,7 +77,7 @@ async def _expected(budget: PodDisruptionBudget, pods: Sequence[Pod], ctx: Conte
 
 
 async def _scale(owner: OwnerReference, namespace: str, ctx: Context) -> tuple[str, int]:
-    """The uid and the wanted replicas of whoever scales a Pod: for ReplicaSets the Deployment above."""
+    """Return the uid and the desired replicas of the controller that scales a Pod: for ReplicaSets their Deployment."""
     if owner.kind == "ReplicaSet":
         rs = ctx.get(ReplicaSet, owner.name)
         above = controller_of(rs) if rs is not None else None

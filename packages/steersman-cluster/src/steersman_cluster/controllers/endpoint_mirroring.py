@@ -1,4 +1,4 @@
-"""EndpointSlices that mirror Endpoints of Services without a selector, whose addresses users or programs write.
+"""EndpointSlices that mirror the Endpoints of Services without a selector.
 
 The rules are those of kube-controller-manager's EndpointSlice mirroring controller: one slice for each set of ports
 and address family of a subset, with at most `MAX_PER_SUBSET` addresses.

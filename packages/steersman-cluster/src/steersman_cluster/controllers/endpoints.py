@@ -101,7 +101,7 @@ def _headless(service: Service) -> bool:
 def slices_for(
     service: Service, pods: Sequence[Pod], zones: Mapping[str, str], family: str
 ) -> list[tuple[tuple[EndpointPort, ...], tuple[Endpoint, ...]]]:
-    """What the slices of one address family hold: Pods whose ports have the same numbers share slices."""
+    """Return the content of the slices of one address family: Pods with equal port numbers share slices."""
     groups: dict[tuple[EndpointPort, ...], list[Endpoint]] = {}
     for pod in pods:
         zone = zones.get(pod.spec.node_name or "")
@@ -175,7 +175,7 @@ async def _put_slice(
 
 
 async def _quietly(write: Any) -> None:
-    """Await a write whose refusal means that the Service is on its way out, or that somebody was faster."""
+    """Await a write; ignore a conflict, and a refusal because the Service is terminating."""
     try:
         await write
     except (NotFound, AlreadyExists):
@@ -241,9 +241,9 @@ async def reconcile_endpoints(service: Service, ctx: Context) -> None:
 
 
 async def delete_endpoints_without_service(endpoints: Endpoints, ctx: Context) -> None:
-    """Delete Endpoints of this controller whose Service is gone.
+    """Delete Endpoints of this controller without a Service.
 
-    The API server deletes them with their Service, and this controller may write them again before it knows.
+    The API server deletes them with their Service, but a reconcile that started before may write them again.
     """
     metadata = endpoints.metadata
     if metadata.labels.get(_ENDPOINTS_MANAGED) != _ENDPOINTS_MANAGER or ctx.get(Service, metadata.name) is not None:

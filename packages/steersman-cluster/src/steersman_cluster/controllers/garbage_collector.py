@@ -1,8 +1,8 @@
-"""The garbage collector: deletes what has lost its owners, in the background or the foreground, or orphans it.
+"""The garbage collector: deletes objects without owners in the background or foreground, or orphans dependents.
 
-It watches the metadata of every kind the server serves, in the one cache that all controllers share, and finds
-dependents by the owner index of each kind: nothing is scanned. An owner that the cache does not know is asked for at
-the server before anything is deleted, since it may only be new.
+It watches the metadata of all served kinds in the cache that all controllers share, and finds dependents by the owner
+index of each kind, without scans. An owner that is missing in the cache is requested from the server before anything
+is deleted, since it may be new.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Kind(NamedTuple):
     informer: Informer
     handler: Callable[[Change], None]
     ours: bool
-    """Whether nobody watched the kind before."""
+    """Return whether the kind was not watched before."""
 
 
 def register(operator: Operator, collector: Collector | None = None) -> None:
@@ -202,7 +202,7 @@ class Collector:
             raise LookupError(f"{owner.api_version} {owner.kind} is not served")
         kind = self._kinds[where]
         if kind.view.info.namespaced and not namespace:
-            return OwnerState.SOLID  # nobody can say in which namespace that owner would be
+            return OwnerState.SOLID  # the namespace of that owner is unknown
         key = self._owner_key(where, owner, namespace)
         entry = kind.informer.get(key)
         if entry is not None and entry.uid == owner.uid:

@@ -1,7 +1,7 @@
-"""Jobs: Pods until enough of them have succeeded, or too many failed.
+"""Jobs: run Pods until enough of them have succeeded or too many have failed.
 
-Finished Pods are kept by a finalizer until they are counted, so that none is lost or counted twice, whoever deletes
-them. A finished Job goes when its time to live is over.
+A finalizer keeps finished Pods until they are counted, so that no deletion loses one or counts it twice. A finished
+Job is deleted after `ttlSecondsAfterFinished`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _is_tracked(pod: Pod) -> bool:
 
 
 async def release_orphan(pod: Pod, ctx: Context) -> None:
-    """Free a Pod whose Job is gone or over: nobody will count it."""
+    """Remove the finalizer of a Pod whose Job is deleted or finished."""
     owner = controller_of(pod)
     if not _is_tracked(pod) or (owner is not None and owner.kind != "Job"):
         return
@@ -172,7 +172,7 @@ class Run:
         return self._result(noted, counted, active, over)
 
     def _verdict(self, succeeded: int, failed: int) -> Verdict | None:
-        """Whether the Job is over; failure comes before success, and what was decided stays."""
+        """Return the final condition of the Job, if any; failure precedes success, and a recorded decision stays."""
         job, pods = self.job, self.pods
         return (
             tally.decided(job)

@@ -57,9 +57,9 @@ def has_failed_job(job: Job, pods: Sequence[Pod]) -> Verdict | None:
 
 
 def failed_indexes(job: Job, fresh: Sequence[Pod]) -> set[int]:
-    """The indexes that are given up: those of the status, and those whose Pod failed once too often.
+    """Return the failed indexes: those of the status, and those whose Pod exceeded the backoff limit.
 
-    `fresh` are the tracked Pods that no status has noted.
+    `fresh` are the tracked Pods that the status does not contain yet.
     """
     found = {n for n in tally.indexes_in(job.status.failed_indexes) if n < (job.spec.completions or 0)}
     for pod in fresh:

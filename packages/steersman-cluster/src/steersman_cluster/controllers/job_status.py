@@ -61,7 +61,7 @@ def finished_at(job: Job) -> datetime | None:
 
 
 def has_failed(job: Job, pod: Pod) -> bool:
-    """Failed, or on its way out unfinished, unless the Job replaces only what has failed for good."""
+    """Return whether a Pod failed, or is terminating and the Job does not wait for its failure."""
     if phase_of(pod) == "Failed":
         return True
     leaving = pod.metadata.deletion_timestamp is not None and phase_of(pod) != "Succeeded"
@@ -80,7 +80,7 @@ def index_of(pod: Pod) -> int | None:
 
 
 def indexes_in(text: str | None) -> set[int]:
-    """The numbers of `1,3-5`; what is none is left out."""
+    """Return the numbers of `1,3-5`; invalid parts are ignored."""
     found: set[int] = set()
     for part in filter(None, (text or "").split(",")):
         first, _, last = part.partition("-")
@@ -143,7 +143,7 @@ def ended_at(pod: Pod) -> datetime | None:
 
 
 def failure_rule(job: Job, pod: Pod) -> tuple[PodFailurePolicyRule | None, str]:
-    """The first rule of the failure policy that a failed Pod fits, and what is to be said of it."""
+    """Return the first rule of the failure policy that matches a failed Pod, and the message."""
     policy = job.spec.pod_failure_policy
     statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
@@ -177,7 +177,7 @@ class Verdict(NamedTuple):
 
 
 def decided(job: Job) -> Verdict | None:
-    """What was decided before, and stays."""
+    """Return the decision that the status records, which stays."""
     for way in ("SuccessCriteriaMet", "FailureTarget"):
         if (known := condition_of(job, way)) is not None:
             return Verdict(way, known.reason or "", known.message or "")

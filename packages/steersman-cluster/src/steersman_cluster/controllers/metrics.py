@@ -103,7 +103,7 @@ class MetricsApi:
 
 
 class SetMetrics:
-    """A source that says what it was told: `source.set_usage("default", "web-1", cpu="250m")`."""
+    """A metrics source with fixed values: `source.set_usage("default", "web-1", cpu="250m")`."""
 
     def __init__(self) -> None:
         self._usage: dict[tuple[Key, str], Quantity] = {}

@@ -39,7 +39,7 @@ _SUCCESS_CONDITIONS = {
 
 
 class Remaining(NamedTuple):
-    """What was found after deleting: objects by kind, finalizers, and what went wrong."""
+    """The state of a namespace after deleting: remaining objects by kind, finalizers, and errors."""
 
     objects: Mapping[str, int]
     finalizers: Mapping[str, int]
@@ -57,7 +57,7 @@ def _is_leaving(namespace: Namespace) -> bool:
 
 
 async def reconcile(namespace: Namespace, ctx: Context) -> Result | None:
-    """Delete what is in a namespace; finalize it when nothing is left."""
+    """Delete the objects in a namespace, and finalize it when nothing is left."""
     finalizers = namespace.spec.finalizers
     if not _is_leaving(namespace) or FINALIZER not in finalizers:
         return None
@@ -91,7 +91,7 @@ class _DeleteResult(NamedTuple):
 
 
 async def _empty(kind: Served, namespace: str, ctx: Context) -> _DeleteResult:
-    """Delete all of one kind, and say what is still there."""
+    """Delete all objects of one kind, and return the remaining ones."""
     info = kind.view.info
     try:
         page = await ctx.client.list(kind.view, namespace=namespace, resource_version=None)

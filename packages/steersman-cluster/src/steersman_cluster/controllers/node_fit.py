@@ -41,7 +41,7 @@ Placed = tuple[Pod, Mapping[str, str]]
 
 
 def requests_of(pod: Pod) -> dict[str, int]:
-    """What a Pod asks for: the sum of its containers, or the largest init container, plus the overhead; and one Pod."""
+    """Return the requests of a Pod: its containers or largest init container, the overhead, and one Pod."""
     total: dict[str, int] = {}
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
@@ -150,7 +150,7 @@ def is_for_want_of_room(problem: str) -> bool:
 
 
 def would_fit_alone(node: Node, wants: Amounts) -> bool:
-    """Whether an empty node has what a Pod asks for."""
+    """Return whether an empty node has the resources that a Pod requests."""
     allocatable = _milli(node.status.allocatable)
     return all(amount <= allocatable.get(name, 0) for name, amount in wants.items())
 
@@ -221,7 +221,7 @@ def affinity_problem(pod: Pod, node: Node, others: Iterable[Placed]) -> str:
 
 
 def sociability(pod: Pod, node: Node, others: Iterable[Placed]) -> int:
-    """How much preferred affinity between Pods likes the node: weights of those it wants near, less those it avoids."""
+    """Return the score of preferred affinity between Pods: the weights of affinity minus those of anti-affinity."""
     affinity = pod.spec.affinity
     if affinity is None:
         return 0

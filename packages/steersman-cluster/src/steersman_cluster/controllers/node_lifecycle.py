@@ -1,7 +1,7 @@
-"""Nodes that fall silent: their conditions become Unknown, they are tainted, and their Pods are evicted in time.
+"""The node life cycle: unresponsive nodes get the conditions Unknown and taints, and their Pods are evicted.
 
-A node lives as long as its Lease is renewed. A Pod leaves a tainted node when its tolerations say so: at once without
-one, after `tolerationSeconds` with one.
+A node is healthy while its Lease is renewed. A Pod leaves a tainted node as its tolerations say: at once without one,
+and after `tolerationSeconds` with one.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def leaves_at(pod: Pod, taints: Sequence[Taint], now: datetime) -> datetime | No
 
 
 async def evict(pod: Pod, ctx: Context) -> Result | None:
-    """Delete a Pod whose time on a tainted node is over."""
+    """Delete a Pod when its toleration of a taint expires."""
     node = ctx.get(Node, pod.spec.node_name) if pod.spec.node_name else None
     if node is None or phase_of(pod) in ("Succeeded", "Failed"):
         return None

@@ -1,4 +1,4 @@
-"""What becomes of a dependent, given what is known of its owners: decisions of the garbage collector, without I/O."""
+"""Decisions of the garbage collector about a dependent, from the states of its owners, without I/O."""
 
 from __future__ import annotations
 

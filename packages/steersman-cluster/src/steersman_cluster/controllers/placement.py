@@ -1,7 +1,7 @@
-"""One decision of the scheduler: which nodes can take a Pod, which of them is best, and who must go where none can.
+"""One scheduling decision: feasible nodes, the best of them, and preemption if there are none.
 
-Pure: a decision is made of one moment's nodes and Pods, and writes nothing. Preemption follows the scheduler's: the
-fewest budgets broken, then the least important victims, then the fewest.
+Pure: a decision uses the nodes and Pods of one moment and writes nothing. Preemption follows kube-scheduler: the fewest
+violated budgets, then the lowest priorities of victims, then the fewest victims.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Placement:
         return min(rank(node) for node in nodes)[-1]
 
     def victims(self, node: Node, budgets: Sequence[PodDisruptionBudget]) -> Victims | str:
-        """Who must leave a node so that the Pod fits: as few and unimportant as can be. Or why that is no use."""
+        """Return the fewest and least important victims on a node that make room, or the reason for none."""
         mine = priority_of(self.pod)
         below = [pod for pod, at in self._bound if at == node.metadata.name and priority_of(pod) < mine]
         if not below:
@@ -175,7 +175,7 @@ def _unimportance(pod: Pod) -> tuple[int, datetime]:
 
 
 def _protected(pods: Iterable[Pod], budgets: Sequence[PodDisruptionBudget]) -> list[Pod]:
-    """Those whose leaving would break a budget, given that those before them leave as well."""
+    """Return the victims whose eviction violates a budget, given the eviction of those before them."""
     left = [b.status.disruptions_allowed or 0 for b in budgets]
     found: list[Pod] = []
     for pod in pods:
@@ -195,7 +195,7 @@ def _protected(pods: Iterable[Pod], budgets: Sequence[PodDisruptionBudget]) -> l
 
 
 def unplaced(count: int, problems: Iterable[str], helped: Mapping[str, int] | None) -> str:
-    """What is told of a Pod that no node takes; `helped` counts why preemption was no use, `None` where it was."""
+    """Return the message for an unschedulable Pod; `helped` counts nodes by the failure of preemption."""
     text = f"0/{count} nodes are available: {_counted(Counter(problems))}."
     if helped is None:
         return text

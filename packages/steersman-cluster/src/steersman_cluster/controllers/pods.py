@@ -35,7 +35,7 @@ __all__ = [
 NODE_INDEX = "node"
 """Finds Pods by the name of their node; those that have none under `UNBOUND`."""
 ORPHANS = "orphans"
-"""Finds objects that nobody controls by their namespace: whom to ask for adoption."""
+"""Index objects without a controller by namespace, as candidates for adoption."""
 UNBOUND = "<none>"
 
 _BEGINNING = datetime.fromtimestamp(0, UTC)

@@ -1,8 +1,7 @@
-"""ReplicaSets: as many Pods of one template as are asked for.
+"""ReplicaSets: keep the desired number of Pods of one template.
 
-Reads after writes are never older than the writes, so what is listed is what there is, and no separate expectations
-are kept. Pods are created in growing batches, so that a refusal (a quota, an admission webhook) costs one request
-and not hundreds.
+Reads after own writes are never older than the writes, so that no separate expectations are kept. Pods are created in
+growing batches, so that a refusal (a quota, an admission webhook) costs one request instead of hundreds.
 """
 
 from __future__ import annotations
@@ -115,7 +114,7 @@ async def in_batches(count: int, create: Callable[[], Awaitable[None]]) -> Clien
 def replica_set_status(
     rs: ReplicaSet, pods: Sequence[Pod], now: datetime, problem: ClientError | None = None
 ) -> ReplicaSetStatus:
-    """Count the Pods, and say what is wrong."""
+    """Return the status: the counts of Pods, and the condition ReplicaFailure."""
     active = [pod for pod in pods if is_active(pod)]
     metadata = rs.spec.template.metadata or ObjectMeta()
     labels = metadata.labels.items()

@@ -1,7 +1,7 @@
-"""ResourceQuotas: what is used of them, told in the status. (Who is kept out is admission's affair.)
+"""ResourceQuotas: the usage in the status. Admission refuses writes that exceed a quota.
 
-Whatever a quota counts is listed, which is right for any kind, custom ones included. Pods, Services and claims that
-change bring their namespace's quotas back at once; the rest is looked at every few seconds.
+All counted kinds are listed, custom ones included. Changes of Pods, Services and claims reconcile the quotas of their
+namespace at once; other kinds are counted every few seconds.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def total(sets: Iterable[ReplicaSet]) -> int:
 
 
 def active(sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
-    """Those that ask for Pods."""
+    """Return the ReplicaSets that have or want Pods."""
     return [rs for rs in sets if replicas_of(rs) > 0]
 
 

@@ -16,7 +16,7 @@ from steersman_cluster.controllers.rollout import fences, replicas_of, total
 
 __all__ = ["deployment_status", "is_complete", "seconds_to_deadline", "with_condition"]
 
-_NEVER = 2**31 - 1
+_NO_DEADLINE = 2**31 - 1
 
 
 def deployment_status(
@@ -58,7 +58,7 @@ def _availability(d: Deployment, available: int) -> DeploymentCondition:
 
 
 def _judged(d: Deployment, new: ReplicaSet | None, status: DeploymentStatus, now: datetime) -> DeploymentStatus:
-    """`status` with what is to be said of the rollout's progress."""
+    """Return `status` with the conditions of the rollout's progress."""
     known = condition_of(status, "Progressing")
     if not _has_deadline(d):
         return _without(status, "Progressing")
@@ -115,7 +115,7 @@ def _progresses(before: DeploymentStatus, after: DeploymentStatus) -> bool:
 
 
 def _has_deadline(d: Deployment) -> bool:
-    return d.spec.progress_deadline_seconds not in (None, _NEVER)
+    return d.spec.progress_deadline_seconds not in (None, _NO_DEADLINE)
 
 
 def _deadline(d: Deployment, known: DeploymentCondition, now: datetime) -> datetime:

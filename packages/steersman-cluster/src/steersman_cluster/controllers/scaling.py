@@ -1,7 +1,7 @@
-"""How many replicas a HorizontalPodAutoscaler wants: from a metric to a proposal, and from proposals to a step.
+"""Computation of replicas for HorizontalPodAutoscalers: from a metric to a proposal, from proposals to a step.
 
-Pure functions of numbers and histories. A tolerance keeps small differences still; stabilisation keeps a number that
-was recommended lately; policies bound how much may change in how much time.
+Pure functions of numbers and histories. The tolerance ignores small differences, stabilization uses recent
+recommendations, and policies limit the change per period.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def usage_ratio(
 
 
 class History(NamedTuple):
-    """What was recommended and done before: (time in seconds, replicas), and changes as (time, difference)."""
+    """Recent recommendations (time in seconds, replicas) and changes (time in seconds, difference)."""
 
     recommendations: list[tuple[float, int]]
     ups: list[tuple[float, int]]

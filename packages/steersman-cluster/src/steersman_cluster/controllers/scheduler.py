@@ -31,7 +31,7 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class Ledger:
-    """What the Pods on each node ask for, by the uid of the Pod."""
+    """The requests of the Pods on each node, by the uid of the Pod."""
 
     def __init__(self) -> None:
         self._booked: dict[str, tuple[str, Amounts, PodGroup | None]] = {}
@@ -113,7 +113,7 @@ class Scheduler:
         ctx.cache.informer(Pod).add_handler(self._follow)
 
     def _follow(self, change: Change) -> None:
-        """Forget whose room was kept, once it is taken or given up."""
+        """Remove a reservation that is used or given up."""
         if change.entry.uid in self._nominated and (change.new is None or change.new.object(Pod).spec.node_name):
             del self._nominated[change.entry.uid]
 
@@ -178,7 +178,7 @@ class Scheduler:
         return None, unplaced(len(nodes), texts, +helped), None
 
     def _used(self, node: str, pod: Pod) -> Amounts:
-        """What is booked on a node, with the room that is kept for Pods which are at least as important."""
+        """Return the requests on a node, with the reservations of Pods of at least the same priority."""
         used = self.ledger.used(node)
         mine, uid = priority_of(pod), pod.metadata.uid
         kept = [p for p, at in self._nominated.values() if at == node and priority_of(p) >= mine]
@@ -212,7 +212,7 @@ class Scheduler:
                 ctx.event("Preempted", told, action="Preempting", about=victim)
 
     def _claims(self, pod: Pod, ctx: Context) -> tuple[str, list[PersistentVolumeClaim]]:
-        """What is wrong with the volume claims of a Pod, and those that wait to be told a node."""
+        """Return the errors of the volume claims of a Pod, and the claims that wait for a node."""
         waiting: list[PersistentVolumeClaim] = []
         for whole in claims_of(pod):
             name = whole.partition("/")[2]

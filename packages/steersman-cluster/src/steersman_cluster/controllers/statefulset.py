@@ -1,7 +1,7 @@
-"""StatefulSets: Pods with names and volumes of their own, made in order, updated from the last to the first.
+"""StatefulSets: Pods with stable names and volumes, created in order, updated from the last to the first.
 
-One pass over the ordinals decides what is to be done; in the ordered mode it ends at the first Pod that is not there
-yet. A Pod keeps its claims; what becomes of those is the set's retention policy.
+One pass over the ordinals decides the actions; in the ordered mode it ends at the first Pod that does not run yet. The
+retention policy of the set decides when claims are deleted.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class _Reconcile:
         self.ordered = s.spec.pod_management_policy != "Parallel"
 
     async def work(self) -> None:
-        """Create what is missing, then give up what is too much, then update."""
+        """Create missing Pods, then delete surplus ones, then update."""
         wanted = ordinals(self.s)
         for ordinal in range(wanted.start, wanted.start + wanted.size):
             if await self._keep(ordinal):
@@ -234,7 +234,7 @@ class _Reconcile:
             self.ctx.event("SuccessfulCreate", message, action="Create")
 
     async def _retain(self) -> None:
-        """Keep the claims' owners as the retention policy says: the set, the Pod that goes, or nobody."""
+        """Set the owners of the claims as the retention policy says: the set, the deleted Pod, or none."""
         policy = self.s.spec.persistent_volume_claim_retention_policy
         with_set = policy is not None and policy.when_deleted == "Delete"
         with_pod = policy is not None and policy.when_scaled == "Delete"

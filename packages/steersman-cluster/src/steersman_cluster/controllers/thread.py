@@ -32,7 +32,7 @@ def running(config: Config, **choice: Any) -> Generator[None, None, None]:
     def work() -> None:
         try:
             loop.run_until_complete(run(config, stop=stop, **choice))
-        except BaseException as problem:  # noqa: BLE001 - told to whoever leaves the block
+        except BaseException as problem:  # noqa: BLE001 - raised again at the end of the block
             problems.append(problem)
         finally:
             loop.close()

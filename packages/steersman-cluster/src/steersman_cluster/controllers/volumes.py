@@ -38,8 +38,10 @@ _VOLUME_PROTECTION = "kubernetes.io/pv-protection"
 def register(operator: Operator, *, root: str = "/var/lib/steersman/volumes", default_class: str = "standard") -> None:
     """Declare the controllers.
 
-    Volumes are directories below `root`, which whoever runs Pods makes. `default_class` names the StorageClass that
-    is made at the start where there is none; none is made when it is empty.
+    Args:
+        operator: The operator that gets the controllers.
+        root: The directory below which volumes are directories, which the kubelet creates.
+        default_class: The StorageClass that is created at the start if it is missing; none if empty.
     """
     binder = Binder(PurePosixPath(root))
 
@@ -157,7 +159,7 @@ class Binder:
             await _patch_status(ctx, claim, {"phase": "Pending"})
 
     async def _check(self, claim: PersistentVolumeClaim, ctx: Context) -> None:
-        """A bound claim whose volume is gone or another's has lost its data."""
+        """Mark a bound claim as lost if its volume is missing or bound to another claim."""
         volume = ctx.get(PersistentVolume, claim.spec.volume_name or "")
         if volume is None or not is_bound_to(volume, claim):
             if phase(claim) != "Lost":

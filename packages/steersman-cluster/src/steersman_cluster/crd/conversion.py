@@ -1,6 +1,6 @@
-"""Conversion of custom resources between versions: by their apiVersion alone, or by the definition's webhook.
+"""Conversion of custom resources between versions: by apiVersion alone, or by the webhook of the definition.
 
-A webhook is asked over HTTPS with ConversionReview v1 (or v1beta1, where it knows nothing newer) and must keep all
+A webhook is called over HTTPS with ConversionReview v1, or v1beta1 if it supports nothing newer, and must keep all
 metadata but labels and annotations. Follows apiextensions' `webhook_converter.go`.
 """
 

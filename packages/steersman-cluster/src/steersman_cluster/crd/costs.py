@@ -1,4 +1,4 @@
-"""The budget of a definition's rules: how often each may run in one request, times what it costs at worst.
+"""The cost budget of a definition's rules: the greatest number of evaluations times the greatest cost of each.
 
 Follows `CELSchemaContext` and `TotalCost` of apiextensions: ten million for one rule, a hundred million for a schema.
 """
@@ -72,7 +72,7 @@ class Budget:
         return [field_forbidden(path, too_expensive(what, cost, RULE_LIMIT))]
 
     def overdrawn(self, path: Path) -> list[FieldError]:
-        """What is wrong with all of them together."""
+        """Return the errors of the total cost."""
         if self.total <= SCHEMA_LIMIT:
             return []
         text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"

@@ -75,7 +75,7 @@ class DefinitionStrategy(Strategy):
         return validate_definition_update(obj, old, status_only=ctx.subresource == "status")
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
-        """Formats that nobody checks, where they are new."""
+        """Return warnings for new formats that are not validated."""
         if ctx.subresource:
             return ()
         before = set(_unknown_formats(old)) if old is not None else set[str]()

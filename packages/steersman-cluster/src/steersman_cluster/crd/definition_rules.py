@@ -1,7 +1,7 @@
-"""What a CustomResourceDefinition must be: names, versions, schemas, columns, conversion, and what never changes.
+"""Validation of CustomResourceDefinitions: names, versions, schemas, columns, conversion, immutable fields.
 
-Errors stand where the API server's internal form has them: what is equal in all versions belongs to the definition as
-a whole (`spec.validation`), and webhooks' settings stand directly in `spec.conversion`.
+Error paths are those of the API server's internal form: values that all versions share are in `spec.validation`, and
+the settings of webhooks are in `spec.conversion`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SEE = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
 def validate_definition(obj: Object) -> list[FieldError]:
-    """What is wrong with a new definition."""
+    """Return the errors of a new definition."""
     found: list[FieldError] = []
     spec = cast(Object, obj.get("spec") or {})
     wanted = f"{dig(spec, 'names', 'plural', default='')}.{spec.get('group') or ''}"
@@ -57,7 +57,7 @@ def validate_definition(obj: Object) -> list[FieldError]:
 
 
 def validate_definition_update(obj: Object, old: Object, *, status_only: bool = False) -> list[FieldError]:
-    """What is wrong with a changed definition; through the status door only the status is looked at."""
+    """Return the errors of a changed definition; for the subresource `status`, those of the status only."""
     if status_only:
         return _names(dig(obj, "status", "acceptedNames", default={}), Path("status") / "acceptedNames")
     spec, before = cast(Object, obj.get("spec") or {}), cast(Object, old.get("spec") or {})
@@ -91,7 +91,7 @@ def _texts(rule: formats.Rule, path: Path, value: str, prefix: str = "") -> list
 
 
 def _internal(spec: Object) -> tuple[Object, list[Object]]:
-    """What is common to all versions, and the versions without it."""
+    """Return the values that all versions share, and the versions without them."""
     versions = [dict(version) for version in cast("list[Object]", spec.get("versions") or [])]
     common: Object = {}
     for name in _HOISTED:

@@ -1,6 +1,6 @@
 """The JSONPath of printer columns, scales and selectable fields: Kubernetes' dialect, compiled once.
 
-Fields, indexes, slices, wildcards, recursive descent, unions and simple filters; what is missing yields nothing.
+Fields, indexes, slices, wildcards, recursive descent, unions and simple filters. A missing value yields nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What happens to a CustomResourceDefinition after it was written: names are claimed, it is established, it ends.
+"""The life cycle of a CustomResourceDefinition: accepting names, establishing, terminating.
 
-Pure: each function takes the definition and its neighbours and returns the next status, or `None` where nothing
-changes. The API server applies it right after the write, so that nobody ever waits for a controller.
+Each function is pure: it takes the definition and its neighbours and returns the next status, or `None` without a
+change. The API server applies it right after the write.
 """
 
 from __future__ import annotations

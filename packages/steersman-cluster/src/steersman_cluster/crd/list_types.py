@@ -18,7 +18,7 @@ from steersman_cluster.objects import Path
 __all__ = ["Walk", "compile_lists", "walk_schema"]
 
 Walk: TypeAlias = Callable[[Path, Any, list[FieldError]], None]
-"""Appends what is wrong at a path."""
+"""Appends the errors of a value at a path."""
 
 
 def compile_lists(schema: Schema) -> Walk | None:

@@ -61,7 +61,7 @@ _INT_OR_STRING: list[Object] = [{"type": "integer"}, {"type": "string"}]
 
 
 def _unfolded(schema: Object) -> Object:
-    """A copy of a schema in which fields that are integers or strings say so as OpenAPI does, with `anyOf`."""
+    """Return a copy of a schema in which int-or-string fields are expressed with `anyOf`, as in OpenAPI."""
     made = dict(schema)
     for key in ("items", "additionalProperties"):
         if isinstance(inner := made.get(key), dict):

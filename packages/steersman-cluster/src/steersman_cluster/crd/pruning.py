@@ -1,8 +1,8 @@
-"""Pruning, nulls and defaults of custom resources: one closure per schema, one pass per object, changed in place.
+"""Pruning, nulls and defaults of custom resources: one closure per schema, one pass per object, in place.
 
-Three rules in the API server's order: what the schema does not name goes (unless preserved), a null that is neither
-nullable nor has a default goes, and what is absent (or such a null) gets its default, defaults inside defaults too.
-Never touches apiVersion, kind and metadata of resources.
+Three rules in the API server's order: fields that the schema does not declare are removed unless preserved; a null is
+removed if the field is not nullable and has no default; an absent field, or such a null, gets its default, including
+defaults inside of defaults. The apiVersion, kind and metadata of resources are not touched.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _compile(  # noqa: C901
     of_list = schema.get("type") == "array"
     of_scalar = schema.get("type") in ("string", "integer", "number", "boolean")
     if of_scalar or schema.get("x-kubernetes-int-or-string") is True:
-        # A value of the wrong type is pruned all the same before it is refused; nobody can see the difference.
+        # A value of the wrong type is pruned before it is refused, which has no visible effect.
         return None
     if of_list and each is None and (spare is None or nullable):
         return None

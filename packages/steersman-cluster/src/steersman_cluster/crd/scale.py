@@ -1,6 +1,6 @@
-"""The scale sub-resource of custom resources: an `autoscaling/v1` Scale read from, and written to, simple paths.
+"""The subresource `scale` of custom resources: an `autoscaling/v1` Scale, read from and written to simple paths.
 
-Pure functions of an object; who stores the result and what managed fields say of it is the API server's business.
+Pure functions of an object; the API server stores the result and updates managed fields.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ScalePaths:
             meta(obj)["resourceVersion"] = version
 
     def validate(self, obj: Object, *, spec: bool = True) -> list[FieldError]:
-        """What is wrong with the replicas and the selector; `spec` says whether the wanted replicas are looked at."""
+        """Return the errors of the replicas and the selector; `spec` includes the desired replicas."""
         found: list[FieldError] = []
         for path in (self.spec, self.status) if spec else (self.status,):
             try:

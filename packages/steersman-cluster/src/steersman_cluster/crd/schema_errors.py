@@ -61,7 +61,12 @@ class _Result:
 
 
 def explain(schema: Schema, value: Any, *, old: Any = ABSENT, prefix: str = "") -> list[FieldError]:
-    """All errors of a value; `old` is what it was, for ratcheting; `prefix` the field that the value stands in."""
+    """Return all errors of a value.
+
+    Args:
+        old: The previous value, for ratcheting.
+        prefix: The path of the value.
+    """
     result = _explain(schema, value, "", old)
     found: list[FieldError] = []
     for error in result.errors:

@@ -1,7 +1,7 @@
-"""What the schema of a definition must be, beyond structural: supported keywords, list types, rules, defaults.
+"""Validation of a definition's schema beyond structure: keywords, list types, rules, defaults.
 
-Follows `ValidateCustomResourceDefinitionOpenAPISchema`. Rules are compiled, and their cost is estimated, only where the
-schema is good at and below their node; what is wrong with them is told after what is wrong with the schema.
+Follows `ValidateCustomResourceDefinitionOpenAPISchema`. Rules are compiled, and their costs estimated, only where the
+schema is valid at and below their node; their errors follow those of the schema.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ _UNSUPPORTED = (
 
 @dataclass(frozen=True, slots=True)
 class _NodeContext:
-    """What is known of the way down to a node."""
+    """The properties of the path to a node."""
 
     defaults: bool = True
     why_not: str = ""
     in_meta: bool = False
     uncorrelated: Path | None = None
-    """The first ancestor whose parts cannot be found again in the old object."""
+    """The first ancestor whose items cannot be correlated with the old object."""
     rules: bool = True
     """Whether rules are compiled here; not below allOf and the like."""
     root: bool = False
@@ -72,13 +72,15 @@ class _NodeContext:
     """How often the node can occur in one object; `None` where nothing bounds it."""
     budget: Budget = field(default_factory=Budget)
     of_rules: list[FieldError] = field(default_factory=list[FieldError])
-    """What is wrong with rules, of all nodes."""
+    """The errors of the rules of all nodes."""
 
 
 def schema_errors(schema: Schema, path: Path, *, status: bool, unchanged: bool = False) -> list[FieldError]:
-    """All that is wrong with an `openAPIV3Schema`; `status` says whether the version has a status sub-resource.
+    """Return the errors of an `openAPIV3Schema`.
 
-    In an `unchanged` schema a single rule may cost what it likes, as long as all together do not.
+    Args:
+        status: Whether the version has the subresource `status`.
+        unchanged: Whether the schema is stored already; then only the total cost of its rules is limited.
     """
     found: list[FieldError] = []
     at = path / "openAPIV3Schema"

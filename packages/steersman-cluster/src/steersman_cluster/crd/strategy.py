@@ -140,7 +140,7 @@ class CustomStrategy(Strategy):
         return self._run_rules(obj, ABSENT, found)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """As on create; what was wrong before and has not changed is forgiven."""
+        """Validate as on create, without the errors that the old object has as well (ratcheting)."""
         if ctx.subresource == "status":
             return self._validate_status(obj, old)
         found = [] if self._check(obj) else explain(self.schema, obj, old=old)

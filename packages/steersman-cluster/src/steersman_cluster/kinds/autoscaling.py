@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscaler in both versions; the newer is what is stored."""
+"""HorizontalPodAutoscaler in both versions; autoscaling/v2 is stored."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""HorizontalPodAutoscalers between autoscaling/v1 and v2.
+"""Conversion of HorizontalPodAutoscalers between autoscaling/v1 and v2.
 
-What v1 has no field for travels in annotations `autoscaling.alpha.kubernetes.io/…`, as the API server does it, so
-that reading in one version and writing in the other loses nothing. Pure; what is given is not changed.
+Fields that v1 lacks are kept in annotations `autoscaling.alpha.kubernetes.io/…`, as in the API server, so that reading
+in one version and writing in the other loses nothing. Pure; the argument is not changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaim: what a claim may ask for, and how little of it may change."""
+"""PersistentVolumeClaim: defaults, validation, and the few fields that may change."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def short_modes(modes: Sequence[str]) -> str:
 
 
 def claim_spec_errors(spec: Object, path: Path) -> list[FieldError]:
-    """What is wrong with a claim's spec, also inside of templates (StatefulSets, ephemeral volumes)."""
+    """Return the errors of a claim's spec, which also occurs in templates (StatefulSets, ephemeral volumes)."""
     modes = get_list(spec, "accessModes")
     found = [] if modes else [required(path / "accessModes", "at least 1 access mode is required")]
     found += check.label_selector(path / "selector", spec.get("selector"))
@@ -194,7 +194,7 @@ def _spec_change(obj: Object, spec: Object, before: Object) -> str | None:
 
 
 def _internal(spec: Object) -> Object:
-    """A claim's spec in the server's internal form, whose differences a refusal shows."""
+    """Return a claim's spec in the API server's internal form, for the difference that a refusal shows."""
     resources = get_object(spec, "resources")
     return {
         "AccessModes": spec.get("accessModes"),

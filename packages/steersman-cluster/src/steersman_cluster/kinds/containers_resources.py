@@ -1,4 +1,4 @@
-"""What may be wrong with the amounts a container asks for and may use."""
+"""Validation of the resource requests and limits of containers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _is_native(name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
-    """Whether it is somebody else's resource, counted in whole units."""
+    """Return whether it is an extended resource, which is counted in whole units."""
     return not _is_native(name) and not name.startswith("requests.")
 
 

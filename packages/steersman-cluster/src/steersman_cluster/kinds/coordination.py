@@ -1,4 +1,4 @@
-"""Lease: who leads, and until when."""
+"""Lease: holder, duration and times of a leader or node."""
 
 from __future__ import annotations
 

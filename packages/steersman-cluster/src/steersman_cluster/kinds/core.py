@@ -71,7 +71,7 @@ class ConfigMap(Plain):
 
 
 class Secret(Plain):
-    """Values never leave this class but as what was stored: errors name keys only."""
+    """The strategy of Secrets. Errors contain keys and never values."""
 
     columns = (
         columns.NAME,

@@ -1,4 +1,4 @@
-"""Cron schedules: the five fields, the descriptors, and what is wrong with them in the words of the Go parser."""
+"""Validation of cron schedules: five fields or a descriptor, with the error texts of the Go parser."""
 
 from __future__ import annotations
 

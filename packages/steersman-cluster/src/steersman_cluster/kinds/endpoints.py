@@ -23,7 +23,7 @@ _PROTOCOLS = ("SCTP", "TCP", "UDP")
 class Endpoints(Plain):
     create_on_update = True
     deprecation = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
-    """What is answered to every request, reads too."""
+    """The warning that every response contains, reads included."""
     columns = (columns.NAME, Column("Endpoints", description="Addresses and ports."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
@@ -159,7 +159,7 @@ class EndpointSlice(Plain):
 
 
 def _without_empty_lists(obj: Object) -> None:
-    """What is stored cannot tell an empty list from none."""
+    """Normalize lists: the stored form does not distinguish an empty list from a missing one."""
     for field in ("endpoints", "ports"):
         obj[field] = obj.get(field) or None
 

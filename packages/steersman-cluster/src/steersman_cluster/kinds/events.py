@@ -149,7 +149,7 @@ def legacy_errors(obj: Object, reporter_field: str) -> list[FieldError]:
 
 
 class EventsEvent(Event):
-    """An Event of events.k8s.io/v1, stored as one of core/v1, by whose name it is refused too."""
+    """An Event of events.k8s.io/v1, stored as one of core/v1, whose name refusals contain."""
 
     status_group = ""
 

@@ -1,7 +1,7 @@
-"""What texts must look like: names, labels, ports, addresses; each rule says in the API server's words what is wrong.
+"""Formats of texts: names, labels, ports, addresses, with the API server's error texts.
 
-A rule takes the text and returns the complaints, an empty sequence when there are none; it knows nothing of fields.
-`names` puts the complaints where a field is. Follows apimachinery's `util/validation` and `api/validate/content`.
+A rule takes a text and returns its errors, an empty sequence for a valid one. `names` adds the path of the field.
+Follows apimachinery's `util/validation` and `api/validate/content`.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def dns_subdomain(value: str) -> Sequence[str]:
 
 
 def dns_subdomain_underscore(value: str) -> Sequence[str]:
-    """A subdomain whose labels may hold underscores."""
+    """A subdomain whose labels may contain underscores."""
     found: list[str] = []
     if _size(value) > 253:
         found.append(_at_most(253))
@@ -182,7 +182,7 @@ def label_key(value: str) -> Sequence[str]:
     if slash and not prefix:
         found.append("prefix part must be non-empty")
     elif slash:
-        # The content package, which this rule belongs to, counts bytes where the others speak of characters.
+        # The content package, which has this rule, counts bytes; the others count characters.
         found += [
             f"prefix part {text.replace('characters', 'bytes', 1) if 'no more than' in text else text}"
             for text in dns_subdomain(prefix)

@@ -69,7 +69,7 @@ class Job(Workload):
         if not dig(obj, "spec", "manualSelector", default=False):
             _select_by_uid(obj)
         if not meta(obj).get("labels") and (labels := dig(obj, "spec", "template", "metadata", "labels")):
-            # The real server defaults once more what it reads back: now the template has labels.
+            # The API server defaults a stored object again: now the template has labels.
             meta(obj)["labels"] = dict(labels)
 
     def errors(self, obj: Object) -> list[FieldError]:

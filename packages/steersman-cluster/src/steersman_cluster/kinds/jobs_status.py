@@ -1,7 +1,7 @@
-"""What may be wrong with a Job's status: finished Jobs stay finished, and counts fit together.
+"""Validation of a Job's status: finished Jobs stay finished, and counts are consistent.
 
-Most rules are asked only when what they speak of has changed, so that a status that was wrong before can still be
-mended. Follows the rules that came with `managedBy`, under which other controllers write the status.
+Most rules apply only if the values that they check have changed, so that an invalid status can be corrected. Follows
+the rules for `managedBy`, under which other controllers write the status.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _success(new: _Status) -> list[FieldError]:
 
 
 def _transitions(new: _Status, before: _Status) -> list[FieldError]:
-    """What was said stays said."""
+    """Return the errors for conditions that were removed or reverted."""
     found = [
         _of_conditions(f"cannot disable the terminal {end}=True condition")
         for end in ("Failed", "Complete", "FailureTarget")

@@ -36,7 +36,7 @@ _MAX_INDEXES_LENGTH = 64 * 1024
 
 
 def generated_selector_errors(job: Object) -> list[FieldError]:
-    """The labels and the selector that the server makes are what it would make."""
+    """Return the errors of labels and selector that differ from the generated ones."""
     metadata: Object = job.get("metadata") or {}
     spec: Object = job.get("spec") or {}
     if spec.get("manualSelector") or spec.get("selector") is None:

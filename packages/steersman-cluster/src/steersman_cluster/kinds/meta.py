@@ -1,8 +1,8 @@
-"""ObjectMeta: what every object's metadata must be, when created and when changed.
+"""ObjectMeta: validation of the metadata of new and changed objects.
 
-The API server asks these functions for every kind. The kind's own rule for names comes first in the answer, as users
-see it; what is the same for all kinds follows. They read and never change, but for `keep_system_fields`.
-Follows apimachinery's `api/validation/objectmeta.go` and `apiserver/pkg/registry/rest`.
+The API server calls these functions for every kind. The errors of the kind's name rule come first, those that all
+kinds share follow. The functions only read, except `keep_system_fields`. Follows apimachinery's
+`api/validation/objectmeta.go` and `apiserver/pkg/registry/rest`.
 """
 
 from __future__ import annotations
@@ -44,11 +44,13 @@ def validate_metadata(
     *,
     builtin: bool = True,
 ) -> list[FieldError]:
-    """What is wrong with a new object's metadata.
+    """Return the errors of a new object's metadata, whose values have the right JSON types.
 
-    `rule` is a name that `formats.name_rule` knows, or a rule. `builtin` asks for qualified finalizers, as kinds of
-    Kubernetes itself do and custom resources do not. A name must have been generated before; that it is
-    missing is an error here. Expects values of the right JSON types, which decoding has seen to.
+    Args:
+        rule: A rule, or the name of a rule in `formats.name_rule`.
+        builtin: Whether finalizers must be qualified, as for the kinds of Kubernetes and not for custom resources.
+
+    A missing name is an error: names are generated before.
     """
     metadata = meta(obj)
     complaints = formats.name_rule(rule) if isinstance(rule, str) else rule
@@ -84,20 +86,20 @@ def _common(metadata: Mapping[str, Any], path: Path, builtin: bool) -> list[Fiel
 
 
 def validate_metadata_update(new: Object, old: Object, path: Path = _PATH, namespaced: bool = True) -> list[FieldError]:
-    """What is wrong with the metadata of a changed object.
+    """Return the errors of the metadata of a changed object.
 
-    `keep_system_fields` should have run, so that what a client left out is not taken for a change. The kind's rule for
-    names is not asked again: the name cannot change, and old objects may carry names that no longer are allowed.
+    Call `keep_system_fields` first, so that fields that a client left out do not count as changes. The rule for names
+    is not applied again: the name cannot change, and stored objects may have names that are no longer allowed.
     """
     if meta(new).get("resourceVersion") and _same(new, old):
-        # What was stored is right, and most writes change nothing here.
+        # Stored values are valid, and most writes change nothing here.
         return _managed_fields(path / "managedFields", meta(new).get("managedFields") or ())
     found = validate_metadata(new, path, namespaced, formats.path_segment, builtin=False)
     return found + _update(new, old, path)
 
 
 def repeated_update(new: Object, old: Object, qualified: bool = True) -> list[FieldError]:
-    """What built-in kinds check of a change a second time, which shows as causes that are told twice."""
+    """Return the errors that built-in kinds report a second time, which causes show twice."""
     if _same(new, old):
         return []
     found = _update(new, old, _PATH)
@@ -122,7 +124,7 @@ def finalizer_errors(path: Path, finalizers: Sequence[str]) -> list[FieldError]:
 
 
 def _same(new: Object, old: Object) -> bool:
-    """Whether nothing changed that could be wrong; what was taken once is right."""
+    """Return whether no validated field changed; stored values are valid."""
     after, before = meta(new), meta(old)
     return all(after.get(field) == before.get(field) for field in _CHECKED)
 

@@ -1,7 +1,7 @@
 """Checks of single values at a field's path: names, labels, selectors, ports, addresses, quantities.
 
-Each check takes the path and the value and returns what is wrong, in the API server's words, in its order. They
-change nothing and never raise, whatever JSON they are given of the right type. The rules themselves are in `formats`.
+Each check takes the path and the value and returns the errors with the API server's texts, in its order. Checks do not
+change values and do not raise. The rules themselves are in `formats`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`Plain`: the strategy of kinds that have few rules of their own, and the ground of those that have more.
+"""`Plain`: the strategy of kinds with few rules, and the base class of the kinds that add rules.
 
-Families override `errors` (what is wrong with the object as such), `changes` (what may not change) and
-`status_errors`; the order of errors then is the API server's.
+Kinds override `errors` (the object), `changes` (immutable fields) and `status_errors`; the order of errors is that of
+the API server.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Plain(Strategy):
         return [*again, *self.changes(obj, old), *whole]
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """What is wrong with an object, new or changed, beyond ObjectMeta."""
+        """Return the errors of a new or changed object, except those of its metadata."""
         return []
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
@@ -60,5 +60,5 @@ class Plain(Strategy):
         return []
 
     def status_errors(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """What is wrong with a change that came through a sub-resource."""
+        """Return the errors of a change of a subresource."""
         return []

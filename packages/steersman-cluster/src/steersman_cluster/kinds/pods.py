@@ -1,4 +1,4 @@
-"""Pods: defaults, what is set on creation, who may change what through which door, deletion, columns."""
+"""Pods: defaults, fields set on creation, mutable fields by subresource, deletion, columns."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Pod(Plain):
         }
 
     def grace(self, obj: Object, asked: int | None) -> int:
-        """What the client asks for or the Pod wants; nothing where no kubelet has to stop it."""
+        """Return the grace period of the client or of the Pod; none if no kubelet has to stop it."""
         period = dig(obj, "spec", "terminationGracePeriodSeconds", default=0) if asked is None else asked
         if not dig(obj, "spec", "nodeName") or dig(obj, "status", "phase") in ("Failed", "Succeeded"):
             return 0

@@ -1,6 +1,6 @@
-"""The quality of service of a Pod: Guaranteed, Burstable or BestEffort, by what it asks for and may use.
+"""The quality of service of a Pod: Guaranteed, Burstable or BestEffort, from its requests and limits.
 
-Pure; follows pkg/apis/core/v1/helper/qos. Resources of the whole Pod, where given, decide alone.
+Pure; follows pkg/apis/core/v1/helper/qos. Resources of the Pod itself, if set, decide alone.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _containers(spec: Object) -> Iterable[Object]:
 
 
 def _count(total: dict[str, Quantity], amounts: Object | None) -> set[str]:
-    """Add what is above zero; returns which resources that was."""
+    """Add the positive amounts and return the names of their resources."""
     found: set[str] = set()
     for name in _COUNTED:
         if amounts and name in amounts and (amount := Quantity(amounts[name])) > 0:

@@ -1,4 +1,4 @@
-"""What may be wrong with a Pod that is created, changed, resized, or whose status is reported."""
+"""Validation of Pods: create, update, resize, ephemeral containers and status."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _annotation_changes(pod: Object, old: Object) -> list[FieldError]:
 def update_errors(pod: Object, old: Object) -> list[FieldError]:  # noqa: C901
     """A change of a Pod: nearly nothing of its spec may change."""
     if pod.get("spec") == old.get("spec") and meta(pod).get("annotations") == meta(old).get("annotations"):
-        # What was taken once is in order; only metadata may be wrong.
+        # The stored spec is valid; only metadata can have errors.
         return metadata.repeated_update(pod, old) + metadata.repeated_create(pod, old, True, "subdomain")
     found = _changed(pod, old)
     spec, before = pod["spec"], old["spec"]
@@ -147,7 +147,7 @@ def _tolerations(found: list[FieldError], new: list[Object], old: list[Object]) 
 
 
 def _without_mutable(spec: Object, before: Object) -> Object:
-    """The new spec with what may change put back to what it was."""
+    """Return the new spec with the mutable fields set to their old values."""
     rest = dict(spec)
     for field in ("containers", "initContainers"):
         if field in spec:
@@ -221,7 +221,7 @@ def _resized(found: list[FieldError], new: Object, old: Object, path: Path) -> N
 
 
 def status_errors(pod: Object, old: Object) -> list[FieldError]:
-    """What a kubelet, or whoever acts as one, reports."""
+    """Return the errors of a status that a kubelet reports."""
     status: Object = pod.get("status") or {}
     before: Object = old.get("status") or {}
     found = metadata.repeated_update(pod, old) + _annotation_changes(pod, old)

@@ -138,7 +138,7 @@ def _default_container(container: Object) -> None:  # noqa: C901
 
 
 def drop_disabled(spec: Object) -> None:
-    """Forget fields of features that are off. Not a default: who sets such a field still is said to manage it."""
+    """Remove fields of disabled features. Not a default: the writer of such a field still manages it."""
     for field in _CONTAINERS:
         for container in get_list(spec, field):
             if (lifecycle := container.get("lifecycle")) and lifecycle.pop("stopSignal", None) and not lifecycle:
@@ -288,7 +288,7 @@ def _default_pod_resources(spec: Object) -> None:
 
 
 def _sum(spec: Object, which: str) -> dict[str, str]:
-    """What all containers ask for together: sidecars run beside the containers, other init containers before them."""
+    """Return the requests of all containers: sidecars run beside the containers, other init containers before them."""
     total: dict[str, Quantity] = {}
     for container in get_list(spec, "containers"):
         _add(total, container["resources"].get(which))

@@ -1,7 +1,6 @@
-"""The difference that the refusal of a Pod's change shows, for humans to read.
+"""The difference that the refusal of a Pod's change contains.
 
-The API server prints its internal types; here is the same as JSON, which says what is different but not byte by byte
-what the real server says.
+The API server prints its internal types; this module prints JSON, which shows the same fields in another notation.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def _pod_term(found: list[FieldError], term: Object, path: Path) -> None:
 
 
 def _label_keys(found: list[FieldError], term: Object, path: Path) -> None:
-    """Keys whose values come from the Pod itself cannot stand in the selector too, or in both lists."""
+    """Return the errors for label keys that are in the selector as well, or in both lists."""
     match, mismatch = get_list(term, "matchLabelKeys"), get_list(term, "mismatchLabelKeys")
     if not match and not mismatch:
         return

@@ -1,4 +1,4 @@
-"""Roles and bindings: their form. Who may write them is decided elsewhere."""
+"""Validation of roles and bindings. `auth.escalation` checks the permission to write them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Cluster IPs, IP families and node ports of Services, given out from fixed ranges.
+"""Allocation of cluster IPs, IP families and node ports of Services from fixed ranges.
 
-What is taken is read from the stored Services on every allocation: a write is one synchronous step, so nothing can
-come between, and there is no second book that could go wrong. The cluster has one family, IPv4.
+Allocated values are read from the stored Services at each allocation, which is part of one synchronous write, so that
+there is no second record of them. The cluster has one family, IPv4.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ def needs_health_check(spec: Object) -> bool:
 
 
 def allocate(obj: Object, old: Object | None, ctx: WriteContext) -> None:
-    """Give a new or changed Service its families, addresses and ports.
+    """Allocate the families, addresses and ports of a new or changed Service.
 
-    Raises `APIError` (422) for what is taken, out of range or of a family that the cluster does not have.
+    Raises:
+        APIError: A value is allocated, out of range, or of a family that the cluster lacks (422).
     """
     spec: Object = obj["spec"]
     before: Object = get_object(old or {}, "spec")
@@ -223,7 +224,7 @@ def _address_refusal(address: str, taken: set[str]) -> str | None:
 
 def _free_address(taken: set[str], ctx: WriteContext) -> str:
     size = SERVICE_RANGE.num_addresses
-    # The lowest addresses are left to those who ask for one, as the API server's allocator does.
+    # The lowest addresses are reserved for explicit requests, as in the API server's allocator.
     start = 256 + _number(ctx) % (size - 512)
     for offset in range(size - 512):
         address = str(SERVICE_RANGE[256 + (start - 256 + offset) % (size - 512)])

@@ -124,7 +124,7 @@ def _default_affinity(spec: Object) -> None:
 
 
 def _keep_allocated(new: Object, before: Object) -> None:
-    """Give back what was allocated before and is not mentioned, so that a manifest may be sent again as it was."""
+    """Copy allocated values that the new object does not mention, so that a manifest can be applied again."""
     if before.get("type") != "ExternalName" and new.get("type") != "ExternalName":
         if not new.get("clusterIP") and before.get("clusterIP"):
             new["clusterIP"] = before["clusterIP"]

@@ -34,7 +34,7 @@ _RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 
 
 def service_errors(obj: Object, old: Object | None = None) -> list[FieldError]:
-    """What is wrong with a Service; `old` excuses addresses that were taken under older rules."""
+    """Return the errors of a Service; addresses of `old` that were valid under earlier rules stay valid."""
     spec: Object = get_object(obj, "spec")
     return [
         *_topology(obj),

@@ -221,7 +221,7 @@ def _with_claims(spec: Object) -> Object:
 
 
 def _drop_disabled(obj: Object, old: Object | None) -> None:
-    """How many Pods may be down during an update is a feature that is off; who had it keeps it."""
+    """Remove `maxUnavailable`, a disabled feature, unless the stored object has it."""
     rolling = dig(obj, "spec", "updateStrategy", "rollingUpdate", default={})
     if old is None or dig(old, "spec", "updateStrategy", "rollingUpdate", "maxUnavailable") is None:
         rolling.pop("maxUnavailable", None)

@@ -1,7 +1,7 @@
-"""What may be wrong with the volumes of a Pod: one source each, of the right shape; and which of them can be mounted.
+"""Validation of the volumes of a Pod: one source each, with valid fields; and the set of volumes that can be mounted.
 
-Sources that are common are checked deeply, those of retired drivers for what they require.
-Follows pkg/apis/core/validation, odd paths included.
+Common sources are validated in full, those of retired drivers for their required fields. Follows
+pkg/apis/core/validation, including its irregular paths.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the kinds that make Pods have in common: a template, a status, a generation.
+"""The base class of the kinds with a Pod template: template, status, generation.
 
-Kinds say where their template is and what is theirs; this module brings the rest. Nothing here reads storage.
+Each kind names the path of its template and adds its own rules. Nothing here reads storage.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def shown_labels(labels: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def go_struct(value: Object | None, *fields: str) -> Object:
-    """A value as refusals show the API server's internal types: Go's names, `null` for what is not set."""
+    """Return a value as refusals print the API server's internal types: Go's names, `null` for unset fields."""
     given = value or {}
     return {field[0].upper() + field[1:]: given.get(field) for field in fields}
 

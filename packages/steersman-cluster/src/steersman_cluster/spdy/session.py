@@ -74,7 +74,7 @@ class Session:
         self._last = 0
 
     def feed(self, data: bytes) -> list[Event]:
-        """Parse bytes of the peer and return their events in order. Replies to pings are in `pending`. Raises `SpdyError`."""
+        """Parse bytes of the peer and return their events in order; `pending` holds replies. Raises `SpdyError`."""
         self._held += data
         events: list[Event] = []
         while len(self._held) >= 8:

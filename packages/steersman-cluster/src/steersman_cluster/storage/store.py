@@ -153,8 +153,8 @@ class Storage:
     def put(self, resource: GroupResource, namespace: str, name: str, obj: Object) -> Item:
         """Store an object and set its resourceVersion.
 
-        The write is durable and delivered to the listeners when this returns. Writes of a listener are delivered after the
-        event that caused them.
+        The write is durable and delivered to the listeners when this returns. Writes of a listener are delivered after
+        the event that caused them.
         """
         self._compaction.update(self.revision, self._now())
         revision = self.revision + 1
@@ -210,8 +210,8 @@ class Storage:
     def _tell(self) -> None:
         """Deliver the pending events in order.
 
-        Writes of a listener are delivered after the event that caused them. A listener that fails does not prevent delivery
-        to the others; the first error is raised at the end.
+        Writes of a listener are delivered after the event that caused them. A listener that fails does not prevent
+        delivery to the others; the first error is raised at the end.
         """
         problem: Exception | None = None
         self._telling = True
