@@ -37,6 +37,12 @@ class Place:
         self.node = node
         self.directory = directory
 
+    @property
+    def limits(self) -> list[str]:
+        """The node's control groups; none where this process may not make them."""
+        groups = self.node.agent.runtime._groups  # type: ignore[attr-defined]
+        return groups.directories if groups is not None else []
+
     async def send(self, method: str, path: str, body: Any = None) -> Any:
         import json
 
@@ -80,6 +86,10 @@ class Place:
         return code, output.decode()
 
 
+def existing(paths: list[str]) -> list[str]:
+    return [path for path in paths if os.path.exists(path)]
+
+
 async def until(read: Callable[[], Awaitable[Any]], holds: Callable[[Any], Any]) -> Any:
     found: Any = None
     try:
@@ -111,8 +121,10 @@ async def place(tmp_path: Path, mode: str) -> AsyncIterator[Place]:
         place.node = handles
         yield place
         mark = handles.agent.runtime.mark  # type: ignore[attr-defined]
+        groups = place.limits
         await handles.close()
         assert marked(mark) == []
+        assert existing(groups) == []
 
 
 def root_with(directory: Path, *programs: str) -> Path:
@@ -429,3 +441,18 @@ async def test_an_image_is_not_copied_where_the_kernel_has_layers(place: Place) 
     (home,) = (place.directory / "data/pods").glob("*/containers/c")
     assert not (home / "rootfs").exists()
     assert (home / "layer/upper/lib64/new").read_text() == "changed\n"
+
+
+@ROOT
+@pytest.mark.parametrize("mode", ["namespaces", "plain"], indirect=True)
+async def test_a_container_that_uses_more_memory_than_its_limit_is_killed_with_that_reason(place: Place) -> None:
+    if not place.limits:
+        pytest.skip("this process may not make control groups")
+    code = "held = bytearray(200 << 20)\nprint(sum(held[::4096]))"
+    limits = {"resources": {"limits": {"memory": "48Mi"}}}
+    await place.pod("p", {"command": [sys.executable, "-I", "-S", "-c", code], **limits})
+    status = await place.until("p", lambda s: s.get("phase") == "Failed")
+    ended = status["containerStatuses"][0]["state"]["terminated"]
+    assert (ended["reason"], ended["exitCode"]) == ("OOMKilled", 137)
+    fits = [sys.executable, "-I", "-S", "-c", "print(len(bytearray(8 << 20)))"]
+    assert await place.ran("q", {"command": fits, **limits}) == f"{8 << 20}\n"

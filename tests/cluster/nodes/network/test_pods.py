@@ -107,6 +107,7 @@ with cluster.test("default"):
 print("ready", flush=True)
 sys.stdin.read()
 """
+    before = control_groups()
     child = subprocess.Popen([sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdin is not None
@@ -116,6 +117,7 @@ sys.stdin.read()
         below = descendants(child.pid)
         inside = {network_of(pid) for pid in below} - {network_of(os.getpid())}
         assert len(inside) >= 2, "the router and the Pod have networks of their own"
+        groups = control_groups() - before
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait()
@@ -125,6 +127,12 @@ sys.stdin.read()
         lambda: [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if network_of(pid) in inside],
         lambda left: not left,
     )
+
+    until(lambda: groups & control_groups(), lambda left: not left)
+
+
+def control_groups() -> set[Path]:
+    return set(Path("/sys/fs/cgroup").glob("**/steersman-*"))
 
 
 def network_of(pid: int) -> str:

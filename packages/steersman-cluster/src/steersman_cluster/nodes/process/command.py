@@ -40,7 +40,7 @@ class Sandbox(TypedDict):
 
 
 class Identity(TypedDict):
-    """Who a container's processes are."""
+    """The user, groups and capabilities of a container's processes."""
 
     user: int
     group: int
@@ -71,13 +71,14 @@ def launch(
     terminal: bool = False,
     network: Sequence[int] = (),
     identity: Identity | None = None,
+    cgroups: Sequence[str] = (),
 ) -> Generator[Launch]:
     """Open the files of a launch and close those of the launcher at the end; the caller closes `report`.
 
     `network` are descriptors of the namespaces to enter first; they stay open here.
     """
     fields: dict[str, object] = {"command": list(command), "env": dict(env), "directory": directory}
-    fields |= {"terminal": terminal, "network": list(network), "identity": identity}
+    fields |= {"terminal": terminal, "network": list(network), "identity": identity, "cgroups": list(cgroups)}
     request = json.dumps({**fields, "parent": os.getpid(), "sandbox": sandbox, "enter": enter}).encode()
     file = os.memfd_create("request")
     report, writes = os.pipe()

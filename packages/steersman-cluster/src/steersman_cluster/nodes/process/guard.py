@@ -1,7 +1,8 @@
-"""Kills what a node leaves behind where there are no namespaces to do it. Started as a program, with the node's mark.
+"""Removes what a node leaves behind. Started as a program, with the node's mark and its control groups.
 
 It waits until its standard input ends, which happens when the node closes it or dies, however it dies; then it kills
-every process whose environment bears the mark, until there is none. It uses nothing but the standard library.
+every process whose environment bears the mark, until there is none, and deletes the control groups. It uses nothing but
+the standard library.
 """
 
 import contextlib
@@ -41,9 +42,26 @@ def kill_marked(mark: str) -> None:
         time.sleep(0.02)
 
 
+def delete_groups(groups: list[str]) -> None:
+    """Delete the control groups of a node, once their processes have ended; within five seconds."""
+    for group in groups:
+        for _ in range(250):
+            with contextlib.suppress(OSError):
+                for entry in os.scandir(group):
+                    if entry.is_dir():
+                        with contextlib.suppress(OSError):
+                            os.rmdir(entry)
+            with contextlib.suppress(OSError):
+                os.rmdir(group)
+            if not os.path.exists(group):
+                break
+            time.sleep(0.02)
+
+
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     while sys.stdin.buffer.read(4096):
         pass
     kill_marked(sys.argv[1])
+    delete_groups(sys.argv[2:])

@@ -12,6 +12,7 @@ no shell. The request's fields:
   `overlay`: nothing, or the lower, upper, work and merged directories of a writable layer above an image);
 - `identity`: `null`, or user, group, supplemental groups, capabilities and `no_new_privileges` of the command;
 - `enter`: `null`, or a process whose namespaces and root directory the command is to run in;
+- `cgroups`: the files through which the command joins its control groups;
 - `network`: descriptors of namespaces to enter first: a user namespace where there is one, and a network namespace.
 
 With namespaces there are three processes: a monitor, the first process of the PID namespace, and the container's own.
@@ -197,6 +198,7 @@ def reap_until(child: int) -> int:
 def become(request: Request) -> NoReturn:
     """Run the command in place of this program; raises `OSError` with a container runtime's words."""
     directory, command = request["directory"], request["command"]
+    join_cgroups(request["cgroups"])
     if request["terminal"]:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     try:
@@ -207,6 +209,18 @@ def become(request: Request) -> NoReturn:
     if request["identity"] is not None:
         take_identity(request["identity"])
     _execute(command, request["env"])
+
+
+def open_cgroups(request: Request) -> None:
+    """Open the files of the control groups while they can be seen."""
+    request["cgroups"] = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in request["cgroups"]]
+
+
+def join_cgroups(files: list[int]) -> None:
+    """Move this process into its control groups."""
+    for file in files:
+        os.write(file, b"0")
+        os.close(file)
 
 
 def take_identity(identity: dict[str, Any]) -> None:
@@ -287,6 +301,7 @@ def with_bubblewrap(request: Request) -> NoReturn:
     os.lseek(file, 0, os.SEEK_SET)
     if request["terminal"]:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    join_cgroups(request["cgroups"])
     _execute([sandbox["program"], "--args", str(file), "--", *request["command"]], dict(os.environ))
 
 
@@ -330,6 +345,7 @@ def enter_network(namespaces: list[int]) -> None:
 
 def run(request: Request, report: int) -> int:
     """Do what the request says; return the exit code where this process does not become the command."""
+    open_cgroups(request)
     enter_network(request["network"])
     sandbox = request["sandbox"]
     if sandbox is not None and sandbox["kind"] == "namespaces":

@@ -241,11 +241,12 @@ async def spawn(
     tty: bool = False,
     network: Sequence[int] = (),
     identity: Identity | None = None,
+    cgroups: Sequence[str] = (),
 ) -> Process:
     """Start a command, in a `sandbox` or in the sandbox of the process `enter`; with `tty` on a terminal of its own.
 
     `network` are descriptors of the namespaces of its network, in the order in which they are entered; only root can
-    choose an `identity`.
+    choose an `identity`. `cgroups` are the files through which it joins its control groups.
 
     Returns when its program runs. Raises `OSError` with the reason where it cannot be run.
     """
@@ -255,7 +256,15 @@ async def spawn(
 
     async def start() -> asyncio.subprocess.Process:
         with launch(
-            command, env, directory, sandbox=sandbox, enter=enter, terminal=tty, network=network, identity=identity
+            command,
+            env,
+            directory,
+            sandbox=sandbox,
+            enter=enter,
+            terminal=tty,
+            network=network,
+            identity=identity,
+            cgroups=cgroups,
         ) as launched:
             process = await asyncio.create_subprocess_exec(
                 *launched.argv,

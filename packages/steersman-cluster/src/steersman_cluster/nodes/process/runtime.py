@@ -37,6 +37,7 @@ from steersman_cluster.nodes.logs import MESSAGE_LOG_BYTES, MESSAGE_LOG_LINES
 from steersman_cluster.nodes.network.addresses import KUBERNETES_SERVICE
 from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
 from steersman_cluster.nodes.process import guard, probing
+from steersman_cluster.nodes.process.cgroups import ContainerGroup, NodeGroups, limits_of
 from steersman_cluster.nodes.process.command import DEFAULT_PATH, Identity, Sandbox
 from steersman_cluster.nodes.process.environment import (
     ConfigError,
@@ -94,7 +95,9 @@ class Run:
     namespaces: Sequence[int] = ()
     """Descriptors of the namespaces of the Pod's network."""
     identity: Identity | None = None
-    """Who the processes are, where the node can choose."""
+    """The user of the processes, where the node can choose."""
+    group: ContainerGroup | None = None
+    """The control groups, where the container has limits and the node can set them."""
     meter: Meter = field(default_factory=lambda: Meter(time.monotonic()))
     started_up: asyncio.Event = field(default_factory=asyncio.Event)
     tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
@@ -128,6 +131,7 @@ class ProcessRuntime:
         self._server = KUBERNETES_SERVICE if network is not None else server or self._reading.api_server()
         self._overlays: bool | None = None
         """Whether writable layers above images work here; `None` before the first image with a root directory."""
+        self._groups: NodeGroups | None = None
         self._guard: asyncio.subprocess.Process | None = None
         self._cleaning: set[asyncio.Task[None]] = set()
         self._metering: asyncio.Task[None] | None = None
@@ -139,9 +143,11 @@ class ProcessRuntime:
         self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
         await self._reading.start()
         self._metering = asyncio.create_task(self._meter(), name="container metrics")
-        if self.mode == "plain":
+        self._groups = NodeGroups.create(f"steersman-{self.mark}") if os.geteuid() == 0 else None
+        if self.mode == "plain" or self._groups is not None:
+            groups = self._groups.directories if self._groups is not None else ()
             self._guard = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", guard.__file__, self.mark),
+                *(sys.executable, "-I", "-S", guard.__file__, self.mark, *groups),
                 stdin=asyncio.subprocess.PIPE,
                 start_new_session=True,
             )
@@ -395,6 +401,9 @@ class ProcessRuntime:
             directory = self._without_sandbox(spec, image, mounts, home, directory, message_file, env)
         else:
             sandbox = await self._sandboxed(ground, spec, image, command, mounts, home, directory, message_file, env)
+        group = None
+        if self._groups is not None:
+            group = self._groups.add(f"{held.uid}-{spec['name']}-{attempt}", limits_of(spec))
         log = LogFile(home / f"{attempt}.log", self._agent.clock)
         (home / f"{attempt - 2}.log").unlink(missing_ok=True)
         run: Run | None = None
@@ -415,11 +424,14 @@ class ProcessRuntime:
                 tty=bool(spec.get("tty")),
                 network=ground.namespaces,
                 identity=identity,
+                cgroups=group.entries if group is not None else (),
             )
         except BaseException:
             log.close()
+            if group is not None:
+                group.remove()
             raise
-        run = Run(spec, attempt, process, log, env, directory, message_file, ground.namespaces, identity)
+        run = Run(spec, attempt, process, log, env, directory, message_file, ground.namespaces, identity, group)
         ground.runs[spec["name"]] = run
         return run
 
@@ -528,7 +540,11 @@ class ProcessRuntime:
 
         async def tell() -> None:
             code, _ = await run.process.wait()
-            self._agent.post(held.uid, Exited(name, run.attempt, code, message=self._message(run, code)))
+            reason = ""
+            if run.group is not None:
+                reason = "OOMKilled" if run.group.out_of_memory else ""
+                run.group.remove()
+            self._agent.post(held.uid, Exited(name, run.attempt, code, reason=reason, message=self._message(run, code)))
 
         self._task(ground.tasks, tell(), f"end of {name}")
 
@@ -595,6 +611,7 @@ class ProcessRuntime:
             tty=tty,
             network=run.namespaces,
             identity=run.identity,
+            cgroups=run.group.entries if run.group is not None else (),
         )
         self._beside = [*(one for one in self._beside if not one.ended), process]
         return process

@@ -1,0 +1,69 @@
+"""Limits of containers: what is written for both versions of control groups, and what the kernel then does."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steersman_cluster.nodes.process.cgroups import ContainerGroup, Limits, NodeGroups, limits_of
+
+
+def limited(**limits: str) -> Any:
+    return {"resources": {"limits": limits}}
+
+
+def test_limits_are_bytes_and_a_share_of_each_period() -> None:
+    assert limits_of(limited(memory="64Mi", cpu="250m")) == Limits(64 << 20, 25_000)
+    assert limits_of(limited(cpu="1m")) == Limits(None, 1000)
+    assert limits_of({"resources": {"requests": {"memory": "1Gi"}}}) == Limits()
+
+
+def test_a_container_without_limits_has_no_groups(tmp_path: Path) -> None:
+    for controller in ("memory", "cpu"):
+        (tmp_path / controller).mkdir()
+    groups = NodeGroups.create("node", tmp_path)
+    assert groups is not None
+    assert groups.add("c", Limits()) is None
+
+
+def test_version_1_has_a_group_for_each_controller(tmp_path: Path) -> None:
+    for controller in ("memory", "cpu"):
+        (tmp_path / controller).mkdir()
+    groups = NodeGroups.create("node", tmp_path)
+    assert groups is not None
+    group = groups.add("c", Limits(1 << 26, 25_000))
+    assert group is not None
+    assert group.entries == [str(tmp_path / c / "node/c/cgroup.procs") for c in ("memory", "cpu")]
+    assert (tmp_path / "memory/node/c/memory.limit_in_bytes").read_text() == str(1 << 26)
+    assert (tmp_path / "cpu/node/c/cpu.cfs_quota_us").read_text() == "25000"
+
+
+def test_version_2_has_one_group_and_needs_the_memory_controller(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.controllers").write_text("cpu memory pids")
+    (tmp_path / "cgroup.subtree_control").write_text("pids")
+    assert NodeGroups.create("node", tmp_path) is None
+    (tmp_path / "cgroup.subtree_control").write_text("cpu memory")
+    groups = NodeGroups.create("node", tmp_path)
+    assert groups is not None
+    assert (tmp_path / "node/cgroup.subtree_control").read_text() == "+memory +cpu"
+    assert groups.add("c", Limits(1 << 26, 25_000)) is not None
+    assert (tmp_path / "node/c/memory.max").read_text() == str(1 << 26)
+    assert (tmp_path / "node/c/cpu.max").read_text() == "25000 100000"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "killed"),
+    [
+        ("memory.events", "low 0\noom 1\noom_kill 1\n", True),
+        ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n", False),
+        ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n", True),
+        ("memory.events", "what is this", False),
+    ],
+)
+def test_the_kernel_tells_what_it_has_killed(tmp_path: Path, name: str, text: str, killed: bool) -> None:
+    (tmp_path / name).write_text(text)
+    assert ContainerGroup((tmp_path,)).out_of_memory is killed
+
+
+def test_a_node_that_may_not_make_groups_has_none(tmp_path: Path) -> None:
+    assert NodeGroups.create("node", tmp_path / "nowhere") is None
