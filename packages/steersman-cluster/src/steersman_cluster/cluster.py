@@ -53,7 +53,7 @@ NetworkMode = Literal["auto", "namespaces", "loopback"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a cluster is made of."""
+    """The options of a cluster."""
 
     data: Path | None = None
     """A directory to keep the cluster in; in memory without one."""
@@ -66,14 +66,14 @@ class Options:
     nodes: int = 1
     node_kind: str = "simulated"
     images: Path | None = None
-    """What the images of process nodes are."""
+    """The file that maps images of process nodes to commands."""
     network: NetworkMode = "auto"
     """Of process nodes: `namespaces` gives each Pod a network of its own, `loopback` shares this machine's, and `auto`
     takes `namespaces` where the kernel allows it."""
     ready_after: float | None = None
     """Seconds that a simulated Pod takes to become Ready; None leaves the default."""
     kubeconfig: Path | None = None
-    """Where the administrator's kubeconfig is written; a temporary place without it."""
+    """The path of the administrator's kubeconfig; a temporary file by default."""
     audit: Policy | None = None
     audit_path: Path | None = None
     metrics: bool = True
@@ -150,7 +150,7 @@ class DevCluster:
             await self._start_nodes()
 
     async def listen(self, port: int = 0) -> None:
-        """Open the door; also after `unlisten`, to come back on the same port."""
+        """Listen for connections; after `unlisten` on the same port again."""
         from steersman_cluster.api.http import HTTPSServer
 
         self._front = HTTPSServer(self.server, serving_context(self.authority))
@@ -202,7 +202,7 @@ class DevCluster:
 
     @property
     def listening(self) -> bool:
-        """Whether the door is open."""
+        """Return whether the door is open."""
         return self._front is not None
 
     async def add_node(
@@ -263,7 +263,7 @@ class DevCluster:
         )
 
     async def _start_network(self) -> None:
-        """Start a network of namespaces; with `auto` leave it out, and say why, where it cannot be had."""
+        """Start the network of process nodes; with `auto`, log the reason if the kernel does not allow it."""
         from steersman_cluster.nodes.network.cluster_network import NetworkError
         from steersman_cluster.nodes.network.detection import start_network
 

@@ -48,7 +48,7 @@ State = Literal["running", "starting", "killed"]
 
 
 class StateError(Exception):
-    """The clusters of this machine cannot be known or kept as asked; the message says why and what to do."""
+    """The state of the clusters is unreadable or cannot be written; the message says what to do."""
 
 
 class NameInUseError(StateError):
@@ -57,7 +57,7 @@ class NameInUseError(StateError):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a running cluster tells about itself; no secrets."""
+    """The record of a running cluster; it contains no secrets."""
 
     name: str
     pid: int
@@ -90,7 +90,7 @@ class Seen:
 
 
 def state_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where clusters are remembered: `$XDG_STATE_HOME/steersman/clusters`, `~/.local/state/…` by default."""
+    """Return `$XDG_STATE_HOME/steersman/clusters`, `~/.local/state/…` by default."""
     home = environment.get("XDG_STATE_HOME") or ""
     base = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state"
     return base / "steersman" / "clusters"
@@ -276,7 +276,7 @@ def _ready(process: subprocess.Popen[bytes], name: str, log: Path, said: FileIO,
 
 
 def _last_words(log: FileIO) -> str:
-    """What the process said last: its error, if there is one."""
+    """Return the last output of the process: its error, if there is one."""
     log.seek(0)
     lines = [line for line in log.readall().decode(errors="replace").splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]

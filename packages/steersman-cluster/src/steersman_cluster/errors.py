@@ -119,7 +119,7 @@ class FieldError:
     value: Any = None
     detail: str = ""
     shown: str | None = field(default=None)
-    """How the value is printed, where JSON is not what the API server prints."""
+    """The printed value, if the API server does not print it as JSON."""
 
     @property
     def body(self) -> str:
@@ -196,7 +196,7 @@ def not_found(group: str, resource: str, name: str) -> APIError:
 
 
 def unknown_path() -> APIError:
-    """What the generic server says of a resource or path that does not exist."""
+    """Return the 404 for a resource or path that does not exist."""
     return APIError(404, "NotFound", "the server could not find the requested resource", {})
 
 

@@ -1,4 +1,4 @@
-"""What the API server asks of a node: logs, exec, attach, port-forward; and how it finds the node.
+"""The interface of a kubelet for the API server: logs, exec, attach, port-forward; and the directory of nodes.
 
 A real API server speaks HTTP to kubelets. Here a node runs in the same process and is called. A `Kubelet` refuses by
 `APIError`, with the texts of a kubelet. Nothing here knows of HTTP or of how a node runs its Pods.
@@ -106,7 +106,7 @@ class Kubelet(Protocol):
         ...
 
     def usage(self, namespace: str, pod: str) -> Mapping[str, Usage]:
-        """What each running container of a Pod uses; nothing for a Pod that is not on this node."""
+        """Return the usage of each running container of a Pod; nothing for a Pod of another node."""
         ...
 
 

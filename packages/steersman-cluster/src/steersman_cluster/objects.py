@@ -35,7 +35,7 @@ def from_json(data: str | bytes) -> Any:
 
 
 class Path(str):
-    """Where a field is, as the API server writes it: `Path("spec") / "containers"`, `.at(0)`, `.key("a")`."""
+    """The path of a field in the API server's notation: `Path("spec") / "containers"`, `.at(0)`, `.key("a")`."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""How the user of this process spells the commands of the embedded cluster."""
+"""The spelling of the cluster's commands in this process."""
 
 from __future__ import annotations
 

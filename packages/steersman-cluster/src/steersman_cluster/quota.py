@@ -1,4 +1,4 @@
-"""What objects use of a ResourceQuota: counts, requests of Pods, storage and devices of claims, types of Services.
+"""The usage of a ResourceQuota: counts, requests of Pods, storage and devices of claims, Service types.
 
 Pure functions of objects as JSON, for admission and for the controller that writes the status. Follows Kubernetes'
 `pkg/quota/v1/evaluator`. Devices are counted by class; extended resources that a class stands for are not.
@@ -83,7 +83,7 @@ def usage(group: str, resource: str, obj: Object) -> Amounts:
 
 
 def missing(names: Iterable[str], pod: Object) -> str:
-    """What a Pod must say and does not, as the refusal tells it; empty where it says all."""
+    """Return the requests and limits that a Pod lacks, as a text; empty if none."""
     wanted = [name for name in names if name in _DEMANDED]
     if not wanted:
         return ""
@@ -100,7 +100,7 @@ def missing(names: Iterable[str], pod: Object) -> str:
 
 
 def applies(quota: Object, obj: Object) -> bool:
-    """Whether a quota's scopes are those of an object; only Pods and PersistentVolumeClaims have scopes."""
+    """Return whether a quota's scopes are those of an object; only Pods and PersistentVolumeClaims have scopes."""
     spec = cast(Object, quota.get("spec") or {})
     rules = dig(spec, "scopeSelector", "matchExpressions", default=[])
     in_scope = {"Pod": _in_scope, "PersistentVolumeClaim": _is_claim_in_scope}.get(str(obj.get("kind")), _has_no_scope)

@@ -65,7 +65,7 @@ class Column:
 
 
 class Strategy:
-    """How one kind behaves; the base is a kind without rules of its own. Subclasses override what differs.
+    """The rules of one kind; the base class has none. Subclasses override methods.
 
     Order on create: decode and strict field check, `default`, mutating admission, `prepare_create`, ObjectMeta
     checks, `validate_create`, validating admission, store. On update the same with `old`. `obj` is the request's own
@@ -125,7 +125,7 @@ class Strategy:
             obj.pop("status", None)
 
     def content(self, obj: Object) -> Any:
-        """What a generation counts the changes of."""
+        """Return the part of an object whose changes increase the generation."""
         return {key: value for key, value in obj.items() if key not in ("metadata", "status", "apiVersion", "kind")}
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
@@ -141,14 +141,14 @@ class Strategy:
         return ()
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """What field selectors may ask beyond metadata.name and metadata.namespace."""
+        """Return the fields for field selectors beyond metadata.name and metadata.namespace."""
         return {}
 
     selectable: tuple[str, ...] = ()
     """The names that `fields` knows; any other in a field selector is a 400."""
 
     def grace(self, obj: Object, asked: int | None) -> int:
-        """How many seconds a deleted object stays, as the kind decides (Pods); 0 goes at once."""
+        """Return the grace period in seconds of a deleted object; 0 deletes at once."""
         return 0
 
     def to_storage(self, obj: Object) -> Object:

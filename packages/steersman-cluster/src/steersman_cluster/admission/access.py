@@ -20,7 +20,7 @@ __all__ = ["Access"]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What `check` found."""
+    """The decision of `check`."""
 
     is_allowed: bool
     why: str

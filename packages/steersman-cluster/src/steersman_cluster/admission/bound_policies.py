@@ -1,4 +1,4 @@
-"""What validating and mutating admission policies share: bindings, matching, parameters, variables of expressions.
+"""Bindings, matching, parameters and variables of validating and mutating admission policies.
 
 Follows the API server's `admission/plugin/policy/generic`. Expressions have no `authorizer.requestResource`.
 """
@@ -196,7 +196,7 @@ class BoundPolicies:
         return list(found)
 
     def _resource_of(self, group: str, version: str, kind: str) -> tuple[str, bool]:
-        """Where objects of a kind are stored, and whether in namespaces."""
+        """Return the stored resource of a kind, and whether it is namespaced."""
         if (group, kind) in (("", "ConfigMap"), ("", "Secret")):
             return f"{kind.lower()}s", True
         for definition in self._reader.list("apiextensions.k8s.io", "customresourcedefinitions"):

@@ -60,7 +60,7 @@ _VALIDATORS.update({(when, *kind): (check_template,) for when in (CREATE, UPDATE
 
 
 class Admission:
-    """What stands between a client's object and the store.
+    """The admission chain of one API server.
 
     Tell it of every committed change by `changed`. `taint_nodes` taints new Nodes until a node controller finds them
     ready; `service_accounts` demands that a Pod's ServiceAccount exists. `services` says where the Services of

@@ -103,7 +103,7 @@ class _Variables(dict[str, Any]):
 
 
 def conditions_match(conditions: Sequence[Object], variables: Mapping[str, Any]) -> bool:
-    """Whether all conditions hold; one that is false counts more than any that fails. Raises `ConditionError`."""
+    """Return whether all conditions are true; a false one takes precedence over failures. Raises `ConditionError`."""
     from steersman_cluster import cel
 
     expressions = Expressions(variables, cel.Budget(cel.MATCH_CONDITIONS_BUDGET))

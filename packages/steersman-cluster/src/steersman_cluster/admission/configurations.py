@@ -25,22 +25,22 @@ class Webhook:
 
     @property
     def name(self) -> str:
-        """Its name, as refusals tell it."""
+        """The name of the webhook, as in refusals."""
         return self.spec.get("name") or ""
 
     @property
     def ignores_failures(self) -> bool:
-        """Whether a write goes on without an answer."""
+        """Return whether a write goes on without an answer."""
         return self.spec.get("failurePolicy") == "Ignore"
 
     @property
     def timeout(self) -> float:
-        """How many seconds it has to answer."""
+        """The timeout in seconds."""
         return self.spec.get("timeoutSeconds") or 10
 
     @property
     def client_config(self) -> Object:
-        """Where it is."""
+        """The address of the webhook."""
         return get_object(self.spec, "clientConfig")
 
 

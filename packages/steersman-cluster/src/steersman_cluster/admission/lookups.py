@@ -1,4 +1,4 @@
-"""What the plug-ins look up at every write, remembered until it changes: namespaces, classes, limits.
+"""Cached lookups of the plug-ins: namespaces, classes, limits; a write of the object invalidates them.
 
 The API server tells of each committed change; nothing is remembered by time.
 """

@@ -1,4 +1,4 @@
-"""Which webhooks a write concerns: rules, scopes and selectors. Pure functions of a webhook and a write."""
+"""Matching of webhooks and writes: rules, scopes and selectors. Pure functions."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ async def converted(write: Write, seen: Equivalent, equivalents: Equivalents) ->
 
 
 def is_exempt(write: Write) -> bool:
-    """Whether no webhook may see a write, so that a bad one can be removed."""
+    """Return whether no webhook may see a write, so that a bad one can be removed."""
     return write.group == "admissionregistration.k8s.io" and write.resource in _EXEMPT
 
 
 def rule_matches(rule: Object, write: Write, group: str, version: str, resource: str) -> bool:
-    """Whether a rule concerns a write of `resource` as it is served in `group` and `version`."""
+    """Return whether a rule concerns a write of `resource` as it is served in `group` and `version`."""
     return (
         _listed(rule, "operations", write.operation)
         and _listed(rule, "apiGroups", group)

@@ -56,7 +56,7 @@ def namespace_lifecycle(write: Write, lookups: Lookups) -> None:
 
 
 def default_tolerations(write: Write, _: Lookups) -> None:
-    """DefaultTolerationSeconds: a Pod stays five minutes on a node that is lost, unless it says otherwise."""
+    """DefaultTolerationSeconds: by default a Pod stays on an unreachable node for five minutes."""
     if write.obj is None:
         return
     spec = write.obj.setdefault("spec", {})

@@ -1,4 +1,4 @@
-"""PodSecurity: namespaces say by labels which Pods they take, and of which they warn.
+"""PodSecurity: the labels of a namespace select the levels that are enforced, audited and warned of.
 
 A label that is wrong counts as the strictest level where it refuses, and as none where it only tells. Templates are
 never refused, since their Pods will be; they are warned of. Follows KEP-2579.
@@ -45,7 +45,7 @@ class Level(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """What a namespace refuses, tells the audit log, and warns of."""
+    """The enforced, audited and warned levels of a namespace."""
 
     enforce: Level = Level()
     audit: Level = Level()
@@ -184,7 +184,7 @@ def _told(level: Level, annotations: Mapping[str, str], spec: Object) -> str:
 
 
 def _matters(pod: Object, old: Object) -> bool:
-    """Whether a change of a Pod is one of images or containers."""
+    """Return whether a change of a Pod is one of images or containers."""
 
     def images(of: Object) -> dict[str, str]:
         return {c.get("name") or "": c.get("image") or "" for c in all_containers(get_object(of, "spec"))}

@@ -53,7 +53,7 @@ _PROFILES = ("RuntimeDefault", "Localhost")
 
 
 def violations(level: str, minor: int, annotations: Mapping[str, str], spec: Object) -> list[tuple[str, str]]:
-    """What a level, as of Kubernetes 1.`minor`, forbids of a Pod: (reason, detail) each; none for `privileged`."""
+    """Return the violations (reason, detail) of a level as of Kubernetes 1.`minor`; none for `privileged`."""
     return [found for check in _checks(level, minor) if (found := check(annotations, spec)) is not None]
 
 

@@ -35,7 +35,7 @@ _CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """Why a policy refuses."""
+    """A violation of a policy."""
 
     message: str
     reason: str = ""

@@ -15,7 +15,7 @@ __all__ = ["check_quotas"]
 
 
 def check_quotas(write: Write, lookups: Lookups) -> None:
-    """Refuse what a quota has no room for. Raises `APIError` (403)."""
+    """Refuse a write that exceeds a quota. Raises `APIError` (403)."""
     if write.operation not in (CREATE, UPDATE) or write.subresource or not write.namespace or write.obj is None:
         return
     for quota in lookups.quotas(write.namespace):

@@ -20,12 +20,12 @@ _VERSION = "admission.k8s.io/v1"
 
 
 class InvalidReviewError(Exception):
-    """An answer that is no valid AdmissionReview; the text says why."""
+    """A response that is not a valid AdmissionReview; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a webhook said."""
+    """The response of a webhook."""
 
     allowed: bool
     patch: bytes = b""

@@ -108,7 +108,7 @@ def _check_mirror(write: Write, spec: Object) -> None:
 
 
 def _secret_references(spec: Object) -> Iterator[tuple[str, str]]:
-    """The Secrets that a Pod's volumes and containers name, and how a refusal tells where."""
+    """Return the Secrets that a Pod refers to, with the texts that refusals use."""
     for volume in get_objects(spec, "volumes"):
         if secret := get_object(volume, "secret").get("secretName"):
             yield secret, f'volume with secret.secretName="{secret}"'

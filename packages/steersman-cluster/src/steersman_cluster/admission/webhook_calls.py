@@ -55,7 +55,7 @@ InProcessWebhook: TypeAlias = Callable[[str, str, Mapping[str, str], bytes], Awa
 
 @dataclass(frozen=True, slots=True)
 class _Server:
-    """Where the webhooks of one configuration are, and how they prove it."""
+    """The addresses and the trusted certificates of the webhooks of one configuration."""
 
     context: ssl.SSLContext
     name: str | None = None

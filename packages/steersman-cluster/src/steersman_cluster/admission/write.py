@@ -43,9 +43,9 @@ class Write:
     normalise: Callable[[Object], None] | None = None
     """Decodes and defaults an object after a webhook's patch, in place. Raises `ValueError` for an invalid one."""
     warnings: list[str] = field(default_factory=list[str])
-    """What webhooks warn of, for `Warning` headers."""
+    """The warnings of webhooks, for `Warning` headers."""
     audit_annotations: dict[str, str] = field(default_factory=dict[str, str])
-    """What admission tells the audit log."""
+    """The audit annotations of admission."""
 
     converted: dict[tuple[str, str, str], tuple[Object | None, Object | None]] = field(
         default_factory=dict[tuple[str, str, str], tuple[Object | None, Object | None]]
@@ -53,11 +53,11 @@ class Write:
     """Object and old object in other versions (group, version, resource); filled when the object is final."""
 
     def is_on(self, resource: str, group: str = "", subresource: str = "") -> bool:
-        """Whether this is a write of that resource, and of that sub-resource of it (by default of none)."""
+        """Return whether this is a write of that resource, and of that sub-resource of it (by default of none)."""
         return self.resource == resource and self.group == group and self.subresource == subresource
 
     def shown_name(self) -> str:
-        """The name that a refusal tells: the path's, the object's, or what its name is to begin with."""
+        """Return the name for refusals: of the path, of the object, or its `generateName`."""
         if self.name:
             return self.name
         if self.obj is None:

@@ -37,7 +37,7 @@ _HANDLERS: Final[Mapping[tuple[str, str], Handler]] = {
 
 @cache
 def facts() -> Mapping[str, Any]:
-    """Version and discovery of the supported Kubernetes, as a real API server tells them."""
+    """Return the version and the discovery documents of the supported Kubernetes release."""
     return json.loads(files("steersman_cluster").joinpath("data", "discovery.json").read_text())
 
 

@@ -118,7 +118,7 @@ async def resized(session: ExecSession, data: bytes) -> None:
 
 
 def ending(code: int) -> Object:
-    """The Status that tells a command's exit code."""
+    """Return the Status with the exit code of a command."""
     if code == 0:
         return {"metadata": {}, "status": "Success"}
     return {

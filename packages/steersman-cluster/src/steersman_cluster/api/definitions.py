@@ -1,4 +1,4 @@
-"""Serves custom resources as their CustomResourceDefinitions say; a written definition takes effect at once."""
+"""Serves custom resources by their CustomResourceDefinitions; a written definition takes effect at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Definitions:
         self._served: dict[str, list[ResourceType]] = {}
 
     def restore(self) -> None:
-        """Serve what the stored definitions say."""
+        """Serve the resources of the stored definitions."""
         for item in self._server.storage.items(_PLACE):
             self._serve(item.object())
 

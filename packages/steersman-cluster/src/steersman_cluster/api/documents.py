@@ -1,4 +1,4 @@
-"""What the server says of itself: versions, health, discovery, OpenAPI, the issuer's documents."""
+"""Documents of the server: versions, health, discovery, OpenAPI, keys of the token issuer."""
 
 from __future__ import annotations
 

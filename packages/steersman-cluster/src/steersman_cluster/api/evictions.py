@@ -59,7 +59,7 @@ def _options(call: Call, sent: Object) -> DeleteOptions:
 
 
 def _disrupts_nothing(pod: Object) -> bool:
-    """Whether a Pod does not run, or ends already."""
+    """Return whether a Pod does not run, or ends already."""
     phase = dig(pod, "status", "phase", default="Pending")
     return bool(meta(pod).get("deletionTimestamp")) or phase in ("Pending", "Succeeded", "Failed")
 

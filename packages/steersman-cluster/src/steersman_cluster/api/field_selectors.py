@@ -22,7 +22,7 @@ class FieldSelector(NamedTuple):
     terms: tuple[_Term, ...]
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether these fields are selected."""
+        """Return whether these fields are selected."""
         return all((fields.get(term.field, "") == term.value) is term.equals for term in self.terms)
 
     @property

@@ -1,4 +1,4 @@
-"""Why a text is no JSON, in the words of Go's encoding/json, which clients of the API server see.
+"""Errors of invalid JSON, with the texts of Go's encoding/json.
 
 Only asked once parsing has failed: it scans the text again, byte by byte, with a stack of its own, so that no nesting
 can exhaust ours. It makes no values.

@@ -54,7 +54,7 @@ HEALTH_PATHS: Final = tuple(f"/{name}" for name in _CHECKS)
 
 
 def is_health(path: str) -> bool:
-    """Whether a path is one of these, or one of their single checks."""
+    """Return whether a path is one of these, or one of their single checks."""
     return path[1:].partition("/")[0] in _CHECKS
 
 

@@ -35,7 +35,7 @@ BODY_SECONDS: Final = 30.0
 _LARGEST_FIELD: Final = 128 * 1024
 """Bytes that one header may have; aiohttp takes up to 128 of them."""
 _IDLE_SECONDS: Final = 90.0
-"""How long a connection may be idle after a request, or take for the head of the next one; as in kube-apiserver."""
+"""Seconds that a connection may be idle after a request, or take for the next head; as in kube-apiserver."""
 MAX_BUFFERED_BYTES: Final = 1024 * 1024
 """Bytes of an upgraded connection that may be buffered before reading pauses."""
 _NO_LOG: Final = logging.Logger("steersman_cluster.http", logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""The door for Steersman's own clients in the same process: no socket, no TLS, and time may be virtual."""
+"""The transport for clients in the same process: no socket, no TLS, and virtual time on request."""
 
 from __future__ import annotations
 

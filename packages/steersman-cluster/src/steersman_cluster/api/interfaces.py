@@ -51,7 +51,7 @@ Handler: TypeAlias = "Callable[[Call], Awaitable[Object | Response]]"
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """A door of an object. Without a handler it reads and writes the object itself (`status`), or its scale."""
+    """A subresource. Without a handler it reads and writes the object itself (`status`) or its scale."""
 
     verbs: frozenset[str] = frozenset(("get", "update", "patch"))
     handler: Handler | None = None
@@ -80,7 +80,7 @@ class ResourceType:
     storage_version: str = ""
     """The version that objects are stored in; this one where empty."""
     storage_name: GroupResource | None = None
-    """Where objects are stored, where that is another group's resource (events)."""
+    """The resource whose collection contains the objects, if it is another group's (events)."""
     definition: Object | None = None
     """The CustomResourceDefinition behind it."""
     handler: Handler | None = None
@@ -90,12 +90,12 @@ class ResourceType:
 
     @property
     def api_version(self) -> str:
-        """As objects say it."""
+        """The `apiVersion` of the objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def stored_at(self) -> GroupResource:
-        """Which collection of the storage it is."""
+        """The collection of the storage."""
         return self.storage_name or (self.group, self.plural)
 
     @property
@@ -181,7 +181,7 @@ class Change:
     subresource: str = ""
     warnings: list[str] = field(default_factory=list[str])
     annotations: dict[str, str] = field(default_factory=dict[str, str])
-    """What admission tells the audit log."""
+    """The audit annotations of admission."""
     apply: bool = False
     kind: str = "CreateOptions"
     tracked: bool = True
@@ -198,7 +198,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a write left."""
+    """The result of a write."""
 
     obj: Object
     created: bool = False
@@ -206,7 +206,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What a delete left: the object's last state, and whether it is gone or only marked."""
+    """The result of a delete: the last state of the object, and whether it is removed or only marked."""
 
     obj: Object
     gone: bool

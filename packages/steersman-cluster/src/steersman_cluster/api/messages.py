@@ -1,4 +1,4 @@
-"""Requests and answers, free of HTTP libraries: what the doors translate and the core speaks."""
+"""Requests and responses, independent of HTTP libraries."""
 
 from __future__ import annotations
 

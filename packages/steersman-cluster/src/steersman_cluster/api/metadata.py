@@ -1,4 +1,4 @@
-"""What every write does to ObjectMeta, whatever the kind: places, names, system fields, owners, versions.
+"""Changes of ObjectMeta by every write: namespace, name, system fields, owners, versions.
 
 Follows apiserver's `registry/rest`; the rules of validation are `kinds.meta`'s.
 """
@@ -35,13 +35,13 @@ _REPEATED: Final = (
 
 
 def wipe_system_fields(metadata: Object) -> None:
-    """What a client cannot say of a new object."""
+    """Remove the fields of a new object that clients cannot set."""
     for name in _SYSTEM:
         metadata.pop(name, None)
 
 
 def fill_system_fields(metadata: Object, uid: str, now: str) -> None:
-    """What the server says of a new object; a webhook cannot, either."""
+    """Set the system fields of a new object, after admission."""
     metadata.pop("deletionTimestamp", None)
     metadata.pop("deletionGracePeriodSeconds", None)
     metadata.pop("selfLink", None)
@@ -50,7 +50,7 @@ def fill_system_fields(metadata: Object, uid: str, now: str) -> None:
 
 
 def place(resource: ResourceType, namespace: str, metadata: Object) -> None:
-    """The namespace of the path is the object's. Raises a 400 where it says another."""
+    """Set the namespace of the path. Raises `APIError` (400) if the object has another."""
     given = metadata.get("namespace")
     if not resource.namespaced:
         metadata.pop("namespace", None)

@@ -22,7 +22,7 @@ _VERSIONS: Final = ("v1", "v1beta1")
 
 
 class Form(NamedTuple):
-    """How to answer."""
+    """The form of a response."""
 
     media: str = JSON
     shape: str = ""
@@ -32,7 +32,7 @@ class Form(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Whether it is the object's own JSON."""
+        """Return whether it is the object's own JSON."""
         return self.media == JSON and not self.shape
 
 

@@ -56,7 +56,7 @@ def check_media(media: str, *, custom: bool) -> None:
 
 
 def transform_of(change: Change, body: bytes, media: str) -> Transform:
-    """What the patch does. Raises `APIError` for bodies that are no such patch."""
+    """Return the transformation of a patch. Raises `APIError` for an invalid body."""
     check_media(media, custom=change.resource.definition is not None)
     if media == APPLY:
         return _applying(change, body)
@@ -228,7 +228,7 @@ def _decode(change: Change, obj: Object, *, telling: bool) -> schema.Decoded:
 
 
 def reset_of(change: Change) -> fields.FieldSet:
-    """The fields that this door cannot change, as the strategies of the API server list them."""
+    """Return the fields that the subresource cannot change, as the strategies of the API server list them."""
     resource = change.resource
     if change.subresource == "status":
         if resource.definition is not None:

@@ -106,7 +106,7 @@ class PodMetrics:
                 server.storage.put(place, "", name, {**obj, "metadata": {**meta(obj), **made}})
 
     def serves(self, resource: ResourceType) -> bool:
-        """Whether a resource is of this API, and not of a definition of the same group."""
+        """Return whether a resource is of this API, and not of a definition of the same group."""
         return resource.group == GROUP and resource.definition is None
 
     def read(
@@ -143,7 +143,7 @@ class PodMetrics:
             yield self._item(resource, pod, used.values(), {"containers": containers})
 
     def _nodes(self, resource: ResourceType) -> Iterator[Item]:
-        """What each node uses: the sum of its Pods."""
+        """Return the usage of each node: the sum of its Pods."""
         used: dict[str, list[Usage]] = {}
         for pod, containers in self._measured():
             used.setdefault(pod["spec"]["nodeName"], []).extend(containers.values())

@@ -1,4 +1,4 @@
-"""What the doors of a Pod are asked: its container, and the options of logs, commands and ports, checked in words.
+"""Options of the subresources of Pods: container, logs, commands and ports, with the API server's refusals.
 
 Options come as query parameters and are read as the API server reads them: a switch is on unless it says "false" or
 "0", a number that is none is a 400, and options that contradict each other are a 422 that names them.

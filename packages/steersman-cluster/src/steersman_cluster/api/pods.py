@@ -1,4 +1,4 @@
-"""The door by which a Pod gets its node: bindings."""
+"""The subresource `binding`, which sets the node of a Pod."""
 
 from __future__ import annotations
 

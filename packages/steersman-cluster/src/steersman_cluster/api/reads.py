@@ -206,7 +206,7 @@ class Reads:
     # Watches.
 
     def watch(self, resource: ResourceType, namespace: str, options: ListOptions, form: Form, include: str) -> Response:
-        """A stream of events. Raises `APIError` only for what the request itself says."""
+        """Return a stream of events. Raises `APIError` for an invalid request."""
         self.check_fields(resource, options)
         stream = Watch(self._server, resource, namespace, options, form, include, self._matcher(resource, options))
         media = f"{PROTOBUF};stream=watch" if stream.protobuf else "application/json"
@@ -231,7 +231,7 @@ def _go_type(resource: ResourceType, kind: str) -> str:
 
 
 class StorageReader:
-    """Reads for the server's own rooms: current objects, as they are stored."""
+    """Reads of the stored objects for the other parts of the server."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

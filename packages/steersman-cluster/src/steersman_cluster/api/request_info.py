@@ -1,4 +1,4 @@
-"""What a request is about, read from its method and path as the API server's RequestInfoResolver does."""
+"""The attributes of a request from its method and path, as in the API server's RequestInfoResolver."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class APIServer:
         self.audit = audit
         self.watches: set[OpenWatch] = set()
         self.address = "https://127.0.0.1:6443"
-        """Where the server listens; what its documents say."""
+        """The URL of the server, which its documents contain."""
         self.builtins = Builtins(self)
         self.kubernetes = KubernetesService(self)
         self.builtins.register()
@@ -216,14 +216,14 @@ class APIServer:
         resource.strategy.default(obj)
 
     def finished(self, resource: ResourceType, obj: Object, old: Object) -> bool:
-        """Whether an object that was being deleted before this write has nothing left that holds it."""
+        """Return whether an object that was being deleted before this write has nothing left that holds it."""
         before = meta(old)
         if before.get("deletionTimestamp") is None or meta(obj).get("finalizers"):
             return False
         return not before.get("deletionGracePeriodSeconds") and not self.holds(resource, obj)
 
     def holds(self, resource: ResourceType, obj: Object) -> bool:
-        """Whether a kind's own finalizers hold an object (Namespaces have theirs in the spec)."""
+        """Return whether a kind's own finalizers hold an object (Namespaces have theirs in the spec)."""
         return resource.group == "" and resource.plural == "namespaces" and bool(dig(obj, "spec", "finalizers"))
 
     def ending(self, resource: ResourceType, obj: Object, context: WriteContext) -> None:
@@ -250,7 +250,7 @@ class APIServer:
 
 
 def _record(entry: Entry, response: Response) -> None:
-    """The end of a request in the audit log; bodies only where they are wanted or tell a name."""
+    """Complete the audit entry of a request; bodies are decoded only if they are recorded or contain the name."""
     if response.stream is not None or response.serve is not None:
         entry.started(response.status)
         entry.complete(response.status)
@@ -265,7 +265,7 @@ def _record(entry: Entry, response: Response) -> None:
 
 
 def _wants_lines(request: Request) -> bool:
-    """Whether people will look at the answer: they asked for it, or use a browser or the like."""
+    """Return whether people will look at the answer: they asked for it, or use a browser or the like."""
     if request.params and (asked := request.params.get("pretty")):
         return asked in ("1", "t", "T", "TRUE", "true", "True")
     return (request.headers.get("User-Agent") or "").startswith(_INTERACTIVE_AGENTS)

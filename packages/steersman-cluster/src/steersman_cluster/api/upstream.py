@@ -69,7 +69,7 @@ def _unverified() -> ssl.SSLContext:
 
 
 class _ResponseReader:
-    """What httptools tells of an answer while it is read."""
+    """The response as httptools parses it."""
 
     def __init__(self) -> None:
         self.headers: list[tuple[str, str]] = []

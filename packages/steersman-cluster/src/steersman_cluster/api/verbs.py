@@ -416,7 +416,7 @@ def _warn_of_orphans(resource: ResourceType, options: DeleteOptions, warnings: l
 
 
 def _has_path(resource: ResourceType, info: RequestInfo) -> bool:
-    """Whether there is such a path at all: namespaced resources have two, and items only in namespaces."""
+    """Return whether there is such a path at all: namespaced resources have two, and items only in namespaces."""
     if resource.namespaced:
         return bool(info.namespace) or not info.item
     return not info.namespace or (resource.plural == "namespaces" and info.namespace == info.name)
@@ -443,7 +443,7 @@ def _check_door_verb(request: Request, info: RequestInfo, resource: ResourceType
 
 
 def not_allowed() -> APIError:
-    """What the generic server says of a method that a path does not have."""
+    """Return the error of the API server for a method that a path does not support."""
     return APIError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 

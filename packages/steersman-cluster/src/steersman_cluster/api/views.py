@@ -55,7 +55,7 @@ def body_of(resource: ResourceType, item: Item) -> bytes:
 
 
 def item_of_list(resource: ResourceType, item: Item) -> bytes:
-    """The same as it stands in a list: built-in kinds leave out what the list says already."""
+    """Return an object as a list item: built-in kinds omit apiVersion and kind."""
     body = body_of(resource, item)
     if resource.definition is not None:
         return body
@@ -64,7 +64,7 @@ def item_of_list(resource: ResourceType, item: Item) -> bytes:
 
 
 def fields_of(resource: ResourceType, item: Item) -> dict[str, str]:
-    """What field selectors see of an object."""
+    """Return the fields of an object that field selectors can use."""
     known = item.derived
     if known is None:
         known = item.derived = {}

@@ -1,4 +1,4 @@
-"""Watches: told of events synchronously while they happen, read in chunks of all that has come meanwhile.
+"""Watches: events are recorded synchronously and sent in chunks of all pending events.
 
 A watch never waits inside a write, and a watcher that reads too slowly is let go rather than kept in memory. Frames
 of plain JSON are made once for each version of an object and shared by all watches.
@@ -31,7 +31,7 @@ _SHORTEST, _LONGEST = 1800.0, 3600.0
 
 
 class Watch:
-    """One watch: told of events synchronously, read in chunks of all that has come meanwhile."""
+    """One watch: events are recorded synchronously and sent in chunks of all pending events."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Watch:
         self._plain = form.plain or (form.media == PROTOBUF and not self.protobuf and not form.shape)
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """What to send, as it comes."""
+        """Yield the chunks to send."""
         loop = asyncio.get_running_loop()
         server, options = self._server, self._options
         seconds = options.timeout or server.random.uniform(_SHORTEST, _LONGEST)
@@ -142,7 +142,7 @@ class Watch:
             await self._server.reads.prepare(self._resource, self._namespace)
 
     async def _convert(self) -> None:
-        """Have what happened converted, and tell it, even if the watch is to end meanwhile.
+        """Convert and send the pending events, even if the watch ends meanwhile.
 
         Until then it stays among the unconverted, which holds bookmarks back.
         """

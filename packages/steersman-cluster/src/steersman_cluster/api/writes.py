@@ -340,7 +340,7 @@ class Writer:
         return parent
 
     def _admitted(self, change: Change, write: Write, managed: Any) -> Object:
-        """What admission left, with managed fields that can be read."""
+        """Return the object after admission, with valid managed fields."""
         obj = cast(Object, write.obj)
         metadata = obj.setdefault("metadata", {})
         now = metadata.get("managedFields")

@@ -29,7 +29,7 @@ class Attributes:
 
     @property
     def is_resource(self) -> bool:
-        """Whether a resource is asked for, not a path."""
+        """Return whether a resource is asked for, not a path."""
         return not self.path
 
 

@@ -166,12 +166,12 @@ class Entry:
 
     @property
     def wants_request(self) -> bool:
-        """Whether the request's object is recorded."""
+        """Return whether the request's object is recorded."""
         return self._decision.level >= Level.REQUEST
 
     @property
     def wants_response(self) -> bool:
-        """Whether the answer's object is recorded."""
+        """Return whether the answer's object is recorded."""
         return self._decision.level >= Level.REQUEST_RESPONSE
 
     def annotate(self, annotations: Mapping[str, str]) -> None:

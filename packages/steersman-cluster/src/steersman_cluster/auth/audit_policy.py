@@ -1,4 +1,4 @@
-"""Which requests the audit log records and how much of them: a policy, as kube-apiserver's `--audit-policy-file`.
+"""The audit policy, as in kube-apiserver's `--audit-policy-file`.
 
 The first rule that matches decides; where none does, nothing is recorded.
 """
@@ -29,7 +29,7 @@ class PolicyError(ValueError):
 
 
 class Level(IntEnum):
-    """How much is recorded of a request; each level includes those before it."""
+    """The level of recording; each level includes those before it."""
 
     NONE = 0
     METADATA = 1
@@ -105,7 +105,7 @@ class Policy:
         return cls({"omitStages": ["RequestReceived"], "rules": [sensitive, {"level": _TEXTS[level]}]})
 
     def decide(self, user: User, attributes: Attributes) -> Decision:
-        """How much of a request is recorded."""
+        """Return the level for a request."""
         for rule, decision in zip(self._rules, self._decisions, strict=True):
             if _matches(rule, user, attributes):
                 return decision

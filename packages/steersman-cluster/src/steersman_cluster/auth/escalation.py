@@ -84,7 +84,7 @@ def _check_rules(
 
 
 def _not_held(authorizer: Authorizer, user: User, namespace: str, wanted: list[Object]) -> str:
-    """What of `wanted` a user does not have, as a text; empty where nothing is missing."""
+    """Return the permissions in `wanted` that a user lacks, as a text; empty if none."""
     held, errors = authorizer.rules_for(user, namespace)
     lacking = missing(held, wanted)
     if not lacking:

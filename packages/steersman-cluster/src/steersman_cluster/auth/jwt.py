@@ -21,7 +21,7 @@ __all__ = ["InvalidTokenError", "SigningKey", "unverified"]
 
 
 class InvalidTokenError(Exception):
-    """A token that is not one of ours, or no longer good; the text says why and holds no part of the token."""
+    """The token is invalid or expired; the text contains no part of the token."""
 
 
 class SigningKey:

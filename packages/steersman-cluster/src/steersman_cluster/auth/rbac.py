@@ -21,7 +21,7 @@ __all__ = ["GROUP", "MASTERS", "Authorizer"]
 
 GROUP = "rbac.authorization.k8s.io"
 MASTERS = "system:masters"
-"""The group that may do everything, whatever the rules say."""
+"""The group with all permissions."""
 
 _ROLES = ("roles", "clusterroles")
 _BINDINGS = ("rolebindings", "clusterrolebindings")
@@ -141,7 +141,7 @@ class Authorizer:
             self._decisions.clear()
 
     def authorize(self, user: User, attributes: Attributes) -> tuple[bool, str]:
-        """Whether a user may do it, and the reason: which binding allows it, or which roles were not found."""
+        """Return whether a user may do it, and the reason: which binding allows it, or which roles were not found."""
         if MASTERS in user.groups:
             return True, ""
         if not attributes.is_resource:

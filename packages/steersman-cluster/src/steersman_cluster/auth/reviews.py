@@ -26,7 +26,7 @@ _AUTHORIZATION = "authorization.k8s.io"
 
 
 class ReviewCall(Protocol):
-    """What a handler needs to know of a request; the API server's `Call` is one."""
+    """The arguments of a handler; the API server's `Call` provides them."""
 
     @property
     def user(self) -> User: ...

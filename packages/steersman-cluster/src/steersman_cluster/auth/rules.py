@@ -29,7 +29,7 @@ def allows(rule: Object, attributes: Attributes) -> bool:
 
 
 def allows_resource(rule: Object, verb: str, group: str, resource: str, subresource: str) -> bool:
-    """Whether a rule allows a verb on a resource, whatever names it is limited to."""
+    """Return whether a rule allows a verb on a resource, whatever names it is limited to."""
     groups = rule.get("apiGroups") or ()
     if not (group in groups or "*" in groups) or not verb_matches(rule, verb):
         return False
@@ -42,7 +42,7 @@ def allows_resource(rule: Object, verb: str, group: str, resource: str, subresou
 
 
 def verb_matches(rule: Object, verb: str) -> bool:
-    """Whether a rule has the verb."""
+    """Return whether a rule has the verb."""
     verbs = rule.get("verbs") or ()
     return verb in verbs or "*" in verbs
 
@@ -68,7 +68,7 @@ def breakdown(rule: Object) -> list[Object]:
 
 
 def covers(owner: Object, piece: Object) -> bool:
-    """Whether `owner` allows all that `piece` (as `breakdown` makes them) allows."""
+    """Return whether `owner` allows all that `piece` (as `breakdown` makes them) allows."""
     return (
         _has(owner.get("verbs"), piece["verbs"][0])
         and all(_has(owner.get("apiGroups"), group) for group in piece.get("apiGroups") or ())
@@ -103,13 +103,13 @@ def _covers_name(owned: Sequence[str] | None, wanted: Sequence[str] | None) -> b
 
 
 def missing(owned: Iterable[Object], wanted: Iterable[Object]) -> list[Object]:
-    """What of `wanted` is not covered by `owned`, broken down; empty where all is."""
+    """Return the parts of `wanted` that `owned` does not cover; empty if none."""
     mine = list(owned)
     return [piece for rule in wanted for piece in breakdown(rule) if not any(covers(rule, piece) for rule in mine)]
 
 
 def compact(pieces: Iterable[Object]) -> list[Object]:
-    """Join rules that differ only by their verb, to tell of them shortly."""
+    """Join rules that differ only in their verb, for shorter texts."""
     joined: dict[tuple[str, str, str | None], Object] = {}
     others: list[Object] = []
     for piece in pieces:

@@ -67,7 +67,7 @@ class Auth:
         self.authorizer.check(user, attributes)
 
     def changed(self, group: str, resource: str, namespace: str, name: str) -> None:
-        """An object was written or deleted; to be told of every committed change, cheap where it does not matter."""
+        """Handle the write or deletion of an object; cheap for other kinds."""
         if group == "rbac.authorization.k8s.io":
             self.authorizer.changed(resource, namespace, name)
 

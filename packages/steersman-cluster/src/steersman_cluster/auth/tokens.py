@@ -108,7 +108,7 @@ class TokenIssuer:
         node: Object | None = None,
         warn_after: int = 0,
     ) -> tuple[str, str]:
-        """As `bound`, together with the token's id, which the audit log tells of."""
+        """The claims of `bound` and the token's id, which the audit log records."""
         now = int(self._now())
         private: Object = {"namespace": namespace_of(account), "serviceaccount": _reference(account)}
         for name, owner in (("pod", pod), ("secret", secret), ("node", node)):
@@ -143,7 +143,7 @@ class TokenIssuer:
         )
 
     def is_ours(self, token: str) -> bool:
-        """Whether a text claims to be a ServiceAccount's token; nothing is verified."""
+        """Return whether a text claims to be a ServiceAccount's token; nothing is verified."""
         claims = unverified(token)
         return claims is not None and claims.get("iss") in (self.issuer, _LEGACY_ISSUER)
 

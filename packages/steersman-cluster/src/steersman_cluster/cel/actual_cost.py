@@ -1,4 +1,4 @@
-"""What calls cost when they are made, by the values that they are given and that they return.
+"""The costs of calls from the values of arguments and results.
 
 Follows cel-go's `interpreter/runtimecost.go`, the trackers of its sets and lists, and apiserver's
 `cel/library/cost.go`, each with its own rounding. Sizes are characters, bytes, elements and entries.
@@ -150,7 +150,7 @@ def _standard(name: str, only: Overload | None) -> CallCost:
 
 
 def _plain_size(value: Any) -> int:
-    """How large a value is; 1 for all that has no size."""
+    """Return the size of a value; 1 for a value without a size."""
     kind = cast("type[Any]", type(value))
     if kind is str:
         return len(value)
@@ -168,7 +168,7 @@ def _plain_size(value: Any) -> int:
 
 
 def _size(value: Any) -> int:
-    """How large a value is to cel-go, which looks into optionals."""
+    """Return the size of a value in cel-go, which unwraps optionals."""
     if type(value) is str:
         return len(value)
     if isinstance(value, Optional) and value is not NONE:

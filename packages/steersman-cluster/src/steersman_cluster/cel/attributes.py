@@ -49,7 +49,7 @@ def variable(name: str, own: int) -> Run:
 
 
 class NamedValue:
-    """What a variable of `optMap` stands for: evaluated where it is first read, once."""
+    """The value of a variable of `optMap`, evaluated once at its first use."""
 
     __slots__ = ("_found", "_run", "_scope")
 

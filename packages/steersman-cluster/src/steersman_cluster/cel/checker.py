@@ -58,7 +58,7 @@ _NAMESPACES = frozenset({"sets", "strings", "lists", "optional", "format", "ip",
 
 @dataclass(slots=True)
 class Checked:
-    """What the checker found: types and qualified functions by node, variables used, and the complaints."""
+    """The result of the checker: types and qualified functions by node, used variables, errors."""
 
     parsed: Parsed
     types: dict[int, Type] = field(default_factory=dict[int, Type])

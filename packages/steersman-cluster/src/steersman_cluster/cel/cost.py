@@ -1,4 +1,4 @@
-"""What an expression costs at worst, before it ever runs, in the units that the API server budgets with.
+"""The greatest cost of an expression before it is evaluated, in the units of the API server's budget.
 
 Follows cel-go's `checker.Cost` and Kubernetes' `library.CostEstimator`: which rules a definition may have is decided
 by these numbers, so that their oddities are followed as well. Only upper bounds of costs are kept; of sizes both, since
@@ -341,7 +341,7 @@ def _is_scalar(kind: Type) -> bool:
 
 
 def _is_bind(node: Comprehension) -> bool:
-    """Whether a comprehension runs over nothing, to name a value (`optMap`)."""
+    """Return whether a comprehension runs over nothing, to name a value (`optMap`)."""
     return (
         isinstance(node.source, ListOf)
         and not node.source.elements

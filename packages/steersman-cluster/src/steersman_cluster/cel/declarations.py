@@ -1,4 +1,4 @@
-"""What functions expressions may call: CEL's own and Kubernetes' libraries as of 1.36, by their signatures.
+"""The signatures of CEL's functions and of Kubernetes' libraries as of 1.36.
 
 One line per overload; a receiver stands before the dot; `A`, `B`, … are type parameters.
 """

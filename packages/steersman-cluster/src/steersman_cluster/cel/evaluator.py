@@ -92,7 +92,7 @@ class _Builder:
                 raise AssertionError("a selection is an attribute")
 
     def is_attribute(self, node: Node) -> bool:
-        """Whether cel-go reads the node as a variable with steps after it, or as a choice of such."""
+        """Return whether cel-go reads the node as a variable with steps after it, or as a choice of such."""
         match node:
             case Ident():
                 return node.name not in type_names() or node.name in self.checked.used
@@ -104,7 +104,7 @@ class _Builder:
                 return False
 
     def is_constant(self, node: Node) -> bool:
-        """Whether cel-go computes the node when it plans the expression, so that it costs nothing later."""
+        """Return whether cel-go computes the node when it plans the expression, so that it costs nothing later."""
         match node:
             case Const():
                 return True
@@ -194,7 +194,7 @@ class _Builder:
                 raise AssertionError(f"{node} is no attribute")
 
     def _operand(self, node: Node) -> Run:
-        """What a longer attribute begins with."""
+        """Return the start of a longer attribute."""
         return self.attribute(node, 0) if self.is_attribute(node) else self.build(node)
 
     def _name_of(self, node: Select) -> str:
@@ -236,7 +236,7 @@ class _Builder:
         return call(function, [self.build(each) for each in nodes], cost)
 
     def _is_lookup(self, node: Call) -> bool:
-        """Whether a call is an `in` on a constant list, which cel-go makes into a set."""
+        """Return whether a call is an `in` on a constant list, which cel-go makes into a set."""
         overloads = self.checked.overloads.get(node.id, ())
         if node.function != "@in" or len(overloads) != 1 or overloads[0].params[1].kind != "list":
             return False
@@ -365,7 +365,7 @@ class _Builder:
         return run
 
     def _collected(self, node: Comprehension) -> tuple[Run | None, Run, int] | None:
-        """What `map` and `filter` collect: the condition if any, the element, and the cost of appending it."""
+        """Return the parts of `map` and `filter`: the condition if any, the element, the cost of appending."""
         initial, step = node.initial, node.step
         if node.second or not isinstance(initial, ListOf) or initial.elements:
             return None
@@ -384,7 +384,7 @@ class _Builder:
 
 
 def _names_a_value(node: Comprehension) -> bool:
-    """Whether a comprehension runs over nothing, to name a value (`optMap`)."""
+    """Return whether a comprehension runs over nothing, to name a value (`optMap`)."""
     return (
         isinstance(node.source, ListOf)
         and not node.source.elements
@@ -394,7 +394,7 @@ def _names_a_value(node: Comprehension) -> bool:
 
 
 def _begins_with_choice(node: Node) -> bool:
-    """Whether the steps of an attribute begin at a condition, which does not cost what a variable costs."""
+    """Return whether the steps of an attribute begin at a condition, which does not cost what a variable costs."""
     match node:
         case Select(operand=operand):
             return _begins_with_choice(operand)

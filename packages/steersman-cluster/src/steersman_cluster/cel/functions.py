@@ -1,4 +1,4 @@
-"""What the functions of expressions do: CEL's standard library; Kubernetes' own is in `libraries`.
+"""The functions of CEL's standard library; those of Kubernetes are in `libraries`.
 
 Each takes values of whatever types and raises CelError where none of its overloads fits, as evaluation must say it.
 """

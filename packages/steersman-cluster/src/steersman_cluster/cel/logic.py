@@ -1,4 +1,4 @@
-"""What decides: `&&`, `||`, `!`, `?:`, `all` and `exists`, `or` of optionals, as closures.
+"""Logical operators as closures: `&&`, `||`, `!`, `?:`, `all`, `exists`, and `or` of optionals.
 
 The first four and the optionals' cost nothing by themselves, and run no more than they need. An error counts only where
 no other side decides.
@@ -82,7 +82,7 @@ def choice(condition: Run, yes: Run, no: Run) -> Run:
 
 
 def not_strictly_false(inner: Run) -> Run:
-    """Whether a loop goes on: an error does not end it."""
+    """Return whether a loop goes on: an error does not end it."""
 
     def run(scope: Scope) -> Any:
         scope[METER].spent += 1

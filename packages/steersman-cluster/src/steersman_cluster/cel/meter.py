@@ -1,4 +1,4 @@
-"""What an evaluation costs while it runs: the API server's units, its limits, and a bound on memory.
+"""The cost of a running evaluation: the API server's units and limits, and a limit on memory.
 
 Each expression may spend `PER_CALL_LIMIT`; the expressions of one object, policy or list of conditions share a
 `Budget`. Units are counted as cel-go counts them, after each step. Go joins lists without copying and builds some texts

@@ -1,4 +1,4 @@
-"""How large values of a schema can be: what estimates of an expression's cost rest on.
+"""The greatest sizes of the values of a schema, for estimates of costs.
 
 A `Decl` says of every part how many elements it can have in a request of the largest size, and how few bytes it needs.
 Follows apiserver's `cel/common/schemas.go`, oddities included: changing one changes which rules are taken.
@@ -48,7 +48,7 @@ _KEY: Final = Decl()
 
 
 def cardinality_of(decl: Decl) -> int:
-    """How often such a value fits into the largest request."""
+    """Return how often such a value fits into the largest request."""
     return MAX_REQUEST // (decl.least + 1)
 
 

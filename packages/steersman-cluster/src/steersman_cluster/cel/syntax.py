@@ -37,7 +37,7 @@ class CelSyntaxError(ValueError):
 
 
 class UInt(int):
-    """An unsigned integer, which CEL tells from a signed one."""
+    """An unsigned integer, a type of its own in CEL."""
 
     __slots__ = ()
 

@@ -149,7 +149,7 @@ def _object(schema: Mapping[str, Any], name: str) -> Type | None:
 
 
 def unify(formal: Type, actual: Type, bound: dict[str, Type]) -> bool:
-    """Whether a value of type `actual` may be given for `formal`; binds the type parameters of `formal`."""
+    """Return whether a value of type `actual` may be given for `formal`; binds the type parameters of `formal`."""
     if formal.kind == "param":
         known = bound.get(formal.name)
         if known is None or known.kind == "param":
@@ -191,7 +191,7 @@ def substitute(kind: Type, bound: Mapping[str, Type]) -> Type:
 
 
 def same(left: Type, right: Type) -> bool:
-    """Whether two types are the same one."""
+    """Return whether two types are the same one."""
     if left is right:
         return True
     if left.kind != right.kind or len(left.params) != len(right.params):

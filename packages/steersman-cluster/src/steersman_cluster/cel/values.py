@@ -224,7 +224,7 @@ def shown(value: Any) -> str:
 
 
 def converter(kind: Type) -> Callable[[Any], Any] | None:
-    """What makes a value of this type from decoded JSON; `None` where JSON is the value already."""
+    """Return the function that makes a value of this type from decoded JSON; `None` if none is needed."""
     match kind.kind:
         case "double":
             return _double

@@ -33,7 +33,7 @@ READY_SECONDS = 30.0
 
 
 class ClusterStartError(Exception):
-    """The cluster cannot be started as asked; the message says why and what to do."""
+    """The cluster cannot be started; the message says what failed and what to do."""
 
 
 @dataclass(frozen=True, slots=True)

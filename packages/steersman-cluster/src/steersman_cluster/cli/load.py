@@ -18,7 +18,7 @@ __all__ = ["apply_files", "line"]
 
 
 def apply_files(kubeconfig: Path, paths: Sequence[Path], *, namespace: str, force: bool, output: str) -> int:
-    """Apply and tell; returns the exit code. Raises `ClientError` for a cluster that cannot be reached."""
+    """Apply files and print the results; returns the exit code. Raises `ClientError` without a connection."""
     manifests, problems = read(paths)
     outcomes = asyncio.run(_apply(kubeconfig, manifests, namespace, force, quiet=output == "json"))
     if output == "json":

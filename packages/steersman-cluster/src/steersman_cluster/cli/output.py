@@ -1,4 +1,4 @@
-"""What the `cluster` commands print: pure texts of records, and the counts that a running cluster is asked for."""
+"""The output of the commands: texts of records, and the object counts of running clusters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Facts", "facts", "no_such", "not_running", "started", "stopped", "ta
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One cluster, as `status -o json` tells it."""
+    """One cluster in the output of `status -o json`."""
 
     name: str
     state: str
@@ -96,7 +96,7 @@ def no_such(name: str) -> str:
 
 
 def not_running(seen: Seen) -> str:
-    """Why a cluster cannot be used that has a record."""
+    """Return why a cluster cannot be used that has a record."""
     name = seen.record.name
     option = "" if name == DEFAULT_NAME else f" --name {name}"
     if seen.state == "starting":

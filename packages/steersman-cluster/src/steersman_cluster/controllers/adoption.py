@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def selector_of(owner: Any) -> Selector:
-    """What the owner selects; an empty or missing selector selects nothing."""
+    """Return the selector of the owner; an empty or missing one selects nothing."""
     selector: LabelSelector | None = owner.spec.selector
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return NOTHING

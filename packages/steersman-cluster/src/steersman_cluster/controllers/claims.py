@@ -14,7 +14,7 @@ __all__ = ["CLAIM_INDEX", "SELECTED_NODE", "best_volume", "claims_of", "is_bound
 CLAIM_INDEX = "claim"
 """Finds Pods by the claims they use, as `namespace/name`."""
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-"""The annotation by which the scheduler tells a claim where its consumer is to run."""
+"""The annotation with the node that the scheduler selected for the consumer of a claim."""
 
 
 def claims_of(pod: Pod) -> list[str]:
@@ -29,12 +29,12 @@ def claims_of(pod: Pod) -> list[str]:
 
 
 def is_in_use(pods: Iterable[Pod]) -> bool:
-    """Whether any of the Pods that name a claim may still write to it."""
+    """Return whether any of the Pods that name a claim may still write to it."""
     return any(phase_of(p) not in ("Succeeded", "Failed") and bool(p.spec.node_name) for p in pods)
 
 
 def is_bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether the volume is, or is meant to be, this claim's."""
+    """Return whether the volume is, or is meant to be, this claim's."""
     reference = volume.spec.claim_ref
     if reference is None or (reference.namespace, reference.name) != (claim.metadata.namespace, claim.metadata.name):
         return False

@@ -41,7 +41,7 @@ _MAX_SEARCH_DAYS: Final = 366 * 5
 
 
 class ScheduleError(ValueError):
-    """A line that is no schedule; says which field and why."""
+    """The schedule is invalid; the message names the field."""
 
 
 def zone_of(name: str | None) -> tzinfo:

@@ -110,7 +110,7 @@ def target_node(pod: Pod) -> str:
 
 
 def should_run(ds: DaemonSet, node: Node) -> tuple[bool, bool]:
-    """Whether a Pod belongs on the node, and whether one that is there may stay."""
+    """Return whether a Pod belongs on the node, and whether one that is there may stay."""
     pod = pod_for_node(ds, ds.spec.template, "", node.metadata.name)
     if pod.spec.node_name and pod.spec.node_name != node.metadata.name:
         return False, False
@@ -124,7 +124,7 @@ def should_run(ds: DaemonSet, node: Node) -> tuple[bool, bool]:
 
 
 class Plan(NamedTuple):
-    """What to create, by node, and what to delete."""
+    """The Pods to create, by node, and the Pods to delete."""
 
     create: tuple[str, ...]
     delete: tuple[Pod, ...]
@@ -160,7 +160,7 @@ def plan(ds: DaemonSet, nodes: Sequence[Node], by_node: dict[str, list[Pod]]) ->
 
 
 def _limits(ds: DaemonSet, wanted: int) -> tuple[int, int]:
-    """How many nodes may have two Pods, and how many none, during an update."""
+    """Return the numbers of nodes that may have two Pods, and none, during an update."""
     rolling = ds.spec.update_strategy.rolling_update if ds.spec.update_strategy else None
     surge = scaled_value((rolling.max_surge if rolling else None) or 0, wanted, round_up=True)
     value = rolling.max_unavailable if rolling and rolling.max_unavailable is not None else 1

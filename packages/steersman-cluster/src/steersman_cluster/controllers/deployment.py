@@ -131,7 +131,7 @@ class Rollout:
             await self._clean_up()
 
     def _old_pods_run(self) -> bool:
-        """Whether Pods of old templates have not ended yet; those of a ReplicaSet that is gone do not count."""
+        """Return whether Pods of old templates have not ended yet; those of a ReplicaSet that is gone do not count."""
         old = {rs.metadata.uid for rs in self.old}
         owned = (
             pod

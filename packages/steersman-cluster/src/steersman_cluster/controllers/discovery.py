@@ -1,4 +1,4 @@
-"""Which kinds the server serves now, custom ones included: what garbage and namespaces are collected from.
+"""The kinds that the server serves, custom ones included, for garbage collection and namespaces.
 
 One answer is kept for a while, and thrown away when a CustomResourceDefinition changes.
 """

@@ -42,7 +42,7 @@ def _selector(budget: PodDisruptionBudget) -> LabelSelector | None:
 
 
 async def reconcile(budget: PodDisruptionBudget, ctx: Context) -> Result:
-    """Count, and say how many Pods may be evicted."""
+    """Return the status: the counts of Pods and the allowed disruptions."""
     selector = _selector(budget)
     pods = ctx.list(Pod, labels=from_label_selector(selector)) if selector is not None else ()
     living = [p for p in pods if phase_of(p) not in ("Succeeded", "Failed")]
@@ -93,7 +93,7 @@ async def _scale(owner: OwnerReference, namespace: str, ctx: Context) -> tuple[s
 
 
 def desired_healthy(budget: PodDisruptionBudget, expected: int) -> int:
-    """How many Pods must stay healthy."""
+    """Return the number of Pods that must stay healthy."""
     spec = budget.spec
     if spec.max_unavailable is not None:
         return max(0, expected - scaled_value(spec.max_unavailable, expected, round_up=True))

@@ -95,7 +95,7 @@ async def end_of_life(job: Job, ctx: Context) -> Result | None:
 
 
 def indexed_pod(job: Job, index: int, replaced: Pod | None = None) -> Pod:
-    """The Pod that works on one index: annotation, label, host name and variable say which.
+    """Return the Pod for one index, with its annotation, label, host name and variable.
 
     `replaced` is the Pod before it, where indexes have limits of their own.
     """
@@ -340,7 +340,7 @@ class Run:
             self.ctx.event(over.reason, over.message, type="Warning", action="Fail")
 
     def _next(self, started: datetime | None) -> float | None:
-        """When to look again: after a wait for a retry, or at the deadline."""
+        """Return when to look again: after a wait for a retry, or at the deadline."""
         waits = [self.wait] if self.wait is not None else []
         deadline = self.job.spec.active_deadline_seconds
         if deadline is not None and started is not None and not self.job.spec.suspend:

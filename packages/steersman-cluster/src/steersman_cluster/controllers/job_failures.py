@@ -31,12 +31,12 @@ IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
 def is_per_index(job: Job) -> bool:
-    """Whether each index has a limit of its own."""
+    """Return whether each index has a limit of its own."""
     return tally.is_indexed(job) and job.spec.backoff_limit_per_index is not None
 
 
 def action_of(job: Job, pod: Pod) -> str:
-    """What the failure policy says of a failed Pod; "" where no rule fits."""
+    """Return the action of the failure policy for a failed Pod; "" without a matching rule."""
     if not job.spec.pod_failure_policy or phase_of(pod) != "Failed":
         return ""
     rule, _ = tally.failure_rule(job, pod)
@@ -44,7 +44,7 @@ def action_of(job: Job, pod: Pod) -> str:
 
 
 def counts(job: Job, pod: Pod) -> bool:
-    """Whether a Pod's failure counts towards limits."""
+    """Return whether a Pod's failure counts towards limits."""
     return tally.has_failed(job, pod) and action_of(job, pod) != "Ignore"
 
 
@@ -76,7 +76,7 @@ def _ends_index(job: Job, pod: Pod) -> bool:
 
 
 def verdict_of_indexes(job: Job, done: Collection[int], failed: Collection[int]) -> Verdict | None:
-    """Whether given up indexes end the Job."""
+    """Return whether given up indexes end the Job."""
     most = job.spec.max_failed_indexes
     if most is not None and len(failed) > most:
         text = "Job has exceeded the specified maximal number of failed indexes"
@@ -99,7 +99,7 @@ def awaiting(job: Job, fresh: Sequence[Pod], settled: Collection[int | None]) ->
 
 
 def annotations_of(job: Job, replaced: Pod | None) -> dict[str, str]:
-    """What the next Pod of an index knows of those before it."""
+    """Return the annotations that carry the failures of an index to its next Pod."""
     if replaced is None:
         return {COUNT: "0"}
     counted = action_of(job, replaced) != "Ignore"
@@ -108,7 +108,7 @@ def annotations_of(job: Job, replaced: Pod | None) -> dict[str, str]:
 
 
 def retry_index_at(replaced: Pod | None, base: float, longest: float = 600.0) -> datetime | None:
-    """When an index may be tried again: each failure doubles the wait. `None` is at once."""
+    """Return when an index may be tried again: each failure doubles the wait. `None` is at once."""
     ended = tally.ended_at(replaced) if replaced is not None else None
     if replaced is None or ended is None:
         return None

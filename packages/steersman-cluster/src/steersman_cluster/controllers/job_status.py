@@ -1,4 +1,4 @@
-"""What a Job has come to: which Pods count, which indexes are done, whether it is over. Pure functions.
+"""The state of a Job: counted Pods, completed indexes, and whether it is finished. Pure functions.
 
 A Pod counts once: its uid is noted in the status before its finalizer goes, and added up when the finalizer is gone.
 """
@@ -69,7 +69,7 @@ def has_failed(job: Job, pod: Pod) -> bool:
 
 
 def replaces_failed_only(job: Job) -> bool:
-    """Whether a Pod that is on its way out is replaced only when it has ended."""
+    """Return whether a Pod that is on its way out is replaced only when it has ended."""
     return job.spec.pod_replacement_policy == "Failed" or job.spec.pod_failure_policy is not None
 
 
@@ -108,7 +108,7 @@ def missing_indexes(job: Job, over: Collection[int], working: Iterable[Pod], cou
 
 
 def wanted_active(job: Job, succeeded: int, active: int) -> int:
-    """How many Pods should run now."""
+    """Return the number of Pods that should run now."""
     parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
     if job.spec.completions is None:
         return active if succeeded else parallelism  # a work queue: after one success none is started
@@ -116,7 +116,7 @@ def wanted_active(job: Job, succeeded: int, active: int) -> int:
 
 
 def retry_at(pods: Sequence[Pod], base: float, longest: float = 600.0) -> datetime | None:
-    """When the next Pod may be tried: each failure since the last success doubles the wait."""
+    """Return when the next Pod may be tried: each failure since the last success doubles the wait."""
     ended = sorted(((when, phase_of(pod)) for pod in pods if (when := ended_at(pod)) is not None), key=lambda e: e[0])
     failures = 0
     for _, phase in reversed(ended):
@@ -129,7 +129,7 @@ def retry_at(pods: Sequence[Pod], base: float, longest: float = 600.0) -> dateti
 
 
 def ended_at(pod: Pod) -> datetime | None:
-    """When the last container of a Pod ended."""
+    """Return when the last container of a Pod ended."""
     if is_active(pod):
         return None
     ends = [
@@ -185,7 +185,7 @@ def decided(job: Job) -> Verdict | None:
 
 
 def limits_met(job: Job, pods: Sequence[Pod], failed: int, now: datetime) -> Verdict | None:
-    """Whether there were too many failures, or the time is over."""
+    """Return whether there were too many failures, or the time is over."""
     limit = 6 if job.spec.backoff_limit is None else job.spec.backoff_limit
     if failed > limit or _restarts_exceed(job, pods, limit):
         return Verdict("FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
@@ -196,7 +196,7 @@ def limits_met(job: Job, pods: Sequence[Pod], failed: int, now: datetime) -> Ver
 
 
 def success(job: Job, pods: Sequence[Pod], succeeded: int, done: set[int]) -> Verdict | None:
-    """Whether enough has succeeded."""
+    """Return whether enough has succeeded."""
     if met := _policy_met(job, done):
         return Verdict("SuccessCriteriaMet", "SuccessPolicy", met)
     active = any(map(is_active, pods))
@@ -233,7 +233,7 @@ def _policy_met(job: Job, done: set[int]) -> str:
 def with_condition(
     conditions: tuple[JobCondition, ...], type: str, status: str, reason: str, message: str, now: datetime
 ) -> tuple[JobCondition, ...]:
-    """`conditions` with one more or one changed; unchanged where it says the same already."""
+    """Return `conditions` with a condition added or changed; unchanged if it is equal."""
     known = next((c for c in conditions if c.type == type), None)
     if known is not None and known.status == status:
         return conditions

@@ -1,4 +1,4 @@
-"""Where the numbers of a HorizontalPodAutoscaler come from: metrics.k8s.io, or a source that tests set by hand."""
+"""Sources of metrics for HorizontalPodAutoscalers: metrics.k8s.io, or fixed values for tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["MetricsApi", "MetricsSource", "MetricsUnavailableError", "SetMetrics
 
 
 class MetricsUnavailableError(LookupError):
-    """The source has no such metric now; the message is what the autoscaler tells its users."""
+    """The source lacks the metric; the message becomes part of the autoscaler's condition."""
 
 
 class _Name(msgspec.Struct):
@@ -36,7 +36,7 @@ class _PodMetricsList(msgspec.Struct):
 
 
 class MetricsSource(Protocol):
-    """What an autoscaler asks. Each may raise `MetricsUnavailableError`."""
+    """A source of metrics. Each method may raise `MetricsUnavailableError`."""
 
     async def resource(
         self, namespace: str, selector: Selector, resource: str, container: str = ""
@@ -112,7 +112,7 @@ class SetMetrics:
         self._external: dict[tuple[str, str], Quantity] = {}
 
     def set_usage(self, namespace: str, pod: str, **usage: str | int) -> None:
-        """What a Pod uses of resources."""
+        """The usage of a Pod."""
         for resource, amount in usage.items():
             self._usage[Key(namespace, pod), resource] = Quantity(amount)
 

@@ -1,4 +1,4 @@
-"""Where a Pod may run: node names, selectors, taints, affinity and requests against what a node has left.
+"""Filters and scores of nodes: names, selectors, taints, affinity and free resources.
 
 Pure functions of Pods, nodes and sums. Every refusal is a phrase that says why, as people know them from Kubernetes'
 scheduler.
@@ -74,7 +74,7 @@ def _add(total: dict[str, int], more: Amounts) -> None:
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether one toleration covers one taint."""
+    """Return whether one toleration covers one taint."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -93,7 +93,7 @@ def untolerated(
 
 
 def selects_node(pod: Pod, node: Node) -> bool:
-    """Whether the Pod's node selector and required node affinity match the node."""
+    """Return whether the Pod's node selector and required node affinity match the node."""
     labels = node.metadata.labels
     if not pod.spec.node_selector.items() <= labels.items():
         return False
@@ -105,7 +105,7 @@ def selects_node(pod: Pod, node: Node) -> bool:
 
 
 def preference(pod: Pod, node: Node) -> int:
-    """How much the Pod's preferred node affinity likes the node: the weights of the terms that match."""
+    """Return the score of the Pod's preferred node affinity: the weights of the matching terms."""
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     return sum(term.weight for term in terms if _term_matches(term.preference, node))
@@ -126,7 +126,7 @@ def _field_matches(rule: Any, node: Node) -> bool:
 
 
 def node_problem(pod: Pod, node: Node, used: Amounts, wants: Amounts) -> str:
-    """Why the Pod cannot run on the node; empty when it can. `used` is what bound Pods ask of it."""
+    """Return why the Pod cannot run on the node; empty when it can. `used` is what bound Pods ask of it."""
     spec = node.spec
     if spec.unschedulable:
         cordon = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -145,7 +145,7 @@ def node_problem(pod: Pod, node: Node, used: Amounts, wants: Amounts) -> str:
 
 
 def is_for_want_of_room(problem: str) -> bool:
-    """Whether a problem of a node is one that goes when Pods go."""
+    """Return whether a problem of a node is one that goes when Pods go."""
     return problem.startswith(("Insufficient ", "Too many pods"))
 
 
@@ -203,7 +203,7 @@ def anti_affinity_problem(pod: Pod, node: Node, others: Iterable[Placed]) -> str
 
 
 def affinity_problem(pod: Pod, node: Node, others: Iterable[Placed]) -> str:
-    """Why required affinity between Pods keeps the Pod off the node; empty when nothing does."""
+    """Return why required affinity between Pods keeps the Pod off the node; empty when nothing does."""
     affinity = pod.spec.affinity
     others = list(others)
     if affinity and affinity.pod_affinity:

@@ -131,7 +131,7 @@ async def _mark_pods(node: Node, ctx: Context, now: datetime) -> None:
 
 
 def leaves_at(pod: Pod, taints: Sequence[Taint], now: datetime) -> datetime | None:
-    """When a Pod has to leave its node: now, later, or never (`None`)."""
+    """Return when a Pod has to leave its node: now, later, or never (`None`)."""
     tolerations = pod.spec.tolerations
     ends: list[datetime] = []
     for taint in taints:

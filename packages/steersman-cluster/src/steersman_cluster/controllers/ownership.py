@@ -16,7 +16,7 @@ ORPHAN = "orphan"
 
 
 class OwnerState(Enum):
-    """What an owner reference points at."""
+    """The state of the object that an owner reference names."""
 
     SOLID = "solid"
     ABSENT = "absent"

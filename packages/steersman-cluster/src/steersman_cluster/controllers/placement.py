@@ -25,7 +25,7 @@ _MAX_TIME = datetime.max.replace(tzinfo=UTC)
 
 
 class Problem(NamedTuple):
-    """Why a node cannot take a Pod, and whether it might if other Pods left."""
+    """The reason why a node is infeasible, and whether preemption could change it."""
 
     text: str
     might_fit: bool
@@ -86,7 +86,7 @@ class Placement:
         return self._known
 
     def problem(self, node: Node, gone: Collection[Pod] = ()) -> Problem | None:
-        """Why the node cannot take the Pod, supposed that some Pods had left it; `None` when it can."""
+        """Return why the node cannot take the Pod, supposed that some Pods had left it; `None` when it can."""
         name = node.metadata.name
         used = self._used(name)
         if gone:

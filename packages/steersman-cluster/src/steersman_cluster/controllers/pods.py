@@ -1,4 +1,4 @@
-"""What controllers ask of Pods: active, ready, available, and which of them go first.
+"""Properties of Pods for controllers: active, ready, available, order of deletion.
 
 Pure functions of a Pod and the time; the rules are those of the workload controllers of Kubernetes. Nothing here
 reads a cluster.
@@ -84,7 +84,7 @@ def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
 
 
 def seconds_to_available(pods: Iterable[Pod], min_ready_seconds: int, now: datetime) -> float | None:
-    """When the next ready Pod becomes available; `None` when there is nothing to wait for."""
+    """Return when the next ready Pod becomes available; `None` when there is nothing to wait for."""
     waits = [
         (since + timedelta(seconds=min_ready_seconds) - now).total_seconds()
         for pod in pods

@@ -47,7 +47,7 @@ def by_revision(revision: ControllerRevision) -> tuple[int, datetime, str]:
 
 
 def data_of(template: PodTemplateSpec) -> dict[str, Any]:
-    """What a revision keeps: a strategic merge patch that puts the template back."""
+    """Return the data of a revision: a strategic merge patch that restores the template."""
     kept = {"spec": {"template": {**to_dict(template), "$patch": "replace"}}}
     # In the order of Go's maps, because the names of revisions are hashes of these bytes.
     return cast("dict[str, Any]", msgspec.json.decode(msgspec.json.encode(kept, order="sorted")))

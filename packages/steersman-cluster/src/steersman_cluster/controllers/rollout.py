@@ -1,4 +1,4 @@
-"""How a Deployment moves from one ReplicaSet to another: decisions as pure functions of what there is.
+"""The rollout of a Deployment from one ReplicaSet to another, as pure functions.
 
 Counts only; nothing here reads or writes. The arithmetic is that of Kubernetes: surge is rounded up, unavailability
 down, and one of them is at least one.
@@ -79,7 +79,7 @@ def revision_of(rs: ReplicaSet) -> int:
 
 
 class Fences(NamedTuple):
-    """How far a rollout may go above and below the wanted number of Pods."""
+    """The numbers of Pods that a rollout may have above and below the desired number."""
 
     surge: int
     unavailable: int
@@ -101,7 +101,7 @@ def fences(d: Deployment) -> Fences:
 
 
 def same_template(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
-    """Whether two templates make the same Pods; the hash label is not part of that."""
+    """Return whether two templates make the same Pods; the hash label is not part of that."""
     return one.spec == other.spec and _without_hash(one.metadata) == _without_hash(other.metadata)
 
 
@@ -117,7 +117,7 @@ def new_set_of(d: Deployment, sets: Iterable[ReplicaSet]) -> ReplicaSet | None:
 
 
 def new_size(d: Deployment, sets: Sequence[ReplicaSet], new: int) -> int:
-    """How many replicas the new ReplicaSet, which has `new`, may have while all together respect the surge."""
+    """Return the replicas of the new ReplicaSet, which has `new`, within the surge."""
     wanted = replicas_of(d)
     if d.spec.strategy.type == "Recreate":
         return wanted
@@ -149,13 +149,13 @@ def old_sizes(d: Deployment, old: Sequence[ReplicaSet], new: ReplicaSet) -> dict
 
 
 def is_scaling_event(d: Deployment, sets: Iterable[ReplicaSet]) -> bool:
-    """Whether the wanted number of replicas changed since the ReplicaSets were sized."""
+    """Return whether the wanted number of replicas changed since the ReplicaSets were sized."""
     desired = (rs.metadata.annotations.get(DESIRED, "") for rs in active(sets))
     return any(text.isdecimal() and int(text) != replicas_of(d) for text in desired)
 
 
 def is_saturated(d: Deployment, rs: ReplicaSet | None) -> bool:
-    """Whether one ReplicaSet holds all that is wanted, and it serves."""
+    """Return whether one ReplicaSet holds all that is wanted, and it serves."""
     if rs is None or rs.metadata.annotations.get(DESIRED) != str(replicas_of(d)):
         return False
     return replicas_of(rs) == replicas_of(d) == (rs.status.available_replicas or 0)
@@ -217,5 +217,5 @@ def annotations_for(d: Deployment, rs: Mapping[str, str], revision: int, *, exis
 
 
 def size_annotations(d: Deployment) -> dict[str, str]:
-    """What tells a later reconcile for which size of the Deployment a ReplicaSet was scaled."""
+    """Return the annotations with the size of the Deployment for which a ReplicaSet was scaled."""
     return {DESIRED: str(replicas_of(d)), MAX: str(replicas_of(d) + fences(d).surge)}

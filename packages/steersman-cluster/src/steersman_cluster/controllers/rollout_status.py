@@ -1,4 +1,4 @@
-"""What a Deployment says about itself: counts, and the conditions Available, Progressing and ReplicaFailure.
+"""The status of a Deployment: counts, and the conditions Available, Progressing and ReplicaFailure.
 
 Pure functions of the Deployment, its ReplicaSets and the time. Reasons and messages are those that tools and people
 know from Kubernetes.
@@ -97,7 +97,7 @@ def _with_failures(
 
 
 def is_complete(d: Deployment, status: DeploymentStatus) -> bool:
-    """Whether all wanted replicas are of the new template and available, and no others are left."""
+    """Return whether all wanted replicas are of the new template and available, and no others are left."""
     counts = (status.updated_replicas or 0, status.replicas or 0, status.available_replicas or 0)
     return set(counts) == {replicas_of(d)} and (status.observed_generation or 0) >= d.metadata.generation
 
@@ -129,7 +129,7 @@ def _timed_out(d: Deployment, known: DeploymentCondition, now: datetime) -> bool
 
 
 def seconds_to_deadline(d: Deployment, status: DeploymentStatus, now: datetime) -> float | None:
-    """When to look whether the rollout is stuck; `None` when there is nothing to wait for."""
+    """Return when to look whether the rollout is stuck; `None` when there is nothing to wait for."""
     known = condition_of(status, "Progressing")
     over = known is None or known.reason in ("ProgressDeadlineExceeded", "NewReplicaSetAvailable", "DeploymentPaused")
     if known is None or over or not _has_deadline(d) or is_complete(d, status):

@@ -65,7 +65,7 @@ class History(NamedTuple):
 
 
 class Step(NamedTuple):
-    """How many replicas to have now, and what limited that."""
+    """The number of replicas, and the limit that applied."""
 
     replicas: int
     limited: bool

@@ -51,7 +51,7 @@ class Ledger:
         return pod.spec.node_name or self._booked.get(pod.metadata.uid, ("",))[0]
 
     def peers(self, pod: Pod) -> Mapping[str, int]:
-        """How many Pods of the same group are on each node."""
+        """The number of Pods of the same group on each node."""
         group = group_of(pod)
         return self._groups.get(group, {}) if group is not None else {}
 
@@ -118,7 +118,7 @@ class Scheduler:
             del self._nominated[change.entry.uid]
 
     async def reconcile(self, pod: Pod, ctx: Context) -> None:
-        """Bind the Pod, or say why it cannot be."""
+        """Bind the Pod, or set its condition PodScheduled with the reason."""
         if not _waits(pod):
             return
         if (gates := pod.spec.scheduling_gates) and gates:
@@ -149,7 +149,7 @@ class Scheduler:
         ctx.event("Scheduled", where, action="Binding")
 
     def place(self, pod: Pod, ctx: Context) -> tuple[str | None, str, Victims | None]:
-        """The node for a Pod; or why there is none, and which Pods are to make room."""
+        """Return the node for a Pod, or the reason for none and the victims of preemption."""
         nodes = ctx.list(Node)
         if not nodes:
             return None, "no nodes available to schedule pods", None
@@ -195,7 +195,7 @@ class Scheduler:
         return [(pod, node) for pod, node in pods if node and phase_of(pod) not in ("Succeeded", "Failed")]
 
     def _waits_for_room(self, pod: Pod, ctx: Context) -> bool:
-        """Whether Pods are leaving already to make room for this one."""
+        """Return whether Pods are leaving already to make room for this one."""
         node = pod.status.nominated_node_name
         if not node:
             return False
@@ -204,7 +204,7 @@ class Scheduler:
         return any(priority_of(p) < mine and _is_preempted(p) for p in leaving)
 
     async def _preempt(self, pod: Pod, victims: Victims, ctx: Context) -> None:
-        """Let Pods go so that this one can come; the node's room is kept for it."""
+        """Evict the victims and reserve the resources of the node for this Pod."""
         self._nominated[pod.metadata.uid] = pod, victims.node
         for victim in victims.pods:
             if await _evict(victim, ctx):
@@ -300,7 +300,7 @@ async def _unschedulable(pod: Pod, ctx: Context, message: str, nominated: str = 
 
 
 def _all_waiting(_: Any, ctx: Context) -> Iterable[Key]:
-    """Every Pod without a node: room may have come."""
+    """Return all Pods without a node, because resources may have become free."""
     return [key_of(pod) for pod in ctx.list(Pod, index=(NODE_INDEX, UNBOUND), namespace=ALL_NAMESPACES)]
 
 

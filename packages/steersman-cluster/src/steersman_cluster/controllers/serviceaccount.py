@@ -1,4 +1,4 @@
-"""What every namespace has: the ServiceAccount `default`, and the ConfigMap with the API server's CA certificate.
+"""The ServiceAccount `default` and the ConfigMap `kube-root-ca.crt` of each namespace.
 
 Also fills in and deletes legacy token Secrets of ServiceAccounts.
 """
@@ -116,7 +116,7 @@ def _account_of(secret: Secret) -> str:
 
 
 async def _belongs(secret: Secret, ctx: Context) -> bool:
-    """Whether the ServiceAccount of a token Secret exists, and was not made anew since."""
+    """Return whether the ServiceAccount of a token Secret exists, and was not made anew since."""
     name, uid = _account_of(secret), secret.metadata.annotations.get(ACCOUNT_UID, "")
     account = ctx.get(ServiceAccount, name) or await ctx.fetch(ServiceAccount, name) if name else None
     return account is not None and uid in ("", account.metadata.uid)

@@ -32,7 +32,7 @@ from steersman_cluster.controllers.revisions import REVISION_LABEL, current_revi
 __all__ = ["Ordinals", "claim_names", "ordinal_of", "ordinals", "pod_of", "register", "to_update"]
 
 HASH_LABEL = "controller.kubernetes.io/hash"
-"""What a StatefulSet's revisions have their hash under; its Pods have the revision's name under another."""
+"""The label of a StatefulSet's revisions with their hash; its Pods have the revision's name in another."""
 _POD_NAME = "statefulset.kubernetes.io/pod-name"
 _POD_INDEX = "apps.kubernetes.io/pod-index"
 

@@ -9,10 +9,10 @@ __all__ = ["namespace_leaves", "quiet"]
 
 
 def namespace_leaves(problem: ClientError) -> bool:
-    """Whether a creation was refused because the namespace is being deleted."""
+    """Return whether a creation was refused because the namespace is being deleted."""
     return isinstance(problem, Forbidden) and any(c.reason == "NamespaceTerminating" for c in problem.causes)
 
 
 def quiet(problem: ClientError) -> Exception:
-    """What to raise instead: a quiet retry in a namespace that leaves, the refusal itself elsewhere."""
+    """Return the error to raise: a silent retry in a terminating namespace, otherwise the refusal itself."""
     return RequeueError("the namespace is being deleted", after=5.0) if namespace_leaves(problem) else problem

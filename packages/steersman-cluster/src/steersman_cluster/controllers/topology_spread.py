@@ -74,7 +74,7 @@ class Spread:
         ]
 
     def problem(self, node: Node) -> str:
-        """Why a constraint keeps the Pod off the node; empty when none does."""
+        """Return why a constraint keeps the Pod off the node; empty when none does."""
         for count in self._hard:
             if count.key not in node.metadata.labels:
                 return f"{_MISMATCH} (missing required label)"
@@ -83,7 +83,7 @@ class Spread:
         return ""
 
     def crowd(self, node: Node) -> int:
-        """How crowded the node's places are, by the constraints that only prefer."""
+        """Return the score of the node by the constraints with `ScheduleAnyway`."""
         return sum(count.skew(node) for count in self._soft)
 
 
@@ -92,7 +92,7 @@ def _keys(constraints: Sequence[Any], *, hard: bool) -> set[str]:
 
 
 class _Count:
-    """How many of a Pod's likes are in each place of one constraint."""
+    """Return the number of matching Pods in each domain of one constraint."""
 
     def __init__(
         self, constraint: Any, pod: Pod, nodes: Sequence[Node], bound: Sequence[Bound], keys: set[str]
@@ -116,12 +116,12 @@ class _Count:
         self._least = 0 if few else min(self._found.values())
 
     def skew(self, node: Node) -> int:
-        """How far the node's place would be ahead of the emptiest one with the Pod in it."""
+        """Return the skew of the node's domain with the Pod in it."""
         return self._found.get(node.metadata.labels.get(self.key, ""), 0) + self._itself - self._least
 
 
 def _counts(constraint: Any, pod: Pod, node: Node, keys: set[str]) -> bool:
-    """Whether a node is a place at all."""
+    """Return whether a node is a place at all."""
     if not keys <= node.metadata.labels.keys():
         return False
     if constraint.node_affinity_policy != "Ignore" and not selects_node(pod, node):

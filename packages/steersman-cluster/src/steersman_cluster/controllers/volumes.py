@@ -231,7 +231,7 @@ def _reference(claim: PersistentVolumeClaim) -> ObjectReference:
 
 
 async def reclaim(volume: PersistentVolume, ctx: Context) -> None:
-    """Say whether a volume is free, and let it go as its policy says once its claim is gone."""
+    """Set the phase of a volume, and apply its reclaim policy after its claim is deleted."""
     reference = volume.spec.claim_ref
     claim = ctx.get(PersistentVolumeClaim, reference.name or "", namespace=reference.namespace) if reference else None
     if reference is not None and reference.uid and claim is None:

@@ -24,7 +24,7 @@ _KEPT = ("labels", "annotations")
 
 
 def needs_webhook(definition: Object) -> bool:
-    """Whether objects must go through a webhook to change their version."""
+    """Return whether objects must go through a webhook to change their version."""
     return dig(definition, "spec", "conversion", "strategy") == "Webhook"
 
 

@@ -1,4 +1,4 @@
-"""What a part of an object was before: by field name in maps, by keys in list-maps, else not at all.
+"""The old value of a part of an object: by field name in maps, by keys in list maps.
 
 Used by ratcheting and by transition rules. Follows apiserver's `CorrelatedObject`: sets, atomic lists and atomic maps
 break the thread, since their parts have no identity.

@@ -26,7 +26,7 @@ _ADVICE: Final = (
 
 
 def repeated(schema: Mapping[str, Any], times: int | None) -> int | None:
-    """How often the parts of a schema can occur that itself occurs so often; `None` where nothing bounds it."""
+    """Return how often the parts of a schema can occur; `None` if unlimited."""
     if times is None:
         return None
     match schema.get("type"):
@@ -48,7 +48,7 @@ def too_expensive(what: str, cost: int, limit: int) -> str:
 
 @dataclass(slots=True)
 class Budget:
-    """What the rules of one schema cost so far. `lenient` lets single rules be, as in a schema that has not changed."""
+    """The costs of the rules of one schema; `lenient` skips the limit of single rules."""
 
     lenient: bool = False
     total: int = 0

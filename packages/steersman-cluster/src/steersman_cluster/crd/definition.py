@@ -59,7 +59,7 @@ class DefinitionStrategy(Strategy):
         meta(obj)["generation"] = 1
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
-        """Keep the status, remember a new storage version; the status door keeps the spec."""
+        """Keep the status and record a new storage version; the subresource `status` keeps the spec."""
         if ctx.subresource == "status":
             obj["spec"] = old["spec"]
             return

@@ -205,7 +205,7 @@ def _deprecation(version: Object, path: Path) -> list[FieldError]:
 
 
 def _unchanged(version: Object, common: Object, before: Object | None) -> bool:
-    """Whether a version has the schema that it had before."""
+    """Return whether a version has the schema that it had before."""
     if before is None:
         return False
     old_common, old = _internal(before)

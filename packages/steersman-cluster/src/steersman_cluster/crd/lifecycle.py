@@ -34,7 +34,7 @@ def condition(definition: Object, kind: str) -> Object | None:
 
 
 def established(definition: Object) -> bool:
-    """Whether the resource is served; stays true once it was."""
+    """Return whether the resource is served; stays true once it was."""
     found = condition(definition, "Established")
     return found is not None and found.get("status") == "True"
 
@@ -127,7 +127,7 @@ def _set(conditions: list[Object], kind: str, status: str, reason: str, message:
 
 
 def deleting(definition: Object, now: str) -> None:
-    """What the first DELETE does to the definition besides the deletion time: the finalizer and a condition."""
+    """Return the definition after the first DELETE: with the finalizer and a condition."""
     finalizers = cast("list[str]", meta(definition).setdefault("finalizers", []))
     if FINALIZER not in finalizers:
         finalizers.append(FINALIZER)

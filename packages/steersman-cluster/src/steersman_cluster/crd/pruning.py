@@ -31,7 +31,7 @@ def copy_json(value: Any) -> Any:
 
 
 def compile_shape(schema: Schema, *, root: bool = True) -> Shape:
-    """The pass over an object of this schema; `root` says that it is a whole resource."""
+    """Return the pass over an object of this schema; `root` marks a whole resource."""
     shape = _compile(schema, embedded=root)
     return shape or _nothing
 
@@ -48,7 +48,7 @@ def _nothing(value: Any) -> None:
 
 
 def _empty(value: Any) -> None:
-    """Where no schema is: objects lose all fields."""
+    """Return the pass without a schema: objects lose all fields."""
     if isinstance(value, dict):
         cast(Object, value).clear()
     elif isinstance(value, list):

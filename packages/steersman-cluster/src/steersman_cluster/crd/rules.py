@@ -45,7 +45,7 @@ class Validation:
 
     @property
     def stopped(self) -> bool:
-        """Whether a rule spent too much, after which none is run."""
+        """Return whether a rule spent too much, after which none is run."""
         return self.budget.left < 0
 
     def stop(self, error: FieldError) -> None:
@@ -167,7 +167,7 @@ class Rule:
 
 
 class _StoppedError(Exception):
-    """The expression of a message costs too much; the text says which limit it exceeds."""
+    """The cost of a message expression exceeds a limit, which the text names."""
 
 
 def _error(kind: ErrorType, path: Path, value: Any, detail: str, *, omit: bool = False) -> FieldError:
@@ -202,14 +202,14 @@ class Rules:
         self._walk = walk
 
     def validate(self, obj: Any, old: Any, path: Path = _ROOT) -> list[FieldError]:
-        """Return what the rules say of a value, as far as their budget goes; `old` is ABSENT on create."""
+        """Return the errors of a value within the cost budget; `old` is ABSENT on create."""
         validation = Validation()
         self._walk(path, obj, old, False, validation)
         return validation.errors
 
 
 def compile_rules(schema: Schema, *, root: bool = True) -> Rules | None:
-    """The rules of a schema that was accepted; `None` where it has none. `root` says that it is a whole resource's."""
+    """Return the rules of a valid schema; `None` if it has none. `root` marks a whole resource."""
     walk = _node(schema, schema, from_schema(schema, root=root), root=root)
     return Rules(walk) if walk is not None else None
 

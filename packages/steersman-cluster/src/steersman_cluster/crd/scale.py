@@ -32,7 +32,7 @@ class _WrongTypeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where a kind keeps its replicas and its selector, as its definition says: `.spec.replicas`."""
+    """The paths of the replicas and the selector, such as `.spec.replicas`."""
 
     spec: str
     status: str

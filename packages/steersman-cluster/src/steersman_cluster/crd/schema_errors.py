@@ -31,7 +31,7 @@ from steersman_cluster.errors import ErrorType, FieldError
 __all__ = ["explain"]
 
 NO_PATH = "<nil>"
-"""How Go prints the path of an error that has none."""
+"""The text of Go for the path of an error without one."""
 
 
 @dataclass(slots=True)

@@ -109,7 +109,7 @@ def _root_fields(schema: Schema, path: Path) -> list[FieldError]:
 
 
 def _unsupported(schema: Schema) -> bool:
-    """Whether a keyword below keeps the schema from being looked at as a structure."""
+    """Return whether a keyword below keeps the schema from being looked at as a structure."""
     if any(schema.get(name) for name, _ in _UNSUPPORTED) or isinstance(schema.get("items"), list):
         return True
     inner = [*_properties(schema).values()]

@@ -83,7 +83,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 def enum_holds(value: Any, allowed: Sequence[Any]) -> bool:
-    """Whether an enum has the value; numbers are converted to the enum's type first, as Go converts them."""
+    """Return whether an enum has the value; numbers are converted to the enum's type first, as Go converts them."""
     for item in allowed:
         if same(value, item):
             return True
@@ -95,7 +95,7 @@ def enum_holds(value: Any, allowed: Sequence[Any]) -> bool:
 
 
 def multiple_of(value: float, factor: float) -> bool:
-    """Whether a number is a multiple, within the tolerance Go's library has for floats."""
+    """Return whether a number is a multiple, within the tolerance Go's library has for floats."""
     if isinstance(value, int):
         whole = int(factor)
         return whole > 0 and value % whole == 0
@@ -106,7 +106,7 @@ def multiple_of(value: float, factor: float) -> bool:
 
 
 def _integral(number: float) -> bool:
-    """As swag.IsFloat64AJSONInteger says it."""
+    """Return whether a number is an integer, as swag.IsFloat64AJSONInteger."""
     if number != number or number in (float("inf"), float("-inf")) or abs(number) > 2**53 - 1:
         return False
     nearest = float(int(number))
@@ -123,7 +123,7 @@ def _always(value: Any) -> bool:
 
 
 def compile_check(schema: Schema) -> Check:
-    """A closure that says whether a value satisfies the schema. Patterns must compile (the definition checked them)."""
+    """Return a closure that checks a value against the schema. Its patterns must be valid."""
     checks = _by_type(schema)
     types = types_of(schema)
     nullable = schema.get("nullable") is True
@@ -290,7 +290,7 @@ def _array(schema: Schema, typed: bool) -> Check:
 
 
 def unique(values: Sequence[Any]) -> bool:
-    """Whether no two values are the same."""
+    """Return whether no two values are the same."""
     return not any(same(item, other) for index, item in enumerate(values) for other in values[:index])
 
 

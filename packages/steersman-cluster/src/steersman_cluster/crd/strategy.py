@@ -1,4 +1,4 @@
-"""The strategy of one version of a custom resource: everything its definition says, compiled once.
+"""The strategy of one version of a custom resource, compiled from its definition.
 
 Built from a CustomResourceDefinition that was accepted, and never changed; a changed definition gives new strategies.
 The common write of a valid object runs three closures (shape, check, rules) and makes no copy.
@@ -97,7 +97,7 @@ class CustomStrategy(Strategy):
         return obj
 
     def content(self, obj: Object) -> Any:
-        """All but metadata, and status where it has a door of its own."""
+        """Return all fields but metadata, and status if it is a subresource."""
         dropped = (
             ("metadata", "status", "apiVersion", "kind") if self.has_status else ("metadata", "apiVersion", "kind")
         )
@@ -122,7 +122,7 @@ class CustomStrategy(Strategy):
             obj["status"] = status
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
-        """Isolate status; the generation counts changes of `content`, and only through the main door."""
+        """Isolate the status; the generation counts changes of `content` outside of subresources."""
         if self.has_status:
             self.isolate_status(obj, old, ctx)
         count = meta(old).get("generation") or 0

@@ -39,7 +39,7 @@ _NESTED = (
 
 
 def structural_errors(path: Path, schema: Schema) -> list[FieldError]:
-    """What keeps a schema from being structural."""
+    """Return the errors of a schema that is not structural."""
     found = _invariants(schema, "root", path) + _complete(schema, schema, path, path)
     return sorted(found, key=lambda error: error.message)
 
@@ -142,7 +142,7 @@ def _plain_metadata(schema: Schema) -> bool:
 
 
 def _values(schema: Schema, path: Path, *, skip_any: bool, skip_first: bool, rules: bool) -> list[FieldError]:
-    """`rules` says whether rules may stand below anyOf and the like (never so in definitions)."""
+    """Return the errors of a value's schema; `rules` allows rules below anyOf and the like."""
     found: list[FieldError] = []
     if not skip_any:
         for index, node in enumerate(_schemas(schema, "anyOf")):

@@ -13,7 +13,7 @@ __all__ = ["ElementError", "element", "shown"]
 
 
 class ElementError(ValueError):
-    """An item that cannot be named: its text says why, as structured-merge-diff does."""
+    """The item has no path element; the text is that of structured-merge-diff."""
 
 
 def element(item: Any, type: Type) -> str:

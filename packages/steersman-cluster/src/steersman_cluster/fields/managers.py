@@ -89,7 +89,7 @@ def _check(entry: Object, index: int) -> None:
 
 
 def invalid_entries(entries: Any) -> str:
-    """Why managed fields cannot be read, "" where they can: what a mutating webhook may have done to them."""
+    """Return why managed fields cannot be read, "" where they can: what a mutating webhook may have done to them."""
     try:
         decode(entries)
     except InvalidFieldsError as error:
@@ -148,7 +148,7 @@ def cap(managers: list[Manager]) -> list[Manager]:
 
 
 def is_reset(entries: Any) -> bool:
-    """Whether a client asks to forget all managers: an empty list, or one empty entry."""
+    """Return whether a client asks to forget all managers: an empty list, or one empty entry."""
     if entries is None:
         return False
     return not entries or (len(entries) == 1 and entries[0] in ({}, None))

@@ -39,7 +39,7 @@ _RANK = {".": 0, "f": 1, "k": 2, "v": 3, "i": 4}
 
 
 class InvalidFieldsError(ValueError):
-    """What claims to be a set of fields and is none."""
+    """The value is not a valid set of fields."""
 
 
 def union(left: FieldSet, right: FieldSet) -> FieldSet:
@@ -143,7 +143,7 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def has_any(left: FieldSet, right: FieldSet) -> bool:
-    """Whether any member of the right set is in the left."""
+    """Return whether any member of the right set is in the left."""
     for key, theirs in right.items():
         mine = left.get(key)
         if mine is None:
@@ -159,7 +159,7 @@ def has_any(left: FieldSet, right: FieldSet) -> bool:
 
 
 def is_subset(left: FieldSet, right: FieldSet) -> bool:
-    """Whether the right set has all members of the left."""
+    """Return whether the right set has all members of the left."""
     for key, mine in left.items():
         theirs = right.get(key)
         if theirs is None:

@@ -45,7 +45,7 @@ STRIPPED: FieldSet = {
     "f:kind": {},
     "f:metadata": {".": {}, **{f"f:{name}": {} for name in sorted(_SYSTEM)}},
 }
-"""What no manager ever owns."""
+"""The fields that no manager owns."""
 
 
 @bounded
@@ -120,7 +120,7 @@ def _joined(entries: list[Manager], self: Manager, changed: FieldSet) -> list[Ma
 
 
 class Changes:
-    """What a write changed, in its own version and, converted when asked for, in those of other entries."""
+    """The changes of a write, in its own version and, on request, in those of other entries."""
 
     __slots__ = ("_after", "_before", "_reset", "_seen", "_versions")
 
@@ -196,7 +196,7 @@ def changes(before: Object | None, after: Object, type: Type, reset: FieldSet = 
 
 
 def new_object(type: Type) -> Object:
-    """What a new object is compared with: structs that Go always has are there, all else is not."""
+    """Return the object that a new object is compared with: only structs that Go always has."""
     found = type.memo.get("zero")
     if found is None:
         # Custom resources start from nothing; their types have no Go name.

@@ -21,7 +21,7 @@ _MODIFIED: Difference = (MEMBER, None)
 
 
 def shape(value: Any, type: Type) -> str:
-    """How a value of the type is walked: `map`, `list` or `scalar` (also everything owned as one)."""
+    """Return the way to walk a value of the type: `map`, `list` or `scalar` (including atomic values)."""
     form = type.form
     if form == "any":
         if value.__class__ is dict:
@@ -38,7 +38,7 @@ def child_type(type: Type, key: str) -> Type:
 
 
 def compare(before: Any, after: Any, type: Type) -> Difference:
-    """What differs between two values that both are there. Unequal types of untyped values count as both."""
+    """Return the fields that differ between two values. Unequal types of untyped values count as both."""
     if before == after:
         return _SAME
     form, was = shape(after, type), shape(before, type)
@@ -74,7 +74,7 @@ def _compare_maps(before: Any, after: Any, type: Type) -> Difference:
 
 
 def compare_entries(old: Object, new: Object, type: Type, skip: Any) -> Difference:
-    """What differs between the entries of two maps, except those that `skip` names."""
+    """Return the fields that differ between two maps, except those that `skip` names."""
     changed: FieldSet = {}
     removed: FieldSet = {}
     for key, value in new.items():

@@ -150,7 +150,7 @@ class PersistentVolumeClaim(Plain):
 
 
 def _align_sources(spec: Object, before: Object | None) -> None:
-    """Let `dataSource` and `dataSourceRef` say the same; drop sources that the old field never took."""
+    """Copy between `dataSource` and `dataSourceRef`; drop sources that the old field does not support."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if before and (before.get("dataSource") or before.get("dataSourceRef")):
         return

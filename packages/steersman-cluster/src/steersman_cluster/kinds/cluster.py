@@ -1,4 +1,4 @@
-"""Node: taints, addresses of Pods, and what the kubelet tells of itself."""
+"""Node: taints, Pod CIDRs, and the status that the kubelet reports."""
 
 from __future__ import annotations
 

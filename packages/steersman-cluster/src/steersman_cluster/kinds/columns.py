@@ -100,7 +100,7 @@ def since(timestamp: Any, now: float) -> str:
 
 
 def age(obj: Object, now: float) -> str:
-    """How long ago an object was created."""
+    """Return the age of an object."""
     return since(meta(obj).get("creationTimestamp"), now)
 
 

@@ -1,4 +1,4 @@
-"""What may be wrong with containers: names, images, ports, mounts, policies; and what only init containers obey.
+"""Validation of containers: names, images, ports, mounts, policies, and rules for init containers.
 
 Pure functions over defaulted specs. They add to a list of errors in the API server's order and words.
 Follows pkg/apis/core/validation.

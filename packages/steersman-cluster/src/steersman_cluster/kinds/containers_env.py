@@ -1,4 +1,4 @@
-"""What may be wrong with environment variables and with fields of the Pod that containers and volumes refer to."""
+"""Validation of environment variables and of references to fields of the Pod."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _INTEGER = "must be an integer"
 
 
 def is_overcommittable(name: str) -> bool:
-    """Whether limits may be above requests: Kubernetes' own resources but for huge pages."""
+    """Return whether limits may be above requests: Kubernetes' own resources but for huge pages."""
     return _is_native(name) and not name.startswith("hugepages-")
 
 

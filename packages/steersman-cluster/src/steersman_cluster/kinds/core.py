@@ -30,7 +30,7 @@ def _key_errors(path: Path, keys: Sequence[str]) -> list[FieldError]:
 
 
 def _frozen(obj: Object, old: Object, fields: Sequence[str]) -> list[FieldError]:
-    """What may not change since `immutable` was set; that it is set may not change either."""
+    """Return the errors of changes of an object with `immutable: true`."""
     if old.get("immutable") is not True:
         return []
     found = [] if obj.get("immutable") is True else [field_forbidden("immutable", _FROZEN)]
@@ -166,7 +166,7 @@ def _syntax_error(text: str, error: ValueError) -> str:
 
 
 def _pair_warnings(certificate: bytes, key: bytes) -> Sequence[str]:
-    """Whether a certificate and a key belong together, in the words of Go's `tls.X509KeyPair`."""
+    """Return whether a certificate and a key belong together, in the words of Go's `tls.X509KeyPair`."""
     if b"-----BEGIN CERTIFICATE-----" not in certificate:
         if b"-----BEGIN" not in certificate:
             return ("tls: failed to find any PEM data in certificate input",)

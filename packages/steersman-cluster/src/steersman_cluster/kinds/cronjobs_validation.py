@@ -32,7 +32,7 @@ class _ScheduleError(Exception):
 
 
 def schedule_error(schedule: str) -> str:
-    """Why a schedule cannot be parsed; "" where it can."""
+    """Return why a schedule cannot be parsed; "" where it can."""
     text = schedule
     if text.startswith(("TZ=", "CRON_TZ=")):
         zone, _, text = text.partition(" ")
@@ -110,7 +110,7 @@ def _whole(text: str) -> int:
 
 
 def time_zone_error(zone: str) -> str:
-    """Why a time zone is none; "" where it is one."""
+    """Return why a time zone is none; "" where it is one."""
     if not zone:
         return "timeZone must be nil or non-empty string"
     for part in zone.split("/"):

@@ -168,7 +168,7 @@ class ReplicaSet(Workload):
 
 
 def _selection_errors(spec: Object) -> list[FieldError]:
-    """The selector, and the template that it must take; the words say deployment for ReplicaSets too."""
+    """Return the errors of selector and template; the texts say deployment for ReplicaSets, too."""
     selector, template = spec.get("selector"), get_object(spec, "template")
     found = selector_errors(selector, _SPEC / "selector", "deployment")
     if not is_valid_selector(selector):

@@ -10,7 +10,7 @@ __all__ = ["unified"]
 
 
 def unified(before: Any, after: Any) -> str:
-    """What changed, with three lines of context; ends in a newline, empty where nothing changed."""
+    """Return the unified diff with three lines of context; empty without changes."""
     old, new = (json.dumps(value, indent=1, ensure_ascii=False).splitlines() for value in (before, after))
     lines = list(difflib.unified_diff(old, new, n=3, lineterm=""))[2:]
     return "".join(f"{line}\n" for line in lines)

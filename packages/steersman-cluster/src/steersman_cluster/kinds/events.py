@@ -1,4 +1,4 @@
-"""Events: one store behind two doors, core/v1 and events.k8s.io/v1.
+"""Events: core/v1 and events.k8s.io/v1 share one collection.
 
 They are stored as core/v1. The newer door is stricter: it knows no counts and old time stamps for new Events, and
 changes nothing but the series.
@@ -126,7 +126,7 @@ class Event(Plain):
 
 
 def legacy_errors(obj: Object, reporter_field: str) -> list[FieldError]:
-    """What holds for Events of both doors; `obj` is in core form."""
+    """Return the errors that both versions share; `obj` is in the form of core/v1."""
     about, namespace = get_string(get_object(obj, "involvedObject"), "namespace"), namespace_of(obj)
     mismatch = field_invalid("involvedObject.namespace", about, "does not match event.namespace")
     if not obj.get("eventTime"):

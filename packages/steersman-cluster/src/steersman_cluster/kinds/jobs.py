@@ -28,7 +28,7 @@ _MAX_INT32 = 2147483647
 
 
 class Job(Workload):
-    """batch/v1 Job. Unless told otherwise, it selects its Pods by its own uid."""
+    """batch/v1 Job. By default it selects its Pods by its uid."""
 
     selectable = ("status.successful",)
     columns = (
@@ -112,7 +112,7 @@ class Job(Workload):
 
 
 def default_failure_policy(spec: Object) -> None:
-    """Patterns of Pod conditions mean `True` where they do not say."""
+    """Set the status `True` of patterns of Pod conditions without a status."""
     for rule in dig(spec, "podFailurePolicy", "rules", default=()):
         for pattern in get_list(rule, "onPodConditions"):
             if not pattern.get("status"):
@@ -164,7 +164,7 @@ def _change_errors(spec: Object, before: Object, old: Object) -> list[FieldError
 
 
 def _fixed(template: Object) -> Object:
-    """What of a template stays fixed in a Job that waits: all but where its Pods may run, and their resources."""
+    """Return the immutable part of a suspended Job's template: all but scheduling and resources."""
     pod: Object = {
         key: value
         for key, value in get_object(template, "spec").items()

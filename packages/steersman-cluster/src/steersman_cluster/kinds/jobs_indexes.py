@@ -12,7 +12,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def format_error(text: str, completions: int) -> str:
-    """Why a list is none; "" when it is one."""
+    """Return why a list is none; "" when it is one."""
     last: int | None = None
     for part in text.split(",") if text else ():
         first, end, why = _interval(part, completions)
@@ -25,7 +25,7 @@ def format_error(text: str, completions: int) -> str:
 
 
 def total(text: str, completions: int) -> int:
-    """How many indexes a list that is well-formed has."""
+    """Return the number of indexes in a well-formed list."""
     return sum(end - first + 1 for first, end, _ in _intervals(text, completions))
 
 

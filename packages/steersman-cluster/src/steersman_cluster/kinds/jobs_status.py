@@ -80,7 +80,7 @@ def _uncounted(new: _Status) -> list[FieldError]:
 
 
 def _ends(new: _Status, before: _Status) -> list[FieldError]:
-    """Complete and Failed exclude each other; a completed Job says when."""
+    """Return the errors of the conditions: Complete and Failed exclude each other; both need a time."""
     found: list[FieldError] = []
     completed, failed = new.complete != before.complete, new.failed != before.failed
     ended, started = new.body.get("completionTime"), new.body.get("startTime")

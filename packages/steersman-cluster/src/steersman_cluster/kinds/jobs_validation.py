@@ -1,4 +1,4 @@
-"""What may be wrong with a Job's spec; CronJobs ask the same of the Jobs they will make."""
+"""Validation of the spec of a Job, and of the Job template of a CronJob."""
 
 from __future__ import annotations
 

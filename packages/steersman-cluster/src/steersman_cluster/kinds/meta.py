@@ -109,7 +109,7 @@ def repeated_update(new: Object, old: Object, qualified: bool = True) -> list[Fi
 
 
 def repeated_create(new: Object, old: Object, namespaced: bool, rule: str, qualified: bool = True) -> list[FieldError]:
-    """What kinds check of a change that validate the changed object as if it were new."""
+    """Return the errors of kinds that validate a changed object as if it were new."""
     return [] if _same(new, old) else validate_metadata(new, _PATH, namespaced, rule, builtin=qualified)
 
 
@@ -170,7 +170,7 @@ def _new_finalizers(path: Path, after: Object, before: Object) -> list[FieldErro
 
 
 def _kept(path: Path, after: Object, before: Object) -> list[FieldError]:
-    """What no update may change."""
+    """The immutable fields of metadata."""
     found: list[FieldError] = []
     if not after.get("resourceVersion"):
         found.append(field_invalid(path / "resourceVersion", "", "must be specified for an update"))

@@ -56,7 +56,7 @@ class Plain(Strategy):
         return []
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """What a change may not change, beyond ObjectMeta."""
+        """Return the errors of immutable fields, except those of metadata."""
         return []
 
     def status_errors(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:

@@ -48,7 +48,7 @@ def template_warnings(path: Path, template: Object | None) -> Sequence[str]:
 
 
 def _apparmor_warnings(path: Path, template: Object, spec: Object) -> Iterator[str]:
-    """Of AppArmor annotations of a template without a field that says the same; `path` is the metadata's."""
+    """Return the warnings for AppArmor annotations without the equal field; `path` is that of the metadata."""
     annotations = annotations_of(template)
     of_pod = get_object(spec, "securityContext").get("appArmorProfile")
     for field in _CONTAINERS:

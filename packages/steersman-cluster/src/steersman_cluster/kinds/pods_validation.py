@@ -65,7 +65,7 @@ def pod_errors(pod: Object) -> list[FieldError]:
 
 
 def _changed(pod: Object, old: Object) -> list[FieldError]:
-    """What every change of a Pod's spec is asked: its metadata once more, then the Pod as a whole."""
+    """Return the errors that every change of a Pod's spec can have: metadata, then the Pod as a whole."""
     return [
         *metadata.repeated_update(pod, old),
         *metadata.repeated_create(pod, old, True, "subdomain"),

@@ -1,4 +1,4 @@
-"""What may be wrong with the spec of a Pod or of a template, in the API server's order and words.
+"""Validation of the spec of a Pod or template, in the API server's order and with its texts.
 
 Parts have modules of their own: containers, probes, volumes, scheduling. Here is how they come together, and what
 concerns the Pod as a whole. Follows `ValidatePodSpec` of pkg/apis/core/validation.

@@ -1,4 +1,4 @@
-"""What the API server fills in of Pod specs: containers, probes, volumes, and the aliases of older clients.
+"""Defaults of Pod specs: containers, probes, volumes, and the deprecated aliases of fields.
 
 A spec that was decoded (empty optional fields are gone) is changed in place. Templates get `default_spec` alone; Pods
 themselves have a few defaults more (`default_pod`). Nothing is validated here and nothing refused: a value that is

@@ -1,4 +1,4 @@
-"""What may be wrong with where a Pod may run: affinity, spreading, tolerations."""
+"""Validation of affinity, topology spread constraints and tolerations."""
 
 from __future__ import annotations
 

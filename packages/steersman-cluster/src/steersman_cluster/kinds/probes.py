@@ -1,4 +1,4 @@
-"""What may be wrong with probes and with hooks of a container's life cycle."""
+"""Validation of probes and lifecycle hooks."""
 
 from __future__ import annotations
 

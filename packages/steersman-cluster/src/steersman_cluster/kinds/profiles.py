@@ -39,7 +39,7 @@ APPARMOR_DEPRECATED: Final = 'deprecated since v1.30; use the "appArmorProfile" 
 
 
 def profile_of(annotation: str) -> Object | None:
-    """The AppArmor profile that an annotation says, as a field; None where it says none."""
+    """Return the AppArmor profile of an annotation as a field; None for an invalid one."""
     for kind, texts in _TYPES["apparmor"].items():
         if annotation in texts:
             return {"type": kind}

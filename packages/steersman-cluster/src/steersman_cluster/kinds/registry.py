@@ -1,4 +1,4 @@
-"""Which strategy a kind has: one place to ask, filled family by family on first use.
+"""The registry of strategies: each module of kinds is imported at the first use of one of them.
 
 Importing every family costs time that a small cluster need not spend, so a family's module is imported when its first
 kind is asked for. Kinds without a family get `Plain`, which has ObjectMeta's rules and nothing else.
@@ -20,7 +20,7 @@ Kind: TypeAlias = tuple[str, str, str]
 """Group, version, kind."""
 
 Strategies: TypeAlias = Mapping[Kind, Strategy]
-"""What a family's module exports as `STRATEGIES`."""
+"""The type of `STRATEGIES` in a module of kinds."""
 
 _PACKAGE = "steersman_cluster.kinds"
 _WORKLOADS = ("workloads",)

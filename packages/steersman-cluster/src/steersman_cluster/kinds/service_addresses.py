@@ -38,13 +38,13 @@ def is_headless(spec: Object) -> bool:
 
 
 def is_external(spec: Object) -> bool:
-    """Whether a Service can be reached from outside of the cluster."""
+    """Return whether a Service can be reached from outside of the cluster."""
     kind = spec.get("type")
     return kind in ("LoadBalancer", "NodePort") or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
 
 
 def has_node_ports(spec: Object) -> bool:
-    """Whether node ports are given out."""
+    """Return whether node ports are given out."""
     kind = spec.get("type")
     return kind == "NodePort" or (kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is not False)
 
@@ -76,7 +76,7 @@ def allocate(obj: Object, old: Object | None, ctx: WriteContext) -> None:
 
 
 def _settled(spec: Object, before: Object) -> bool:
-    """Whether a dual-stack Service stays as it is; it never is changed unasked."""
+    """Return whether a dual-stack Service stays as it is; it never is changed unasked."""
     fields = ("type", "ipFamilyPolicy", "clusterIP", "clusterIPs", "ipFamilies")
     return spec.get("ipFamilyPolicy") == "PreferDualStack" and all(spec.get(f) == before.get(f) for f in fields)
 
@@ -114,7 +114,7 @@ def _families(obj: Object, spec: Object, old: Object | None) -> None:
 
 
 def _policy_errors(spec: Object, before: Object) -> list[FieldError]:
-    """How policy, addresses and families fit; infers families from addresses, as far as the cluster has them."""
+    """Resolve policy, addresses and families; infer families from addresses that the cluster supports."""
     policy, path = spec["ipFamilyPolicy"], _SPEC / "ipFamilyPolicy"
     addresses, families = get_list(spec, "clusterIPs"), get_list(spec, "ipFamilies")
     found: list[FieldError] = []
@@ -141,7 +141,7 @@ def _policy_errors(spec: Object, before: Object) -> list[FieldError]:
 
 
 def related_errors(spec: Object) -> list[FieldError]:
-    """How `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` fit together."""
+    """The consistent values of `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy`."""
     if spec.get("type") == "ExternalName":
         return []
     path = _SPEC / "clusterIPs"

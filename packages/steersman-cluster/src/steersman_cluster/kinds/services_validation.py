@@ -1,4 +1,4 @@
-"""What a Service's spec may hold, and what of it may change."""
+"""Validation of the spec of a Service, and of its immutable fields."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def _traffic(spec: Object) -> list[FieldError]:
 
 
 def service_changes(obj: Object, old: Object) -> list[FieldError]:
-    """What may not change: addresses and families once given, the load balancer's class, the health check's port."""
+    """Return the errors of immutable fields: addresses, families, load balancer class, health check port."""
     spec: Object = get_object(obj, "spec")
     before: Object = get_object(old, "spec")
     found: list[FieldError] = []

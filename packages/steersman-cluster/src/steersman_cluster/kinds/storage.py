@@ -1,4 +1,4 @@
-"""PersistentVolumes, claims, storage classes and what CSI drivers tell of themselves."""
+"""PersistentVolumes, storage classes, and the objects of CSI drivers."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Workload(Plain):
     counted: tuple[str, ...] = ()
     """Numbers that stand in the status even when nothing was counted."""
     kept_metadata: tuple[str, ...] = ()
-    """What of the metadata a status write keeps."""
+    """Return the metadata that a write of the status keeps."""
 
     def default(self, obj: Object) -> None:
         """The template's defaults, then the kind's."""
@@ -44,7 +44,7 @@ class Workload(Plain):
         self.default_own(obj, obj.setdefault("spec", {}))
 
     def default_own(self, obj: Object, spec: Object) -> None:
-        """What the kind fills in beside the template."""
+        """Set the defaults of the kind outside of the template."""
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
         drop_disabled(dig(obj, *self.template, "spec", default={}))
@@ -97,5 +97,5 @@ def name_warnings(obj: Object, where: str = POD_NAMES) -> Sequence[str]:
 
 
 def replicas(obj: Object) -> Any:
-    """How many are wanted."""
+    """Return the desired number of replicas."""
     return dig(obj, "spec", "replicas", default=0)

@@ -101,7 +101,7 @@ def _summary(pod: Object, spec: Object, status: Object, now: float) -> tuple[int
 
 
 def _initializing(statuses: Sequence[Object], sidecars: set[Any], total: int) -> tuple[str, int]:
-    """What initialization waits for, "" where it is done; and how many sidecars are ready."""
+    """Return the text of initialization, "" when it is complete, and the number of ready sidecars."""
     ready = 0
     for index, item in enumerate(statuses):
         state: Object = item.get("state") or {}
@@ -155,7 +155,7 @@ def _is_true(conditions: Iterable[Object], kind: str) -> bool:
 
 
 def _restarts(statuses: Sequence[Object], now: float, *, stop: bool, sidecars: set[Any]) -> str:
-    """How often containers restarted, and when last; of init containers only those up to the one that is waited for."""
+    """Return the restarts of containers and the time of the last; for init containers up to the current one."""
     total, last = 0, None
     for item in statuses:
         total += item.get("restartCount") or 0

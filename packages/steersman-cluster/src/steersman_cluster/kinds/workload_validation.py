@@ -1,4 +1,4 @@
-"""What may be wrong with a workload's selector, template, numbers and strategy; and what its status may say.
+"""Validation of a workload's selector, template, numbers, strategy and status.
 
 Pure functions, used by each kind in the order in which the API server looks at it.
 """
@@ -45,12 +45,12 @@ def selector_errors(selector: Object | None, path: Path, kind: str) -> list[Fiel
 
 
 def is_valid_selector(selector: Object | None) -> bool:
-    """Whether the selector can be evaluated at all."""
+    """Return whether the selector can be evaluated at all."""
     return not check.label_selector(Path(""), selector)
 
 
 def matches(selector: Object | None, labels: Mapping[str, str]) -> bool:
-    """Whether a selector takes these labels; no selector takes nothing, an empty one everything."""
+    """Return whether a selector takes these labels; no selector takes nothing, an empty one everything."""
     if selector is None:
         return False
     wanted: Mapping[str, str] = selector.get("matchLabels") or {}

@@ -1,4 +1,4 @@
-"""How Go prints decoded JSON (`%v`), and the refusal that quotes a patch so."""
+"""Go's text of decoded JSON (`%v`), and the refusal that quotes a patch with it."""
 
 from __future__ import annotations
 

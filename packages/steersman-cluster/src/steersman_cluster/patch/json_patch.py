@@ -91,7 +91,7 @@ def _undecodable(what: str, into: str) -> APIError:
 
 
 def unprocessable() -> APIError:
-    """The generic 422 that a patch which does not apply ends in; the API server does not say why."""
+    """The generic 422 for a patch that does not apply; the API server gives no reason."""
     return APIError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 

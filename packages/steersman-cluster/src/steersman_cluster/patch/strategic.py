@@ -86,7 +86,7 @@ def _take(out: Object, key: str, value: Any) -> None:
 
 
 def _plain(value: Any) -> tuple[bool, Any]:
-    """Whether to keep a value, and it without nulls in maps and without values that carry `$patch`."""
+    """Return whether to keep a value, and it without nulls in maps and without values that carry `$patch`."""
     if isinstance(value, dict):
         entries = cast(Object, value)
         if _DIRECTIVE in entries:
@@ -239,7 +239,7 @@ def _by(items: list[Any], order: list[Any], merge_key: str) -> list[Any]:
 
 
 def _interleave(patched: list[Any], others: list[Any], live: list[Any], merge_key: str) -> list[Any]:
-    """Both lists keep their order; an item only the server has goes where the live list says it comes before."""
+    """Order the items: both lists keep their order, and items of the live list keep their position."""
     places = _places(live, merge_key)
     out: list[Any] = []
     left, right = 0, 0

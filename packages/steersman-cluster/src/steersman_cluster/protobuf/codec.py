@@ -26,7 +26,7 @@ class NotProtobufError(ValueError):
 
 
 def supports(api_version: str, kind: str) -> bool:
-    """Whether a kind has a protobuf form: built-in kinds and the types of meta/v1 have."""
+    """Return whether a kind has a protobuf form: built-in kinds and the types of meta/v1 have."""
     return message_of(api_version, kind) is not None
 
 

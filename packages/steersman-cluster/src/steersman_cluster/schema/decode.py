@@ -29,12 +29,12 @@ _Codec: TypeAlias = Callable[[Any, _Unknown], Any]
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What decoding found: texts of unknown fields (at most 100), and of the first mismatch, "" for none."""
+    """The result of decoding: unknown fields (at most 100) and the first mismatch, "" for none."""
 
     unknown: tuple[str, ...] = ()
     mismatch: str = ""
     converted: str = ""
-    """The mismatch as the converter says it that strategic patches and apply go through."""
+    """Return the mismatch with the text of the converter for strategic patches and apply."""
 
 
 _CLEAN = Decoded()
@@ -58,7 +58,7 @@ def decode(obj: Object, type: Type) -> Decoded:
 
 
 def decode_errors(obj: Object, type: Type) -> tuple[list[str], str | None]:
-    """What `decode` would say, on a copy: (unknown fields' texts, the first mismatch or `None`)."""
+    """Return the result of `decode` on a copy: the texts of unknown fields, and the first mismatch or `None`."""
     found = decode(json.loads(json.dumps(obj)), type)
     return list(found.unknown), found.mismatch or None
 
@@ -156,7 +156,7 @@ def _fill(obj: Object, key: str, field: Type) -> None:
 
 
 def zero(type: Type) -> Any:
-    """What Go writes for the zero value of a field: 0, "", null for lists and maps, filled structs."""
+    """Return Go's zero value of a field: 0, "", null for lists and maps, filled structs."""
     if type.empty == "keep-nil":
         return None
     if type.form == "map" and type.fields:
@@ -177,7 +177,7 @@ def zero(type: Type) -> Any:
 
 
 def _zero_entry(type: Type) -> Any:
-    """What null becomes as a value of a map: empty bytes stay bytes there."""
+    """Return the value of null in a map; empty bytes stay bytes."""
     return "" if type.scalar == "bytes" else zero(type)
 
 
@@ -242,7 +242,7 @@ _UNSTRUCTURED: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_float=fi
 
 
 def loads(data: bytes, *, literal: bool = False, unstructured: bool = False) -> tuple[Any, bool]:
-    """Parse JSON, and say whether any object in it has a key twice.
+    """Parse JSON and return whether an object in it has a duplicate key.
 
     With `literal`, numbers with a fraction or an exponent are `Literal`s, which `decode` replaces. With
     `unstructured`, integers of more than 64 bits are floats.

@@ -26,7 +26,7 @@ _LIMITS = {"int32": 1 << 31, "int64": 1 << 63, "integer": 1 << 63}
 
 
 class MismatchError(Exception):
-    """A value that Go cannot decode into its type. `struct` and `path` say where, once they are known.
+    """Go cannot decode the value into its type; `struct` and `path` are set when they are known.
 
     `kind` is the kind of Go's type: string, int32, bool, struct, slice, map; "" where the type decodes itself.
     """
@@ -69,7 +69,7 @@ class MismatchError(Exception):
 
 
 def described(value: Any) -> str:
-    """What Go's decoder calls a value that it did not expect."""
+    """Return the name of an unexpected value in errors of Go's decoder."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):
@@ -140,7 +140,7 @@ def _bytes(value: Any, shown: str) -> Any:
 
 
 def _loose_bytes(value: str) -> str:
-    """Base64 with line breaks is taken and written back without; anything else says where it goes wrong."""
+    """Return base64 without line breaks. Raises the error of Go's decoder with the position."""
     bare = value.replace("\r", "").replace("\n", "")
     try:
         raw = binascii.a2b_base64(bare, strict_mode=True)
@@ -166,7 +166,7 @@ def _bad_base64(value: str) -> int:
 
 
 def _bad_padding(value: str, position: int, before: int) -> int:
-    """Where padding that starts at `position`, after `before` characters of its group, goes wrong."""
+    """Return the position of invalid padding that starts at `position` after `before` characters."""
     if before < 2:
         return position
     rest = value[position + 1 :].lstrip("\r\n")

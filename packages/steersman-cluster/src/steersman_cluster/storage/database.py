@@ -29,11 +29,11 @@ _ADVICE = "choose another --data"
 
 
 class DataError(Exception):
-    """The data directory cannot be used; the message says why and what to do."""
+    """The data directory cannot be used; the message says what failed and what to do."""
 
 
 def _check(path: Path) -> None:
-    """Make the directory, and see that a file can be in it; SQLite would not tell why it cannot."""
+    """Create the directory and check that it is writable, because SQLite gives no reason."""
     directory = path.parent
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -58,7 +58,7 @@ class Compaction:
 
 
 class WatchHistory:
-    """Which events of one collection a watch cache remembers.
+    """The events of one collection that the watch cache keeps.
 
     The capacity doubles while all remembered events are fresh, and halves when the latest quarter takes longer than
     that.

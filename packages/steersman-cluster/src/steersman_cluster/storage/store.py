@@ -22,7 +22,7 @@ __all__ = ["UNCACHED", "CompactedError", "Storage"]
 WINDOW: Final = 10_000
 """Events that are remembered, of all collections together."""
 WINDOW_BYTES: Final = 64 * 1024 * 1024
-"""How much their objects may take; a few thousand writes of large objects must not fill the memory."""
+"""The greatest size of the events' objects in bytes."""
 
 UNCACHED: Final[frozenset[GroupResource]] = frozenset({("", "events")})
 """Collections without a watch cache in kube-apiserver: etcd serves their watches, until the compaction."""
@@ -122,7 +122,7 @@ class Storage:
         return [found[key] for key in keys]
 
     def count(self, resource: GroupResource) -> int:
-        """How many objects a collection has."""
+        """Return the number of objects of a collection."""
         return len(self._of(resource).items)
 
     def items_at(self, resource: GroupResource, namespace: str, revision: int) -> list[Item]:
