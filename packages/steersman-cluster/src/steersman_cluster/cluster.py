@@ -330,6 +330,7 @@ def _identity(database: Database | None) -> tuple[Authority, SigningKey]:
 
 
 def serving_context(authority: Authority) -> ssl.SSLContext:
+    """Return the TLS settings of the API server, which verifies client certificates of the authority."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.cert_pem.decode())
     context.verify_mode = ssl.CERT_OPTIONAL
     pair = authority.serving("kube-apiserver", SERVING_HOSTS)

@@ -148,10 +148,12 @@ def _go(value: Any) -> str:
 
 
 def required(path: str, detail: str = "") -> FieldError:
+    """Return the error of a required field."""
     return FieldError(ErrorType.REQUIRED, path, detail=detail)
 
 
 def field_invalid(path: str, value: Any, detail: str) -> FieldError:
+    """Return the error of an invalid value."""
     return FieldError(ErrorType.INVALID, path, value, detail)
 
 
@@ -162,14 +164,17 @@ def not_supported(path: str, value: Any, supported: Sequence[str]) -> FieldError
 
 
 def duplicate(path: str, value: Any) -> FieldError:
+    """Return the error of a duplicate value."""
     return FieldError(ErrorType.DUPLICATE, path, value)
 
 
 def field_forbidden(path: str, detail: str) -> FieldError:
+    """Return the error of a field that must not be set or changed."""
     return FieldError(ErrorType.FORBIDDEN, path, detail=detail)
 
 
 def too_many(path: str, actual: int, most: int) -> FieldError:
+    """Return the error of a list with too many items."""
     items = "item" if most == 1 else "items"
     return FieldError(ErrorType.TOO_MANY, path, actual, f"must have at most {most} {items}", shown=str(actual))
 
@@ -191,6 +196,7 @@ def _details(name: str, group: str, kind: str, **more: Any) -> Object:
 
 
 def not_found(group: str, resource: str, name: str) -> APIError:
+    """Return the 404 of an object."""
     message = f'{_qualified(group, resource)} "{name}" not found'
     return APIError(404, "NotFound", message, _details(name, group, resource))
 
@@ -201,16 +207,19 @@ def unknown_path() -> APIError:
 
 
 def already_exists(group: str, resource: str, name: str) -> APIError:
+    """Return the 409 of a name that exists."""
     message = f'{_qualified(group, resource)} "{name}" already exists'
     return APIError(409, "AlreadyExists", message, _details(name, group, resource))
 
 
 def conflict(group: str, resource: str, name: str, why: str) -> APIError:
+    """Return the 409 of a write with an outdated version."""
     message = f'Operation cannot be fulfilled on {_qualified(group, resource)} "{name}": {why}'
     return APIError(409, "Conflict", message, _details(name, group, resource))
 
 
 def forbidden(group: str, resource: str, name: str, why: str) -> APIError:
+    """Return the 403 of a request."""
     if name:
         message = f'{_qualified(group, resource)} "{name}" is forbidden: {why}'
     elif resource:
@@ -221,31 +230,38 @@ def forbidden(group: str, resource: str, name: str, why: str) -> APIError:
 
 
 def unauthorized() -> APIError:
+    """Return the 401 of a request."""
     return APIError(401, "Unauthorized", "Unauthorized")
 
 
 def bad_request(message: str) -> APIError:
+    """Return the 400 of a request."""
     return APIError(400, "BadRequest", message)
 
 
 def method_not_supported(group: str, resource: str, action: str) -> APIError:
+    """Return the 405 of a resource."""
     message = f'{action} is not supported on resources of kind "{_qualified(group, resource)}"'
     return APIError(405, "MethodNotAllowed", message, _details("", group, resource))
 
 
 def expired(message: str) -> APIError:
+    """Return the 410 of a compacted revision."""
     return APIError(410, "Expired", message)
 
 
 def too_large(message: str) -> APIError:
+    """Return the 413 of a request."""
     return APIError(413, "RequestEntityTooLarge", message)
 
 
 def not_acceptable(message: str) -> APIError:
+    """Return the 406 of a request."""
     return APIError(406, "NotAcceptable", message)
 
 
 def unsupported_media_type(message: str) -> APIError:
+    """Return the 415 of a request."""
     return APIError(415, "UnsupportedMediaType", message)
 
 
@@ -257,6 +273,7 @@ def too_many_requests(message: str, retry_after: int = 1) -> APIError:
 
 
 def internal(message: str) -> APIError:
+    """Return the 500 of a request."""
     text = f"Internal error occurred: {message}"
     return APIError(500, "InternalError", text, {"causes": [{"message": message}]})
 

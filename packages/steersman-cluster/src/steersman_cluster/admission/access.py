@@ -87,11 +87,14 @@ class Access:
     user: User
 
     def path(self, path: str) -> Check:
+        """Return the check for a path that is not a resource."""
         return Check(self.authorizer, self.user, Attributes("", path=path))
 
     def group(self, group: str) -> Group:
+        """Return the checks for the resources of a group."""
         return Group(self.authorizer, self.user, group)
 
     def service_account(self, namespace: str, name: str) -> Access:
+        """Return the checks for a ServiceAccount instead of the user."""
         groups = (*account_groups(namespace), "system:authenticated")
         return Access(self.authorizer, User(account_name(namespace, name), groups=groups))

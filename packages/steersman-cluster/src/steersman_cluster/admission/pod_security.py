@@ -40,6 +40,7 @@ class Level(NamedTuple):
         return f"{self.name}:{self.version}"
 
     def violations(self, annotations: Mapping[str, str], spec: Object) -> list[tuple[str, str]]:
+        """Return the violations (reason, detail) of a Pod."""
         minor = LATEST if self.version == "latest" else min(int(self.version.partition(".")[2]), LATEST)
         return violations(self.name, minor, annotations, spec)
 
@@ -53,6 +54,7 @@ class Policy(NamedTuple):
 
     @property
     def is_privileged(self) -> bool:
+        """Whether all levels allow everything."""
         return all(level.name == _PRIVILEGED for level in self)
 
 

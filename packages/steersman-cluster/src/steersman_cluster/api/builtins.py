@@ -1,6 +1,4 @@
-"""The built-in resources: registered from the shipped description, with the strategies of their kinds; and what a new
-cluster starts with.
-"""
+"""The built-in resources: registration from the packed description, with the strategies of their kinds."""
 
 from __future__ import annotations
 

@@ -61,6 +61,7 @@ class InProcessTransport:
         body: bytes | None = None,
         timeout: float,
     ) -> Answer:
+        """Send a request; see `Transport.request`."""
         request = self._request(method, path, query, headers, body)
         try:
             async with asyncio.timeout(timeout):
@@ -84,6 +85,7 @@ class InProcessTransport:
         connect_timeout: float,
         idle_timeout: float,
     ) -> AsyncGenerator[StreamResponse]:
+        """Open a stream; see `Transport.stream`."""
         response = await self._server.handle(self._request(method, path, query, headers, body))
         chunks = response.stream if response.stream is not None else _whole(response.body)
         reading = _timed(chunks, idle_timeout, f"{method} {path}")
@@ -98,6 +100,7 @@ class InProcessTransport:
     async def websocket(
         self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
     ) -> _End:
+        """Open a WebSocket; see `Transport.websocket`."""
         given = headers.items() if isinstance(headers, Mapping) else headers
         request = self._request("GET", path, query, (*given, ("Upgrade", "websocket")), None)
         response = await self._server.handle(request)
@@ -109,6 +112,7 @@ class InProcessTransport:
         return ours
 
     async def close(self) -> None:
+        """Do nothing: the server belongs to its creator."""
         self._closed = True
 
     def _headers(self, response: Response) -> HeaderPairs:

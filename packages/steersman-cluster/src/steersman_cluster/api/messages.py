@@ -20,8 +20,13 @@ encode: Final = msgspec.json.Encoder().encode
 class RequestHeaders(Protocol):
     """Headers of a request; names are case-insensitive."""
 
-    def get(self, name: str, /) -> str | None: ...
-    def items(self) -> Iterable[tuple[str, str]]: ...
+    def get(self, name: str, /) -> str | None:
+        """Return the value of a header, or `None`."""
+        ...
+
+    def items(self) -> Iterable[tuple[str, str]]:
+        """Return all names and values."""
+        ...
 
 
 class Params:
@@ -89,9 +94,17 @@ class Socket(Protocol):
 
     protocol: str
 
-    async def send(self, data: bytes) -> None: ...
-    async def receive(self) -> bytes | None: ...
-    async def close(self) -> None: ...
+    async def send(self, data: bytes) -> None:
+        """Send bytes. Raises `OSError` after the peer has disconnected."""
+        ...
+
+    async def receive(self) -> bytes | None:
+        """Return the next bytes, or `None` at the end."""
+        ...
+
+    async def close(self) -> None:
+        """Close the socket."""
+        ...
 
 
 class Response:

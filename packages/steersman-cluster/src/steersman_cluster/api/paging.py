@@ -41,10 +41,12 @@ class PageExpiredError(APIError):
 
 
 def key_of(item: Item) -> str:
+    """Return the position of an item in a list."""
     return f"{item.namespace}{_NS_SEP}{item.name}"
 
 
 def token(revision: int, start: str) -> str:
+    """Return a continue token for a revision and the key after which the list continues."""
     body = json.dumps({"v": _VERSION, "rv": revision, "start": start}, separators=(",", ":"))
     return base64.urlsafe_b64encode(body.encode()).decode().rstrip("=")
 
@@ -80,6 +82,7 @@ def _refused(why: str) -> APIError:
 
 
 def too_large(asked: int, current: int) -> APIError:
+    """Return the 504 for a resourceVersion of the future."""
     message = f"Timeout: Too large resource version: {asked}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     return APIError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1}, (("Retry-After", "1"),))

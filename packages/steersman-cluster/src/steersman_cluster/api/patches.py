@@ -132,6 +132,7 @@ def _applied(body: bytes) -> tuple[Object, list[str]]:
 
 
 def dumps(value: Any) -> bytes:
+    """Return a value as JSON."""
     import msgspec
 
     return msgspec.json.encode(value)

@@ -24,7 +24,6 @@ _SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "statu
 
 async def bind(call: Call) -> Response:
     """POST of a Binding: the Pod gets its node, once. Raises `APIError`."""
-
     body = call.body or {}
     server = call.server
     resource = server.registry.find("", "v1", "pods")

@@ -237,8 +237,10 @@ class StorageReader:
         self._storage = storage
 
     def get(self, group: str, resource: str, namespace: str, name: str) -> Object | None:
+        """Return a copy of an object in the storage version, or `None`."""
         item = self._storage.get((group, resource), namespace, name)
         return None if item is None else item.object()
 
     def list(self, group: str, resource: str, namespace: str = "") -> Iterable[Object]:
+        """Return copies of the objects of a namespace, or of all."""
         return [item.object() for item in self._storage.items((group, resource), namespace)]

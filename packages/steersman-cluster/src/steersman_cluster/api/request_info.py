@@ -31,6 +31,7 @@ class RequestInfo(NamedTuple):
 
     @property
     def is_resource(self) -> bool:
+        """Whether the path is that of a resource."""
         return bool(self.resource)
 
 

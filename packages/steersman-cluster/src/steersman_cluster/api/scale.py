@@ -26,7 +26,6 @@ _ENTRIES: Final = "managedFields"
 
 async def serve_scale(call: Call) -> Object:
     """Get, update or patch. Raises `APIError`."""
-
     server, resource = call.server, call.resource
     item = server.storage.get(resource.stored_at, call.namespace, call.name)
     if item is None:

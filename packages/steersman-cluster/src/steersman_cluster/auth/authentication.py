@@ -24,9 +24,13 @@ _MAX_CACHED_CERTIFICATES = 1024
 class Headers(Protocol):
     """The headers of a request; names in any case. A `multidict.CIMultiDict` is one."""
 
-    def get(self, key: str, /) -> str | None: ...
+    def get(self, key: str, /) -> str | None:
+        """Return the value of a header, or `None`."""
+        ...
 
-    def items(self) -> Iterable[tuple[str, str]]: ...
+    def items(self) -> Iterable[tuple[str, str]]:
+        """Return all names and values."""
+        ...
 
 
 class Authenticator:

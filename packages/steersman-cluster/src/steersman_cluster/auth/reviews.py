@@ -29,15 +29,29 @@ class ReviewCall(Protocol):
     """The arguments of a handler; the API server's `Call` provides them."""
 
     @property
-    def user(self) -> User: ...
+    def user(self) -> User:
+        """The user of the request."""
+        ...
+
     @property
-    def namespace(self) -> str: ...
+    def namespace(self) -> str:
+        """The namespace in the path."""
+        ...
+
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name in the path."""
+        ...
+
     @property
-    def body(self) -> Object | None: ...
+    def body(self) -> Object | None:
+        """The decoded body."""
+        ...
+
     @property
-    def context(self) -> WriteContext: ...
+    def context(self) -> WriteContext:
+        """The circumstances of the request."""
+        ...
 
 
 Handler = Callable[[Any], Awaitable[Object]]

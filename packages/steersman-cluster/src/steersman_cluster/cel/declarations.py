@@ -300,7 +300,7 @@ def functions() -> dict[str, list[Overload]]:  # noqa: C901
 
 @cache
 def type_names() -> dict[str, Type]:
-    """The identifiers that stand for types: `int`, `list`, …"""
+    """Return the identifiers of types, such as `int` and `list`."""
     simple = ("int", "uint", "double", "bool", "string", "bytes", "null_type", "list", "map", "type")
     return {name: Type("type", (_SIMPLE.get(name, Type(name)),)) for name in simple}
 

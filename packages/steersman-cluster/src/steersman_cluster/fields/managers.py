@@ -29,6 +29,7 @@ class Manager:
 
     @property
     def applied(self) -> bool:
+        """Whether the entry is one of server-side apply."""
         return self.operation == "Apply"
 
     @property
