@@ -298,7 +298,7 @@ class DevCluster:
         if options.node_kind == "process":
             from steersman_cluster.nodes.fault_endpoint import FaultEndpoint
 
-            self.server.extensions["errors"] = FaultEndpoint.of(self.nodes.agent, self.network).answer
+            self.server.extensions["faults"] = FaultEndpoint.of(self.nodes.agent, self.network).answer
 
     def _register(self, node: str, kubelet: Kubelet) -> None:
         self.server.kubelets.register(node, kubelet)
