@@ -62,6 +62,7 @@ class ClusterNetwork:
         self._attached: dict[str, Attachment] = {}
         self._addresses = PodAddresses()
         self._rules: dict[str, tuple[Rule, ...]] = {}
+        self._policies: dict[str, Mapping[str, Any]] = {}
         self._host_ports: set[str] = set()
         """The addresses of Pods that have host ports."""
 
@@ -175,6 +176,12 @@ class ClusterNetwork:
     def set_service(self, name: str, entries: Mapping[str, Mapping[str, Any]]) -> None:
         """Replace what the router knows of a Service."""
         self._router.order("service", name=name, entries=entries)
+
+    def set_policies(self, pods: Mapping[str, Mapping[str, Any]]) -> None:
+        """Replace the rules of all NetworkPolicies, as `policies.allowed_of` works them out."""
+        if pods != self._policies:
+            self._policies = dict(pods)
+            self._router.order("policies", pods=pods)
 
     def set_faults(self, name: str, rules: Sequence[Rule]) -> None:
         """Replace the rules of a name; none ends them."""

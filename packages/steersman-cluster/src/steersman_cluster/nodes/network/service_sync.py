@@ -1,4 +1,4 @@
-"""Keeps the router and the DNS server in step with Services, EndpointSlices and the host ports of Pods."""
+"""Keeps the router and the DNS server in step with Services, EndpointSlices and NetworkPolicies."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from steersman.telemetry.log import get_logger
 from steersman_cluster.nodes.network.addresses import DNS_ADDRESS
 from steersman_cluster.nodes.network.cluster_network import ClusterNetwork, NetworkError
 from steersman_cluster.nodes.network.dnsserver import DNSServer
+from steersman_cluster.nodes.network.policy_sync import PolicySync
 from steersman_cluster.nodes.network.resolver import DNS_SERVICE_ADDRESS
 from steersman_cluster.nodes.network.services import ServiceName, ServiceStore, entries_of
 from steersman_cluster.objects import Object
@@ -35,6 +36,7 @@ class ServiceSync:
         self._network = network
         self._cache = Cache(client)
         self._dns = DNSServer(self.store)
+        self._policies = PolicySync(client, network)
         self._dirty: set[ServiceName] = set()
         self._scheduled = False
         self._cache.informer(Service).add_handler(self._service_changed)
@@ -49,15 +51,13 @@ class ServiceSync:
         await self._cache.start()
         await self._cache.wait_synced(_SYNC_SECONDS)
         self._flush()
+        await self._policies.start()
 
     async def close(self) -> None:
         """Stop watching and serving. Safe to call twice."""
+        await self._policies.close()
         await self._cache.close()
         await self._dns.close()
-
-    def refresh_all(self) -> None:
-        """Give the router every Service again: the nodes have changed."""
-        self._mark(set(self.store.services))
 
     def _service_changed(self, change: Change) -> None:
         if change.new is None:

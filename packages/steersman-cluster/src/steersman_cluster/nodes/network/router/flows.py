@@ -45,8 +45,11 @@ class Flows:
     def __len__(self) -> int:
         return len(self._table) // 2
 
-    def translation(self, packet: bytes, key: bytes, node: str, now: float) -> bytes | None:
-        """Return the key that a packet gets, `None` where it stays as it is. Raises `Refused`."""
+    def translation(self, packet: bytes, key: bytes, node: str, now: float) -> tuple[bytes, bool] | None:
+        """Return the key that a packet gets, and whether it is a reply; `None` where it stays as it is.
+
+        Raises `Refused`.
+        """
         found = self._table.get(key)
         if found is not None:
             translated, flow = found
@@ -54,10 +57,10 @@ class Flows:
                 flow.used = now
                 if key[0] == TCP and ends_connection(packet):
                     flow.closed.add(key)
-                return translated
+                return translated, flow.key != key
             self._remove(flow)
         service = key[0:1] + key[5:9] + key[11:13]
-        return self._open(key, service, node, now) if self._services.get(service) is not None else None
+        return (self._open(key, service, node, now), False) if self._services.get(service) is not None else None
 
     def _stale(self, packet: bytes, flow: Flow) -> bool:
         """Return whether a packet of the client begins something new."""

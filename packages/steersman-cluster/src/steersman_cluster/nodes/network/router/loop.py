@@ -58,6 +58,8 @@ class Control:
             case "service":
                 entries = {bytes.fromhex(key): service_of(fields) for key, fields in order["entries"].items()}
                 router.services.set(order["name"], entries)
+            case "policies":
+                router.policies.set(order["pods"])
             case "faults":
                 router.faults.rules = tuple(map(rule_of, order["rules"]))
             case other:
@@ -148,5 +150,6 @@ def serve(descriptor: int, settings: dict[str, Any]) -> None:
         if now >= expire_at:
             devices.router.flows.expire(now)
             devices.router.services.expire(now)
+            devices.router.policies.expire(now)
             expire_at = now + _EXPIRE_SECONDS
         wait = devices.flush(time.monotonic())

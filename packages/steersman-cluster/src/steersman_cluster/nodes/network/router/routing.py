@@ -16,6 +16,7 @@ from .packets import (
     translate,
     unreachable,
 )
+from .policies import Policies
 from .services import Services
 
 __all__ = ["Delivery", "Router"]
@@ -40,12 +41,13 @@ class Router:
         self.services = Services(rng)
         self.flows = Flows(self.services)
         self.faults = Faults(gateway, rng)
+        self.policies = Policies(frozenset([gateway, HAIRPIN_ADDRESS]))
 
     def route(self, packet: bytes, sources: frozenset[bytes], now: float) -> Delivery | None:
         """Return what happens to a packet that came from the port of `sources`; `None` if it is dropped."""
         if len(packet) < MIN_HEADER_BYTES or packet[0] >> 4 != 4 or packet[12:16] not in sources:
             return None
-        source = packet[12:16]
+        source, checked = packet[12:16], packet
         key = flow_key(packet)
         if key is not None:
             try:
@@ -53,10 +55,13 @@ class Router:
             except Refused:
                 return self._error(packet, PORT_UNREACHABLE)
             if translated is not None:
-                packet = translate(packet, translated)
+                packet = translate(packet, translated[0])
+                checked = checked if translated[1] else packet  # policies are about Pods, not about Services
         destination = packet[16:20]
         if destination not in self.nodes:
             return self._unknown(packet, destination)
+        if not self.policies.allow(checked, now):
+            return None
         if not self.faults.rules:
             return Delivery(destination, packet)
         delay = self.faults.delay(source, destination)
