@@ -103,3 +103,11 @@ def test_the_commands_start_without_the_cluster(tmp_path: Path):
     for words in (["--help"], ["run", "--help"], ["version"]):
         done = subprocess.run([sys.executable, "-c", program, *words], cwd=tmp_path, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["EmbeddedCluster", "Simulation"])
+def test_the_test_kit_without_the_cluster_names_the_command_that_installs_it(name: str, tmp_path: Path):
+    program = f"import sys; sys.modules['steersman_cluster'] = None; from steersman.testing import {name}"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert f"steersman.testing.{name} needs steersman-cluster, which is not installed" in done.stderr
+    assert "pip install 'steersman[dev]'" in done.stderr

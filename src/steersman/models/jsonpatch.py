@@ -12,7 +12,7 @@ import msgspec
 
 from steersman.models.wire import encode, to_dict
 
-__all__ = ["JsonPatch", "Operation", "PatchError", "escape", "plain", "pointer", "same", "split_pointer"]
+__all__ = ["JsonPatch", "Operation", "PatchError", "escape", "plain", "pointer", "same", "split_pointer", "unescape"]
 
 
 class PatchError(ValueError):
@@ -28,6 +28,11 @@ def escape(step: str) -> str:
     return step.replace("~", "~0").replace("/", "~1")
 
 
+def unescape(token: str) -> str:
+    """Return a reference token of a JSON pointer without its escapes: `io~1name` becomes `io/name`."""
+    return token.replace("~1", "/").replace("~0", "~") if "~" in token else token
+
+
 def pointer(*steps: str | int) -> str:
     """Return a JSON pointer (RFC 6901) from its steps; no steps mean the whole document."""
     return "".join(f"/{escape(str(step))}" for step in steps)
@@ -39,7 +44,7 @@ def split_pointer(path: str) -> tuple[str, ...]:
         return ()
     if not path.startswith("/"):
         raise PatchError(path, "a JSON pointer begins with '/'")
-    return tuple(step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/"))
+    return tuple(unescape(step) for step in path[1:].split("/"))
 
 
 def plain(value: Any) -> Any:

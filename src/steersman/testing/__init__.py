@@ -130,7 +130,16 @@ def __getattr__(name: str) -> object:
         return import_module("steersman.testing.faults")
     if name not in _MODULES:
         raise AttributeError(f"module 'steersman.testing' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    try:
+        module = import_module(_MODULES[name])
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").partition(".")[0] != "steersman_cluster":
+            raise
+        from steersman.extras import require
+
+        require(f"steersman.testing.{name}", "dev", "steersman_cluster")
+        raise
+    value = globals()[name] = getattr(module, name)
     return value
 
 

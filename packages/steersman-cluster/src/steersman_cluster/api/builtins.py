@@ -11,9 +11,10 @@ from typing import Any, Final, cast
 from steersman_cluster import schema
 from steersman_cluster.api import evictions, pods, proxy, streams
 from steersman_cluster.api.interfaces import Call, Handler, ResourceType, Server, Subresource
+from steersman_cluster.crd import DefinitionStrategy
 from steersman_cluster.kinds.registry import strategy_for
 from steersman_cluster.objects import Object
-from steersman_cluster.strategy import User
+from steersman_cluster.strategy import Strategy, User
 
 __all__ = ["Builtins", "facts", "groups"]
 
@@ -45,6 +46,12 @@ def groups() -> frozenset[str]:
     return frozenset(group["metadata"].get("name", "") for group in facts()["groups"])
 
 
+def _strategy(group: str, version: str, kind: str) -> Strategy:
+    if (group, kind) == ("apiextensions.k8s.io", "CustomResourceDefinition"):
+        return DefinitionStrategy()
+    return strategy_for(group, version, kind)
+
+
 class _Builtin(ResourceType):
     """A built-in resource whose strategy and type are created at their first use."""
 
@@ -60,7 +67,7 @@ class _Builtin(ResourceType):
     def __getattr__(self, name: str) -> Any:
         match name:
             case "strategy":
-                found: Any = strategy_for(self.group, self.version, self.kind)
+                found: Any = _strategy(self.group, self.version, self.kind)
             case "type":
                 found = schema.builtin(self.group, self.version, self.kind)
             case _:

@@ -132,7 +132,7 @@ class APIServer:
         except RecursionError:  # an object that is nested deeper than Python recurses
             return failure(bad_request("exceeded max depth"))
         except Exception as problem:  # noqa: BLE001 - a bug of ours must not end the connection without a Status
-            _log.exception("a request failed unexpectedly", method=request.method, path=request.path)
+            _log.exception("request_failed", method=request.method, path=request.path)
             return failure(internal(f"{type(problem).__name__}: see the log of the embedded cluster"))
         if response.content_type == JSON and response.body and _wants_lines(request):
             response.body = msgspec.json.format(response.body, indent=2) + b"\n"

@@ -116,7 +116,7 @@ async def _start(cj: CronJob, asked: Due, active: list[Job], status: CronJobStat
         active = [*active, made]
         ctx.event("SuccessfulCreate", f"Created job {made.metadata.name}", action="Create")
     except AlreadyExists:
-        ctx.log.info("the Job of this start exists already", start=asked.start.isoformat())
+        ctx.log.info("job_exists", start=asked.start.isoformat())
     except ClientError as problem:
         ctx.event("FailedCreate", f"Error creating job: {problem}", type="Warning", action="Create")
         raise RequeueError(f"the Job could not be made: {problem}", after=1.0) from problem

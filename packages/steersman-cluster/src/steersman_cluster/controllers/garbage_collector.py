@@ -158,7 +158,7 @@ class Collector:
                 await self._look(item)
             except (ClientError, LookupError) as problem:
                 wait = self._queue.fail(item)
-                _log.debug("an object is looked at again", item=str(item), problem=str(problem), seconds=wait)
+                _log.debug("collection_retried", item=str(item), problem=str(problem), seconds=wait)
             except BaseException:
                 self._queue.fail(item)
                 raise

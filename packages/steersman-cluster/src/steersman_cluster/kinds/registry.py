@@ -1,14 +1,13 @@
 """The registry of strategies: each module of kinds is imported at the first use of one of them.
 
-Importing every family costs time that a small cluster need not spend, so a family's module is imported when its first
-kind is asked for. Kinds without a family get `Plain`, which has ObjectMeta's rules and nothing else.
+The modules are imported lazily to shorten the start of a cluster. Other kinds have the strategy `Plain`, which
+validates the metadata only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
 from typing import TypeAlias
 
 from steersman_cluster.kinds.plain import Plain
@@ -22,7 +21,6 @@ Kind: TypeAlias = tuple[str, str, str]
 Strategies: TypeAlias = Mapping[Kind, Strategy]
 """The type of `STRATEGIES` in a module of kinds."""
 
-_PACKAGE = "steersman_cluster.kinds"
 _WORKLOADS = ("workloads",)
 _FAMILIES: Mapping[str, tuple[str, ...]] = {
     "": ("core", "services", "storage", "cluster", "policy", "events", *_WORKLOADS),
@@ -48,9 +46,7 @@ _FAMILIES: Mapping[str, tuple[str, ...]] = {
 
 @cache
 def strategy_for(group: str, version: str, kind: str) -> Strategy:
-    """The strategy of a kind in a version; the same instance on every call. Never fails: unknown kinds are plain."""
-    if group == "apiextensions.k8s.io" and kind == "CustomResourceDefinition":
-        return _definitions()
+    """Return the strategy of a kind in a version, the same instance on every call; `Plain` for an unknown kind."""
     for family in _FAMILIES.get(group, ()):
         if (found := _family(family).get((group, version, kind))) is not None:
             return found
@@ -58,17 +54,71 @@ def strategy_for(group: str, version: str, kind: str) -> Strategy:
 
 
 @cache
-def _family(name: str) -> Strategies:
-    try:
-        module = import_module(f"{_PACKAGE}.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"{_PACKAGE}.{name}":
-            raise
-        return {}
-    return module.STRATEGIES
+def _family(name: str) -> Strategies:  # noqa: C901 - one case per module
+    match name:
+        case "admission_policies":
+            from steersman_cluster.kinds import admission_policies
 
+            return admission_policies.STRATEGIES
+        case "aggregation":
+            from steersman_cluster.kinds import aggregation
 
-def _definitions() -> Strategy:
-    # The room of CRDs imports this one, hence not at the top.
-    strategy: Strategy = import_module("steersman_cluster.crd").DefinitionStrategy()
-    return strategy
+            return aggregation.STRATEGIES
+        case "autoscaling":
+            from steersman_cluster.kinds import autoscaling
+
+            return autoscaling.STRATEGIES
+        case "cluster":
+            from steersman_cluster.kinds import cluster
+
+            return cluster.STRATEGIES
+        case "coordination":
+            from steersman_cluster.kinds import coordination
+
+            return coordination.STRATEGIES
+        case "core":
+            from steersman_cluster.kinds import core
+
+            return core.STRATEGIES
+        case "events":
+            from steersman_cluster.kinds import events
+
+            return events.STRATEGIES
+        case "networking":
+            from steersman_cluster.kinds import networking
+
+            return networking.STRATEGIES
+        case "policy":
+            from steersman_cluster.kinds import policy
+
+            return policy.STRATEGIES
+        case "rbac":
+            from steersman_cluster.kinds import rbac
+
+            return rbac.STRATEGIES
+        case "resources":
+            from steersman_cluster.kinds import resources
+
+            return resources.STRATEGIES
+        case "scheduling":
+            from steersman_cluster.kinds import scheduling
+
+            return scheduling.STRATEGIES
+        case "services":
+            from steersman_cluster.kinds import services
+
+            return services.STRATEGIES
+        case "storage":
+            from steersman_cluster.kinds import storage
+
+            return storage.STRATEGIES
+        case "webhooks":
+            from steersman_cluster.kinds import webhooks
+
+            return webhooks.STRATEGIES
+        case "workloads":
+            from steersman_cluster.kinds import workloads
+
+            return workloads.STRATEGIES
+        case _:
+            raise ValueError(f"no module of kinds is named {name!r}")

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from steersman.models.jsonpatch import unescape
 from steersman_cluster.errors import APIError, bad_request, too_large
 from steersman_cluster.objects import Object
 from steersman_cluster.schema.depth import bounded
@@ -238,7 +239,7 @@ def _find(root: Container, path: str) -> tuple[Container | None, str]:
         return None, ""
     here: Any = root
     for part in parts[1:-1]:
-        step = _decode(part)
+        step = unescape(part)
         if isinstance(here, dict):
             here = cast(Object, here).get(step)
         else:
@@ -248,11 +249,7 @@ def _find(root: Container, path: str) -> tuple[Container | None, str]:
                 return None, ""
         if not isinstance(here, dict | list):
             return None, ""
-    return cast(Container, here), _decode(parts[-1])
-
-
-def _decode(part: str) -> str:
-    return part.replace("~1", "/").replace("~0", "~") if "~" in part else part
+    return cast(Container, here), unescape(parts[-1])
 
 
 def _number(key: str) -> int:
