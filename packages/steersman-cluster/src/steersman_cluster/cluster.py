@@ -202,7 +202,7 @@ class DevCluster:
 
     @property
     def listening(self) -> bool:
-        """Return whether the door is open."""
+        """Return whether the API server listens."""
         return self._front is not None
 
     async def add_node(

@@ -81,7 +81,7 @@ class Strategy:
     unconditional_update = True
     """Whether PUT without resourceVersion is taken."""
     graceful = False
-    """Whether `grace` may let a deleted object stay, and the answer to a delete says when it goes (Pods)."""
+    """Whether `grace` can delay deletion, and the response of a delete contains its time (Pods)."""
     name_rule: str = "subdomain"
     """`subdomain`, `label`, `label1035` (services), `path` (RBAC)."""
 

@@ -1,6 +1,6 @@
 """Cached lookups of the plug-ins: namespaces, classes, limits; a write of the object invalidates them.
 
-The API server tells of each committed change; nothing is remembered by time.
+The API server reports each committed change, which invalidates the cached objects; there are no timeouts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """PodSecurity: the labels of a namespace select the levels that are enforced, audited and warned of.
 
-A label that is wrong counts as the strictest level where it refuses, and as none where it only tells. Templates are
+An invalid label counts as the strictest level for `enforce`, and as none for `audit` and `warn`. Templates are
 never refused, since their Pods will be; they are warned of. Follows KEP-2579.
 """
 

@@ -54,7 +54,7 @@ class MutatingRound:
     again: set[str] = field(default_factory=set[str])
     """Those to be asked once more."""
     asked: set[str] = field(default_factory=set[str])
-    """Those asked before that wish to be asked again when something changes."""
+    """The called webhooks with `reinvocationPolicy: IfNeeded`."""
     last: Object | None = None
     """The object after the first round."""
 

@@ -48,7 +48,7 @@ class Body:
 
 
 def media_type(header: str | None) -> str:
-    """The media type without its parameters; JSON where nothing is said."""
+    """Return the media type without its parameters; JSON by default."""
     if header is None or header == JSON:
         return JSON
     return header.partition(";")[0].strip().lower() or JSON
@@ -128,7 +128,7 @@ def decode_body(
 def _finish(obj: Object, resource: ResourceType, validation: str, body: Body, warnings: list[str]) -> Object:
     if resource.definition is not None and _FLOAT.search(body.data):
         integers(obj)
-    # Only JSON tells in which order repeated and unknown fields are written; of YAML, the repeated ones come first.
+    # Only JSON preserves the order of duplicate and unknown fields; for YAML, the duplicate ones come first.
     return decode_object(obj, resource, validation, body.repeated, warnings, body.data if body.is_json else b"")
 
 

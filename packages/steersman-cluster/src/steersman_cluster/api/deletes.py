@@ -25,7 +25,7 @@ _ATTEMPTS: Final = 8
 _FOREGROUND: Final = "foregroundDeletion"
 _ORPHAN: Final = "orphan"
 _ORPHANED: Final = frozenset((("", "replicationcontrollers"), ("batch", "jobs")))
-"""Kinds that orphan their dependents where nothing is said, as they did before there was a garbage collector."""
+"""Kinds that orphan their dependents by default, as before the garbage collector existed."""
 _UNCOLLECTED: Final = frozenset((("", "events"), ("events.k8s.io", "events")))
 """Kinds without dependents: no propagation policy leaves a finalizer on them."""
 _DELETED_IN_TWO_STEPS: Final = frozenset((("", "namespaces"), ("apiextensions.k8s.io", "customresourcedefinitions")))

@@ -32,7 +32,7 @@ class EventExpiry:
             self._due.append((now() + EVENT_TTL_SECONDS, item.namespace, item.name, item.revision))
 
     def written(self, event: Event) -> None:
-        """Note a change of an Event; a write begins its hour anew."""
+        """Record a change of an Event; a write restarts its hour."""
         if event.resource == _EVENTS and event.type != "DELETED":
             item = event.item
             self._due.append((self._now() + EVENT_TTL_SECONDS, item.namespace, item.name, item.revision))

@@ -114,7 +114,7 @@ class OpenAPI:
             (openapi_protobuf.path_field(path, item) for path, item in paths.items()),
             (openapi_protobuf.definition_field(name, schema) for name, schema in definitions.items()),
         )
-        # Both forms have the tag of the JSON: `Vary` tells them apart.
+        # Both forms have the ETag of the JSON; `Vary` distinguishes them.
         return _Second(whole, packed, hashlib.sha512(whole).hexdigest().upper())
 
 

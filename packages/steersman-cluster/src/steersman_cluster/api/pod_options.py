@@ -57,7 +57,7 @@ def pod_of(call: Call, name: str = "") -> Object:
 
 
 def container_of(call: Call, pod: Object) -> str:
-    """The container that is meant: the only one where none is named. Raises 400."""
+    """Return the named container, or the only one without a name. Raises `APIError` (400)."""
     named = call.options.get("container", "")
     parts = ("initContainers", "containers", "ephemeralContainers")
     known = [str(container["name"]) for part in parts for container in items_of(pod, "spec", part)]

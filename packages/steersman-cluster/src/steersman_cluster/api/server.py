@@ -118,7 +118,7 @@ class APIServer:
             watch.end()
         await self.admission.close()
 
-    # The door.
+    # Requests.
 
     async def handle(self, request: Request) -> Response:
         """Answer a request; never raises, but for cancellation."""
@@ -190,7 +190,7 @@ class APIServer:
                 entry.request(from_json(request.body))
         return entry
 
-    # What other rooms ask.
+    # The interface for the parts of the server.
 
     def context(self, user: User, *, subresource: str = "", dry_run: bool = False) -> WriteContext:
         """The circumstances of a write that happens now."""

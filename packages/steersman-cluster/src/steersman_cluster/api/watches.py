@@ -234,10 +234,10 @@ class Watch:
         self._later = loop.call_at(at, self._bookmark_again, loop, at, end)
 
     def _bookmark_again(self, loop: asyncio.AbstractEventLoop, at: float, end: float) -> None:
-        if not self._unconverted and not self._ended:  # else there are events up to that revision that are not told
+        if not self._unconverted and not self._ended:  # otherwise there are unsent events up to that revision
             self._frames.append(self._bookmark())
             self._wake()
-        # A loop may fire a timer shortly before its time: the next one comes after `at`, whatever the clock says.
+        # A loop may fire a timer shortly before its time; the next one comes after `at`.
         self._schedule(loop, max(at, loop.time()), end)
 
     def _end(self) -> None:

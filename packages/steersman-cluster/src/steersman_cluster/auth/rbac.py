@@ -41,7 +41,7 @@ class _Binding:
 
 @dataclass(slots=True)
 class _Bindings:
-    """The bindings of one namespace, or those of the cluster: by subject, and what to forget when one changes."""
+    """The bindings of one namespace or of the cluster by subject, and the cached decisions that depend on each."""
 
     by_subject: dict[str, list[_Binding]] = field(default_factory=dict[str, list[_Binding]])
     subjects: dict[str, list[str]] = field(default_factory=dict[str, list[str]])

@@ -15,7 +15,7 @@ from steersman_cluster.cel.checker import Checked
 from steersman_cluster.cel.declarations import Overload
 from steersman_cluster.cel.library_cost import Argument, library_cost
 from steersman_cluster.cel.sizes import Decl
-from steersman_cluster.cel.spans import MOST, UNKNOWN, Span, fixed, plus, scaled, times
+from steersman_cluster.cel.spans import MAX_UINT64, UNKNOWN, Span, fixed, plus, scaled, times
 from steersman_cluster.cel.syntax import (
     Call,
     Comprehension,
@@ -115,7 +115,7 @@ class _Coster:
         return plus(below, step)
 
     def _list(self, node: ListOf) -> int:
-        total, size = 0, Span(0 if not node.elements else MOST, 0)
+        total, size = 0, Span(0 if not node.elements else MAX_UINT64, 0)
         for element in node.elements:
             total = plus(total, self.cost(element))
             size = size.union(self._known(element))
@@ -126,7 +126,7 @@ class _Coster:
         if node.message:
             return plus(sum(self.cost(value) for _, value, _ in node.entries), _STRUCT)
         total = 0
-        key = value = Span(0 if not node.entries else MOST, 0)
+        key = value = Span(0 if not node.entries else MAX_UINT64, 0)
         for each, content, _ in node.entries:
             total = plus(total, plus(self.cost(each), self.cost(content)))
             key, value = key.union(self._known(each)), value.union(self._known(content))
@@ -262,13 +262,13 @@ class _Coster:
                 return scaled(self._known(target).most, _TEXT), None
             case "bytes" if overload.params[0].kind == "string":
                 size = self._known(args[0])
-                return scaled(size.most, _TEXT), Span(size.least, min(size.most * 4, MOST))
+                return scaled(size.most, _TEXT), Span(size.least, min(size.most * 4, MAX_UINT64))
             case "string" if overload.params[0].kind == "bytes":
                 size = self._known(args[0])
                 return scaled(size.most, _TEXT), Span(size.least // 4, size.most)
             case "strings.quote":
                 size = self._known(args[0])
-                return scaled(size.most, _TEXT), Span(size.least + 2, min(size.most * 2 + 2, MOST))
+                return scaled(size.most, _TEXT), Span(size.least + 2, min(size.most * 2 + 2, MAX_UINT64))
             case "startsWith" | "endsWith":
                 return scaled(self._known(args[0]).most, _TEXT), None
             case "@in" if overload.params[1].kind == "list":

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from steersman_cluster.cel.declarations import Overload
-from steersman_cluster.cel.spans import MOST, UNKNOWN, Span, fixed, plus, scaled, times
+from steersman_cluster.cel.spans import MAX_UINT64, UNKNOWN, Span, fixed, plus, scaled, times
 from steersman_cluster.cel.syntax import Const, Node
 from steersman_cluster.cel.types import Type
 
@@ -97,13 +97,15 @@ def _extension(name: str, overload: Overload, target: Argument | None, args: Seq
             both = times(args[0].span.most, args[1].span.most)
             return Cost(plus(scaled(both, 2.0 if name == "sets.equivalent" else 1.0), 1))
         case "lists.range":
-            return _allocating(1.0, fixed(_literal(args[0], MOST)))
+            return _allocating(1.0, fixed(_literal(args[0], MAX_UINT64)))
         case "slice" if target is not None:
-            return _allocating(1.0, fixed((_literal(args[1], target.span.most) - _literal(args[0], 0)) % (MOST + 1)))
+            return _allocating(
+                1.0, fixed((_literal(args[1], target.span.most) - _literal(args[0], 0)) % (MAX_UINT64 + 1))
+            )
         case "reverse" if target is not None:
             return _allocating(1.0, target.span)
         case "flatten" if target is not None:
-            return _allocating(float(_literal(args[0], MOST)) if args else 1.0, target.span)
+            return _allocating(float(_literal(args[0], MAX_UINT64)) if args else 1.0, target.span)
         case "distinct" if target is not None:
             return _allocating(2.0, target.span.multiply(target.span))
         case "sort" if target is not None:

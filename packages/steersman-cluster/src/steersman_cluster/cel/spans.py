@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-__all__ = ["MOST", "UNKNOWN", "Span", "fixed", "plus", "scaled", "times"]
+__all__ = ["MAX_UINT64", "UNKNOWN", "Span", "fixed", "plus", "scaled", "times"]
 
-MOST: Final = 2**64 - 1
+MAX_UINT64: Final = 2**64 - 1
 
 
 class Span(NamedTuple):
@@ -26,7 +26,7 @@ class Span(NamedTuple):
         return Span(times(self.least, other.least), times(self.most, other.most))
 
 
-UNKNOWN: Final = Span(0, MOST)
+UNKNOWN: Final = Span(0, MAX_UINT64)
 
 
 def fixed(size: int) -> Span:
@@ -34,14 +34,14 @@ def fixed(size: int) -> Span:
 
 
 def plus(left: int, right: int) -> int:
-    return min(left + right, MOST)
+    return min(left + right, MAX_UINT64)
 
 
 def times(left: int, right: int) -> int:
-    return min(left * right, MOST)
+    return min(left * right, MAX_UINT64)
 
 
 def scaled(size: int, factor: float) -> int:
     """`size * factor` as a float, rounded up."""
     product = float(size) * factor
-    return MOST if product >= 2.0**64 else math.ceil(product)
+    return MAX_UINT64 if product >= 2.0**64 else math.ceil(product)

@@ -141,7 +141,7 @@ def _is_kubeconfig(document: Any) -> bool:
 
 @contextmanager
 def _locked(path: Path) -> Generator[Path]:
-    """The file that is really meant (links are followed), under client-go's lock for it."""
+    """Yield the target of symbolic links, under the lock of client-go."""
     real = Path(os.path.realpath(path))
     lock = real.with_name(real.name + ".lock")
     deadline = time.monotonic() + 3.0

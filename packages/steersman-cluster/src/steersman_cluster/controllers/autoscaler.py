@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers: the number of replicas follows metrics, within bounds and not faster than allowed.
+"""HorizontalPodAutoscalers: the number of replicas follows metrics, within limits of number and rate.
 
 Each metric makes a proposal and the largest wins; one that cannot be had only keeps the others from scaling down. What
 the numbers are comes from a `MetricsSource`: metrics.k8s.io, unless a test sets them.

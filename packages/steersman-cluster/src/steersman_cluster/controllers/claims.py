@@ -34,7 +34,7 @@ def is_in_use(pods: Iterable[Pod]) -> bool:
 
 
 def is_bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Return whether the volume is, or is meant to be, this claim's."""
+    """Return whether the volume is bound to, or reserved for, this claim."""
     reference = volume.spec.claim_ref
     if reference is None or (reference.namespace, reference.name) != (claim.metadata.namespace, claim.metadata.name):
         return False

@@ -199,7 +199,7 @@ class Run:
     async def _note(self, fresh: Sequence[Pod], over: Verdict | None) -> UncountedTerminatedPods:
         """Decide which Pods are to be counted; free those that never will be.
 
-        When a Job fails, what still runs has failed too; when it succeeds, what still runs is forgotten.
+        When a Job fails, its running Pods count as failed; when it succeeds, they do not count.
         """
         job = self.job
         succeeded: list[str] = []

@@ -35,7 +35,7 @@ def _to_quotas(obj: Any, ctx: Context) -> list[Key]:
 
 
 async def reconcile(quota: ResourceQuota, ctx: Context) -> Result:
-    """Count anew, and write what changed."""
+    """Count the usage, and write the status if it changed."""
     hard = dict(quota.spec.hard)
     body = json.loads(encode(quota))
     used: Amounts = {name: amount - amount for name, amount in quantities(hard).items()}

@@ -1,7 +1,7 @@
-"""The scheduler: binds each pending Pod to the best node that can run it, and lets less important Pods make room.
+"""The scheduler: binds each pending Pod to the best feasible node, and preempts Pods of lower priority.
 
 What bound Pods ask of their nodes is kept in a ledger that follows the watch, so a decision costs as much as there
-are nodes, not Pods. A decision is booked before its binding is sent, so no two Pods get the same room.
+are nodes, not Pods. A decision is recorded before its binding is sent, so that two Pods cannot get the same resources.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from steersman_cluster.controllers.topology_spread import Bound, PodGroup, group
 __all__ = ["Ledger", "Scheduler", "register"]
 
 NAME = "default-scheduler"
-NEVER = "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
+NOT_ELIGIBLE = "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
 _PREEMPTED = "PreemptionByScheduler"
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -167,7 +167,7 @@ class Scheduler:
         refused = {name: problem for name, problem in problems.items() if problem is not None}
         texts = [problem.text for problem in refused.values()]
         if pod.spec.preemption_policy == "Never":
-            return None, f"{unplaced(len(nodes), texts, None)} {NEVER}", None
+            return None, f"{unplaced(len(nodes), texts, None)} {NOT_ELIGIBLE}", None
         budgets = ctx.list(PodDisruptionBudget, namespace=ALL_NAMESPACES)
         hopeful = [node for node in nodes if refused[node.metadata.name].might_fit]
         found = [placing.victims(node, budgets) for node in hopeful]
@@ -195,7 +195,7 @@ class Scheduler:
         return [(pod, node) for pod, node in pods if node and phase_of(pod) not in ("Succeeded", "Failed")]
 
     def _waits_for_room(self, pod: Pod, ctx: Context) -> bool:
-        """Return whether Pods are leaving already to make room for this one."""
+        """Return whether victims of this Pod's preemption are terminating."""
         node = pod.status.nominated_node_name
         if not node:
             return False

@@ -116,7 +116,7 @@ def _account_of(secret: Secret) -> str:
 
 
 async def _belongs(secret: Secret, ctx: Context) -> bool:
-    """Return whether the ServiceAccount of a token Secret exists, and was not made anew since."""
+    """Return whether the ServiceAccount of a token Secret exists with the same uid."""
     name, uid = _account_of(secret), secret.metadata.annotations.get(ACCOUNT_UID, "")
     account = ctx.get(ServiceAccount, name) or await ctx.fetch(ServiceAccount, name) if name else None
     return account is not None and uid in ("", account.metadata.uid)

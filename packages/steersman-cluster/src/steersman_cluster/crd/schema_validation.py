@@ -1,6 +1,6 @@
 """Whether a value satisfies a schema, as fast as Python goes: each schema becomes one closure, once.
 
-A check says yes or no and nothing else, so that the valid object, which is the common one, costs a few microseconds.
+A check only returns whether a value is valid, so that valid objects, the common ones, cost a few microseconds.
 Why an object is refused is `explaining`'s to say; both must always agree.
 """
 

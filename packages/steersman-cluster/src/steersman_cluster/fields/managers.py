@@ -149,7 +149,7 @@ def cap(managers: list[Manager]) -> list[Manager]:
 
 
 def is_reset(entries: Any) -> bool:
-    """Return whether a client asks to forget all managers: an empty list, or one empty entry."""
+    """Return whether a client removes all managers: an empty list, or one empty entry."""
     if entries is None:
         return False
     return not entries or (len(entries) == 1 and entries[0] in ({}, None))

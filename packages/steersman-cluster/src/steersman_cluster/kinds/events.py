@@ -1,6 +1,6 @@
 """Events: core/v1 and events.k8s.io/v1 share one collection.
 
-They are stored as core/v1. The newer door is stricter: it knows no counts and old time stamps for new Events, and
+They are stored as core/v1. events.k8s.io/v1 is stricter: it refuses counts and old time stamps of new Events, and
 changes nothing but the series.
 """
 

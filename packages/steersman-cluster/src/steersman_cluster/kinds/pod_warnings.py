@@ -1,4 +1,4 @@
-"""Warnings about Pods and templates that are taken but seldom meant: duplicates, deprecated fields, odd amounts.
+"""Warnings about valid but unusual Pods and templates: duplicates, deprecated fields, fractional amounts.
 
 They go out as `Warning` headers and refuse nothing. Follows pkg/api/pod/warnings.go.
 """

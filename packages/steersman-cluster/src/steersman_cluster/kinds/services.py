@@ -1,7 +1,7 @@
 """Service: defaults, types and their transitions, addresses and node ports given out, and the table.
 
 What a Service may hold is checked in `service_errors`, addresses and ports come from `service_addresses`; here is the
-order in which the API server does it: infer what the client meant, allocate, clear what a new type does not have.
+order of the API server: infer omitted fields, allocate, clear fields that a new type does not have.
 """
 
 from __future__ import annotations

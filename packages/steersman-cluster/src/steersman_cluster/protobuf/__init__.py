@@ -1,6 +1,6 @@
 """Kubernetes' protobuf encoding of the built-in kinds, for clients that prefer it (client-go, controller-runtime).
 
-Objects are JSON everywhere in the embedded cluster; here they are translated at the door, both ways, by a table of
+Objects are JSON everywhere in the embedded cluster; this package converts request and response bodies by a table of
 fields made from the API's Go types. Custom resources have no protobuf form, as on a real server.
 """
 

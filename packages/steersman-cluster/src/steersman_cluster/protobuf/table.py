@@ -20,7 +20,7 @@ class Field(NamedTuple):
     kind: str
     """`s` string, `b` bool, `i` integer, `d` double, `y` bytes, a special form, or the name of a message."""
     pointer: bool
-    """Whether a zero is meant: a plain field that is zero is absent."""
+    """Whether a zero value is sent; plain fields omit it."""
     omit: bool
     repeated: bool
     map: bool

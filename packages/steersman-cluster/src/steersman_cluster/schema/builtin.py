@@ -63,7 +63,7 @@ def builtin(group: str, version: str, kind: str) -> Type:
 def custom(schema: Mapping[str, Any] | None, *, preserve: bool = False) -> Type:
     """The type of a custom resource's object, from the `openAPIV3Schema` of one version.
 
-    apiVersion, kind and metadata are as everywhere, whatever the schema says of them. `None` takes anything.
+    apiVersion, kind and metadata have their own types, independent of the schema. `None` accepts any object.
     """
     if not schema:
         schema, preserve = {"type": "object"}, True

@@ -130,7 +130,7 @@ class _Struct:
 
     def _prepare(self) -> dict[str, tuple[_Codec, bool]]:
         for key, field in self._type.fields.items():
-            # An empty list of managed fields is a request to forget them.
+            # An empty list of managed fields is a request to remove them.
             self._rules[key] = _codec(field), field.empty == "drop" and key != "managedFields"
             if field.empty in ("keep", "keep-nil"):
                 self._kept.append((key, field))

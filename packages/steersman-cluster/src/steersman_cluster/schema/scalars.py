@@ -58,7 +58,7 @@ class MismatchError(Exception):
         if not self.kind:
             return f"json: cannot unmarshal {self.value} into Go value of type {self.type}"
         source = self.source or {"object": "map", "array": "slice", "number": "int64"}.get(self.value, self.value)
-        # Go converts numbers to numbers, and integers (but no floats) to strings; then it says that JSON does not.
+        # Go converts numbers to numbers, and integers (but no floats) to strings; other values are mismatches.
         if self.kind == "struct":
             return f"cannot restore struct from: {source}"
         if self.kind in ("map", "slice"):

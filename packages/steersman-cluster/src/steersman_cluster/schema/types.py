@@ -44,7 +44,7 @@ class Type:
     """Go's name with its package, as error texts show it: `v1.PodSpec`; "" for what CRDs define."""
     merge_key: str
     merge: bool
-    """Whether a strategic patch merges this list or map; maps do without being told, lists must be told."""
+    """Whether a strategic patch merges this list or map: maps by default, lists only with a patch strategy."""
     replace: bool
     """Whether a strategic patch replaces this value as a whole."""
     nullable: bool

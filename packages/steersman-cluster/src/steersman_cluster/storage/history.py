@@ -74,7 +74,7 @@ class WatchHistory:
         self._times: deque[tuple[int, float]] = deque()
 
     def add(self, revision: int, now: float) -> None:
-        """Remember an event that happened `now` (in seconds), and forget what no longer fits."""
+        """Add an event at `now` (in seconds), and drop the events beyond the capacity."""
         times = self._times
         if len(times) == self._capacity:
             self._resize(now)
