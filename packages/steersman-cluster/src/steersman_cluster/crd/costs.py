@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from steersman_cluster.cel.sizes import Decl, cardinality_of
-from steersman_cluster.cel.spans import MOST
+from steersman_cluster.cel.spans import MAX_UINT64
 from steersman_cluster.errors import FieldError, field_forbidden
 from steersman_cluster.objects import Path
 
@@ -36,7 +36,7 @@ def repeated(schema: Mapping[str, Any], times: int | None) -> int | None:
             bound = schema.get("maxItems")
         case _:
             bound = 1
-    return None if bound is None else min(times * max(bound, 0), MOST)
+    return None if bound is None else min(times * max(bound, 0), MAX_UINT64)
 
 
 def too_expensive(what: str, cost: int, limit: int) -> str:
@@ -56,7 +56,7 @@ class Budget:
 
     def rule(self, path: Path, cost: int, times: int | None, decl: Decl) -> list[FieldError]:
         """Count a rule that occurs so often."""
-        cost = min(cost * (cardinality_of(decl) if times is None else times), MOST)
+        cost = min(cost * (cardinality_of(decl) if times is None else times), MAX_UINT64)
         return self._observed(path, cost, "estimated rule cost")
 
     def message(self, path: Path, cost: int) -> list[FieldError]:
@@ -64,7 +64,7 @@ class Budget:
         return self._observed(path, cost, "estimated messageExpression cost")
 
     def _observed(self, path: Path, cost: int, what: str) -> list[FieldError]:
-        self.total = min(self.total + cost, MOST)
+        self.total = min(self.total + cost, MAX_UINT64)
         if cost >= SCHEMA_LIMIT // 100:
             self.most = sorted([*self.most, (cost, path)], key=lambda one: -one[0])[:_SHOWN]
         if self.lenient or cost <= RULE_LIMIT:
