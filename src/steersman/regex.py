@@ -37,14 +37,21 @@ _GO_TEXTS: Final = {
 class Match(Protocol):
     """One match in a text."""
 
-    def group(self, group: int = 0, /) -> str: ...
+    def group(self, group: int = 0, /) -> str:
+        """Return the text of a group."""
+        ...
 
 
 class Regex(Protocol):
     """A compiled expression."""
 
-    def search(self, text: str, /) -> Match | None: ...
-    def finditer(self, text: str, /) -> Iterator[Match]: ...
+    def search(self, text: str, /) -> Match | None:
+        """Return the first match in a text, or None."""
+        ...
+
+    def finditer(self, text: str, /) -> Iterator[Match]:
+        """Yield the matches in a text."""
+        ...
 
 
 @lru_cache(maxsize=1024)

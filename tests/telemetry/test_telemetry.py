@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from steersman.telemetry import log, metrics
-from steersman.telemetry.tally import Tally
+from steersman.telemetry.plain_counter import PlainCounter
 
 
 def lines(stream: io.StringIO) -> list[dict]:
@@ -114,7 +114,7 @@ def test_tracebacks_on_a_console_show_no_local_variables():
 
 def test_a_tally_counts_by_labels_and_is_rendered_as_a_counter():
     registry = CollectorRegistry()
-    tally = Tally("steersman_things_total", "Things.", ("kind",), registry=registry)
+    tally = PlainCounter("steersman_things_total", "Things.", ("kind",), registry=registry)
     count = tally.labels("App")
     assert tally.labels("App") is count
     count.value += 3

@@ -13,7 +13,7 @@ from steersman.client.config import load_config
 from steersman.manifests.rbac import certificate_rules, injection_rules
 from steersman.models import MergePatch, encode
 from steersman.pki import Authority, KeyPair, b64
-from steersman.pki.facts import describe, split
+from steersman.pki.certificate_facts import describe, split
 from steersman.testing import eventually
 from steersman.webhook.certificates import CertificateError
 from steersman.webhook.injection import INJECT, Targets

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from steersman.models import dynamic
 from steersman.pki import Authority, KeyPair, b64
-from steersman.pki.facts import belongs, describe, fingerprint, signed_by, split
+from steersman.pki.certificate_facts import describe, fingerprint, key_matches, signed_by, split
 from steersman.webhook.certificate_settings import CertificateSettings
 from steersman.webhook.certificate_sources import context_of
 from steersman.webhook.injection import Configuration, Entry, entries, patch_of
@@ -68,7 +68,7 @@ def test_a_secret_holds_all_there_is(words):
         }[word]
         keys = step(keys, action)
         assert keys_of(stored(keys)) == keys
-        assert belongs(keys.serving)
+        assert key_matches(keys.serving)
         assert signed_by(keys.serving.cert_pem, keys.authority.cert_pem)
         assert {fingerprint(pem) for pem in split(keys.bundle)} == keys.state.trusted
 
@@ -198,5 +198,5 @@ def test_facts_of_what_is_no_certificate_are_refused():
     assert split(b" \n") == []
     pair = Authority.create("x").pair
     assert not signed_by(pair.cert_pem, Authority.create("y").cert_pem)
-    assert not belongs(KeyPair(pair.cert_pem, Authority.create("y").pair.key_pem))
+    assert not key_matches(KeyPair(pair.cert_pem, Authority.create("y").pair.key_pem))
     assert base64.b64decode(b64(b"x")) == b"x"

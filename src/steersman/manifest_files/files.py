@@ -36,10 +36,12 @@ class Manifest:
 
     @property
     def api_version(self) -> str:
+        """The `apiVersion` field of the object."""
         return str(self.body["apiVersion"])
 
     @property
     def kind(self) -> str:
+        """The `kind` field of the object."""
         return str(self.body["kind"])
 
     @property
@@ -49,6 +51,7 @@ class Manifest:
 
     @property
     def namespace(self) -> str:
+        """The namespace of the object; empty if the file does not state one."""
         return str(self.body["metadata"].get("namespace") or "")
 
 

@@ -73,9 +73,9 @@ def definitions(
     """Return the CRDs of classes, sorted by name.
 
     Args:
-        classes: The classes; those of one kind are its versions. max_description: Characters of a description, cut at
-        the end of a sentence. By default descriptions are cut only as
-            much as the size limit `MAX_BYTES` needs.
+        classes: The classes; those of one kind are its versions.
+        max_description: Limit of a description in characters; longer ones are cut at the end of a sentence. By
+            default descriptions are cut only as much as the size limit `MAX_BYTES` needs.
         conversions: Conversion webhooks by group and kind.
         check: An additional check of each CRD.
 

@@ -175,6 +175,7 @@ class ModelMeta(msgspec.StructMeta):
         hidden: tuple[str, ...] = (),
         **options: Any,
     ) -> ModelMeta:
+        """Create the class, after replacing mapping defaults and defaults which would hide that a field was set."""
         inherited = any(getattr(base, "__omit_empty__", False) for base in bases)
         omits = inherited if omit_empty is None else omit_empty
         annotations = own_annotations(namespace)

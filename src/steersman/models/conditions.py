@@ -17,7 +17,7 @@ __all__ = ["get_condition", "is_true", "merge_conditions", "ready_when", "remove
 
 
 class ConditionLike(Protocol):
-    """The condition type of any API: `Condition`, `DeploymentCondition`, `PodCondition`, …"""
+    """The condition type of any API, for example `Condition`, `DeploymentCondition` or `PodCondition`."""
 
     @property
     def type(self) -> str:

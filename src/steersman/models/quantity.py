@@ -54,6 +54,7 @@ class Quantity:
     _text: str | None
 
     def __new__(cls, value: str | int | Decimal | Fraction | Quantity = 0) -> Quantity:
+        """Parse a text such as `"500m"` or convert a number."""
         if isinstance(value, Quantity):
             return value
         if isinstance(value, str):

@@ -111,6 +111,7 @@ class Duration(timedelta):
     """A `timedelta` in Go's notation: `Duration("1h30m")`, `Duration(seconds=90)`."""
 
     def __new__(cls, text: str | None = None, **parts: float) -> Duration:
+        """Parse a text such as `"1h30m"`, or build the duration from the arguments of `timedelta`."""
         if text is None:
             return super().__new__(cls, **parts)
         return cls.of(parse_duration(text))

@@ -1,7 +1,7 @@
-"""Certificates: an authority, what it signs, and the files that hold keys.
+"""Certificates: an authority, the certificates that it signs, and files with private keys.
 
-The embedded cluster, the test control plane and the webhook server make their certificates here. Nothing here listens,
-and nothing here decides whom to trust.
+The embedded cluster, the test control plane and the webhook server create their certificates with it. It opens no
+sockets and makes no decisions about trust.
 """
 
 from steersman.pki.authority import Authority, KeyPair, b64

@@ -1,7 +1,7 @@
-"""A certificate authority and the pairs of certificate and key that it signs.
+"""A certificate authority, and the certificates with keys that it signs.
 
-Keys are P-256, because an embedded cluster starts in milliseconds; an authority is made when its first certificate is,
-because a cluster that listens nowhere needs none. Private keys never reach a repr or a log.
+Keys are P-256, because an embedded cluster must start in milliseconds. An authority is created with its first
+certificate, because a cluster without a port needs none. Private keys are never part of a repr or a log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class KeyPair:
 
 
 class Authority:
-    """A certificate authority; signs what servers show and what their clients show."""
+    """A certificate authority that signs the certificates of servers and clients."""
 
     def __init__(
         self, make: Callable[[], tuple[Certificate, EllipticCurvePrivateKey]], lifetime: timedelta = _LIFETIME
@@ -45,9 +45,9 @@ class Authority:
     def create(
         cls, common_name: str = "kubernetes", *, lifetime: timedelta = _LIFETIME, window: Window | None = None
     ) -> Self:
-        """A new self-signed authority; `lifetime` holds for what it signs, too, and counts from the first use.
+        """Create a self-signed authority; `lifetime` also applies to its certificates, and starts at the first use.
 
-        `window` says for the authority's own certificate from when until when it is valid.
+        `window` is the validity of the authority's own certificate.
         """
 
         def make() -> tuple[Certificate, EllipticCurvePrivateKey]:
@@ -59,7 +59,7 @@ class Authority:
 
     @classmethod
     def load(cls, pair: KeyPair) -> Self:
-        """Take up an authority that was kept; raises ValueError where `pair` holds no P-256 key or no certificate."""
+        """Load a stored authority. Raises ValueError if `pair` has no P-256 key or no certificate."""
         from steersman.pki import x509
 
         made = x509.load(pair.cert_pem, pair.key_pem)
@@ -71,14 +71,14 @@ class Authority:
 
     @cached_property
     def cert_pem(self) -> bytes:
-        """The authority's own certificate: what clients trust."""
+        """The authority's own certificate, which clients trust."""
         from steersman.pki import x509
 
         return x509.to_pem(self._made[0])
 
     @property
     def pair(self) -> KeyPair:
-        """The authority's own certificate and key, to be kept."""
+        """The authority's own certificate and key, for storage."""
         from steersman.pki import x509
 
         return KeyPair(self.cert_pem, x509.private_pem(self._made[1]))
@@ -86,14 +86,14 @@ class Authority:
     def serving(
         self, common_name: str, hosts: Iterable[str], *, client: bool = False, window: Window | None = None
     ) -> KeyPair:
-        """Sign a certificate that is good for serving on `hosts` (names or addresses), and as a `client` if wanted.
+        """Sign a serving certificate for `hosts` (names or addresses), with `client` also a client certificate.
 
         It is valid in `window`, or from about now for the authority's lifetime.
         """
         return self._sign(common_name, (), hosts, self._lifetime, client=client, window=window)
 
     def client(self, user: str, groups: Iterable[str] = (), *, valid_for: timedelta | None = None) -> KeyPair:
-        """Sign a certificate that makes its owner `user` in `groups`; a negative `valid_for` makes it expired."""
+        """Sign a client certificate for `user` in `groups`; with a negative `valid_for` it is expired."""
         return self._sign(user, tuple(groups), None, self._lifetime if valid_for is None else valid_for, client=True)
 
     def _sign(
@@ -112,5 +112,5 @@ class Authority:
 
 
 def b64(data: bytes) -> str:
-    """Standard base64, as kubeconfigs and `caBundle` have it."""
+    """Encode as standard base64, for kubeconfigs and `caBundle`."""
     return base64.b64encode(data).decode()

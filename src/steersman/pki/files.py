@@ -1,4 +1,4 @@
-"""Files that hold secrets: readable by their owner only, from their first moment, and replaced as a whole."""
+"""Files with secrets: always readable by their owner only, and replaced atomically."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["as_file", "write_private"]
 
 
 def write_private(path: Path, data: bytes) -> Path:
-    """Write `data` to a file that only its owner can read; makes the directory where it is missing (0700).
+    """Write `data` to a file that only its owner can read; a missing directory is created (0700).
 
-    Raises OSError where the place cannot be written.
+    Raises OSError if the file cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
@@ -30,9 +30,9 @@ def write_private(path: Path, data: bytes) -> Path:
 
 @contextmanager
 def as_file(data: bytes) -> Generator[str]:
-    """A path to `data`, for OpenSSL, which reads files only; in memory on Linux, where a Pod may not write anywhere.
+    """Provide `data` as a file for OpenSSL; on Linux in memory, because a Pod may have no writable directory.
 
-    There, nothing is left behind either by a process that is killed meanwhile.
+    A file in memory also does not remain after the process was killed.
     """
     if sys.platform == "linux":
         number = os.memfd_create("steersman", os.MFD_CLOEXEC)

@@ -1,4 +1,4 @@
-"""TLS over blocking sockets, for the few places that have no event loop."""
+"""TLS over blocking sockets, for code without an event loop."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["ClosingSocket"]
 
 
 class ClosingSocket(ssl.SSLSocket):
-    """A TLS socket that is closed where the peer had reset the connection before it was wrapped.
+    """A TLS socket that is closed if the peer had reset the connection before the socket was wrapped.
 
-    CPython's own forgets it there, open, until it is collected. For connected sockets only; give it to a context as its
-    `sslsocket_class`.
+    CPython's class leaves such a socket open until it is garbage-collected. For connected sockets only; set it as
+    `sslsocket_class` of a context.
     """
 
     def getpeername(self) -> object:
-        """The peer's address; raises OSError, and closes the socket, where there is no peer any more."""
+        """Return the peer's address. Closes the socket and raises OSError if the connection has ended."""
         try:
             return super().getpeername()
         except OSError as error:

@@ -1,6 +1,6 @@
-"""Makes and reads X.509 certificates and their keys (P-256), with `cryptography`: the one heavy import of this room.
+"""Creates and parses X.509 certificates and their keys (P-256) with `cryptography`, whose import is slow.
 
-`authority` imports it when the first certificate is made or read; nothing else of this room may import it earlier.
+`authority` imports this module for the first certificate; no other module of the package may import it earlier.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 __all__ = ["Window", "authority", "load", "new_key", "private_pem", "public_pem", "sign", "subject", "to_pem"]
 
 Window: TypeAlias = tuple[datetime, datetime]
-"""From when until when a certificate is valid."""
+"""The start and end of a certificate's validity."""
 
-# Certificates start in the past, so that clocks that differ a little do not matter.
+# Certificates start in the past, to allow for small differences of clocks.
 _BACKDATE = timedelta(minutes=5)
 
 
 def authority(
     common_name: str, lifetime: timedelta, window: Window | None = None
 ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """A self-signed authority and its key; valid in `window`, or from about now for `lifetime`."""
+    """Create a self-signed authority and its key; valid in `window`, or from about now for `lifetime`."""
     key = new_key()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     now = datetime.now(UTC)
@@ -49,10 +49,10 @@ def authority(
 
 
 def load(cert_pem: bytes, key_pem: bytes) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """An authority that was kept; raises ValueError where it holds no P-256 key or no certificate."""
+    """Load a stored authority. Raises ValueError if it has no P-256 key or no certificate."""
     key = serialization.load_pem_private_key(key_pem, None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError("the authority's key is no elliptic curve key")
+        raise ValueError("the authority's key is not an elliptic curve key")
     return x509.load_pem_x509_certificate(cert_pem), key
 
 
@@ -67,7 +67,7 @@ def sign(
     client: bool,
     window: Window | None = None,
 ) -> tuple[bytes, bytes]:
-    """A certificate and its new key, both PEM: for serving on `hosts` (unless `None`), and for a `client`.
+    """Create a certificate with a new key, both PEM: for serving on `hosts` (unless `None`), and for a `client`.
 
     It is valid in `window`, or from about now for `valid_for`.
     """
@@ -99,9 +99,9 @@ def sign(
 
 
 def subject(der: bytes) -> tuple[str, tuple[str, ...]]:
-    """The common name of a certificate's subject ("" where it has none) and its organisations.
+    """Return the common name of a certificate's subject ("" if it has none) and its organisations.
 
-    Raises ValueError for what is no certificate.
+    Raises ValueError if it is not a certificate.
     """
     found = x509.load_der_x509_certificate(der).subject
     names = found.get_attributes_for_oid(NameOID.COMMON_NAME)
@@ -110,12 +110,12 @@ def subject(der: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
-    """A new private key on P-256."""
+    """Create a private key on P-256."""
     return ec.generate_private_key(ec.SECP256R1())
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """A private key in the form that every Kubernetes component reads (SEC 1)."""
+    """Encode a private key as PEM in the format that every Kubernetes component reads (SEC 1)."""
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.TraditionalOpenSSL,
@@ -124,7 +124,7 @@ def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def public_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """The public half of a key, as PEM."""
+    """Encode the public key as PEM."""
     return key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
@@ -154,5 +154,5 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def to_pem(cert: x509.Certificate) -> bytes:
-    """A certificate as PEM."""
+    """Encode a certificate as PEM."""
     return cert.public_bytes(serialization.Encoding.PEM)

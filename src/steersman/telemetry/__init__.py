@@ -1,4 +1,4 @@
-"""What every room measures and says: the metrics registry, structured logging, the clock.
+"""The metrics registry, structured logs and the clock.
 
-The lowest room. It knows nothing of Kubernetes; each room declares its own metrics with the factories here.
+It does not depend on Kubernetes; each package declares its own metrics with the functions here.
 """

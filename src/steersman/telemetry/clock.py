@@ -1,4 +1,4 @@
-"""Wall-clock time as a value that is passed in. Monotonic time is the event loop's own `loop.time()`."""
+"""The wall clock, which functions take as an argument. Monotonic time is the event loop's `loop.time()`."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ Now: TypeAlias = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
-    """The current time, aware, in UTC."""
+    """Return the current time as an aware datetime in UTC."""
     return datetime.now(UTC)

@@ -1,7 +1,7 @@
-"""A histogram of plain integers: counting costs a bisection and two additions, rendering happens at scrape time.
+"""A histogram of plain integers: an observation is a bisection and two additions, and scrapes render it.
 
-prometheus-client's own `observe` takes a lock and a microsecond; the work queue and the reconcile loop count
-several values per key. Not thread-safe: one loop writes, and a scrape may be one observation behind.
+The `observe` method of prometheus-client takes a lock and a microsecond, and the work queue and the reconcile loop
+observe several values per key. It is not thread-safe: one event loop writes, and a scrape may miss one observation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Histogram"]
 
 
 class Histogram:
-    """Counts per bucket (upper bounds inclusive, the last is infinity) and the sum of what was observed."""
+    """Counts per bucket (upper bounds are inclusive, the last one is infinity) and the sum of the observed values."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -24,14 +24,16 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, value: float) -> None:
+        """Add an observation."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
     @property
     def count(self) -> int:
+        """The number of observations."""
         return sum(self.counts)
 
     def buckets(self, bounds: Sequence[float] | None = None) -> list[tuple[str, int]]:
-        """Cumulative counts by upper bound, as the exposition format wants them; `bounds` are some of the bounds."""
+        """Return cumulative counts by upper bound, for the exposition format; `bounds` selects some of the bounds."""
         upto = dict(zip(self.bounds, accumulate(self.counts), strict=False))
         return [*((repr(bound), upto[bound]) for bound in bounds or self.bounds), ("+Inf", self.count)]

@@ -1,7 +1,7 @@
-"""Structured logs: JSON in a cluster, colour on a terminal, one reconcile id across all lines of a reconcile.
+"""Structured logs: JSON in a cluster, colour on a terminal, and one reconcile ID in all lines of a reconcile.
 
-Context (kind, namespace, name, reconcile id) travels in context variables, so that a line logged deep inside a
-library call of a reconcile carries it too. Nothing here decides what is worth logging.
+The context (kind, namespace, name, reconcile ID) is in context variables, so that lines of libraries that a reconcile
+calls have it too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from contextvars import ContextVar
 from typing import Any, Protocol, TextIO, cast
 
-from steersman.telemetry import early
+from steersman.telemetry import startup_level
 from steersman.telemetry.plain_structlog import structlog
 
 __all__ = ["CONTEXT", "Logger", "bind", "configure", "get_logger", "hide_local_variables", "merge_context", "unbind"]
@@ -21,49 +21,63 @@ _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 CONTEXT: ContextVar[Callable[[], Mapping[str, Any]] | None] = ContextVar("steersman_log_context", default=None)
-"""What to ask for values when a line is really written: for loops that change their values more often than they log."""
+"""Returns the values of a line when it is written, for loops whose values change more often than they log."""
 
 
 class Logger(Protocol):
-    """What a logger can do: a short event and key-value pairs."""
+    """A logger of events: a stable snake_case name and fields."""
 
-    def debug(self, event: str, **values: Any) -> None: ...
-    def info(self, event: str, **values: Any) -> None: ...
-    def warning(self, event: str, **values: Any) -> None: ...
-    def error(self, event: str, **values: Any) -> None: ...
-    def exception(self, event: str, **values: Any) -> None: ...
+    def debug(self, event: str, **values: Any) -> None:
+        """Log an event at level debug."""
+        ...
+
+    def info(self, event: str, **values: Any) -> None:
+        """Log an event at level info."""
+        ...
+
+    def warning(self, event: str, **values: Any) -> None:
+        """Log an event at level warning."""
+        ...
+
+    def error(self, event: str, **values: Any) -> None:
+        """Log an event at level error."""
+        ...
+
+    def exception(self, event: str, **values: Any) -> None:
+        """Log an event at level error with the traceback of the current exception."""
+        ...
 
 
 def get_logger(name: str) -> Logger:
-    """The logger of a module or package; cheap to call, cheap when its level is off."""
+    """Return the logger of a module or package; calls below the configured level are cheap."""
     hide_local_variables()
     return cast(Logger, structlog.get_logger(component=name))
 
 
 def bind(**values: Any) -> Mapping[str, Any]:
-    """Add values to every line logged in this context; returns the tokens for `unbind`."""
+    """Add values to every line of this context; return the tokens for `unbind`."""
     return structlog.contextvars.bind_contextvars(**values)
 
 
 def unbind(tokens: Mapping[str, Any]) -> None:
-    """Take back what `bind` added."""
+    """Remove the values that `bind` added."""
     structlog.contextvars.reset_contextvars(**tokens)
 
 
 def merge_context(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A structlog processor: adds what `CONTEXT` says; what the line says itself goes first.
+    """Add the values of `CONTEXT` to a line; values of the line take precedence. A structlog processor.
 
-    `configure` installs it. Whoever configures structlog otherwise puts it behind `merge_contextvars`.
+    `configure` installs it. Programs that configure structlog themselves add it after `merge_contextvars`.
     """
     ask = CONTEXT.get()
     return event if ask is None else {**ask(), **event}
 
 
 def configure(*, level: str = "info", format: str = "auto", stream: TextIO | None = None) -> None:
-    """Set up logging for the process.
+    """Configure logging for the process.
 
-    `level` is debug, info, warning or error; `format` is "json", "console" or "auto" (console on a terminal). The
-    standard library's records at warning and above join the same stream. Raises `ValueError` for other words.
+    `level` is debug, info, warning or error; `format` is "json", "console" or "auto" (console on a terminal). Records
+    of the standard library at level warning and above go to the same stream. Raises `ValueError` for other values.
     """
     if level not in _LEVELS:
         raise ValueError(f"log level {level!r}: use one of {', '.join(_LEVELS)}")
@@ -113,5 +127,5 @@ def hide_local_variables() -> None:
     structlog.configure(processors=[plain if isinstance(p, structlog.dev.ConsoleRenderer) else p for p in processors])
 
 
-if early.level is not None:
-    configure(level=early.level, format="console")
+if startup_level.level is not None:
+    configure(level=startup_level.level, format="console")

@@ -1,7 +1,7 @@
-"""The process's metrics registry and factories that declare a metric once.
+"""The metrics registry of the process, and functions that declare metrics.
 
-Names and labels are controller-runtime's and client-go's where they have them, so that existing dashboards work.
-Hot paths call `.labels(…)` once and keep the child.
+Names and labels are those of controller-runtime and client-go if they have them, so that existing dashboards work.
+Hot paths call `.labels(…)` once and keep the result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 __all__ = ["REGISTRY", "counter", "gauge", "histogram"]
 
 REGISTRY = CollectorRegistry(auto_describe=False)
-"""Everything Steersman measures, and what `/metrics` serves; operators add their own metrics to it."""
+"""All metrics of Steersman and of operators; `/metrics` serves them."""
 
 _declared: dict[str, Any] = {}
 M = TypeVar("M", Counter, Gauge, Histogram)
@@ -30,16 +30,16 @@ def _once(kind: type[M], name: str, doc: str, labels: Sequence[str], **options: 
 
 
 def counter(name: str, doc: str, labels: Sequence[str] = ()) -> Counter:
-    """A counter; declaring the same name again returns the first."""
+    """Return a counter; a repeated name returns the same counter."""
     return _once(Counter, name, doc, labels)
 
 
 def gauge(name: str, doc: str, labels: Sequence[str] = ()) -> Gauge:
-    """A gauge; declaring the same name again returns the first."""
+    """Return a gauge; a repeated name returns the same gauge."""
     return _once(Gauge, name, doc, labels)
 
 
 def histogram(name: str, doc: str, labels: Sequence[str] = (), buckets: Sequence[float] | None = None) -> Histogram:
-    """A histogram in seconds unless its name says otherwise; declaring the same name again returns the first."""
+    """Return a histogram, in seconds unless its name has another unit; a repeated name returns the same histogram."""
     options: dict[str, Any] = {} if buckets is None else {"buckets": tuple(buckets)}
     return _once(Histogram, name, doc, labels, **options)

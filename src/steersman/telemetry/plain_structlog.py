@@ -1,8 +1,8 @@
 """Imports structlog without rich and colorama.
 
 structlog imports both when they are installed, for tracebacks that show local variables and for consoles of Windows.
-Steersman configures plain tracebacks, because local variables hold Secrets and tokens. The two imports would cost a
-starting operator more time and memory than structlog itself.
+Steersman configures plain tracebacks, because local variables may contain Secrets and tokens. The two imports would
+cost a starting operator more time and memory than structlog itself.
 """
 
 from __future__ import annotations

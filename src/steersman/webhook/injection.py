@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from steersman.client import ApiError, Client, Conflict, NotFound
 from steersman.models import Dynamic, JsonPatch, View, dynamic
 from steersman.pki import b64
-from steersman.pki.facts import fingerprint, split
+from steersman.pki.certificate_facts import fingerprint, split
 from steersman.telemetry.log import get_logger
 
 __all__ = ["INJECT", "Configuration", "Entry", "Injector", "Targets", "entries", "patch_of"]

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from steersman.pki import Authority, KeyPair, b64
-from steersman.pki.facts import belongs, describe, fingerprint, signed_by, split
+from steersman.pki.certificate_facts import describe, fingerprint, key_matches, signed_by, split
 from steersman.webhook.rotation import (
     Action,
     CertificateLifetimes,
@@ -185,7 +185,7 @@ def _keys(data: Mapping[str, bytes]) -> Keys:
     following = data.get("next-ca.key")
     successor = _owner(signing, following, "next-ca.key") if following else None
     serving = KeyPair(data["tls.crt"], data["tls.key"])
-    if not belongs(serving):
+    if not key_matches(serving):
         raise CertificateSecretError("tls.key is not the key of tls.crt")
     return Keys(authority, serving, successor, tuple(retired))
 
@@ -193,7 +193,7 @@ def _keys(data: Mapping[str, bytes]) -> Keys:
 def _owner(certificates: list[bytes], key: bytes, named: str) -> KeyPair:
     for pem in certificates:
         pair = KeyPair(pem, key)
-        if belongs(pair):
+        if key_matches(pair):
             return pair
     raise CertificateSecretError(f"ca.crt has no certificate for {named}")
 

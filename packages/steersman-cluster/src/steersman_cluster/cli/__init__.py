@@ -15,9 +15,9 @@ def main() -> None:
     """
     import sys
 
-    from steersman.telemetry import early
+    from steersman.telemetry import startup_level
 
-    early.level = "debug" if "--debug" in sys.argv else "warning"
+    startup_level.level = "debug" if "--debug" in sys.argv else "warning"
     from steersman_cluster.cli.run import run
 
     run(sys.argv[1:])

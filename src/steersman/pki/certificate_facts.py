@@ -1,6 +1,6 @@
-"""Reads what certificates say: until when they are valid, for which hosts, who signed them.
+"""Reads certificates: their validity, their hosts, and their signature.
 
-It checks signatures and makes no decision about trust. `cryptography` is imported when the first certificate is read,
+It checks signatures but makes no decisions about trust. `cryptography` is imported when the first certificate is read,
 because an operator without webhooks reads none.
 """
 
@@ -16,12 +16,12 @@ from steersman.pki.authority import KeyPair
 if TYPE_CHECKING:
     from cryptography import x509
 
-__all__ = ["Facts", "belongs", "describe", "fingerprint", "signed_by", "split"]
+__all__ = ["Facts", "describe", "fingerprint", "key_matches", "signed_by", "split"]
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a certificate says of itself; `hosts` are its DNS names and addresses."""
+    """The fingerprint, the validity and the hosts (DNS names and addresses) of a certificate."""
 
     fingerprint: str
     not_before: datetime
@@ -30,7 +30,7 @@ class Facts:
 
 
 def describe(pem: bytes) -> Facts:
-    """The facts of the first certificate in `pem`; raises ValueError where there is none."""
+    """Return the facts of the first certificate in `pem`. Raises ValueError if there is none."""
     from cryptography import x509
 
     cert = x509.load_pem_x509_certificate(pem)
@@ -45,16 +45,16 @@ def describe(pem: bytes) -> Facts:
 
 
 def fingerprint(pem: bytes) -> str:
-    """The SHA-256 of the first certificate in `pem`, in hex; raises ValueError where there is none."""
+    """Return the SHA-256 of the first certificate in `pem`, in hex. Raises ValueError if there is none."""
     from cryptography import x509
 
     return _digest(x509.load_pem_x509_certificate(pem))
 
 
 def split(bundle: bytes) -> list[bytes]:
-    """The certificates of a bundle, each as PEM in one canonical form; empty for an empty bundle.
+    """Return the certificates of a bundle, each as canonical PEM; empty for an empty bundle.
 
-    Raises ValueError for what holds no certificate or a broken one.
+    Raises ValueError if there is no certificate or an invalid one.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
@@ -65,7 +65,7 @@ def split(bundle: bytes) -> list[bytes]:
 
 
 def signed_by(cert_pem: bytes, issuer_pem: bytes) -> bool:
-    """Whether the certificate was signed by that authority's key; says nothing about dates."""
+    """Return whether the authority's key signed the certificate; the validity is not checked."""
     from cryptography import x509
     from cryptography.exceptions import InvalidSignature
 
@@ -77,8 +77,8 @@ def signed_by(cert_pem: bytes, issuer_pem: bytes) -> bool:
     return True
 
 
-def belongs(pair: KeyPair) -> bool:
-    """Whether the private key is that of the certificate; raises ValueError where one of them cannot be read."""
+def key_matches(pair: KeyPair) -> bool:
+    """Return whether the private key belongs to the certificate. Raises ValueError if one of them is invalid."""
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
 

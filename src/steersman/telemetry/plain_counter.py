@@ -1,7 +1,7 @@
-"""A counter of plain integers: counting is one addition, rendering happens at scrape time.
+"""A counter of plain integers: an increment is one addition, and scrapes render it.
 
-prometheus-client's own `inc` is four calls and a lock, which a watch's every chunk would pay. Not thread-safe: one loop
-writes, and a scrape may be one addition behind.
+The `inc` method of prometheus-client needs four calls and a lock, which every chunk of a watch would need. It is not
+thread-safe: one event loop writes, and a scrape may miss one increment.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from prometheus_client.registry import Collector
 
 from steersman.telemetry.metrics import REGISTRY
 
-__all__ = ["Count", "Tally"]
+__all__ = ["CounterValue", "PlainCounter"]
 
 
-class Count:
-    """One number of a tally: add to `value`."""
+class CounterValue:
+    """One value of a counter: add to `value`."""
 
     __slots__ = ("value",)
 
@@ -27,8 +27,8 @@ class Count:
         self.value = 0
 
 
-class Tally(Collector):
-    """A counter with labels, served by the registry from its construction on."""
+class PlainCounter(Collector):
+    """A counter with labels; its constructor registers it."""
 
     def __init__(
         self, name: str, doc: str, labels: Sequence[str] = (), *, registry: CollectorRegistry = REGISTRY
@@ -36,20 +36,24 @@ class Tally(Collector):
         self._name = name
         self._doc = doc
         self._labels = tuple(labels)
-        self._counts: dict[tuple[str, ...], Count] = {}
+        self._counts: dict[tuple[str, ...], CounterValue] = {}
         registry.register(self)
 
-    def labels(self, *values: str) -> Count:
-        """The number for these values of the labels; raises `ValueError` when they are too many or too few."""
+    def labels(self, *values: str) -> CounterValue:
+        """Return the value for these labels. Raises `ValueError` for a wrong number of labels."""
         if len(values) != len(self._labels):
             raise ValueError(f"{self._name} has the labels {', '.join(self._labels)}, not {len(values)} of them")
-        return self._counts.setdefault(values, Count())
+        return self._counts.setdefault(values, CounterValue())
 
     def describe(self) -> Iterable[Metric]:
+        """Return no metrics: prometheus-client then does not call `collect` at the registration."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
+        """Yield the metric family for a scrape."""
         family = CounterMetricFamily(self._name, self._doc, labels=self._labels)
-        for values, count in list(self._counts.items()):  # in one step: a scrape may come from another thread
+        for values, count in list(
+            self._counts.items()
+        ):  # copied in one step, because a scrape may run in another thread
             family.add_metric(values, count.value)
         yield family
