@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from codegen import api_documents, bootstrap, models, protobuf, schemas
+from codegen import api_documents, bootstrap, models, protobuf, schemas, settings
 from codegen.sources import ROOT, SourceMissingError
 
 __all__ = ["GENERATORS", "main"]
@@ -25,6 +25,7 @@ GENERATORS: Final[Mapping[str, Callable[[], dict[Path, bytes]]]] = {
     "schemas": schemas.generate,
     "protobuf": protobuf.generate,
     "bootstrap": bootstrap.generate,
+    "settings": settings.generate,
 }
 """The generators by name; each returns the content of its files by path below the root."""
 
@@ -48,6 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
             continue
         changed = [path for path, content in files.items() if _read(ROOT / path) != content]
         for path in changed if not options.check else ():
+            (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
             (ROOT / path).write_bytes(files[path])
         state = "differ" if options.check else "written"
         print(f"{name}: {len(files)} files, {len(changed)} {state}", *changed, sep="\n  ")

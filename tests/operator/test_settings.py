@@ -1,8 +1,17 @@
 """Settings: four sources, one value, and refusals that name the source."""
 
-import pytest
+import ast
+import re
+from pathlib import Path
 
+import msgspec
+import pytest
+import typer
+
+import steersman.operator
+from steersman.cli.app import app
 from steersman.operator.settings import (
+    SETTINGS,
     Address,
     Settings,
     SettingsError,
@@ -10,6 +19,7 @@ from steersman.operator.settings import (
     parse_address,
     parse_duration,
 )
+from steersman.operator.settings.declaration import declared
 
 
 def write(path, text):
@@ -125,3 +135,62 @@ def test_what_is_no_address_is_refused(text):
 @pytest.mark.parametrize(("text", "seconds"), [("15", 15), ("2.5", 2.5), ("1m30s", 90), ("250ms", 0.25), ("1h", 3600)])
 def test_durations(text, seconds):
     assert parse_duration(text) == pytest.approx(seconds)
+
+
+def test_every_setting_is_an_option_of_run():
+    command = typer.main.get_command(app).commands["run"]
+    options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    for setting in SETTINGS.values():
+        assert setting.option in options, setting.name
+        assert setting.is_switch == (f"--no-{setting.option.removeprefix('--')}" in options), setting.name
+
+
+def options_of(command):
+    """All options of a command and its subcommands."""
+    found = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    return found.union(*(options_of(one) for one in getattr(command, "commands", {}).values()))
+
+
+def options_in_messages(path):
+    """The options that the text constants of a module name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from re.findall(r"(?<![\w-])--[a-z][a-z-]+", node.value)
+
+
+def test_messages_name_only_options_that_exist():
+    known = options_of(typer.main.get_command(app)) | {"--help"}
+    root = Path(steersman.operator.__file__).parent.parent
+    named = {
+        (option, path.name)
+        for package in ("operator", "webhook", "client", "cache", "controller")
+        for path in (root / package).rglob("*.py")
+        for option in options_in_messages(path)
+    }
+    assert {"--webhook-url", "--metrics-cert-dir"} <= {option for option, _ in named}
+    assert not [found for found in named if found[0] not in known]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "option"),
+    [
+        ({"sync_timeout": -1}, "--sync-timeout"),
+        ({"liveness_stall": -1}, "--liveness-stall"),
+        ({"webhook_cert_life": -1}, "--webhook-cert-life"),
+        ({"webhook_cert_settle": -1}, "--webhook-cert-settle"),
+        ({"pod_uid": "mine"}, "--pod-uid"),
+        ({"server": "http://x", "context": "c"}, "--server"),
+        ({"impersonate_groups": ("a",)}, "--as-group"),
+    ],
+)
+def test_an_error_names_the_option_to_change(wrong, option):
+    with pytest.raises(SettingsError, match=f"^{option}[=:]"):
+        Settings(**wrong).check()
+
+
+def test_a_field_without_a_declaration_is_refused():
+    class Incomplete(msgspec.Struct, frozen=True):
+        workers: int = 1
+
+    with pytest.raises(TypeError, match=r"Incomplete.workers: annotate it with one Setting"):
+        declared(Incomplete)

@@ -53,6 +53,10 @@ class MemoryPolicy(Protocol):
         """Called when the handlers have received a list of so many objects."""
         ...
 
+    def caches_synced(self) -> None:
+        """Called by the program when all caches have synced."""
+        ...
+
 
 class _NoMemoryPolicy:
     def cache_started(self) -> None:
@@ -65,6 +69,9 @@ class _NoMemoryPolicy:
         pass
 
     def list_notified(self, objects: int) -> None:
+        pass
+
+    def caches_synced(self) -> None:
         pass
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from steersman.cache import NO_MEMORY_POLICY, ProcessMemory
 from steersman.cli.loading import LoadError, load_operator
 from steersman.client.config import Config, load_config
 from steersman.operator.operator import Operator
@@ -67,7 +68,8 @@ async def _until_signal(
     operator: Operator, config: Config, settings: Settings, definitions: Sequence[Mapping[str, Any]]
 ) -> int:
     with stop_on_signals() as stop:
-        await run_operator(operator, config, settings, stop=stop, definitions=definitions)
+        memory = ProcessMemory() if settings.gc_tuning else NO_MEMORY_POLICY
+        await run_operator(operator, config, settings, stop=stop, definitions=definitions, memory=memory)
     return 0
 
 

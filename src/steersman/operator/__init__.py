@@ -1,25 +1,57 @@
-"""The operator: its description, what a reconcile is given, and the loop that runs a replica.
+"""The operator: its description, the context of a reconcile, and the loop that runs a replica.
 
-`Operator` and `Context` are what users write against; `run_operator` with `Settings` is what `steersman run` does.
+`Operator` and `Context` are for authors of operators; `run_operator` with `Settings` runs one, as `steersman run` does.
+A name is loaded from its module at its first use, so that the command line can read the settings alone.
 """
 
-from steersman.operator.context import Context, SyncContext
-from steersman.operator.declarations import (
-    ControllerDeclaration,
-    DeclarationError,
-    FinalizerDeclaration,
-    HookDeclaration,
-    Permission,
-    Place,
-    TimerDeclaration,
-    Watch,
-    WebhookDeclaration,
-)
-from steersman.operator.http_server import BindError
-from steersman.operator.leaderelection import LeaderElector, LeadershipLostError, LeaseTiming, NotLeaderError
-from steersman.operator.operator import Operator
-from steersman.operator.run import run_operator
-from steersman.operator.settings import Settings, SettingsError, load_settings
+from __future__ import annotations
+
+TYPE_CHECKING = False  # importing it from typing would cost more than the rest of this module
+
+if TYPE_CHECKING:
+    from steersman.operator.context import Context, SyncContext
+    from steersman.operator.declarations import (
+        ControllerDeclaration,
+        DeclarationError,
+        FinalizerDeclaration,
+        HookDeclaration,
+        Permission,
+        Place,
+        TimerDeclaration,
+        Watch,
+        WebhookDeclaration,
+    )
+    from steersman.operator.http_server import BindError
+    from steersman.operator.leaderelection.elector import LeaderElector, LeadershipLostError, NotLeaderError
+    from steersman.operator.leaderelection.state import LeaseTiming
+    from steersman.operator.operator import Operator
+    from steersman.operator.run import run_operator
+    from steersman.operator.settings import Settings, SettingsError, load_settings
+
+_MODULES = {
+    "Context": "steersman.operator.context",
+    "SyncContext": "steersman.operator.context",
+    "ControllerDeclaration": "steersman.operator.declarations",
+    "DeclarationError": "steersman.operator.declarations",
+    "FinalizerDeclaration": "steersman.operator.declarations",
+    "HookDeclaration": "steersman.operator.declarations",
+    "Permission": "steersman.operator.declarations",
+    "Place": "steersman.operator.declarations",
+    "TimerDeclaration": "steersman.operator.declarations",
+    "Watch": "steersman.operator.declarations",
+    "WebhookDeclaration": "steersman.operator.declarations",
+    "BindError": "steersman.operator.http_server",
+    "LeaderElector": "steersman.operator.leaderelection.elector",
+    "LeadershipLostError": "steersman.operator.leaderelection.elector",
+    "NotLeaderError": "steersman.operator.leaderelection.elector",
+    "LeaseTiming": "steersman.operator.leaderelection.state",
+    "Operator": "steersman.operator.operator",
+    "run_operator": "steersman.operator.run",
+    "Settings": "steersman.operator.settings",
+    "SettingsError": "steersman.operator.settings",
+    "load_settings": "steersman.operator.settings",
+}
+"""The module of each public name."""
 
 __all__ = [
     "BindError",
@@ -44,3 +76,16 @@ __all__ = [
     "load_settings",
     "run_operator",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'steersman.operator' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

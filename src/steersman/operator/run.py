@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from steersman.cache import NO_MEMORY_POLICY, Cache, ProcessMemory, SyncTimeoutError
+from steersman.cache import NO_MEMORY_POLICY, Cache, MemoryPolicy, SyncTimeoutError
 from steersman.client import NO_RETRIES, Client, ClientError, Forbidden
 from steersman.client.config import Config, Impersonation
 from steersman.client.transport import Transport, transport_for
@@ -32,7 +32,9 @@ from steersman.operator.crds import install_crds
 from steersman.operator.declarations import Handler, TimerDeclaration
 from steersman.operator.endpoints import serve_metrics, serve_probes
 from steersman.operator.health import Health, loop_moves
-from steersman.operator.leaderelection import ApiLease, LeaderElector, PodLock, monotonic, new_identity
+from steersman.operator.leaderelection.elector import LeaderElector, monotonic
+from steersman.operator.leaderelection.lease import ApiLease
+from steersman.operator.leaderelection.pod_lock import PodLock, new_identity
 from steersman.operator.operator import Operator
 from steersman.operator.runtime import Runtime
 from steersman.operator.settings import Settings, SettingsError
@@ -64,15 +66,31 @@ async def run_operator(
     rng: random.Random | None = None,
     now: Now = utc_now,
     definitions: Sequence[Mapping[str, Any]] = (),
+    memory: MemoryPolicy = NO_MEMORY_POLICY,
 ) -> None:
     """Run one replica of `operator` until `stop` is set; returns after a clean shutdown.
 
-    `definitions` are the CustomResourceDefinitions that the setting `install_crds` installs, as
-    `steersman.manifests.crds` makes them.
+    A cancellation shuts down in the same order. The settings of the allocator and the garbage collector belong to the
+    program: `steersman run` passes `ProcessMemory()`, and a library call changes nothing by default.
 
-    Raises `LeadershipLostError` when another replica took over (L2), `DeclarationError` and `SettingsError` for what
-    can never work, `MissingExtraError` for tracing without OpenTelemetry, `BindError` for an address that is taken, and
-    what a start-up hook raises. Cancelling it shuts down in order, too.
+    Args:
+        operator: The operator.
+        config: The address of the API server and the credentials.
+        settings: The settings; by default the defaults.
+        stop: Starts the shutdown when it is set.
+        rng: The source of jitter.
+        now: Returns the wall clock time.
+        definitions: The CustomResourceDefinitions that the setting `install_crds` installs, as
+            `steersman.manifests.crds` returns them.
+        memory: The memory settings of the process while caches fill; by default none.
+
+    Raises:
+        LeadershipLostError: Another replica leads (L2).
+        DeclarationError: The operator cannot work.
+        SettingsError: A setting cannot work.
+        MissingExtraError: Tracing is on, and OpenTelemetry is not installed.
+        BindError: An address is in use.
+        StartupHookError: A start-up hook raised an exception.
     """
     operator.check()
     settings = settings or Settings()
@@ -81,7 +99,7 @@ async def run_operator(
         require_tracing()
     if settings.install_crds and not definitions:
         raise SettingsError("install-crds: there is no definition to install; pass `definitions=crds(operator)`")
-    replica = Replica(operator, config, settings, rng=rng, now=now, definitions=definitions)
+    replica = Replica(operator, config, settings, rng=rng, now=now, definitions=definitions, memory=memory)
     await replica.run(stop or asyncio.Event())
 
 
@@ -100,6 +118,7 @@ class Replica:
         registers_as: Config | None = None,
         webhook_server: type[WebhookServer] = WebhookServer,
         definitions: Sequence[Mapping[str, Any]] = (),
+        memory: MemoryPolicy = NO_MEMORY_POLICY,
     ) -> None:
         """Prepare a replica; `run` starts it.
 
@@ -113,6 +132,7 @@ class Replica:
             registers_as: The user that registers webhooks outside of the cluster; `config` by default.
             webhook_server: The class of the server that the API server calls.
             definitions: The CustomResourceDefinitions to install where the settings ask for it.
+            memory: The memory settings of the process while caches fill; by default none.
         """
         self.operator = operator
         self.settings = settings
@@ -122,7 +142,7 @@ class Replica:
         self.elector: LeaderElector | None = None
         self._config = _as(config, settings)
         self._rng = rng or random.Random()  # noqa: S311 - jitter, no secrets
-        self._memory = ProcessMemory() if self.settings.gc_tuning else None
+        self._memory = memory
         self._now = now
         self._make_transport = transport
         self._registers_as = registers_as
@@ -162,7 +182,7 @@ class Replica:
     async def _live(self, stack: AsyncExitStack, stop: asyncio.Event, system: Client, tracing: Tracing | None) -> None:
         elector = self._make_elector(system)
         client = await stack.enter_async_context(self._make_client(elector, tracing))
-        cache = Cache(client, rng=self._rng, now=self._now, memory=self._memory or NO_MEMORY_POLICY)
+        cache = Cache(client, rng=self._rng, now=self._now, memory=self._memory)
         recorder = EventRecorder(
             client,
             self.operator.name,
@@ -302,8 +322,7 @@ class Replica:
                 waited += 1.0
                 if waited % max(1.0, self.settings.sync_timeout) < 1.0:
                     log.warning("the caches are not in step yet", seconds=round(waited), reason=str(behind))
-        if self._memory is not None:
-            self._memory.caches_synced()
+        self._memory.caches_synced()
 
     async def _own_sync(self, cache: Cache, running: RunningController) -> None:
         """Wait for the kinds of one controller, for as long as it takes (C3); say now and then what is missing."""

@@ -67,7 +67,7 @@ async def _self_managed(operator: Operator, settings: Settings, config: Config, 
             poll=min(_SLOWEST, settle / _MOST_LOOKS),
         )
     except (ValueError, OverflowError) as problem:
-        raise SettingsError(f"webhook-cert-settle={settle:g}, webhook-cert-life={life:g}: {problem}") from None
+        raise SettingsError(f"--webhook-cert-settle={settle:g}, --webhook-cert-life={life:g}: {problem}") from None
     rules = operator.webhook_rules
     targets = Targets(
         (wanted.namespace, wanted.service_name),
