@@ -14,7 +14,7 @@ import pytest
 
 from steersman.cli.app import run
 from steersman.cli.build import Tool, commands
-from steersman.cli.loading import LoadError
+from steersman.cli.operator_loader import LoadError
 
 APP = (Path(__file__).parents[1] / "manifests/shipped_app.py").read_text()
 PROJECT = (

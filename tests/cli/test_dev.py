@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from steersman.cli.dev_logfile import LogFile
-from steersman.cli.dev_scene import Scene, forest, log_line, summary
+from steersman.cli.dev_state import DevState, forest, log_line, summary
 from steersman.cli.dev_view import View
 from steersman.client import Client
 from steersman.client.config import load_config
@@ -320,12 +320,12 @@ class TestTheScene:
         assert summary(obj) == ("being deleted, held by a/b", "busy")
 
     def test_reports_that_make_no_sense_change_nothing(self):
-        scene = Scene("a:b")
+        scene = DevState("a:b")
         scene.report(b"not json", "12:00:00")
         assert scene.version == 0
 
     def test_reports_become_queues_and_reconciles(self):
-        scene = Scene("a:b")
+        scene = DevState("a:b")
         queue = {"depth": 1.0, "active": 2.0, "workers": 4.0, "reconciles": 9.0, "errors": 1.0}
         scene.report(json.dumps({"queues": {"boats": queue}}).encode(), "12:00:00")
         ran = {"controller": "boats", "namespace": "n", "name": "x", "seconds": 0.1, "ok": True, "result": "done"}
@@ -349,7 +349,7 @@ class TestTheView:
         return console.file.getvalue()
 
     def test_errors_in_the_log_wrap_and_other_lines_are_cut(self):
-        scene = Scene("a:b")
+        scene = DevState("a:b")
         scene.log.extend([f"12:00:00 info    {self.LONG}", f"12:00:01 error   {self.LONG}"])
         shown = self.drawn(scene)
         assert shown.count("ENDING") == 1
@@ -357,19 +357,19 @@ class TestTheView:
         assert cut.rstrip(" │").endswith("…")
 
     def test_the_last_lines_of_a_wrapped_error_are_those_that_stay(self):
-        scene = Scene("a:b")
+        scene = DevState("a:b")
         scene.log.extend([f"error: {'x' * 4000}", f"error: {self.LONG}"])
         assert "ENDING" in self.drawn(scene)
 
     def test_the_result_of_a_failed_reconcile_wraps(self):
-        scene = Scene("a:b")
+        scene = DevState("a:b")
         ran = {"controller": "boats", "namespace": "n", "name": "x", "seconds": 0.1, "ok": False}
         scene.report(json.dumps({**ran, "result": "it failed because of the cause"}).encode(), "12:00:01")
         shown = " ".join(self.drawn(scene, width=100).split())
         assert "cause" in shown
 
     def test_the_path_of_the_log_file_is_the_title_of_the_log(self):
-        scene = Scene("a:b", log_file="/var/[x]/dev.log")
+        scene = DevState("a:b", log_file="/var/[x]/dev.log")
         assert "log: /var/[x]/dev.log" in self.drawn(scene)
 
 

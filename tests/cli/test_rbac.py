@@ -115,7 +115,7 @@ def test_what_is_missing_and_what_is_never_used_are_named(command, tmp_path):
     assert 'operator.permit("get", <kind of pods>)' in out
     assert "  get, watch sites.rbac.steersman.dev  (sites)\n" in out
     assert "  delete, get, list, watch configmaps  (sites)\n" in out
-    assert "not to be seen in an audit log, and so not judged:\n  update sites.rbac.steersman.dev/finalizers" in out
+    assert "not visible in an audit log, so not compared:\n  update sites.rbac.steersman.dev/finalizers" in out
     assert out.endswith(f"compared with 4 requests of {ACCOUNT}\n")
 
 

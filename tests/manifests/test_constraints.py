@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from steersman import Model, Resource
-from steersman.cli.judge import judge
+from steersman.cli.crd_validation import embedded_check
 from steersman.manifests import crds, to_yaml
 from steersman.testing import Cluster
 from tests.manifests.drawn import Drawn, fields
@@ -33,7 +33,7 @@ def kind_of(drawn: list[Drawn]) -> type[Resource]:
 def exercise(server: Strict, drawn: list[Drawn]) -> None:
     kind = kind_of(drawn)
     info = kind.__resource__
-    crd = crds([kind], check=judge())[0]
+    crd = crds([kind], check=embedded_check())[0]
     server.install(crd)
     path = info.path("default")
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from steersman import Model, Resource
-from steersman.cli.judge import judge
+from steersman.cli.crd_validation import embedded_check
 from steersman.manifests import ManifestError, crds, to_yaml
 from steersman.models import EMPTY, Duration, IntOrString, Quantity
 from steersman.models.markers import (
@@ -130,7 +130,7 @@ def kinds(draw: st.DrawFn) -> type[Resource]:
 def made(kind: type[Resource]) -> dict[str, Any] | None:
     """The CRD; `None` where an immutable value stands in a list, which has no old value, or is too expensive."""
     try:
-        return crds([kind], check=judge())[0]
+        return crds([kind], check=embedded_check())[0]
     except ManifestError as refused:
         if all(any(word in line for word in ("oldSelf", "needs a MaxLength", "budget")) for line in refused.problems):
             return None

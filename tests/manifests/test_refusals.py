@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from steersman import Column, Model, ObjectMeta, Resource, Scale
-from steersman.cli.judge import judge
+from steersman.cli.crd_validation import embedded_check
 from steersman.manifests import ManifestError, crds
 from steersman.models.markers import (
     CEL,
@@ -62,7 +62,7 @@ def kind_of(hint: Any, default: Any = None, **arguments: Any) -> type[Resource]:
 
 def refusal(*classes: type[Resource]) -> str:
     with pytest.raises(ManifestError) as caught:
-        crds(classes, check=judge())
+        crds(classes, check=embedded_check())
     return str(caught.value)
 
 
@@ -219,7 +219,7 @@ class Short(Model):
 
 def test_immutable_texts_in_endless_lists_are_too_expensive() -> None:
     assert "it needs a MaxLength" in refusal(kind_of(Annotated[tuple[Held, ...], ListMap("key")], ()))
-    assert crds([kind_of(Annotated[tuple[Short, ...], ListMap("key")], ())], check=judge())
+    assert crds([kind_of(Annotated[tuple[Short, ...], ListMap("key")], ())], check=embedded_check())
 
 
 def test_transition_rules_need_a_place_that_can_be_followed() -> None:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from steersman import Model, Operator, Resource
-from steersman.cli.judge import judge
+from steersman.cli.crd_validation import embedded_check
 from steersman.k8s import Pod, PodTemplateSpec
 from steersman.manifests import MAX_BYTES, Conversion, classes_of, crds, definitions, schema_of, to_yaml
 from steersman.manifests.schema_node import trimmed
@@ -75,7 +75,7 @@ class Pyd(pydantic.BaseModel):
 def spec_of(kind: Any) -> dict[str, Any]:
     body = {"__annotations__": {"spec": kind}, "__module__": __name__}
     cls = type(Resource)("Thing", (Resource,), body, group="schema.example.com", version="v1")
-    crds([cls], check=judge())
+    crds([cls], check=embedded_check())
     return schema_of(cls)["properties"]["spec"]
 
 
@@ -127,7 +127,9 @@ def test_pydantic_models_bring_their_constraints_and_aliases() -> None:
 
 
 def test_versions_of_a_kind_are_one_definition_newest_first() -> None:
-    (crd,) = definitions([V1, V2], conversions={("conv.example.com", "Conv"): Conversion("hook", "ops")}, check=judge())
+    (crd,) = definitions(
+        [V1, V2], conversions={("conv.example.com", "Conv"): Conversion("hook", "ops")}, check=embedded_check()
+    )
     one, two = crd["spec"]["versions"][1], crd["spec"]["versions"][0]
     assert (two["name"], two["storage"], one["name"], one["storage"]) == ("v2", True, "v1", False)
     assert (one["deprecated"], one["deprecationWarning"]) == (True, "use v2")
@@ -175,7 +177,7 @@ def test_selectable_fields_are_listed() -> None:
 
     body = {"__annotations__": {"spec": Sel}, "__module__": __name__}
     cls = type(Resource)("Sel", (Resource,), body, group="schema.example.com", version="v1")
-    fields = crds([cls], check=judge())[0]["spec"]["versions"][0]["selectableFields"]
+    fields = crds([cls], check=embedded_check())[0]["spec"]["versions"][0]["selectableFields"]
     assert fields == [{"jsonPath": ".spec.team"}, {"jsonPath": ".spec.tier"}]
 
 
@@ -186,7 +188,7 @@ def test_a_large_definition_loses_as_much_of_its_descriptions_as_it_must() -> No
 
     body = {"__annotations__": {"spec": Big}, "__module__": __name__}
     cls = type(Resource)("Big", (Resource,), body, group="schema.example.com", version="v1")
-    text = to_yaml(crds([cls], check=judge()))
+    text = to_yaml(crds([cls], check=embedded_check()))
     assert "description:" in text
     assert len(json.dumps(yaml.safe_load(text), separators=(",", ":")).encode()) <= MAX_BYTES
     assert "description:" not in to_yaml(crds([cls], max_description=0))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from steersman.testing import UnsupportedError
 
-from .world import CRD, World
+from .support import CRD, World
 
 # A busy machine is slow at times, above all when Hypothesis first looks at all of Unicode; no test is about speed.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

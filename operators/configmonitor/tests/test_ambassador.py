@@ -19,7 +19,7 @@ from steersman.testing import BinariesNotFoundError, EmbeddedCluster, eventually
 
 from configmonitor import operator
 
-from .world import CRD, PROJECT, World, config_map, deployment, monitor
+from .support import CRD, PROJECT, World, config_map, deployment, monitor
 
 AMBASSADOR = PROJECT / "config" / "ambassador"
 SETTINGS = config_map("settings", colour="blue")

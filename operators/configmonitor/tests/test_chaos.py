@@ -21,8 +21,8 @@ import yaml
 from steersman.testing import AuditPolicy, ControlPlane, EmbeddedCluster, eventually, read_audit_log
 from steersman.testing.faults import conflict, dropped_watch, internal_error, throttled, unavailable
 
-from .judge import Case, Life, Monitor, hear, verdict
-from .world import CRD, PROJECT, config_map, monitor, workload
+from .audit_checks import Case, Life, Monitor, hear, verdict
+from .support import CRD, PROJECT, config_map, monitor, workload
 
 SEED = int(os.environ.get("STEERSMAN_CHAOS_SEED", "20260101"))
 CONTROL_PLANE = pytest.mark.realcluster("kube-controller-manager")

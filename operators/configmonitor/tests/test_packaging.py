@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from steersman.testing import cache_root, eventually
 
-from .world import PROJECT
+from .support import PROJECT
 
 TOOLS = cache_root().parent / "tools"
 

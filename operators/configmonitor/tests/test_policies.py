@@ -5,7 +5,7 @@ import itertools
 import pytest
 from steersman.testing import eventually
 
-from .world import config_map, deployment, monitor, workload
+from .support import config_map, deployment, monitor, workload
 
 SETTINGS = config_map("settings", colour="blue")
 ANNOTATION = "configmonitor.magalix.com/configmap.settings"

@@ -3,7 +3,7 @@
 import pytest
 from steersman.testing import eventually
 
-from .world import PROJECT, config_map, deployment, monitor
+from .support import PROJECT, config_map, deployment, monitor
 
 
 def refused(world, spec):

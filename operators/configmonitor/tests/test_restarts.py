@@ -5,7 +5,7 @@ import base64
 import pytest
 from steersman.testing import eventually
 
-from .world import config_map, deployment, monitor
+from .support import config_map, deployment, monitor
 
 SETTINGS = config_map("settings", colour="blue")
 

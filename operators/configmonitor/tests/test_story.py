@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from .world import PROJECT
+from .support import PROJECT
 
 
 @pytest.mark.slow

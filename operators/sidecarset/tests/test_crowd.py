@@ -9,7 +9,7 @@ import random
 import pytest
 from steersman.testing import eventually
 
-from .world import container, images, names, pod, recorded, sidecarset
+from .support import container, images, names, pod, recorded, sidecarset
 
 COUNT = int(os.environ.get("STEERSMAN_SIDECARSET_PODS", "30"))
 SETS = ("crowd-a", "crowd-b", "crowd-c")

@@ -5,7 +5,7 @@ import yaml
 from steersman.client import ApiError
 from steersman.testing import CallError, Fault, Match, eventually
 
-from .world import ANNOTATION, PROJECT, SETS, container, images, names, pod, recorded, sidecarset
+from .support import ANNOTATION, PROJECT, SETS, container, images, names, pod, recorded, sidecarset
 
 
 def refused(world, body):

@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal
 import typer
 
 from steersman.cli import packages
-from steersman.cli.loading import LoadError
+from steersman.cli.operator_loader import LoadError
 
 __all__ = ["build", "commands"]
 

@@ -12,9 +12,9 @@ import typer
 from typer.core import TyperGroup
 
 from steersman.cli import packages
-from steersman.cli.judge import judge
-from steersman.cli.loading import LoadError
+from steersman.cli.crd_validation import embedded_check
 from steersman.cli.manifests import Output, finish
+from steersman.cli.operator_loader import LoadError
 from steersman.cli.target import Target
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def make(
     except ManifestError as wrong:
         raise LoadError("\nerror: ".join(wrong.problems), 1) from None
     finish(outputs, check=check, format=format)
-    if not check and not _judged(output, quiet=format == "json", strict=False):
+    if not check and not _validated(output, quiet=format == "json", strict=False):
         raise typer.Exit(1)
 
 
@@ -109,24 +109,23 @@ def validate(
         typer.echo(json.dumps([{"level": one.level, "text": one.text} for one in findings], indent=2))
         failed = any(one.level == "Error" or strict for one in findings)
     else:
-        failed = not _judged(directory, quiet=False, strict=strict)
+        failed = not _validated(directory, quiet=False, strict=strict)
     if failed:
         raise typer.Exit(1)
 
 
 def _findings(directory: Path) -> list[Any]:
-    from steersman.manifests.olm import read_bundle
-    from steersman.manifests.olm import validate as judged
+    from steersman.manifests.olm import read_bundle, validate
 
     try:
-        return list(judged(read_bundle(directory), check=judge()))
+        return list(validate(read_bundle(directory), check=embedded_check()))
     except ValueError as wrong:
         raise LoadError(str(wrong), 1) from None
     except OSError as problem:
         raise LoadError(f"{problem.filename or directory}: {problem.strerror}", 1) from None
 
 
-def _judged(directory: Path, *, quiet: bool, strict: bool) -> bool:
+def _validated(directory: Path, *, quiet: bool, strict: bool) -> bool:
     findings = _findings(directory)
     for one in findings:
         typer.echo(str(one), err=True)

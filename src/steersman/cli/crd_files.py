@@ -15,7 +15,7 @@ from typing import Any, cast
 import yaml
 
 from steersman import documents
-from steersman.cli.loading import LoadError
+from steersman.cli.operator_loader import LoadError
 
 __all__ = ["crds_from", "crds_in", "crds_of_cluster"]
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from steersman.cli.scaffolding import (
+from steersman.cli.scaffold_output import (
     Directory,
     Domain,
     Force,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from steersman.cli.scaffolding import Directory, Domain, Group, Kind, Output, Version, carry_out, external, telling
+from steersman.cli.scaffold_output import Directory, Domain, Group, Kind, Output, Version, carry_out, external, telling
 
 __all__ = ["app"]
 

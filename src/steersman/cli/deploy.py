@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steersman.cli import deploying as d
-from steersman.cli import packages
+from steersman.cli import cluster_changes, packages
+from steersman.cli.crd_validation import embedded_check
 from steersman.cli.install import refuse_when_used
-from steersman.cli.judge import judge
-from steersman.cli.loading import LoadError
+from steersman.cli.operator_loader import LoadError
 from steersman.cli.rollout import rolled_out, simulates
 from steersman.cli.target import Target
 
@@ -29,8 +28,8 @@ _SIMULATED = (
 
 def deploy(
     target: Target,
-    kubeconfig: d.Kubeconfig = None,
-    context: d.Context = None,
+    kubeconfig: cluster_changes.Kubeconfig = None,
+    context: cluster_changes.Context = None,
     image: packages.Image = None,
     version: packages.Version = None,
     namespace: packages.Namespace = None,
@@ -41,9 +40,9 @@ def deploy(
     monitoring: packages.Monitoring = False,
     network_policies: packages.NetworkPolicies = False,
     install_crds: packages.InstallCrds = False,
-    dry_run: d.DryRun = "none",
-    diff: d.Diff = False,
-    force: d.Force = False,
+    dry_run: cluster_changes.DryRun = "none",
+    diff: cluster_changes.Diff = False,
+    force: cluster_changes.Force = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the Deployment is available.")] = True,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait.")] = 180.0,
     format: packages.Format = "text",
@@ -69,11 +68,11 @@ def deploy(
         install_crds=install_crds,
     )
     try:
-        documents = everything(package, check=judge())
+        documents = everything(package, check=embedded_check())
     except ManifestError as wrong:
         raise LoadError("\nerror: ".join(wrong.problems), 1) from None
     dry = dry_run == "server" or diff
-    teller = d.Teller(format=format, dry_run=dry, diff=diff)
+    teller = cluster_changes.ChangePrinter(format=format, dry_run=dry, diff=diff)
 
     async def work(client: Client) -> None:
         if not dry and await simulates(client):
@@ -84,7 +83,7 @@ def deploy(
             await rolled_out(client, package.name, package.home, timeout, teller.words)
 
     try:
-        d.on_cluster(kubeconfig, context, work)
+        cluster_changes.on_cluster(kubeconfig, context, work)
     finally:
         teller.end()
     if diff and teller.differs:
@@ -96,14 +95,14 @@ _FIRST = ("CustomResourceDefinition", "MutatingWebhookConfiguration", "Validatin
 
 def undeploy(
     target: Target,
-    kubeconfig: d.Kubeconfig = None,
-    context: d.Context = None,
+    kubeconfig: cluster_changes.Kubeconfig = None,
+    context: cluster_changes.Context = None,
     namespace: packages.Namespace = None,
     keep_crds: Annotated[
         bool, typer.Option("--keep-crds", help="Leave the definitions, and so all objects of the operator's kinds.")
     ] = False,
-    dry_run: d.DryRun = "none",
-    yes: d.Yes = False,
+    dry_run: cluster_changes.DryRun = "none",
+    yes: cluster_changes.Yes = False,
     format: packages.Format = "text",
 ) -> None:
     """Delete what `steersman deploy` has applied, of whatever version; its namespace goes last.
@@ -114,7 +113,7 @@ def undeploy(
 
     package = packages.package_for(target, namespace=namespace)
     dry = dry_run == "server"
-    teller = d.Teller(format=format, dry_run=dry)
+    teller = cluster_changes.ChangePrinter(format=format, dry_run=dry)
 
     async def work(client: Client) -> None:
         applied = ApplySet(client, f"{package.name}-package", package.home, dry_run=dry)
@@ -133,7 +132,7 @@ def undeploy(
         await teller.all_of(applied.delete(namespaces))
 
     try:
-        d.on_cluster(kubeconfig, context, work)
+        cluster_changes.on_cluster(kubeconfig, context, work)
     finally:
         teller.end()
 

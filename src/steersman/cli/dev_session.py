@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from steersman.cli.dev_logfile import LogFile, log_path
-from steersman.cli.dev_scene import EventLine, Object, Scene, forest, log_line
-from steersman.cli.observed import command
+from steersman.cli.dev_process import command
+from steersman.cli.dev_state import DevState, EventLine, Object, forest, log_line
 from steersman.manifest_files import Manifest, read
 from steersman.manifest_files.apply import load
 from steersman.signals import stop_on_signals
@@ -87,7 +87,7 @@ class Session:
 
     def __init__(self, wanted: Wanted, say: Callable[[str], None]) -> None:
         self.wanted = wanted
-        self.scene = Scene(wanted.target)
+        self.scene = DevState(wanted.target)
         self.project = project_directory(wanted.target, Path.cwd())
         self._say = say
         self._child: subprocess.Popen[bytes] | None = None
@@ -191,7 +191,7 @@ class Session:
 
     def _find_kinds(self) -> None:
         """The kinds whose objects are shown at the root: those that the operator reconciles, or the project defines."""
-        from steersman.cli.loading import LoadError, load_operator
+        from steersman.cli.operator_loader import LoadError, load_operator
 
         found: dict[tuple[str, str], str] = {}
         try:

@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from steersman.cli.dev_scene import Branch, Scene
+from steersman.cli.dev_state import Branch, DevState
 
 __all__ = ["View"]
 
@@ -23,7 +23,7 @@ _TONES = {"good": "green", "bad": "red", "busy": "yellow", "": ""}
 class View:
     """The whole screen; fits whatever size the terminal has at the time."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: DevState) -> None:
         self._scene = scene
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

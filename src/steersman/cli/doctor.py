@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from steersman.cli.loading import LoadError, load_operator
+from steersman.cli.operator_loader import LoadError, load_operator
 from steersman.cli.target import project_operator
 
 if TYPE_CHECKING:

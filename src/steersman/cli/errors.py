@@ -22,7 +22,7 @@ def explain(problem: BaseException, *, debug: bool = False) -> int:
 
 def _words(problem: BaseException) -> tuple[str, int]:
     # Here, because most commands need none of these rooms, and most runs no error.
-    from steersman.cli.loading import LoadError
+    from steersman.cli.operator_loader import LoadError
     from steersman.client.errors import ClientError
     from steersman.extras import MissingExtraError
     from steersman.models.declaring import ModelDeclarationError

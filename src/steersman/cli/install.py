@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from steersman.cli import deploying as d
-from steersman.cli import packages
-from steersman.cli.judge import judge
-from steersman.cli.loading import LoadError, load_operator
+from steersman.cli import cluster_changes, packages
+from steersman.cli.crd_validation import embedded_check
+from steersman.cli.operator_loader import LoadError, load_operator
 from steersman.cli.target import Target
 
 if TYPE_CHECKING:
@@ -20,11 +19,11 @@ __all__ = ["install", "uninstall"]
 
 def install(
     target: Target,
-    kubeconfig: d.Kubeconfig = None,
-    context: d.Context = None,
-    dry_run: d.DryRun = "none",
-    diff: d.Diff = False,
-    force: d.Force = False,
+    kubeconfig: cluster_changes.Kubeconfig = None,
+    context: cluster_changes.Context = None,
+    dry_run: cluster_changes.DryRun = "none",
+    diff: cluster_changes.Diff = False,
+    force: cluster_changes.Force = False,
     format: packages.Format = "text",
 ) -> None:
     """Apply the CustomResourceDefinitions of an operator, and wait until they are served.
@@ -35,13 +34,13 @@ def install(
 
     definitions = _definitions(target)
     dry = dry_run == "server" or diff
-    teller = d.Teller(format=format, dry_run=dry, diff=diff)
+    teller = cluster_changes.ChangePrinter(format=format, dry_run=dry, diff=diff)
 
     async def work(client: Client) -> None:
         applied = ApplySet(client, "", "", dry_run=dry, force=force)
         await teller.all_of(applied.apply_loosely(definitions))
 
-    d.on_cluster(kubeconfig, context, work)
+    cluster_changes.on_cluster(kubeconfig, context, work)
     teller.end()
     if diff and teller.differs:
         raise typer.Exit(1)
@@ -49,10 +48,10 @@ def install(
 
 def uninstall(
     target: Target,
-    kubeconfig: d.Kubeconfig = None,
-    context: d.Context = None,
-    dry_run: d.DryRun = "none",
-    yes: d.Yes = False,
+    kubeconfig: cluster_changes.Kubeconfig = None,
+    context: cluster_changes.Context = None,
+    dry_run: cluster_changes.DryRun = "none",
+    yes: cluster_changes.Yes = False,
     format: packages.Format = "text",
 ) -> None:
     """Delete the CustomResourceDefinitions of an operator; all objects of its kinds go with them.
@@ -62,20 +61,20 @@ def uninstall(
     from steersman.cli.applyset import ApplySet, reference_of
 
     definitions = _definitions(target)
-    teller = d.Teller(format=format, dry_run=dry_run == "server")
+    teller = cluster_changes.ChangePrinter(format=format, dry_run=dry_run == "server")
 
     async def work(client: Client) -> None:
         await refuse_when_used(client, definitions, yes=yes or dry_run == "server")
         applied = ApplySet(client, "", "", dry_run=dry_run == "server")
         await teller.all_of(applied.delete([reference_of(crd) for crd in definitions]))
 
-    d.on_cluster(kubeconfig, context, work)
+    cluster_changes.on_cluster(kubeconfig, context, work)
     teller.end()
 
 
 async def refuse_when_used(client: Client, definitions: list[dict[str, Any]], *, yes: bool) -> None:
     """Raise `LookupError` when objects would go with their definitions and that was not asked for."""
-    used = await d.objects_of(client, definitions)
+    used = await cluster_changes.objects_of(client, definitions)
     for name, count in used.items():
         typer.echo(f"warning: {count} {'object' if count == 1 else 'objects'} of {name} will be deleted", err=True)
     if used and not yes:
@@ -87,7 +86,7 @@ def _definitions(target: str) -> list[dict[str, Any]]:
 
     operator = load_operator(target)
     try:
-        found = crds(operator, check=judge())
+        found = crds(operator, check=embedded_check())
     except ManifestError as wrong:
         raise LoadError("\nerror: ".join(wrong.problems), 1) from None
     if not found:

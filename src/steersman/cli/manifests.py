@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steersman.cli import packages
-from steersman.cli.judge import judge
-from steersman.cli.loading import LoadError
+from steersman.cli.crd_validation import embedded_check
+from steersman.cli.operator_loader import LoadError
 from steersman.cli.target import Target
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _outputs(
     from steersman.manifests.monitoring import dashboard as dashboard_of
 
     try:
-        files = {**package_files(package, check=judge(), split=split), **samples(package, config)}
+        files = {**package_files(package, check=embedded_check(), split=split), **samples(package, config)}
     except OSError as problem:
         raise LoadError(f"{problem.filename or config}: {problem.strerror}", 1) from None
     found = [Output(config, files, CONFIG_FOLDERS)]

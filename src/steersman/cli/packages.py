@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from steersman.cli.loading import LoadError, load_operator
+from steersman.cli.operator_loader import LoadError, load_operator
 
 if TYPE_CHECKING:
     from steersman.manifests import Package

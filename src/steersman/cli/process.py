@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from steersman.cache import NO_MEMORY_POLICY, ProcessMemory
-from steersman.cli.loading import LoadError, load_operator
+from steersman.cli.operator_loader import LoadError, load_operator
 from steersman.client.config import Config, load_config
 from steersman.operator.operator import Operator
 from steersman.operator.run import run_operator

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from steersman.cli.loading import LoadError, load_operator
+from steersman.cli.operator_loader import LoadError, load_operator
 from steersman.cli.target import Target
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def _tell(found: Comparison) -> None:
         for line in _lines_of(found.unused):
             typer.echo(f"  {line}")
     if found.unseen:
-        typer.echo("not to be seen in an audit log, and so not judged:")
+        typer.echo("not visible in an audit log, so not compared:")
         for line in _lines_of(found.unseen):
             typer.echo(f"  {line}")
     if not found.missing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from steersman.cli.loading import LoadError
+from steersman.cli.operator_loader import LoadError
 
 __all__ = ["translate"]
 

@@ -13,10 +13,10 @@ from steersman.models import key_of
 
 from configmonitor import metrics
 from configmonitor.api.v1.configmonitor_types import ConfigMonitor, ConfigMonitorStatus
-from configmonitor.itself import selects_the_operator
 from configmonitor.manager import operator
 from configmonitor.planning import Seen, restart_for
 from configmonitor.restarting import Outcome, carry_out
+from configmonitor.self_selection import selects_the_operator
 from configmonitor.source import Source, content_hash, source_of
 
 SETTLE = 1.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from steersman.cli.loading import LoadError
+from steersman.cli.operator_loader import LoadError
 
 if TYPE_CHECKING:
     from steersman.scaffold import External, Outcome

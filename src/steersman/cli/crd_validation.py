@@ -1,4 +1,4 @@
-"""The embedded cluster's own validation as a judge of CRDs, where its CEL library is installed.
+"""The embedded cluster's validation of CRDs, where its CEL library is installed.
 
 Loaded on demand: the runtime image has neither.
 """
@@ -13,10 +13,10 @@ from steersman.extras import is_installed
 if TYPE_CHECKING:
     from steersman.manifests import Check
 
-__all__ = ["judge"]
+__all__ = ["embedded_check"]
 
 
-def judge() -> Check | None:
+def embedded_check() -> Check | None:
     """The checker, or `None` without `steersman-cluster`."""
     return _check if is_installed("steersman_cluster") else None
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-__all__ = ["Branch", "EventLine", "Queue", "Ran", "Scene", "forest", "log_line", "summary"]
+__all__ = ["Branch", "DevState", "EventLine", "Queue", "Ran", "forest", "log_line", "summary"]
 
 Object = dict[str, Any]
 
@@ -65,7 +65,7 @@ class EventLine:
 
 
 @dataclass(slots=True)
-class Scene:
+class DevState:
     """Everything that the view draws."""
 
     target: str

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from steersman.cli.loading import LoadError, load_operator
+from steersman.cli.operator_loader import LoadError, load_operator
 
 _names = itertools.count()
 

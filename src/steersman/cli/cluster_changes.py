@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from steersman.cli.loading import LoadError
+from steersman.cli.operator_loader import LoadError
 from steersman.cli.rollout import RolloutError
 
 if TYPE_CHECKING:
     from steersman.cli.applyset import Done
     from steersman.client import Client
 
-__all__ = ["Context", "Diff", "DryRun", "Force", "Kubeconfig", "Teller", "Yes", "objects_of", "on_cluster"]
+__all__ = ["ChangePrinter", "Context", "Diff", "DryRun", "Force", "Kubeconfig", "Yes", "objects_of", "on_cluster"]
 
 T = TypeVar("T")
 Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", help="Kubeconfig file.")]
@@ -54,7 +54,7 @@ def on_cluster(kubeconfig: str | None, context: str | None, work: Callable[[Clie
         raise LoadError(str(problem.args[0]), 1) from None
 
 
-class Teller:
+class ChangePrinter:
     """Prints what is done, or collects it for JSON."""
 
     def __init__(self, *, format: str, dry_run: bool = False, diff: bool = False) -> None:
