@@ -1,0 +1,21 @@
+"""The differences between MySQL and MariaDB: commands, configuration and statements.
+
+`Engine` is what the agent needs of a server; `engine_of` returns the one of a flavor. An engine holds no state.
+"""
+
+from mysqlcluster.engines.base import Engine, Layout, ReplicationSource, ServerFacts, ServerOptions
+from mysqlcluster.engines.mariadb import MariaDB
+
+__all__ = ["Engine", "Layout", "MariaDB", "ReplicationSource", "ServerFacts", "ServerOptions", "engine_of"]
+
+
+def engine_of(flavor: str) -> Engine:
+    """Return the engine of a flavor.
+
+    Raises:
+        ValueError: There is no engine of that name.
+    """
+    engines: dict[str, Engine] = {"mariadb": MariaDB()}
+    if flavor not in engines:
+        raise ValueError(f"flavor {flavor!r}: use one of {', '.join(engines)}")
+    return engines[flavor]

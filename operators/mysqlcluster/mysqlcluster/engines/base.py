@@ -1,0 +1,217 @@
+"""What the agent needs of a database server, without the words of one flavor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from mysqlcluster.gtid import GtidSet
+
+__all__ = ["Engine", "Layout", "ReplicationSource", "ServerFacts", "ServerOptions", "Session", "quoted"]
+
+Row = Mapping[str, Any]
+
+
+class Session(Protocol):
+    """A connection to the local server."""
+
+    async def run(self, statement: str, *arguments: Any) -> list[Row]:
+        """Run one statement, and return its rows with the column names as keys."""
+        ...
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """The directories of a server: `root` holds its programs, `data` all that it writes."""
+
+    root: Path
+    data: Path
+
+    @property
+    def database(self) -> Path:
+        """The data directory of the server."""
+        return self.data / "database"
+
+    @property
+    def socket(self) -> Path:
+        """The UNIX socket that the agent connects to."""
+        return self.data / "run" / "server.sock"
+
+    @property
+    def configuration(self) -> Path:
+        """The configuration file that the agent writes."""
+        return self.data / "run" / "server.cnf"
+
+    @property
+    def log(self) -> Path:
+        """The error log of the server."""
+        return self.data / "run" / "server.log"
+
+
+class ServerOptions(msgspec.Struct, frozen=True):
+    """The settings of one server that follow from the cluster and the member."""
+
+    server_id: int
+    """Unique in the cluster, from 1."""
+    name: str
+    """The member's name, which the server reports to its source."""
+    address: str = "127.0.0.1"
+    port: int = 3306
+    settings: Mapping[str, str] = {}
+    """Settings of `spec.config`; the agent's own take precedence."""
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_authority: Path | None = None
+
+
+class ReplicationSource(msgspec.Struct, frozen=True):
+    """The server that a replica reads from."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    tls_authority: Path | None = None
+
+
+class ServerFacts(msgspec.Struct, frozen=True):
+    """The state of one server, as its status variables and tables report it."""
+
+    version: str
+    read_only: bool
+    executed: GtidSet
+    retrieved: GtidSet = GtidSet()
+    source_host: str = ""
+    io_running: bool = False
+    sql_running: bool = False
+    io_error: str = ""
+    sql_error: str = ""
+    semi_sync_source: bool = False
+    semi_sync_replica: bool = False
+    ack_count: int = 0
+    commits_waiting: int = 0
+    lag_seconds: float | None = None
+    connections: int = 0
+    max_connections: int = 0
+
+
+class Engine(Protocol):
+    """The commands and statements of one flavor."""
+
+    flavor: str
+    max_ack_count: int
+    """The most acknowledgements that a commit can wait for."""
+
+    def initialize_command(self, layout: Layout) -> list[str]:
+        """Return the command that fills an empty data directory; the account `root` has no password after it."""
+        ...
+
+    def configuration(self, layout: Layout, options: ServerOptions) -> str:
+        """Return the configuration file: read-only at start, replication stopped, durable commits, GTIDs."""
+        ...
+
+    def server_command(self, layout: Layout) -> list[str]:
+        """Return the command that runs the server in the foreground."""
+        ...
+
+    def environment(self, layout: Layout) -> dict[str, str]:
+        """Return the environment of all commands."""
+        ...
+
+    def backup_command(self, layout: Layout, password_file: Path, scratch: Path) -> list[str]:
+        """Return the command that writes a consistent copy of the running server to its standard output."""
+        ...
+
+    def unpack_command(self, layout: Layout, directory: Path) -> list[str]:
+        """Return the command that reads such a copy from its standard input into a directory."""
+        ...
+
+    def prepare_command(self, layout: Layout, directory: Path) -> list[str]:
+        """Return the command that makes an unpacked copy consistent."""
+        ...
+
+    def position_of(self, directory: Path) -> GtidSet:
+        """Return the position of a prepared copy.
+
+        Raises:
+            ValueError: The directory holds no copy.
+        """
+        ...
+
+    async def secure(self, session: Session, password: str) -> None:
+        """Give the local administrator its password; runs once, in a new database, and is not replicated."""
+        ...
+
+    async def read(self, session: Session) -> ServerFacts:
+        """Return the state of the server."""
+        ...
+
+    async def set_executed(self, session: Session, history: GtidSet, position: GtidSet) -> None:
+        """Declare which transactions the data of a copy holds, before replication starts."""
+        ...
+
+    async def fence(self, session: Session) -> None:
+        """Stop the thread that receives transactions, and wait until it has stopped."""
+        ...
+
+    async def set_source(self, session: Session, source: ReplicationSource, *, acknowledge: bool) -> None:
+        """Replicate from a source, read-only."""
+        ...
+
+    async def start_applier(self, session: Session) -> None:
+        """Execute what was received, without receiving more."""
+        ...
+
+    async def stop_replication(self, session: Session) -> None:
+        """Stop both replication threads."""
+        ...
+
+    async def promote(self, session: Session, ack_count: int) -> None:
+        """End replication, wait for acknowledgements of each commit if `ack_count` is positive, and accept writes."""
+        ...
+
+    async def set_ack_count(self, session: Session, ack_count: int) -> None:
+        """Change the number of acknowledgements of a primary; 0 turns waiting off."""
+        ...
+
+    async def refuse_writes(self, session: Session) -> None:
+        """Become read-only; returns when no commit is under way."""
+        ...
+
+    async def client_sessions(self, session: Session) -> list[int]:
+        """Return the ids of client connections, without replication, the server's own and this one."""
+        ...
+
+    async def kill(self, session: Session, connection: int) -> None:
+        """Close one client connection; no error if it is gone."""
+        ...
+
+    async def set_variable(self, session: Session, name: str, value: str) -> bool:
+        """Set a dynamic variable; returns `False` if only a restart can change it."""
+        ...
+
+    async def apply_account(self, session: Session, account: Account) -> None:
+        """Create an account, or give it another password and these privileges."""
+        ...
+
+
+class Account(msgspec.Struct, frozen=True):
+    """An account of the server; `host` is `%` for every address."""
+
+    name: str
+    password: str
+    privileges: tuple[str, ...] = ()
+    """Privileges of all databases, such as `SELECT`."""
+    database: str = ""
+    """A database that the account may do everything in; created if it is missing."""
+    require_tls: bool = False
+
+    def __repr__(self) -> str:
+        return f"Account({self.name!r})"
+
+
+def quoted(text: str) -> str:
+    """Return a text as an SQL literal, for statements that take no parameters."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
