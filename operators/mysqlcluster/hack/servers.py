@@ -19,7 +19,13 @@ import sys
 from pathlib import Path
 
 SERVERS = {
-    "mariadb-10.11": ("mariadb-server", "mariadb-server-core", "mariadb-client-core", "mariadb-client", "mariadb-backup"),
+    "mariadb-10.11": (
+        "mariadb-server",
+        "mariadb-server-core",
+        "mariadb-client-core",
+        "mariadb-client",
+        "mariadb-backup",
+    ),
 }
 """The Debian packages of each server; apt adds the packages that they need and this machine lacks."""
 

@@ -7,6 +7,7 @@ import contextlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mysqlcluster.gtid import MAX_INTERVALS, Comparison, GtidError, GtidSet
 
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

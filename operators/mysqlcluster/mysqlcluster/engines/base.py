@@ -61,6 +61,8 @@ class ServerOptions(msgspec.Struct, frozen=True):
     port: int = 3306
     settings: Mapping[str, str] = {}
     """Settings of `spec.config`; the agent's own take precedence."""
+    user: str = ""
+    """The user of the operating system that the server runs as; MariaDB demands it where that is root."""
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_authority: Path | None = None

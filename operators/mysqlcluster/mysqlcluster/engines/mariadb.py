@@ -95,6 +95,8 @@ class MariaDB:
             "slave_net_timeout": "10",
             "local_infile": "OFF",
         }
+        if options.user:
+            own["user"] = options.user
         if options.tls_certificate and options.tls_key and options.tls_authority:
             own |= {
                 "ssl_cert": str(options.tls_certificate),
@@ -142,7 +144,9 @@ class MariaDB:
     async def secure(self, session: Session, password: str) -> None:
         await session.run("SET SESSION sql_log_bin = 0")
         await session.run(f"ALTER USER root@localhost IDENTIFIED BY {quoted(password)}")
-        await session.run("DELETE FROM mysql.global_priv WHERE NOT (User = 'root' AND Host = 'localhost') AND User <> 'mariadb.sys'")
+        await session.run(
+            "DELETE FROM mysql.global_priv WHERE NOT (User = 'root' AND Host = 'localhost') AND User <> 'mariadb.sys'"
+        )
         await session.run("FLUSH PRIVILEGES")
         await session.run("RESET MASTER")
 
@@ -152,10 +156,13 @@ class MariaDB:
             " @@gtid_slave_pos AS slave_pos, @@rpl_semi_sync_master_enabled AS source,"
             " @@rpl_semi_sync_slave_enabled AS replica, @@max_connections AS max_connections"
         )
-        status = {row["Variable_name"]: row["Value"] for row in await session.run(
-            "SHOW GLOBAL STATUS WHERE Variable_name IN"
-            " ('Threads_connected', 'Rpl_semi_sync_master_wait_sessions', 'Rpl_semi_sync_slave_status')"
-        )}
+        status = {
+            row["Variable_name"]: row["Value"]
+            for row in await session.run(
+                "SHOW GLOBAL STATUS WHERE Variable_name IN"
+                " ('Threads_connected', 'Rpl_semi_sync_master_wait_sessions', 'Rpl_semi_sync_slave_status')"
+            )
+        }
         replication = await session.run("SHOW SLAVE STATUS")
         executed = GtidSet.parse(variables["binlog_state"] or "").union(GtidSet.parse(variables["slave_pos"] or ""))
         is_source = bool(variables["source"])

@@ -1,0 +1,16 @@
+"""The agent: one process in each Pod of a cluster, which runs the database server and acts for the operator.
+
+The operator decides, the agents act. An agent stores the epoch of each action on disk before the action has an effect,
+and refuses actions of lower epochs, so that an operator that was paused cannot promote a member late.
+
+| module | purpose |
+|---|---|
+| `settings` | the settings of an agent, from one JSON file |
+| `record` | what the agent remembers over restarts: epoch, role, completeness |
+| `process` | starting, watching and stopping the server |
+| `session` | connections to the local server |
+| `member` | actions and reports |
+| `copies` | copies of a running server, sent and received |
+| `api` | the HTTPS interface |
+| `client` | the operator's side of it |
+"""

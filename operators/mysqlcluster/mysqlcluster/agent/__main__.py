@@ -1,0 +1,64 @@
+"""`python -m mysqlcluster.agent SETTINGS.json` runs the agent of one member."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import ssl
+import sys
+from pathlib import Path
+
+from steersman.logs import get_logger
+
+from mysqlcluster.agent.api import AgentServer
+from mysqlcluster.agent.member import Member
+from mysqlcluster.agent.settings import AgentSettings, SettingsError, load_settings, read_secrets
+from mysqlcluster.engines import engine_of
+
+_log = get_logger("mysqlcluster.agent")
+
+
+async def run(settings: AgentSettings) -> None:
+    """Run until SIGTERM or SIGINT."""
+    secrets_directory = Path(settings.secrets_directory)
+    server_tls, client_tls = _contexts(settings)
+    member = Member(settings, engine_of(settings.flavor), lambda: read_secrets(secrets_directory), client_tls)
+    server = AgentServer(member, lambda: read_secrets(secrets_directory).agent_token, server_tls)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    port = await server.start(settings.address, settings.agent_port)
+    _log.info("agent_started", member=settings.member, port=port)
+    try:
+        await member.open()
+        await stop.wait()
+    finally:
+        await server.close()
+        await member.close()
+
+
+def _contexts(settings: AgentSettings) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+    if not settings.tls_directory:
+        return None, None
+    directory = Path(settings.tls_directory)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(directory / "tls.crt", directory / "tls.key")
+    return server, ssl.create_default_context(cafile=str(directory / "ca.crt"))
+
+
+def main() -> None:
+    """Run the agent of the settings file that the command line names."""
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m mysqlcluster.agent SETTINGS.json")
+    try:
+        settings = load_settings(Path(sys.argv[1]))
+        read_secrets(Path(settings.secrets_directory))
+        asyncio.run(run(settings))
+    except (SettingsError, ValueError) as problem:
+        sys.exit(f"agent: {problem}")
+    except OSError as problem:
+        sys.exit(f"agent: {problem}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The operator's side of the agents' interface."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+import msgspec
+
+from mysqlcluster.actions import Action, encode_action
+from mysqlcluster.observation import MAX_REPORT_BYTES, MemberState, decode_member, unreachable
+
+__all__ = ["ActionRefusedError", "AgentClient", "AgentUnreachableError"]
+
+STATE_SECONDS = 1.0
+ACTION_SECONDS = 30.0
+MAX_REASON_CHARACTERS = 500
+
+
+class AgentUnreachableError(Exception):
+    """An agent did not answer in time; the action may have been performed."""
+
+
+class ActionRefusedError(Exception):
+    """An agent refused an action; the message is its reason."""
+
+
+class AgentClient:
+    """Requests to the agents of one cluster, over connections that are kept."""
+
+    def __init__(
+        self,
+        url_of: Callable[[str], str],
+        token: Callable[[], str],
+        tls: ssl.SSLContext | None = None,
+        *,
+        state_seconds: float = STATE_SECONDS,
+        action_seconds: float = ACTION_SECONDS,
+    ) -> None:
+        """Prepare; `async with` opens the connections.
+
+        Args:
+            url_of: The URL of a member's agent.
+            token: The token of the cluster.
+            tls: The context that trusts the agents; `None` uses the authorities of the system.
+            state_seconds: Time limit of a report.
+            action_seconds: Time limit of an action.
+        """
+        self._url_of = url_of
+        self._token = token
+        self._tls: ssl.SSLContext | bool = tls if tls is not None else True
+        self._state_seconds = state_seconds
+        self._action_seconds = action_seconds
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None, connect=self._state_seconds))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def state(self, member: str) -> MemberState:
+        """Return the report of a member; an unreachable one if the agent does not answer in time."""
+        try:
+            return await self._request("GET", member, "/v1/state", None, self._state_seconds)
+        except (AgentUnreachableError, ActionRefusedError):
+            return unreachable(member)
+
+    async def act(self, action: Action) -> MemberState:
+        """Let an agent perform an action, and return its report after it.
+
+        Raises:
+            ActionRefusedError: The agent refuses.
+            AgentUnreachableError: The agent did not answer in time; the action may have been performed.
+        """
+        return await self._request("POST", action.member, "/v1/actions", encode_action(action), self._action_seconds)
+
+    async def _request(self, method: str, member: str, path: str, body: bytes | None, seconds: float) -> MemberState:
+        if self._session is None:
+            raise RuntimeError("AgentClient is used outside of `async with`")
+        headers = {"Authorization": f"Bearer {self._token()}"}
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                self._session.request(
+                    method, self._url_of(member) + path, data=body, headers=headers, ssl=self._tls
+                ) as response,
+            ):
+                content = await _bounded(response)
+                if response.status == 200:
+                    return decode_member(content)
+                raise ActionRefusedError(_reason(response.status, content))
+        except (TimeoutError, OSError, aiohttp.ClientError) as problem:
+            raise AgentUnreachableError(f"{member}: {problem or type(problem).__name__}") from None
+        except ValueError as problem:
+            raise AgentUnreachableError(f"{member}: {problem}") from None
+
+
+async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+    content = bytearray()
+    async for chunk in response.content.iter_chunked(1 << 16):
+        content += chunk
+        if len(content) > MAX_REPORT_BYTES:
+            raise ValueError(f"the answer is larger than {MAX_REPORT_BYTES} bytes")
+    return bytes(content)
+
+
+def _reason(status: int, content: bytes) -> str:
+    try:
+        reason = msgspec.json.decode(content, type=dict[str, str]).get("error", "")
+    except msgspec.DecodeError:
+        reason = content.decode(errors="replace")
+    return f"{reason[:MAX_REASON_CHARACTERS]}" or f"status {status}"

@@ -1,0 +1,59 @@
+"""What an agent remembers over restarts: one small file, replaced atomically and synced before an action acts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from mysqlcluster.observation import Role
+
+__all__ = ["Record", "load_record", "save_record"]
+
+
+class Record(msgspec.Struct, frozen=True, rename="camel"):
+    """The memory of an agent."""
+
+    epoch: int = 0
+    role: Role = Role.NONE
+    """The last role that was given; after a restart of the server the role in force is `NONE`."""
+    initialized: bool = False
+    complete: bool = False
+    has_relay_log: bool = False
+    """Received transactions may be in the relay log only, which the next start of the server discards."""
+    starts: int = 0
+    accounts_revision: str = ""
+
+
+def load_record(file: Path) -> Record:
+    """Return the record of a file; an empty one if there is none.
+
+    Raises:
+        ValueError: The file is not a record. The agent must not guess an epoch.
+    """
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return Record()
+    try:
+        return msgspec.json.decode(content, type=Record)
+    except msgspec.DecodeError as problem:
+        raise ValueError(f"{file} is not the record of an agent: {problem}") from None
+
+
+def save_record(file: Path, record: Record) -> None:
+    """Replace the record; returns when it is on disk."""
+    fresh = file.with_suffix(".new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(descriptor, msgspec.json.encode(record))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.replace(fresh, file)
+    directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

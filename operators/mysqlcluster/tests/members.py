@@ -1,0 +1,215 @@
+"""Members with real servers on loopback, each an agent process with its own data directory and ports."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiomysql
+import pytest
+
+from mysqlcluster import actions
+from mysqlcluster.agent.client import AgentClient
+from mysqlcluster.observation import MemberState
+
+ROOT = Path(__file__).parents[1]
+SECRETS = {
+    "agent-token": "token-of-the-cluster",
+    "root-password": "root-pass'word\"",
+    "replication-password": "replication-password",
+    "application-password": "application-password",
+    "revision": "1",
+}
+WAIT_SECONDS = 60.0
+
+
+def server_root(server: str = "mariadb-10.11") -> Path:
+    """Return the files of a server, or skip the test."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "hack/servers.py"), server], capture_output=True, text=True, timeout=600
+    )
+    if done.returncode:
+        pytest.skip(done.stderr.strip())
+    return Path(done.stdout.strip())
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of loopback that nothing listens on."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+class Members:
+    """The agents of one cluster, as processes that a test can kill and stop."""
+
+    def __init__(self, directory: Path, count: int, root: Path) -> None:
+        self.names = [f"m-{ordinal}" for ordinal in range(count)]
+        ports = free_ports(2 * count)
+        self.agent_ports = dict(zip(self.names, ports[:count], strict=True))
+        self.server_ports = dict(zip(self.names, ports[count:], strict=True))
+        self.directory = directory
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        secrets = directory / "secrets"
+        secrets.mkdir()
+        for key, value in SECRETS.items():
+            (secrets / key).write_text(value)
+        urls = {name: self.url(name) for name in self.names}
+        for number, name in enumerate(self.names, 1):
+            settings = {
+                "member": name,
+                "serverId": number,
+                "flavor": "mariadb",
+                "rootDirectory": str(root),
+                "dataDirectory": str(directory / name),
+                "secretsDirectory": str(secrets),
+                "serverPort": self.server_ports[name],
+                "agentPort": self.agent_ports[name],
+                "peers": urls,
+            }
+            (directory / f"{name}.json").write_text(json.dumps(settings))
+
+    def url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self.agent_ports[name]}"
+
+    def start(self, *names: str) -> None:
+        for name in names or self.names:
+            log = (self.directory / f"{name}.log").open("ab")
+            with log:
+                self._processes[name] = subprocess.Popen(
+                    [sys.executable, "-m", "mysqlcluster.agent", str(self.directory / f"{name}.json")],
+                    cwd=ROOT,
+                    env={**os.environ, "PYTHONPATH": str(ROOT)},
+                    stdout=log,
+                    stderr=log,
+                )
+
+    def client(self) -> AgentClient:
+        return AgentClient(self.url, lambda: SECRETS["agent-token"])
+
+    def server_pid(self, name: str) -> int:
+        return int((self.directory / name / "run/server.pid").read_text())
+
+    def kill_server(self, name: str) -> None:
+        os.kill(self.server_pid(name), signal.SIGKILL)
+
+    def kill(self, name: str) -> None:
+        """Kill the agent and its server at once, as a lost Pod."""
+        process = self._processes.pop(name)
+        with contextlib.suppress(OSError, ValueError):
+            self.kill_server(name)
+        process.kill()
+        process.wait()
+
+    def pause(self, name: str) -> None:
+        """Stop the agent and the server with SIGSTOP."""
+        os.kill(self.server_pid(name), signal.SIGSTOP)
+        self._processes[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        self._processes[name].send_signal(signal.SIGCONT)
+        os.kill(self.server_pid(name), signal.SIGCONT)
+
+    def close(self) -> None:
+        for process in self._processes.values():
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for name, process in self._processes.items():
+            with contextlib.suppress(OSError, ValueError):
+                os.kill(self.server_pid(name), signal.SIGCONT)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def logs(self) -> str:
+        return "\n".join(file.read_text(errors="replace")[-3000:] for file in sorted(self.directory.glob("*.log")))
+
+
+@contextlib.contextmanager
+def members_of(directory: Path, count: int) -> Iterator[Members]:
+    """Run the agents of a cluster for the time of a block."""
+    members = Members(directory, count, server_root())
+    try:
+        members.start()
+        yield members
+    finally:
+        members.close()
+
+
+async def until(
+    client: AgentClient, member: str, holds: Callable[[MemberState], bool], seconds: float = WAIT_SECONDS
+) -> MemberState:
+    """Return the report of a member as soon as a condition holds."""
+    state = await client.state(member)
+    try:
+        async with asyncio.timeout(seconds):
+            while not holds(state):
+                await asyncio.sleep(0.05)
+                state = await client.state(member)
+    except TimeoutError:
+        raise AssertionError(f"{member} did not come so far: {state}") from None
+    return state
+
+
+async def bootstrap(client: AgentClient, members: Members, epoch: int = 1) -> None:
+    """Make the first member the primary and the others its replicas, with acknowledged commits."""
+    primary, *replicas = members.names
+    for name in members.names:
+        await until(client, name, lambda state: state.reachable)
+    await client.act(actions.Initialize(member=primary, epoch=epoch))
+    await client.act(actions.Promote(member=primary, epoch=epoch, ack_count=0))
+    await client.act(actions.CreateAccounts(member=primary, epoch=epoch, revision="1"))
+    for name in replicas:
+        await client.act(actions.Clone(member=name, epoch=epoch, source=primary))
+    for name in replicas:
+        await until(client, name, lambda state: state.initialized and not state.clone.running)
+        await follow(client, members, name, primary, epoch)
+    if replicas:
+        await client.act(actions.SetAckCount(member=primary, epoch=epoch, ack_count=1))
+
+
+async def follow(client: AgentClient, members: Members, name: str, source: str, epoch: int) -> None:
+    """Let a member replicate from another, and wait until it does."""
+    action = actions.SetSource(
+        member=name, epoch=epoch, source=source, host="127.0.0.1", port=members.server_ports[source]
+    )
+    await client.act(action)
+    await until(client, name, lambda state: state.follows(source, epoch) and state.semi_sync_replica)
+
+
+@contextlib.asynccontextmanager
+async def application(members: Members, name: str) -> AsyncGenerator[Any]:
+    """Connect as the application."""
+    connection = await aiomysql.connect(
+        host="127.0.0.1",
+        port=members.server_ports[name],
+        user="app",
+        password=SECRETS["application-password"],
+        db="app",
+        autocommit=True,
+        connect_timeout=2,
+    )
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+async def run(connection: Any, statement: str, *arguments: Any) -> list[tuple[Any, ...]]:
+    """Run one statement and return its rows."""
+    async with connection.cursor() as cursor:
+        await cursor.execute(statement, arguments or None)
+        return list(await cursor.fetchall())
