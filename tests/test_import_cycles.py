@@ -10,8 +10,8 @@ ALLOWED: frozenset[frozenset[str]] = frozenset(
     (
         frozenset(
             (
-                "steersman_cluster.nodes.process.ground",
-                "steersman_cluster.nodes.process.probing",
+                "steersman_cluster.nodes.process.pod_resources",
+                "steersman_cluster.nodes.process.probe_tasks",
                 "steersman_cluster.nodes.process.runtime",
             )
         ),

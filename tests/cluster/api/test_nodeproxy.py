@@ -11,7 +11,7 @@ import pytest
 from steersman.testing import Simulation, simulated
 from steersman_cluster.api.messages import Params, Request
 from steersman_cluster.cluster import ADMIN, DevCluster
-from steersman_cluster.nodes.process.running import consumed
+from steersman_cluster.nodes.process.processes import consumed
 
 from .direct import Headers
 

@@ -17,7 +17,7 @@ from steersman.client import Client, NotFound
 from steersman_cluster import nodes
 from steersman_cluster.cluster import DevCluster, Options
 from steersman_cluster.kubelet import LogOptions
-from steersman_cluster.nodes.process.guard import marked
+from steersman_cluster.nodes.process.cleanup import marked
 from steersman_cluster.nodes.process.sandbox import detect, works
 
 HOST = "steersman.dev/host"

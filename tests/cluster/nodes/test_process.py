@@ -15,7 +15,7 @@ from steersman.testing import EmbeddedCluster
 from steersman_cluster import nodes
 from steersman_cluster.errors import APIError
 from steersman_cluster.kubelet import STDOUT, LogOptions
-from steersman_cluster.nodes.process.guard import marked
+from steersman_cluster.nodes.process.cleanup import marked
 from steersman_cluster.nodes.process.sandbox import detect
 
 from .conftest import Api

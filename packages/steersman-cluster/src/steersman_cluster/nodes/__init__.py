@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from steersman_cluster.nodes.behaviour import Defaults
 from steersman_cluster.nodes.simulated import SimulatedNode
-from steersman_cluster.nodes.starting import Nodes, start
+from steersman_cluster.nodes.startup import Nodes, start
 
 __all__ = ["Defaults", "Nodes", "SimulatedNode", "start"]

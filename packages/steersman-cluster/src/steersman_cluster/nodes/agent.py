@@ -21,14 +21,14 @@ from steersman.client import ApiError, Client, ClientError, Conflict, NotFound
 from steersman.k8s import Pod
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
-from steersman_cluster.nodes.life import Effect, Event, Life, Remove, Report, Role, Sync, Tick, Wake
-from steersman_cluster.nodes.machine import begin, step
+from steersman_cluster.nodes.pod_lifecycle import begin, step
+from steersman_cluster.nodes.pod_state import Effect, Event, PodState, Remove, Report, Role, Sync, Tick, Wake
 from steersman_cluster.nodes.recorder import Recorder
 from steersman_cluster.nodes.registration import Registration
 from steersman_cluster.nodes.status import status_of
 from steersman_cluster.objects import Object, dig, name_of, namespace_of, uid_of
 
-__all__ = ["Agent", "Held", "Runtime"]
+__all__ = ["Agent", "NodePod", "Runtime"]
 
 _STRATEGIC = "application/strategic-merge-patch+json"
 _WRITERS: Final = 8
@@ -45,34 +45,34 @@ class Runtime(Protocol):
     adopts: bool
     """Whether containers go on running while no agent is there."""
 
-    def added(self, held: Held) -> None:
+    def added(self, node_pod: NodePod) -> None:
         """A Pod is seen for the first time."""
         ...
 
-    def synced(self, held: Held) -> None:
+    def synced(self, node_pod: NodePod) -> None:
         """There is a new version of the Pod."""
         ...
 
-    def perform(self, held: Held, effect: Effect) -> None:
+    def perform(self, node_pod: NodePod, effect: Effect) -> None:
         """Do what the machine says: `Prepare`, `Start`, `Stop`."""
         ...
 
-    async def removed(self, held: Held) -> None:
+    async def removed(self, node_pod: NodePod) -> None:
         """The Pod has ended and is about to be deleted: clean up after it."""
         ...
 
-    def forgotten(self, held: Held) -> None:
+    def forgotten(self, node_pod: NodePod) -> None:
         """The Pod's object is gone: whatever still runs is to be killed at once."""
         ...
 
 
-class Held:
+class NodePod:
     """A Pod that an agent holds."""
 
-    __slots__ = ("deleted", "life", "node", "sent", "timer", "waiting", "writing")
+    __slots__ = ("deleted", "node", "pod_state", "sent", "timer", "waiting", "writing")
 
-    def __init__(self, life: Life, node: str) -> None:
-        self.life = life
+    def __init__(self, pod_state: PodState, node: str) -> None:
+        self.pod_state = pod_state
         self.node = node
         self.sent: Object = {}
         """The fields of status as last written."""
@@ -84,15 +84,15 @@ class Held:
 
     @property
     def namespace(self) -> str:
-        return namespace_of(self.life.pod)
+        return namespace_of(self.pod_state.pod)
 
     @property
     def name(self) -> str:
-        return name_of(self.life.pod)
+        return name_of(self.pod_state.pod)
 
     @property
     def uid(self) -> str:
-        return self.life.uid
+        return self.pod_state.uid
 
 
 class Agent:
@@ -110,16 +110,16 @@ class Agent:
         self.client = client
         self.registrations = registrations
         self.recorder = Recorder(client, self.clock)
-        self.pods: dict[str, Held] = {}
+        self.pods: dict[str, NodePod] = {}
         """By uid."""
         self._now = now
         self._events = events
-        self._names: dict[tuple[str, str], Held] = {}
+        self._names: dict[tuple[str, str], NodePod] = {}
         self._heap: list[tuple[float, int, str, Event]] = []
         self._numbers = itertools.count()
         self._alarm: asyncio.TimerHandle | None = None
         self._closed = False
-        self._dirty: asyncio.Queue[Held] = asyncio.Queue()
+        self._dirty: asyncio.Queue[NodePod] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
         self._cache = Cache(client, now=now)
         self.runtime = runtime(self)
@@ -128,7 +128,7 @@ class Agent:
         """Seconds since the epoch."""
         return self._now().timestamp()
 
-    # Life of the agent.
+    # PodState of the agent.
 
     async def start(self) -> None:
         """Register the nodes, then watch their Pods; returns when the Pods there are have been taken in."""
@@ -160,7 +160,7 @@ class Agent:
         self._tasks = []
         await self._cache.close()
 
-    def find(self, namespace: str, name: str) -> Held | None:
+    def find(self, namespace: str, name: str) -> NodePod | None:
         """The Pod of that name, if one of these nodes has it."""
         return self._names.get((namespace, name))
 
@@ -174,58 +174,58 @@ class Agent:
         node = dig(pod, "spec", "nodeName", default="")
         if node not in self.registrations:
             return
-        held = self.pods.get(uid_of(pod))
-        if held is not None:
-            self.post(held.uid, Sync(pod))
-            self.runtime.synced(held)
+        node_pod = self.pods.get(uid_of(pod))
+        if node_pod is not None:
+            self.post(node_pod.uid, Sync(pod))
+            self.runtime.synced(node_pod)
             return
-        held = Held(begin(pod, self.clock(), adopt=self.runtime.adopts), node)
-        self.pods[held.uid] = held
-        self._names[held.namespace, held.name] = held
-        self.runtime.added(held)
-        self._queue(held)
-        self.post(held.uid, Tick())
+        node_pod = NodePod(begin(pod, self.clock(), adopt=self.runtime.adopts), node)
+        self.pods[node_pod.uid] = node_pod
+        self._names[node_pod.namespace, node_pod.name] = node_pod
+        self.runtime.added(node_pod)
+        self._queue(node_pod)
+        self.post(node_pod.uid, Tick())
 
     def _gone(self, uid: str) -> None:
-        held = self.pods.pop(uid, None)
-        if held is None:
+        node_pod = self.pods.pop(uid, None)
+        if node_pod is None:
             return
-        held.deleted = True
-        if self._names.get((held.namespace, held.name)) is held:
-            del self._names[held.namespace, held.name]
-        self.runtime.forgotten(held)
+        node_pod.deleted = True
+        if self._names.get((node_pod.namespace, node_pod.name)) is node_pod:
+            del self._names[node_pod.namespace, node_pod.name]
+        self.runtime.forgotten(node_pod)
 
     def post(self, uid: str, event: Event) -> None:
         """Take in an event now; for a Pod that is gone it is dropped."""
-        held = self.pods.get(uid)
-        if held is None or self._closed:
+        node_pod = self.pods.get(uid)
+        if node_pod is None or self._closed:
             return
-        before = held.life
-        held.life, effects = step(before, event, self.clock())
+        before = node_pod.pod_state
+        node_pod.pod_state, effects = step(before, event, self.clock())
         for effect in effects:
             match effect:
                 case Report():
-                    self._report(held, effect)
+                    self._report(node_pod, effect)
                 case Wake(at):
-                    self._wake(held, at)
+                    self._wake(node_pod, at)
                 case Remove():
-                    pass  # the writer sees `life.removed`
+                    pass  # the writer sees `pod_state.removed`
                 case _:
-                    self.runtime.perform(held, effect)
-        if held.life is not before:
-            self._queue(held)
+                    self.runtime.perform(node_pod, effect)
+        if node_pod.pod_state is not before:
+            self._queue(node_pod)
 
     def post_after(self, seconds: float, uid: str, event: Event) -> None:
         """Take in an event after so many seconds."""
         self._at(self._loop.time() + seconds, uid, event)
 
-    def _wake(self, held: Held, at: float) -> None:
+    def _wake(self, node_pod: NodePod, at: float) -> None:
         when = self._loop.time() + max(0.0, at - self.clock())
         # One pending Tick a Pod is enough, the earliest: each step names the next one.
-        if held.timer and held.timer <= when + 0.001:
+        if node_pod.timer and node_pod.timer <= when + 0.001:
             return
-        held.timer = when
-        self._at(when, held.uid, Tick())
+        node_pod.timer = when
+        self._at(when, node_pod.uid, Tick())
 
     def _at(self, when: float, uid: str, event: Event) -> None:
         heapq.heappush(self._heap, (when, next(self._numbers), uid, event))
@@ -239,94 +239,96 @@ class Agent:
         now = self._loop.time() + 0.001
         while self._heap and self._heap[0][0] <= now:
             _, _, uid, event = heapq.heappop(self._heap)
-            if isinstance(event, Tick) and (held := self.pods.get(uid)) is not None:
-                held.timer = 0.0
+            if isinstance(event, Tick) and (node_pod := self.pods.get(uid)) is not None:
+                node_pod.timer = 0.0
             self.post(uid, event)
         if self._heap and self._alarm is None:
             self._alarm = self._loop.call_at(self._heap[0][0], self._ring)
 
-    def _report(self, held: Held, report: Report) -> None:
+    def _report(self, node_pod: NodePod, report: Report) -> None:
         path = ""
         if report.container is not None:
             path = f"spec.{_FIELDS.get(report.container.role, 'initContainers')}{{{report.container.name}}}"
-        self.report(held, report.type, report.reason, report.message, path)
+        self.report(node_pod, report.type, report.reason, report.message, path)
 
-    def report(self, held: Held, type: str, reason: str, message: str, field_path: str = "") -> None:
+    def report(self, node_pod: NodePod, type: str, reason: str, message: str, field_path: str = "") -> None:
         """Record an Event about a Pod."""
-        if self._events and not self.registrations[held.node].silent:
-            pod = {"kind": "Pod", "apiVersion": "v1", "metadata": held.life.pod["metadata"]}
-            self.recorder.record(held.node, pod, type, reason, message, field_path)
+        if self._events and not self.registrations[node_pod.node].silent:
+            pod = {"kind": "Pod", "apiVersion": "v1", "metadata": node_pod.pod_state.pod["metadata"]}
+            self.recorder.record(node_pod.node, pod, type, reason, message, field_path)
 
     # What is written.
 
     def resume(self, node: str) -> None:
         """Write what was held back while the node was silent."""
-        for held in self.pods.values():
-            if held.node == node:
-                held.sent = {}
-                self._queue(held)
+        for node_pod in self.pods.values():
+            if node_pod.node == node:
+                node_pod.sent = {}
+                self._queue(node_pod)
 
-    def _queue(self, held: Held) -> None:
-        if not held.waiting and not held.deleted:
-            held.waiting = True
-            self._dirty.put_nowait(held)
+    def _queue(self, node_pod: NodePod) -> None:
+        if not node_pod.waiting and not node_pod.deleted:
+            node_pod.waiting = True
+            self._dirty.put_nowait(node_pod)
 
     async def _write_statuses(self) -> None:
         while True:
-            held = await self._dirty.get()
-            held.waiting = False
-            if held.writing or held.deleted or self.registrations[held.node].silent:
+            node_pod = await self._dirty.get()
+            node_pod.waiting = False
+            if node_pod.writing or node_pod.deleted or self.registrations[node_pod.node].silent:
                 continue  # the writer that has it looks again when it is done; `resume` queues what was silent
-            held.writing = True
+            node_pod.writing = True
             try:
-                await self._write(held)
+                await self._write(node_pod)
             except ClientError as problem:
-                _log.debug("a Pod's status was not written", pod=f"{held.namespace}/{held.name}", problem=str(problem))
-                held.sent = {}
-                self._loop.call_later(_RETRY, self._queue, held)
+                _log.debug(
+                    "a Pod's status was not written", pod=f"{node_pod.namespace}/{node_pod.name}", problem=str(problem)
+                )
+                node_pod.sent = {}
+                self._loop.call_later(_RETRY, self._queue, node_pod)
             except Exception:  # noqa: BLE001 - one odd Pod must not end a writer
-                _log.exception("a Pod's status could not be worked out", pod=f"{held.namespace}/{held.name}")
+                _log.exception("a Pod's status could not be worked out", pod=f"{node_pod.namespace}/{node_pod.name}")
             finally:
-                held.writing = False
+                node_pod.writing = False
 
-    async def _write(self, held: Held) -> None:
-        path = f"/api/v1/namespaces/{held.namespace}/pods/{held.name}"
+    async def _write(self, node_pod: NodePod) -> None:
+        path = f"/api/v1/namespaces/{node_pod.namespace}/pods/{node_pod.name}"
         while True:
-            life = held.life
+            pod_state = node_pod.pod_state
             try:
-                await self._write_status(held, life, path)
-                if life.removed and not held.deleted:
-                    await self._delete(held, path)
+                await self._write_status(node_pod, pod_state, path)
+                if pod_state.removed and not node_pod.deleted:
+                    await self._delete(node_pod, path)
                     return
             except (NotFound, Conflict) as problem:
                 if isinstance(problem, NotFound) or "UID" in str(problem) or "uid" in str(problem):
                     return  # another Pod of that name, or none: the watch will tell
                 raise
-            if held.life is life or held.deleted:
+            if node_pod.pod_state is pod_state or node_pod.deleted:
                 return
 
-    async def _write_status(self, held: Held, life: Life, path: str) -> None:
-        address = self.registrations[held.node].info.address
-        status = status_of(life, address, self.clock())
+    async def _write_status(self, node_pod: NodePod, pod_state: PodState, path: str) -> None:
+        address = self.registrations[node_pod.node].info.address
+        status = status_of(pod_state, address, self.clock())
         for condition in status["conditions"]:
-            _keep_transition(condition, held.sent.get("conditions"))
-        changed = {key: value for key, value in status.items() if held.sent.get(key) != value}
+            _keep_transition(condition, node_pod.sent.get("conditions"))
+        changed = {key: value for key, value in status.items() if node_pod.sent.get(key) != value}
         if not changed:
             return
         if "conditions" in changed:
-            old = {c["type"]: c for c in held.sent.get("conditions") or ()}
+            old = {c["type"]: c for c in node_pod.sent.get("conditions") or ()}
             changed["conditions"] = [c for c in status["conditions"] if old.get(c["type"]) != c]
-        body = msgspec.json.encode({"metadata": {"uid": life.uid}, "status": changed})
+        body = msgspec.json.encode({"metadata": {"uid": pod_state.uid}, "status": changed})
         await self.client.raw.request("PATCH", f"{path}/status", body=body, content_type=_STRATEGIC, timeout=10.0)
-        held.sent = status
+        node_pod.sent = status
 
-    async def _delete(self, held: Held, path: str) -> None:
-        await self.runtime.removed(held)
+    async def _delete(self, node_pod: NodePod, path: str) -> None:
+        await self.runtime.removed(node_pod)
         options = {
             "kind": "DeleteOptions",
             "apiVersion": "v1",
             "gracePeriodSeconds": 0,
-            "preconditions": {"uid": held.uid},
+            "preconditions": {"uid": node_pod.uid},
         }
         with suppress(NotFound):
             await self.client.raw.request("DELETE", path, body=msgspec.json.encode(options), timeout=10.0)

@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from steersman_cluster.nodes.life import Container, Life, Role
+from steersman_cluster.nodes.pod_state import Container, PodState, Role
 from steersman_cluster.objects import annotations_of
 
 __all__ = ["PREFIX", "Behaviour", "Defaults", "behaviour_of", "seconds"]
@@ -81,15 +81,15 @@ def seconds(text: str) -> float | None:
     return value if 0 <= value < float("inf") else None
 
 
-def behaviour_of(life: Life, container: Container, defaults: Defaults) -> Behaviour:
+def behaviour_of(pod_state: PodState, container: Container, defaults: Defaults) -> Behaviour:
     """What the annotations of its Pod ask of a container; unreadable values count as absent."""
-    asked = _Asked(annotations_of(life.pod), container.name)
+    asked = _Asked(annotations_of(pod_state.pod), container.name)
     ready: float | None = asked.time("ready-after", defaults.ready_after)
     if asked.flag("never-ready"):
         ready = None
     code = asked.number("exit-code")
     message = asked.text("fail")
-    ends = container.role is Role.INIT or (container.role is Role.MAIN and life.policy != "Always")
+    ends = container.role is Role.INIT or (container.role is Role.MAIN and pod_state.policy != "Always")
     exit_after: float | None = defaults.exit_after if ends else None
     general = container.role is Role.MAIN or asked.own("exit-after", "exit-code", "fail", "crash-loop")
     if general and message:

@@ -15,10 +15,10 @@ from itertools import count
 from typing import Any, Final, Literal, cast, get_args
 
 from steersman_cluster.errors import APIError, bad_request
-from steersman_cluster.nodes.agent import Agent, Held
+from steersman_cluster.nodes.agent import Agent, NodePod
 from steersman_cluster.nodes.network.addresses import API_ADDRESS
 from steersman_cluster.nodes.network.cluster_network import ClusterNetwork, Rule
-from steersman_cluster.nodes.process.running import children_of
+from steersman_cluster.nodes.process.processes import children_of
 from steersman_cluster.nodes.process.runtime import ProcessRuntime, Run
 
 __all__ = ["API_SERVER", "EVERYTHING", "Fault", "PodFaults", "Verb"]
@@ -175,12 +175,12 @@ class PodFaults:
             elif target.startswith("node/"):
                 node = _node_of(target)
                 found[self.agent.registrations[node].info.address] = None
-                found |= {h.life.ip: None for h in self.agent.pods.values() if h.node == node and h.life.ip}
+                found |= {h.pod_state.ip: None for h in self.agent.pods.values() if h.node == node and h.pod_state.ip}
             elif target != EVERYTHING:
-                held = self.agent.find(*_pod_of(target))
-                ground = self.runtime.grounds.get(held.uid) if held is not None else None
-                if ground is not None and ground.facts.ip:
-                    found[ground.facts.ip] = None
+                node_pod = self.agent.find(*_pod_of(target))
+                resources = self.runtime.resources.get(node_pod.uid) if node_pod is not None else None
+                if resources is not None and resources.facts.ip:
+                    found[resources.facts.ip] = None
         return tuple(found)
 
     # Processes and nodes.
@@ -218,11 +218,11 @@ class PodFaults:
             elif fault.verb not in _NETWORK:
                 raise bad_request(f"{fault.verb}: {target!r} is not a Pod: write NAMESPACE/NAME")
 
-    def _held(self, target: str) -> Held:
-        held = self.agent.find(*_pod_of(target))
-        if held is None:
+    def _held(self, target: str) -> NodePod:
+        node_pod = self.agent.find(*_pod_of(target))
+        if node_pod is None:
             raise APIError(404, "NotFound", f"{target}: there is no such Pod on a process node")
-        return held
+        return node_pod
 
     def _end_opposite(self, fault: Fault) -> None:
         """Forget the pause or loss that a `resume` or `node-return` has ended."""
@@ -236,13 +236,15 @@ class PodFaults:
         found: list[Run] = []
         for target in fault.sources:
             if target.startswith("node/"):
-                uids = [held.uid for held in self.agent.pods.values() if held.node == _node_of(target)]
+                uids = [node_pod.uid for node_pod in self.agent.pods.values() if node_pod.node == _node_of(target)]
             elif missing and self.agent.find(*_pod_of(target)) is None:
                 continue
             else:
                 uids = [self._held(target).uid]
-            grounds = [ground for uid in uids if (ground := self.runtime.grounds.get(uid)) is not None]
-            found += [run for ground in grounds for name, run in ground.runs.items() if fault.container in ("", name)]
+            every = [resources for uid in uids if (resources := self.runtime.resources.get(uid)) is not None]
+            found += [
+                run for resources in every for name, run in resources.runs.items() if fault.container in ("", name)
+            ]
         running = [run for run in found if not run.process.ended]
         if fault.container and not running and not missing:
             raise APIError(404, "NotFound", f"container {fault.container} of {', '.join(fault.sources)} does not run")

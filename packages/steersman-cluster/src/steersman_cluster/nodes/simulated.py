@@ -13,14 +13,14 @@ from dataclasses import replace
 from steersman.models import Quantity
 from steersman_cluster.errors import APIError
 from steersman_cluster.kubelet import STDOUT, Connection, LogOptions, Usage
-from steersman_cluster.nodes.agent import Agent, Held
+from steersman_cluster.nodes.agent import Agent, NodePod
 from steersman_cluster.nodes.behaviour import PREFIX, Behaviour, Defaults, behaviour_of
-from steersman_cluster.nodes.finding import container_for_logs, pod_on, running_container
-from steersman_cluster.nodes.life import (
+from steersman_cluster.nodes.logs import MESSAGE_LOG_BYTES, MESSAGE_LOG_LINES, LogLine, selected
+from steersman_cluster.nodes.lookup import container_for_logs, pod_on, running_container
+from steersman_cluster.nodes.pod_state import (
     Container,
     Effect,
     End,
-    Ending,
     Exited,
     NotStarted,
     Prepare,
@@ -30,8 +30,8 @@ from steersman_cluster.nodes.life import (
     Start,
     Started,
     Stop,
+    Termination,
 )
-from steersman_cluster.nodes.logs import MESSAGE_LOG_BYTES, MESSAGE_LOG_LINES, LogLine, selected
 from steersman_cluster.objects import annotations_of, dig
 
 __all__ = ["SimulatedKubelet", "SimulatedNode", "SimulatedRuntime"]
@@ -50,22 +50,22 @@ class SimulatedRuntime:
         self._addresses = 0
         self._behaviours: dict[str, dict[str, Behaviour]] = {}
 
-    def added(self, held: Held) -> None:
-        self._behaviours[held.uid] = {}
-        for container in held.life.containers:
+    def added(self, node_pod: NodePod) -> None:
+        self._behaviours[node_pod.uid] = {}
+        for container in node_pod.pod_state.containers:
             if container.stage is Stage.RUNNING:
-                self._runs(held, container, self._read(held, container), container.attempt)
+                self._runs(node_pod, container, self._read(node_pod, container), container.attempt)
 
-    def synced(self, held: Held) -> None:
+    def synced(self, node_pod: NodePod) -> None:
         """Annotations that have changed take effect on what runs."""
-        known = self._behaviours.get(held.uid)
+        known = self._behaviours.get(node_pod.uid)
         if not known:
             return
-        for container in held.life.containers:
+        for container in node_pod.pod_state.containers:
             before = known.get(container.name)
             if before is None or container.stage is not Stage.RUNNING:
                 continue
-            after = behaviour_of(held.life, container, self.defaults)
+            after = behaviour_of(node_pod.pod_state, container, self.defaults)
             if after == before:
                 continue
             known[container.name] = after
@@ -74,81 +74,85 @@ class SimulatedRuntime:
                 before.exit_code,
                 before.message,
             ):
-                self._will_exit(held, container.name, container.attempt, after)
+                self._will_exit(node_pod, container.name, container.attempt, after)
             if after.ready_after != before.ready_after:
-                self._will_be_ready(held, container.name, container.attempt, after)
+                self._will_be_ready(node_pod, container.name, container.attempt, after)
 
-    def perform(self, held: Held, effect: Effect) -> None:
+    def perform(self, node_pod: NodePod, effect: Effect) -> None:
         match effect:
             case Prepare():
-                self._agent.post(held.uid, Prepared(self._address(held)))
+                self._agent.post(node_pod.uid, Prepared(self._address(node_pod)))
             case Start(name, attempt):
-                self._start(held, name, attempt)
+                self._start(node_pod, name, attempt)
             case Stop(name, attempt, grace):
-                behaviour = self._behaviours[held.uid].get(name)
+                behaviour = self._behaviours[node_pod.uid].get(name)
                 wait = behaviour.stop_after if behaviour is not None else 0.0
                 code = 0
                 if wait is None or wait > grace:
                     wait, code = grace, 137
-                self._agent.post_after(wait, held.uid, Exited(name, attempt, code))
+                self._agent.post_after(wait, node_pod.uid, Exited(name, attempt, code))
             case _:
                 pass
 
-    async def removed(self, held: Held) -> None:
+    async def removed(self, node_pod: NodePod) -> None:
         pass
 
-    def forgotten(self, held: Held) -> None:
-        self._behaviours.pop(held.uid, None)
+    def forgotten(self, node_pod: NodePod) -> None:
+        self._behaviours.pop(node_pod.uid, None)
 
-    def _read(self, held: Held, container: Container) -> Behaviour:
-        behaviour = behaviour_of(held.life, container, self.defaults)
-        self._behaviours[held.uid][container.name] = behaviour
+    def _read(self, node_pod: NodePod, container: Container) -> Behaviour:
+        behaviour = behaviour_of(node_pod.pod_state, container, self.defaults)
+        self._behaviours[node_pod.uid][container.name] = behaviour
         return behaviour
 
-    def _start(self, held: Held, name: str, attempt: int) -> None:
-        container = held.life.container(name)
+    def _start(self, node_pod: NodePod, name: str, attempt: int) -> None:
+        container = node_pod.pod_state.container(name)
         if container is None:
             return
-        behaviour = self._read(held, container)
-        wait = behaviour.start_after + self.slow.get(held.node, 0.0)
+        behaviour = self._read(node_pod, container)
+        wait = behaviour.start_after + self.slow.get(node_pod.node, 0.0)
         post = self._agent.post_after
         if behaviour.image_error:
-            post(wait, held.uid, NotStarted(name, attempt, "ErrImagePull", behaviour.image_error))
+            post(wait, node_pod.uid, NotStarted(name, attempt, "ErrImagePull", behaviour.image_error))
         elif behaviour.start_error:
-            post(wait, held.uid, NotStarted(name, attempt, "RunContainerError", behaviour.start_error))
+            post(wait, node_pod.uid, NotStarted(name, attempt, "RunContainerError", behaviour.start_error))
         else:
-            identity = f"simulated://{held.uid}-{name}-{attempt}"
+            identity = f"simulated://{node_pod.uid}-{name}-{attempt}"
             ready = behaviour.ready_after == 0
-            post(wait, held.uid, Started(name, attempt, identity, ready=ready))
-            self._runs(held, container, behaviour, attempt, wait)
+            post(wait, node_pod.uid, Started(name, attempt, identity, ready=ready))
+            self._runs(node_pod, container, behaviour, attempt, wait)
 
-    def _runs(self, held: Held, container: Container, behaviour: Behaviour, attempt: int, after: float = 0.0) -> None:
-        self._will_exit(held, container.name, attempt, behaviour, after)
+    def _runs(
+        self, node_pod: NodePod, container: Container, behaviour: Behaviour, attempt: int, after: float = 0.0
+    ) -> None:
+        self._will_exit(node_pod, container.name, attempt, behaviour, after)
         if behaviour.ready_after != 0 and not container.ready:
-            self._will_be_ready(held, container.name, attempt, behaviour, after)
+            self._will_be_ready(node_pod, container.name, attempt, behaviour, after)
 
-    def _will_exit(self, held: Held, name: str, attempt: int, behaviour: Behaviour, after: float = 0.0) -> None:
+    def _will_exit(self, node_pod: NodePod, name: str, attempt: int, behaviour: Behaviour, after: float = 0.0) -> None:
         if behaviour.exit_after is not None:
-            event = Exited(name, attempt, behaviour.exit_code, message=_message(held, name, behaviour))
-            self._agent.post_after(after + behaviour.exit_after, held.uid, event)
+            event = Exited(name, attempt, behaviour.exit_code, message=_message(node_pod, name, behaviour))
+            self._agent.post_after(after + behaviour.exit_after, node_pod.uid, event)
 
-    def _will_be_ready(self, held: Held, name: str, attempt: int, behaviour: Behaviour, after: float = 0.0) -> None:
+    def _will_be_ready(
+        self, node_pod: NodePod, name: str, attempt: int, behaviour: Behaviour, after: float = 0.0
+    ) -> None:
         if behaviour.ready_after is None:
-            self._agent.post_after(after, held.uid, Readiness(name, attempt, ready=False))
+            self._agent.post_after(after, node_pod.uid, Readiness(name, attempt, ready=False))
         else:
-            self._agent.post_after(after + behaviour.ready_after, held.uid, Readiness(name, attempt, ready=True))
+            self._agent.post_after(after + behaviour.ready_after, node_pod.uid, Readiness(name, attempt, ready=True))
 
-    def _address(self, held: Held) -> str:
-        if held.life.spec.get("hostNetwork"):
-            return self._agent.registrations[held.node].info.address
+    def _address(self, node_pod: NodePod) -> str:
+        if node_pod.pod_state.spec.get("hostNetwork"):
+            return self._agent.registrations[node_pod.node].info.address
         self._addresses += 1
         number = self._addresses % 0xFFFF
         return f"10.{244 + self._addresses // 0xFFFF % 11}.{number >> 8}.{number & 255}"
 
 
-def _message(held: Held, name: str, behaviour: Behaviour) -> str:
+def _message(node_pod: NodePod, name: str, behaviour: Behaviour) -> str:
     """A container's termination message: that of `fail`, else the end of its log where the spec asks for it."""
-    container = held.life.container(name)
+    container = node_pod.pod_state.container(name)
     policy = container.spec.get("terminationMessagePolicy") if container is not None else ""
     if behaviour.message or not behaviour.exit_code or policy != "FallbackToLogsOnError":
         return behaviour.message
@@ -166,16 +170,16 @@ class SimulatedKubelet:
 
     async def logs(self, namespace: str, pod: str, container: str, options: LogOptions) -> AsyncIterator[bytes]:
         """What `simulate.steersman.dev/logs` says, every line stamped with the start of the container."""
-        held = pod_on(self._agent, namespace, pod)
-        found = container_for_logs(held, container, previous=options.previous)
-        texts = annotations_of(held.life.pod)
+        node_pod = pod_on(self._agent, namespace, pod)
+        found = container_for_logs(node_pod, container, previous=options.previous)
+        texts = annotations_of(node_pod.pod_state.pod)
         text = texts.get(f"{PREFIX}logs.{found.name}", texts.get(PREFIX + "logs", ""))
-        at = found.started_at or held.life.begun_at
+        at = found.started_at or node_pod.pod_state.begun_at
         lines = (LogLine(at, STDOUT, line.encode() + b"\n") for line in text.splitlines())
         for chunk in selected(lines, options, self._agent.clock()):
             yield chunk
-        while options.follow and (now := held.life.container(found.name)) is not None and now.live:
-            if held.deleted or now.attempt != found.attempt:
+        while options.follow and (now := node_pod.pod_state.container(found.name)) is not None and now.live:
+            if node_pod.deleted or now.attempt != found.attempt:
                 return
             await asyncio.sleep(1.0)
 
@@ -200,12 +204,12 @@ class SimulatedKubelet:
         """Set what each container of a Pod uses of `cpu` and `memory`, as quantities."""
         self._amounts[namespace, pod] = dict(amounts)
 
-    def amounts(self, held: Held) -> dict[str, dict[str, str]]:
+    def amounts(self, node_pod: NodePod) -> dict[str, dict[str, str]]:
         """The `cpu` and `memory` of a Pod's running containers: as set, else as annotated, else as requested."""
-        annotations = annotations_of(held.life.pod)
-        set_here = self._amounts.get((held.namespace, held.name), {})
+        annotations = annotations_of(node_pod.pod_state.pod)
+        set_here = self._amounts.get((node_pod.namespace, node_pod.name), {})
         found: dict[str, dict[str, str]] = {}
-        for container in held.life.containers:
+        for container in node_pod.pod_state.containers:
             if container.stage is not Stage.RUNNING:
                 continue
             requests: dict[str, str] = dig(container.spec, "resources", "requests", default={})
@@ -219,12 +223,12 @@ class SimulatedKubelet:
 
     def usage(self, namespace: str, pod: str) -> dict[str, Usage]:
         """As `amounts`, used at this rate since the start of the container."""
-        held = self._agent.find(namespace, pod)
-        annotations = annotations_of(held.life.pod) if held is not None else {}
+        node_pod = self._agent.find(namespace, pod)
+        annotations = annotations_of(node_pod.pod_state.pod) if node_pod is not None else {}
         told = bool(self._amounts.get((namespace, pod)))
         found: dict[str, Usage] = {}
-        for name, amounts in (self.amounts(held) if held is not None else {}).items():
-            container = held.life.container(name) if held is not None else None
+        for name, amounts in (self.amounts(node_pod) if node_pod is not None else {}).items():
+            container = node_pod.pod_state.container(name) if node_pod is not None else None
             started = (container.started_at if container is not None else None) or self._agent.clock()
             cores, memory = (_amount(amounts[resource]) or 0.0 for resource in ("cpu", "memory"))
             keys = (f"{PREFIX}{resource}{suffix}" for resource in amounts for suffix in ("", f".{name}"))
@@ -299,24 +303,24 @@ class SimulatedNode:
 
         What follows is up to the Pod's restart policy. Raises `KeyError` where this node has no such Pod.
         """
-        held = self._held(namespace, name)
-        for found in held.life.containers:
+        node_pod = self._held(namespace, name)
+        for found in node_pod.pod_state.containers:
             if found.stage is Stage.RUNNING and (
                 found.name == container or (not container and found.role.value == "main")
             ):
-                self._agent.post(held.uid, Exited(found.name, found.attempt, exit_code, 0, reason, message))
+                self._agent.post(node_pod.uid, Exited(found.name, found.attempt, exit_code, 0, reason, message))
 
     def set_ready(self, namespace: str, name: str, ready: bool, *, container: str = "") -> None:
         """Make the readiness of a Pod's containers what it says."""
-        held = self._held(namespace, name)
-        for found in held.life.containers:
+        node_pod = self._held(namespace, name)
+        for found in node_pod.pod_state.containers:
             if found.stage is Stage.RUNNING and container in ("", found.name):
-                self._agent.post(held.uid, Readiness(found.name, found.attempt, ready))
+                self._agent.post(node_pod.uid, Readiness(found.name, found.attempt, ready))
 
     def evict(self, namespace: str, name: str, message: str = "The node was low on resource: memory.") -> None:
         """End a Pod as a node does that runs out of something: Failed, reason `Evicted`. Budgets have no say."""
-        held = self._held(namespace, name)
-        self._agent.post(held.uid, End(Ending("Evicted", message, grace=0.0)))
+        node_pod = self._held(namespace, name)
+        self._agent.post(node_pod.uid, End(Termination("Evicted", message, grace=0.0)))
 
     async def lose(self, *, mark: bool = True) -> None:
         """Fall silent: no heartbeat, no status, no deletion, until `recover`.
@@ -353,8 +357,8 @@ class SimulatedNode:
         """What a running Pod's containers use: as set, else as annotated (`cpu`, `memory`), else as requested."""
         return self.kubelet.amounts(self._held(namespace, name))
 
-    def _held(self, namespace: str, name: str) -> Held:
-        held = self._agent.find(namespace, name)
-        if held is None or held.node != self.name:
+    def _held(self, namespace: str, name: str) -> NodePod:
+        node_pod = self._agent.find(namespace, name)
+        if node_pod is None or node_pod.node != self.name:
             raise KeyError(f"node {self.name} has no Pod {namespace}/{name}")
-        return held
+        return node_pod

@@ -1,6 +1,6 @@
 """What a Pod's life looks like in its `status`, as a kubelet writes it; and the way back, after a restart.
 
-Pure: a `Life` in, the fields of `status` that belong to the node out. The rules of conditions are those of the
+Pure: a `PodState` in, the fields of `status` that belong to the node out. The rules of conditions are those of the
 kubelet's status generation. Fields of others (PodScheduled, readiness gates, qosClass) are left alone.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from steersman_cluster.nodes.life import Asked, Container, Exit, Life, Role, Stage
+from steersman_cluster.nodes.pod_state import Container, Exit, PodState, Preparation, Role, Stage
 from steersman_cluster.objects import Object, dig, meta
 
 __all__ = ["OWN_CONDITIONS", "phase_of", "remembered", "seconds_of", "status_of", "time_of"]
@@ -30,44 +30,44 @@ def seconds_of(text: str | None) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def status_of(life: Life, host_ip: str, now: float) -> Object:
+def status_of(pod_state: PodState, host_ip: str, now: float) -> Object:
     """The node's part of `status`. Conditions keep their transition time where they have not changed."""
-    phase = phase_of(life)
-    status: Object = {"phase": phase, "startTime": time_of(life.begun_at), "hostIP": host_ip}
+    phase = phase_of(pod_state)
+    status: Object = {"phase": phase, "startTime": time_of(pod_state.begun_at), "hostIP": host_ip}
     status["hostIPs"] = [{"ip": host_ip}]
-    if generation := meta(life.pod).get("generation"):
+    if generation := meta(pod_state.pod).get("generation"):
         status["observedGeneration"] = generation
-    if life.ip:
-        status["podIP"] = life.ip
-        status["podIPs"] = [{"ip": life.ip}]
-    if life.ending is not None:
-        status["reason"] = life.ending.reason
-        status["message"] = life.ending.message
+    if pod_state.ip:
+        status["podIP"] = pod_state.ip
+        status["podIPs"] = [{"ip": pod_state.ip}]
+    if pod_state.termination is not None:
+        status["reason"] = pod_state.termination.reason
+        status["message"] = pod_state.termination.message
     roles = {
         "initContainerStatuses": (Role.INIT, Role.SIDECAR),
         "containerStatuses": (Role.MAIN,),
         "ephemeralContainerStatuses": (Role.EPHEMERAL,),
     }
     for field, wanted in roles.items():
-        found = [_container_status(life, c) for c in life.containers if c.role in wanted]
+        found = [_container_status(pod_state, c) for c in pod_state.containers if c.role in wanted]
         if found or field == "containerStatuses":
             status[field] = found
-    status["conditions"] = _conditions(life, phase, now)
+    status["conditions"] = _conditions(pod_state, phase, now)
     return status
 
 
-def phase_of(life: Life) -> str:
+def phase_of(pod_state: PodState) -> str:
     """The phase: Pending until all main containers have started once, Running until all have ended for good."""
-    if life.finished:
-        return life.finished
-    mains = (c for c in life.containers if c.role is Role.MAIN)
+    if pod_state.finished:
+        return pod_state.finished
+    mains = (c for c in pod_state.containers if c.role is Role.MAIN)
     return "Running" if all(c.exit is not None or c.started_at for c in mains) else "Pending"
 
 
-def _container_status(life: Life, container: Container) -> Object:
+def _container_status(pod_state: PodState, container: Container) -> Object:
     status: Object = {
         "name": container.name,
-        "state": _state(life, container),
+        "state": _state(pod_state, container),
         "lastState": {},
         "ready": _ready(container),
         "restartCount": container.restarts,
@@ -92,15 +92,15 @@ def _ready(container: Container) -> bool:
     return container.ready and container.role is not Role.EPHEMERAL
 
 
-def _state(life: Life, container: Container) -> Object:
+def _state(pod_state: PodState, container: Container) -> Object:
     stage = container.stage
     if stage in (Stage.RUNNING, Stage.STOPPING) and container.started_at and container.exit is None:
         return {"running": {"startedAt": time_of(container.started_at)}}
     if stage is Stage.EXITED and container.exit is not None:
         return {"terminated": _terminated(container.exit)}
-    if container.exit is not None and (not container.reason or life.finished):
+    if container.exit is not None and (not container.reason or pod_state.finished):
         return {"terminated": _terminated(container.exit)}
-    if life.finished and _should_have_run(life, container):
+    if pod_state.finished and _should_have_run(pod_state, container):
         unknown = "The container could not be located when the pod was terminated"
         return {
             "terminated": {
@@ -111,24 +111,24 @@ def _state(life: Life, container: Container) -> Object:
                 "finishedAt": None,
             }
         }
-    if container.reason and not life.finished:
+    if container.reason and not pod_state.finished:
         waiting: Object = {"reason": container.reason}
         if container.message:
             waiting["message"] = container.message
         return {"waiting": waiting}
-    return {"waiting": {"reason": "PodInitializing" if life.has_inits else "ContainerCreating"}}
+    return {"waiting": {"reason": "PodInitializing" if pod_state.has_inits else "ContainerCreating"}}
 
 
-def _should_have_run(life: Life, container: Container) -> bool:
+def _should_have_run(pod_state: PodState, container: Container) -> bool:
     """Whether a container that did not run had its turn before its Pod ended; else it goes on waiting.
 
     The rules are those of the kubelet's status manager.
     """
     if container.role is Role.EPHEMERAL:
         return False
-    inits = [c for c in life.containers if c.role in (Role.INIT, Role.SIDECAR)]
+    inits = [c for c in pod_state.containers if c.role in (Role.INIT, Role.SIDECAR)]
     if container.role is Role.MAIN:
-        return life.initialized or not inits or _has_passed(inits[-1])
+        return pod_state.initialized or not inits or _has_passed(inits[-1])
     return (not any(_ran(c) for c in inits) and container is inits[0]) or any(
         map(_ran, inits[inits.index(container) :])
     )
@@ -160,16 +160,16 @@ def _terminated(exit: Exit) -> Object:
     return state
 
 
-def _conditions(life: Life, phase: str, now: float) -> list[Object]:
-    containers = _containers_ready(life, phase)
+def _conditions(pod_state: PodState, phase: str, now: float) -> list[Object]:
+    containers = _containers_ready(pod_state, phase)
     found = {
-        "PodReadyToStartContainers": (life.ground is Asked.DONE and not life.finished, "", ""),
-        "Initialized": _initialized(life, phase),
-        "Ready": _pod_ready(life, containers),
+        "PodReadyToStartContainers": (pod_state.prepared is Preparation.DONE and not pod_state.finished, "", ""),
+        "Initialized": _initialized(pod_state, phase),
+        "Ready": _pod_ready(pod_state, containers),
         "ContainersReady": containers,
     }
-    old = {c["type"]: c for c in dig(life.pod, "status", "conditions") or ()}
-    generation = meta(life.pod).get("generation")
+    old = {c["type"]: c for c in dig(pod_state.pod, "status", "conditions") or ()}
+    generation = meta(pod_state.pod).get("generation")
     conditions: list[Object] = []
     for kind in OWN_CONDITIONS:
         true, reason, message = found[kind]
@@ -192,23 +192,23 @@ def _names(containers: list[Container]) -> str:
     return f"[{' '.join(c.name for c in containers)}]"
 
 
-def _containers_ready(life: Life, phase: str) -> tuple[bool, str, str]:
+def _containers_ready(pod_state: PodState, phase: str) -> tuple[bool, str, str]:
     if phase == "Succeeded":
         return False, "PodCompleted", ""
     if phase == "Failed":
         return False, "PodFailed", ""
-    unready = [c for c in life.containers if c.role in (Role.MAIN, Role.SIDECAR) and not c.ready]
+    unready = [c for c in pod_state.containers if c.role in (Role.MAIN, Role.SIDECAR) and not c.ready]
     if unready:
         return False, "ContainersNotReady", f"containers with unready status: {_names(unready)}"
     return True, "", ""
 
 
-def _pod_ready(life: Life, containers: tuple[bool, str, str]) -> tuple[bool, str, str]:
+def _pod_ready(pod_state: PodState, containers: tuple[bool, str, str]) -> tuple[bool, str, str]:
     if not containers[0]:
         return containers
-    present = {c["type"]: c.get("status") for c in dig(life.pod, "status", "conditions") or ()}
+    present = {c["type"]: c.get("status") for c in dig(pod_state.pod, "status", "conditions") or ()}
     texts: list[str] = []
-    for gate in life.spec.get("readinessGates") or ():
+    for gate in pod_state.spec.get("readinessGates") or ():
         kind = gate["conditionType"]
         if kind not in present:
             texts.append(f'corresponding condition of pod readiness gate "{kind}" does not exist.')
@@ -217,14 +217,14 @@ def _pod_ready(life: Life, containers: tuple[bool, str, str]) -> tuple[bool, str
     return (False, "ReadinessGatesNotReady", ", ".join(texts)) if texts else (True, "", "")
 
 
-def _initialized(life: Life, phase: str) -> tuple[bool, str, str]:
+def _initialized(pod_state: PodState, phase: str) -> tuple[bool, str, str]:
     if phase == "Succeeded":
         return True, "PodCompleted", ""
-    if life.initialized:
+    if pod_state.initialized:
         return True, "", ""
     waiting = [
         c
-        for c in life.containers
+        for c in pod_state.containers
         if (c.role is Role.INIT and not _ready(c)) or (c.role is Role.SIDECAR and not c.started)
     ]
     if waiting:

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Sequence
 from steersman_cluster.errors import APIError
 from steersman_cluster.kubelet import Connection, LogOptions, Usage
 from steersman_cluster.nodes.agent import Agent
-from steersman_cluster.nodes.finding import container_for_logs, not_running, pod_on, running_container
 from steersman_cluster.nodes.logs import LogLine, selected, shown, wanted
+from steersman_cluster.nodes.lookup import container_for_logs, not_running, pod_on, running_container
 from steersman_cluster.nodes.process.logfile import read_log
-from steersman_cluster.nodes.process.running import Session, consumed
+from steersman_cluster.nodes.process.path_lookup import LaunchError
+from steersman_cluster.nodes.process.processes import Session, consumed
 from steersman_cluster.nodes.process.runtime import ProcessRuntime, Run
-from steersman_cluster.nodes.process.view import LaunchError
 
 __all__ = ["ProcessKubelet"]
 
@@ -28,13 +28,13 @@ class ProcessKubelet:
 
     async def logs(self, namespace: str, pod: str, container: str, options: LogOptions) -> AsyncIterator[bytes]:
         """The log of the present or the previous run; with `follow` until that run ends."""
-        held = pod_on(self._agent, namespace, pod)
-        found = container_for_logs(held, container, previous=options.previous)
-        ground = self._runtime.grounds.get(held.uid)
-        if ground is None:
+        node_pod = pod_on(self._agent, namespace, pod)
+        found = container_for_logs(node_pod, container, previous=options.previous)
+        resources = self._runtime.resources.get(node_pod.uid)
+        if resources is None:
             return
-        home = ground.directory / "containers" / found.name
-        run = ground.runs.get(found.name)
+        home = resources.directory / "containers" / found.name
+        run = resources.runs.get(found.name)
         attempt = run.attempt if run is not None else found.attempt
         # A container that waits for its restart shows its last run, unless the one before that is asked for.
         attempt = attempt - 1 if options.previous and found.exit is None else attempt
@@ -63,12 +63,12 @@ class ProcessKubelet:
                 run.log.followers.discard(live)
 
     def _run(self, namespace: str, pod: str, container: str) -> Run:
-        held = pod_on(self._agent, namespace, pod)
-        found = running_container(held, container)
-        ground = self._runtime.grounds.get(held.uid)
-        run = ground.runs.get(found.name) if ground is not None else None
+        node_pod = pod_on(self._agent, namespace, pod)
+        found = running_container(node_pod, container)
+        resources = self._runtime.resources.get(node_pod.uid)
+        run = resources.runs.get(found.name) if resources is not None else None
         if run is None or run.process.ended:
-            raise not_running(held, found.name)
+            raise not_running(node_pod, found.name)
         return run
 
     async def exec(
@@ -106,15 +106,15 @@ class ProcessKubelet:
 
     async def connect(self, namespace: str, pod: str, port: int) -> Connection:
         """Connect to the Pod's address, or to localhost, where some programs listen only; raises 500 for neither."""
-        held = pod_on(self._agent, namespace, pod)
-        if not held.life.ip:
+        node_pod = pod_on(self._agent, namespace, pod)
+        if not node_pod.pod_state.ip:
             raise APIError(500, "InternalError", f"pod {pod} has no address yet")
         network = self._runtime.network
         problem: OSError | None = None
-        for host in (held.life.ip, "127.0.0.1"):
+        for host in (node_pod.pod_state.ip, "127.0.0.1"):
             try:
                 if network is not None:
-                    return await network.connect(host, port, within=held.life.ip)
+                    return await network.connect(host, port, within=node_pod.pod_state.ip)
                 return await asyncio.open_connection(host, port)
             except OSError as error:
                 problem = error
@@ -122,11 +122,11 @@ class ProcessKubelet:
 
     def usage(self, namespace: str, pod: str) -> dict[str, Usage]:
         """The processor time, the present rate of it, and the resident memory of the containers' processes."""
-        held = self._agent.find(namespace, pod)
-        ground = self._runtime.grounds.get(held.uid) if held is not None else None
+        node_pod = self._agent.find(namespace, pod)
+        resources = self._runtime.resources.get(node_pod.uid) if node_pod is not None else None
         found: dict[str, Usage] = {}
-        for name, run in (ground.runs if ground is not None else {}).items():
-            container = held.life.container(name) if held is not None else None
+        for name, run in (resources.runs if resources is not None else {}).items():
+            container = node_pod.pod_state.container(name) if node_pod is not None else None
             if container is not None and container.started_at and not run.process.ended:
                 cpu_seconds, memory = consumed(run.process.pid)
                 cores, window = run.meter.take(time.monotonic(), cpu_seconds)

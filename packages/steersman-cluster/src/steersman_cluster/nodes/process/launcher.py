@@ -159,16 +159,16 @@ def die_with(parent: int) -> None:
 
 def fork_bound() -> int:
     """Fork; the child dies with this process, also where their PID namespaces differ. Returns what fork returns."""
-    held, holds = os.pipe()
+    node_pod, holds = os.pipe()
     child = os.fork()
     if child:
-        os.close(held)  # `holds` stays open until this process ends
+        os.close(node_pod)  # `holds` stays open until this process ends
         return child
     os.close(holds)
     _call("prctl", _PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
-    if select.select([held], [], [], 0)[0]:  # the end of the file: the parent was gone before
+    if select.select([node_pod], [], [], 0)[0]:  # the end of the file: the parent was gone before
         os._exit(_START_ERROR)
-    os.close(held)
+    os.close(node_pod)
     return 0
 
 

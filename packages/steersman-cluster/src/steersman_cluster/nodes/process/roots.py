@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from steersman_cluster.nodes.process.images import Image
-from steersman_cluster.nodes.process.running import spawn
+from steersman_cluster.nodes.process.path_lookup import LaunchError
+from steersman_cluster.nodes.process.processes import spawn
 from steersman_cluster.nodes.process.sandbox import Mount, Op, real
-from steersman_cluster.nodes.process.view import LaunchError
 
 __all__ = ["Layer", "copy_root", "interpreter_paths", "lay_out", "make_directory", "named_paths"]
 

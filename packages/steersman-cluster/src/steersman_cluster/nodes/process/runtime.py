@@ -1,6 +1,6 @@
 """The runtime of process nodes: performs what the machine says with real processes, and reports what they do.
 
-Every start, stop and probe is a task of its Pod's ground and ends with it. What a task cannot do becomes an event of
+Every start, stop and probe is a task of its Pod's resources and ends with it. What a task cannot do becomes an event of
 the machine; nothing is decided here.
 """
 
@@ -20,8 +20,11 @@ from typing import Any, Final
 
 from steersman.client import ClientError
 from steersman.telemetry.log import get_logger
-from steersman_cluster.nodes.agent import Agent, Held
-from steersman_cluster.nodes.life import (
+from steersman_cluster.nodes.agent import Agent, NodePod
+from steersman_cluster.nodes.logs import MESSAGE_LOG_BYTES, MESSAGE_LOG_LINES
+from steersman_cluster.nodes.network.addresses import KUBERNETES_SERVICE
+from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
+from steersman_cluster.nodes.pod_state import (
     Container,
     Effect,
     Exited,
@@ -33,10 +36,8 @@ from steersman_cluster.nodes.life import (
     Started,
     Stop,
 )
-from steersman_cluster.nodes.logs import MESSAGE_LOG_BYTES, MESSAGE_LOG_LINES
-from steersman_cluster.nodes.network.addresses import KUBERNETES_SERVICE
-from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
-from steersman_cluster.nodes.process import guard, probing
+from steersman_cluster.nodes.process import cleanup, probe_tasks
+from steersman_cluster.nodes.process.api_reader import ApiReader
 from steersman_cluster.nodes.process.cgroups import ContainerGroup, NodeGroups, limits_of
 from steersman_cluster.nodes.process.command import DEFAULT_PATH, Identity, Sandbox
 from steersman_cluster.nodes.process.environment import (
@@ -47,13 +48,14 @@ from steersman_cluster.nodes.process.environment import (
     references_of,
     service_variables,
 )
-from steersman_cluster.nodes.process.ground import Ground, MountError
+from steersman_cluster.nodes.process.handlers import act
 from steersman_cluster.nodes.process.identity import account_of, accounts, identity_of
 from steersman_cluster.nodes.process.images import Image, ImageError, Images
 from steersman_cluster.nodes.process.logfile import LogFile, last_text
 from steersman_cluster.nodes.process.meter import SAMPLE_EVERY_SECONDS, Meter
-from steersman_cluster.nodes.process.probes import act
-from steersman_cluster.nodes.process.reading import Reading
+from steersman_cluster.nodes.process.path_lookup import LaunchError, check_command
+from steersman_cluster.nodes.process.pod_resources import MountError, PodResources
+from steersman_cluster.nodes.process.processes import Exit, Process, children_of, consumed, spawn
 from steersman_cluster.nodes.process.roots import (
     Layer,
     copy_root,
@@ -62,9 +64,7 @@ from steersman_cluster.nodes.process.roots import (
     make_directory,
     named_paths,
 )
-from steersman_cluster.nodes.process.running import Exit, Process, children_of, consumed, spawn
 from steersman_cluster.nodes.process.sandbox import Mode, Mount, overlays_work, plan, real, sandbox_of
-from steersman_cluster.nodes.process.view import LaunchError, check_command
 from steersman_cluster.objects import Object, dig, name_of, namespace_of
 
 __all__ = ["ProcessRuntime", "Run"]
@@ -122,13 +122,13 @@ class ProcessRuntime:
         self.network = network
         self.network_changed: Callable[[], None] = lambda: None
         """Called after a Pod has got or lost its address."""
-        self.grounds: dict[str, Ground] = {}
+        self.resources: dict[str, PodResources] = {}
         self.mark = secrets.token_hex(8)
         self._agent = agent
         self._images = images
         self._data = data
-        self._reading = Reading(agent.client, self._source_changed)
-        self._server = KUBERNETES_SERVICE if network is not None else server or self._reading.api_server()
+        self._reader = ApiReader(agent.client, self._source_changed)
+        self._server = KUBERNETES_SERVICE if network is not None else server or self._reader.api_server()
         self._overlays: bool | None = None
         """Whether writable layers above images work here; `None` before the first image with a root directory."""
         self._groups: NodeGroups | None = None
@@ -141,13 +141,13 @@ class ProcessRuntime:
     async def start(self) -> None:
         """Before the first Pod: watch what volumes show, and set the guard where the kernel does not help."""
         self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        await self._reading.start()
+        await self._reader.start()
         self._metering = asyncio.create_task(self._meter(), name="container metrics")
         self._groups = NodeGroups.create(f"steersman-{self.mark}") if os.geteuid() == 0 else None
         if self.mode == "plain" or self._groups is not None:
             groups = self._groups.directories if self._groups is not None else ()
             self._guard = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", guard.__file__, self.mark, *groups),
+                *(sys.executable, "-I", "-S", cleanup.__file__, self.mark, *groups),
                 stdin=asyncio.subprocess.PIPE,
                 start_new_session=True,
             )
@@ -158,9 +158,9 @@ class ProcessRuntime:
             self._metering.cancel()
             await asyncio.wait([self._metering])
             self._metering = None
-        for ground in list(self.grounds.values()):
-            await self._clear(ground)
-        self.grounds.clear()
+        for resources in list(self.resources.values()):
+            await self._clear(resources)
+        self.resources.clear()
         if self._cleaning:
             await asyncio.wait(self._cleaning)
         beside = [process for process in self._beside if not process.ended]
@@ -168,152 +168,156 @@ class ProcessRuntime:
             process.kill()
         for process in beside:
             await process.wait()
-        await self._reading.close()
+        await self._reader.close()
         if self._guard is not None and self._guard.stdin is not None:
             self._guard.stdin.close()
             await self._guard.wait()
             self._guard = None
         else:
             # What a sandbox still holds dies with its first process, or was started beside it: a moment later.
-            await asyncio.to_thread(guard.kill_marked, self.mark)
+            await asyncio.to_thread(cleanup.kill_marked, self.mark)
 
     async def _meter(self) -> None:
         """Take a sample of every container now and then, so that a request finds one that is recent."""
         while True:
             await asyncio.sleep(SAMPLE_EVERY_SECONDS)
-            for run in [run for ground in self.grounds.values() for run in ground.runs.values()]:
+            for run in [run for resources in self.resources.values() for run in resources.runs.values()]:
                 if not run.process.ended:
                     cpu_seconds, _ = await asyncio.to_thread(consumed, run.process.pid)
                     run.meter.take(time.monotonic(), cpu_seconds)
 
     # What the agent calls.
 
-    def added(self, held: Held) -> None:
+    def added(self, node_pod: NodePod) -> None:
         pass
 
-    def synced(self, held: Held) -> None:
-        ground = self.grounds.get(held.uid)
-        if ground is None:
+    def synced(self, node_pod: NodePod) -> None:
+        resources = self.resources.get(node_pod.uid)
+        if resources is None:
             return
-        ground.facts.pod = held.life.pod
-        if any("downwardAPI" in v or "projected" in v for v in held.life.spec.get("volumes") or ()):
-            self._refresh(ground)
+        resources.facts.pod = node_pod.pod_state.pod
+        if any("downwardAPI" in v or "projected" in v for v in node_pod.pod_state.spec.get("volumes") or ()):
+            self._refresh(resources)
 
-    def perform(self, held: Held, effect: Effect) -> None:
+    def perform(self, node_pod: NodePod, effect: Effect) -> None:
         match effect:
             case Prepare():
-                ground = self.grounds.get(held.uid) or self._new_ground(held)
-                self._task(ground.tasks, self._prepare(held, ground), f"prepare {held.name}")
+                resources = self.resources.get(node_pod.uid) or self._new_resources(node_pod)
+                self._task(resources.tasks, self._prepare(node_pod, resources), f"prepare {node_pod.name}")
             case Start(name, attempt):
-                ground = self.grounds[held.uid]
-                container = held.life.container(name)
+                resources = self.resources[node_pod.uid]
+                container = node_pod.pod_state.container(name)
                 assert container is not None
-                task = self._task(ground.tasks, self._start(held, ground, container, attempt), f"start {name}")
-                ground.starts[name] = task
+                task = self._task(
+                    resources.tasks, self._start(node_pod, resources, container, attempt), f"start {name}"
+                )
+                resources.starts[name] = task
             case Stop(name, attempt, grace):
-                self._stop(held, name, attempt, grace)
+                self._stop(node_pod, name, attempt, grace)
             case _:
                 pass
 
-    async def removed(self, held: Held) -> None:
-        ground = self.grounds.pop(held.uid, None)
-        if ground is not None:
-            await self._clear(ground)
-            self._detach(ground)
-            await asyncio.to_thread(ground.remove)
+    async def removed(self, node_pod: NodePod) -> None:
+        resources = self.resources.pop(node_pod.uid, None)
+        if resources is not None:
+            await self._clear(resources)
+            self._detach(resources)
+            await asyncio.to_thread(resources.remove)
 
-    def forgotten(self, held: Held) -> None:
-        self._task(self._cleaning, self.removed(held), f"forget {held.name}")
+    def forgotten(self, node_pod: NodePod) -> None:
+        self._task(self._cleaning, self.removed(node_pod), f"forget {node_pod.name}")
 
-    # Ground.
+    # PodResources.
 
-    def _new_ground(self, held: Held) -> Ground:
-        registration = self._agent.registrations[held.node]
+    def _new_resources(self, node_pod: NodePod) -> PodResources:
+        registration = self._agent.registrations[node_pod.node]
         host = registration.info.address
         if self.network is not None:
             ip = ""  # the Pod is attached when it is prepared
-        elif held.life.spec.get("hostNetwork"):
+        elif node_pod.pod_state.spec.get("hostNetwork"):
             ip = host
         else:
             number = next(_ADDRESSES)
             ip = f"127.{16 + os.getpid() % 200}.{number >> 8 & 255}.{number & 255}"
-        facts = Facts(held.life.pod, ip=ip, host_ip=host, node=held.node, allocatable=registration.info.capacity)
-        ground = Ground(facts, self._data / "pods" / held.uid, self._data / "volumes", self._agent.clock)
-        self.grounds[held.uid] = ground
-        return ground
+        facts = Facts(
+            node_pod.pod_state.pod, ip=ip, host_ip=host, node=node_pod.node, allocatable=registration.info.capacity
+        )
+        resources = PodResources(facts, self._data / "pods" / node_pod.uid, self._data / "volumes", self._agent.clock)
+        self.resources[node_pod.uid] = resources
+        return resources
 
-    def _attach(self, held: Held, ground: Ground) -> None:
+    def _attach(self, node_pod: NodePod, resources: PodResources) -> None:
         """Give a Pod its place in the network; raises `OSError`."""
-        if self.network is None or ground.attachment is not None:
+        if self.network is None or resources.attachment is not None:
             return
-        if held.life.spec.get("hostNetwork"):
-            ground.attachment = self.network.attachment(ground.facts.host_ip)
-            ground.facts.ip = ground.facts.host_ip
+        if node_pod.pod_state.spec.get("hostNetwork"):
+            resources.attachment = self.network.attachment(resources.facts.host_ip)
+            resources.facts.ip = resources.facts.host_ip
             return
-        ground.attachment = self.network.add_pod(held.node)
-        ground.facts.ip = ground.attachment.address
-        self.network.set_host_ports(ground.facts.ip, held.node, held.life.spec.get("containers") or ())
+        resources.attachment = self.network.add_pod(node_pod.node)
+        resources.facts.ip = resources.attachment.address
+        self.network.set_host_ports(resources.facts.ip, node_pod.node, node_pod.pod_state.spec.get("containers") or ())
         self.network_changed()
 
-    def _detach(self, ground: Ground) -> None:
-        if self.network is None or ground.attachment is None:
+    def _detach(self, resources: PodResources) -> None:
+        if self.network is None or resources.attachment is None:
             return
-        attachment, ground.attachment = ground.attachment, None
-        if not dig(ground.pod, "spec", "hostNetwork", default=False):
+        attachment, resources.attachment = resources.attachment, None
+        if not dig(resources.pod, "spec", "hostNetwork", default=False):
             with suppress(OSError):
                 self.network.remove_pod(attachment)
                 self.network_changed()
 
-    async def _prepare(self, held: Held, ground: Ground) -> None:
+    async def _prepare(self, node_pod: NodePod, resources: PodResources) -> None:
         try:
-            self._attach(held, ground)
-            await ground.make(self._reading)
+            self._attach(node_pod, resources)
+            await resources.make(self._reader)
         except MountError as problem:
-            self._agent.post(held.uid, NotPrepared("FailedMount", str(problem)))
+            self._agent.post(node_pod.uid, NotPrepared("FailedMount", str(problem)))
         except (ClientError, OSError) as problem:
             self._agent.post(
-                held.uid, NotPrepared("FailedCreatePodSandBox", f"Failed to create pod sandbox: {problem}")
+                node_pod.uid, NotPrepared("FailedCreatePodSandBox", f"Failed to create pod sandbox: {problem}")
             )
         else:
-            if ground.renew_at is not None:
-                self._task(ground.tasks, self._renew_tokens(ground), f"tokens of {held.name}")
-            self._agent.post(held.uid, Prepared(ground.facts.ip))
+            if resources.renew_at is not None:
+                self._task(resources.tasks, self._renew_tokens(resources), f"tokens of {node_pod.name}")
+            self._agent.post(node_pod.uid, Prepared(resources.facts.ip))
 
-    async def _renew_tokens(self, ground: Ground) -> None:
-        while (at := ground.renew_at) is not None:
+    async def _renew_tokens(self, resources: PodResources) -> None:
+        while (at := resources.renew_at) is not None:
             await asyncio.sleep(max(5.0, at - self._agent.clock()))
-            self._refresh(ground)
+            self._refresh(resources)
 
     def _source_changed(self, kind: str, namespace: str, name: str) -> None:
-        for ground in self.grounds.values():
-            if (kind, name) in ground.references and namespace_of(ground.pod) == namespace:
-                self._refresh(ground)
+        for resources in self.resources.values():
+            if (kind, name) in resources.references and namespace_of(resources.pod) == namespace:
+                self._refresh(resources)
 
-    def _refresh(self, ground: Ground) -> None:
+    def _refresh(self, resources: PodResources) -> None:
         async def refresh() -> None:
             try:
                 await asyncio.sleep(0)
-                await ground.refresh(self._reading)
+                await resources.refresh(self._reader)
             except (ClientError, OSError) as problem:
-                _log.warning("volumes were not refreshed", pod=name_of(ground.pod), problem=str(problem))
+                _log.warning("volumes were not refreshed", pod=name_of(resources.pod), problem=str(problem))
 
-        previous = ground.refreshing
+        previous = resources.refreshing
 
         async def after() -> None:
             if previous is not None and not previous.done():
                 await asyncio.wait([previous])
             await refresh()
 
-        ground.refreshing = self._task(ground.tasks, after(), f"refresh {name_of(ground.pod)}")
+        resources.refreshing = self._task(resources.tasks, after(), f"refresh {name_of(resources.pod)}")
 
-    async def _clear(self, ground: Ground) -> None:
+    async def _clear(self, resources: PodResources) -> None:
         """Kill what runs in a Pod and end its tasks."""
-        for task in list(ground.tasks):
+        for task in list(resources.tasks):
             if task is not asyncio.current_task():
                 task.cancel()
-        if ground.tasks:
-            await asyncio.wait(ground.tasks)
-        runs = list(ground.runs.values())
+        if resources.tasks:
+            await asyncio.wait(resources.tasks)
+        runs = list(resources.runs.values())
         beside = [task for run in runs for task in run.tasks]
         for task in beside:
             task.cancel()
@@ -327,15 +331,15 @@ class ProcessRuntime:
     # Containers.
 
     async def _start(  # noqa: C901 - one refusal after the other
-        self, held: Held, ground: Ground, container: Container, attempt: int
+        self, node_pod: NodePod, resources: PodResources, container: Container, attempt: int
     ) -> None:
         name = container.name
 
         def refuse(reason: str, message: object) -> None:
-            self._agent.post(held.uid, NotStarted(name, attempt, reason, str(message)))
+            self._agent.post(node_pod.uid, NotStarted(name, attempt, reason, str(message)))
 
         try:
-            run = await self._launch(held, ground, container.spec, attempt)
+            run = await self._launch(node_pod, resources, container.spec, attempt)
         except ImageError as problem:
             refuse("ErrImagePull", problem)
             return
@@ -350,67 +354,69 @@ class ProcessRuntime:
             return
         except Exception as problem:  # noqa: BLE001 - the Pod shows what nobody thought of, and is tried again
             if not isinstance(problem, ClientError):
-                _log.exception("a container could not be created", pod=held.name, container=name)
+                _log.exception("a container could not be created", pod=node_pod.name, container=name)
             refuse("CreateContainerError", problem)
             return
         spec = container.spec
         hook = dig(spec, "lifecycle", "postStart")
         if hook is not None:
-            passed, output = await act(hook, spec, ground.facts.ip, self.executor(run), 3600.0, self.network)
+            passed, output = await act(hook, spec, resources.facts.ip, self.executor(run), 3600.0, self.network)
             if not passed:
                 path = f"spec.containers{{{name}}}"
-                self._agent.report(held, "Warning", "FailedPostStartHook", f"PostStartHook failed: {output}", path)
+                self._agent.report(node_pod, "Warning", "FailedPostStartHook", f"PostStartHook failed: {output}", path)
                 run.process.kill()
         started, ready = "startupProbe" not in spec, "readinessProbe" not in spec
-        identity = f"process://{held.uid}/{name}/{attempt}"
-        self._agent.post(held.uid, Started(name, attempt, identity, started=started, ready=started and ready))
+        identity = f"process://{node_pod.uid}/{name}/{attempt}"
+        self._agent.post(node_pod.uid, Started(name, attempt, identity, started=started, ready=started and ready))
         if run.process.ended:
-            self._exited(held, ground, run)
+            self._exited(node_pod, resources, run)
             return
         if started:
             run.started_up.set()
         for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
             if kind in spec:
-                self._task(run.tasks, probing.watch(self._agent, held, ground, run, kind, self), f"{kind} of {name}")
+                self._task(
+                    run.tasks, probe_tasks.watch(self._agent, node_pod, resources, run, kind, self), f"{kind} of {name}"
+                )
 
-    async def _launch(self, held: Held, ground: Ground, spec: Object, attempt: int) -> Run:
+    async def _launch(self, node_pod: NodePod, resources: PodResources, spec: Object, attempt: int) -> Run:
         image = self._images.find(spec.get("image") or "")
-        pod = held.life.pod
-        references = await self._reading.objects(held.namespace, references_of(spec))
-        services = service_variables(await self._reading.services(pod))
+        pod = node_pod.pod_state.pod
+        references = await self._reader.objects(node_pod.namespace, references_of(spec))
+        services = service_variables(await self._reader.services(pod))
         services["KUBERNETES_SERVICE_HOST"], services["KUBERNETES_SERVICE_PORT"] = (
             self._server[0],
             str(self._server[1]),
         )
         services["KUBERNETES_SERVICE_PORT_HTTPS"] = services["KUBERNETES_SERVICE_PORT"]
-        base = self._base_environment(ground, image, spec)
-        env = {**base, **environment_of(spec, ground.facts, references, services, image), guard.MARK: self.mark}
+        base = self._base_environment(resources, image, spec)
+        env = {**base, **environment_of(spec, resources.facts, references, services, image), cleanup.MARK: self.mark}
         command = command_of(spec, image, env)
         directory = spec.get("workingDir") or image.working_dir or "/"
         _check_values(command, env, directory)
-        home = ground.directory / "containers" / spec["name"]
+        home = resources.directory / "containers" / spec["name"]
         (home / "tmp").mkdir(parents=True, exist_ok=True)
         message_file = home / "termination-log"
         message_file.write_bytes(b"")
         message_file.chmod(0o666)
         (home / "tmp").chmod(0o1777)
         identity = identity_of(pod, spec, accounts(image.root or Path("/"))) if os.geteuid() == 0 else None
-        mounts = ground.mounts(spec, env)
+        mounts = resources.mounts(spec, env)
         if self.mode == "plain":
             sandbox = None
             directory = self._without_sandbox(spec, image, mounts, home, directory, message_file, env)
         else:
-            sandbox = await self._sandboxed(ground, spec, image, command, mounts, home, directory, message_file, env)
+            sandbox = await self._sandboxed(resources, spec, image, command, mounts, home, directory, message_file, env)
         group = None
         if self._groups is not None:
-            group = self._groups.add(f"{held.uid}-{spec['name']}-{attempt}", limits_of(spec))
+            group = self._groups.add(f"{node_pod.uid}-{spec['name']}-{attempt}", limits_of(spec))
         log = LogFile(home / f"{attempt}.log", self._agent.clock)
         (home / f"{attempt - 2}.log").unlink(missing_ok=True)
         run: Run | None = None
 
         def ended(_: Exit) -> None:
-            if run is not None and ground.runs.get(spec["name"]) is run and run.attempt == attempt:
-                self._agent_exited(held, ground, run)
+            if run is not None and resources.runs.get(spec["name"]) is run and run.attempt == attempt:
+                self._agent_exited(node_pod, resources, run)
 
         try:
             process = await spawn(
@@ -422,7 +428,7 @@ class ProcessRuntime:
                 on_exit=ended,
                 stdin=bool(spec.get("stdin")),
                 tty=bool(spec.get("tty")),
-                network=ground.namespaces,
+                network=resources.namespaces,
                 identity=identity,
                 cgroups=group.entries if group is not None else (),
             )
@@ -431,16 +437,16 @@ class ProcessRuntime:
             if group is not None:
                 group.remove()
             raise
-        run = Run(spec, attempt, process, log, env, directory, message_file, ground.namespaces, identity, group)
-        ground.runs[spec["name"]] = run
+        run = Run(spec, attempt, process, log, env, directory, message_file, resources.namespaces, identity, group)
+        resources.runs[spec["name"]] = run
         return run
 
-    def _base_environment(self, ground: Ground, image: Image, spec: Object) -> dict[str, str]:
+    def _base_environment(self, resources: PodResources, image: Image, spec: Object) -> dict[str, str]:
         env = {
             "PATH": DEFAULT_PATH if image.root else os.environ.get("PATH", DEFAULT_PATH),
-            "HOME": self._home(ground, image, spec),
-            "HOSTNAME": ground.hostname,
-            "POD_IP": ground.facts.ip,
+            "HOME": self._home(resources, image, spec),
+            "HOSTNAME": resources.hostname,
+            "POD_IP": resources.facts.ip,
         }
         if spec.get("tty"):
             env["TERM"] = "xterm"
@@ -448,12 +454,12 @@ class ProcessRuntime:
             env["LANG"] = os.environ["LANG"]
         return env
 
-    def _home(self, ground: Ground, image: Image, spec: Object) -> str:
+    def _home(self, resources: PodResources, image: Image, spec: Object) -> str:
         """The home directory of a container's user: of the image's /etc/passwd, or private to the container."""
         if image.root is None:
             return "/tmp"  # noqa: S108
         known = accounts(image.root)
-        user = identity_of(ground.pod, spec, known)["user"] if os.geteuid() == 0 else 0
+        user = identity_of(resources.pod, spec, known)["user"] if os.geteuid() == 0 else 0
         return account_of(user, known).home if user or known else "/root"
 
     def _without_sandbox(
@@ -480,7 +486,7 @@ class ProcessRuntime:
 
     async def _sandboxed(
         self,
-        ground: Ground,
+        resources: PodResources,
         spec: Object,
         image: Image,
         command: Sequence[str],
@@ -493,10 +499,10 @@ class ProcessRuntime:
         """The sandbox of a container: a writable layer above its image, or a copy of it where layers do not work."""
         extra = [
             Mount(message_file, spec.get("terminationMessagePath") or _TERMINATION_LOG),
-            Mount(ground.hosts_file(), "/etc/hosts"),
+            Mount(resources.hosts_file(), "/etc/hosts"),
         ]
         if self.network is not None:
-            extra.append(Mount(ground.resolv_conf(), "/etc/resolv.conf"))
+            extra.append(Mount(resources.resolv_conf(), "/etc/resolv.conf"))
         read_only = bool(dig(spec, "securityContext", "readOnlyRootFilesystem"))
         root, layer = image.root, None
         if root is None:
@@ -516,26 +522,31 @@ class ProcessRuntime:
         place = home / "root"
         place.mkdir(exist_ok=True)
         if layer is None:
-            return sandbox_of(self.mode, ops, ground.hostname, place)
-        return sandbox_of(self.mode, layer.above(ops), ground.hostname, place, layer.directories)
+            return sandbox_of(self.mode, ops, resources.hostname, place)
+        return sandbox_of(self.mode, layer.above(ops), resources.hostname, place, layer.directories)
 
     async def _has_overlays(self) -> bool:
         if self._overlays is None:
             self._overlays = await asyncio.to_thread(overlays_work, self.mode, self._data)
         return self._overlays
 
-    def _agent_exited(self, held: Held, ground: Ground, run: Run) -> None:
-        life = held.life.container(run.container["name"])
-        if life is not None and life.attempt == run.attempt and not life.started_at and life.stage.value == "starting":
+    def _agent_exited(self, node_pod: NodePod, resources: PodResources, run: Run) -> None:
+        pod_state = node_pod.pod_state.container(run.container["name"])
+        if (
+            pod_state is not None
+            and pod_state.attempt == run.attempt
+            and not pod_state.started_at
+            and pod_state.stage.value == "starting"
+        ):
             return  # the start is not over yet; it will see that the process has ended
-        self._exited(held, ground, run)
+        self._exited(node_pod, resources, run)
 
-    def _exited(self, held: Held, ground: Ground, run: Run) -> None:
+    def _exited(self, node_pod: NodePod, resources: PodResources, run: Run) -> None:
         for task in list(run.tasks):
             task.cancel()
         run.log.close()
         name: str = run.container["name"]
-        if ground.runs.get(name) is not run:
+        if resources.runs.get(name) is not run:
             return
 
         async def tell() -> None:
@@ -544,9 +555,11 @@ class ProcessRuntime:
             if run.group is not None:
                 reason = "OOMKilled" if run.group.out_of_memory else ""
                 run.group.remove()
-            self._agent.post(held.uid, Exited(name, run.attempt, code, reason=reason, message=self._message(run, code)))
+            self._agent.post(
+                node_pod.uid, Exited(name, run.attempt, code, reason=reason, message=self._message(run, code))
+            )
 
-        self._task(ground.tasks, tell(), f"end of {name}")
+        self._task(resources.tasks, tell(), f"end of {name}")
 
     def _message(self, run: Run, code: int) -> str:
         try:
@@ -559,30 +572,34 @@ class ProcessRuntime:
             text = last_text(run.log.path, lines=MESSAGE_LOG_LINES, size=MESSAGE_LOG_BYTES)
         return text.decode(errors="replace")
 
-    def _stop(self, held: Held, name: str, attempt: int, grace: float) -> None:
-        ground = self.grounds.get(held.uid)
-        run = ground.runs.get(name) if ground is not None else None
-        if ground is None or run is None or run.attempt != attempt:
-            if ground is not None and (starting := ground.starts.pop(name, None)) is not None:
+    def _stop(self, node_pod: NodePod, name: str, attempt: int, grace: float) -> None:
+        resources = self.resources.get(node_pod.uid)
+        run = resources.runs.get(name) if resources is not None else None
+        if resources is None or run is None or run.attempt != attempt:
+            if resources is not None and (starting := resources.starts.pop(name, None)) is not None:
                 starting.cancel()
-            asyncio.get_running_loop().call_soon(self._agent.post, held.uid, Exited(name, attempt, 137))
+            asyncio.get_running_loop().call_soon(self._agent.post, node_pod.uid, Exited(name, attempt, 137))
             return
         again = run.stopping is not None
         if run.stopping is not None:
             run.stopping.cancel()
         for task in list(run.tasks):
             task.cancel()
-        run.stopping = self._task(ground.tasks, self._stopping(held, ground, run, grace, again=again), f"stop {name}")
+        run.stopping = self._task(
+            resources.tasks, self._stopping(node_pod, resources, run, grace, again=again), f"stop {name}"
+        )
 
-    async def _stopping(self, held: Held, ground: Ground, run: Run, grace: float, *, again: bool) -> None:
+    async def _stopping(
+        self, node_pod: NodePod, resources: PodResources, run: Run, grace: float, *, again: bool
+    ) -> None:
         time = asyncio.get_running_loop().time
         deadline = time() + grace
         hook = dig(run.container, "lifecycle", "preStop")
         if hook is not None and not again and grace > 0:
-            passed, _ = await act(hook, run.container, ground.facts.ip, self.executor(run), grace, self.network)
+            passed, _ = await act(hook, run.container, resources.facts.ip, self.executor(run), grace, self.network)
             if not passed:
                 path = f"spec.containers{{{run.container['name']}}}"
-                self._agent.report(held, "Warning", "FailedPreStopHook", "PreStopHook failed", path)
+                self._agent.report(node_pod, "Warning", "FailedPreStopHook", "PreStopHook failed", path)
         if grace > 0:
             left = max(_LEAST_GRACE, deadline - time())
             run.process.signal(15, sandboxed=self.mode != "plain")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from steersman_cluster.nodes.agent import Agent, Held
-from steersman_cluster.nodes.life import Condemned, Readiness, StartedUp
-from steersman_cluster.nodes.process.ground import Ground
-from steersman_cluster.nodes.process.probes import Counter, act
+from steersman_cluster.nodes.agent import Agent, NodePod
+from steersman_cluster.nodes.pod_state import ProbeFailed, Readiness, StartedUp
+from steersman_cluster.nodes.process.handlers import Counter, act
+from steersman_cluster.nodes.process.pod_resources import PodResources
 from steersman_cluster.objects import Object
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ __all__ = ["watch"]
 _SHOWN: Final = {"startupProbe": "Startup", "readinessProbe": "Readiness", "livenessProbe": "Liveness"}
 
 
-async def watch(agent: Agent, held: Held, ground: Ground, run: Run, kind: str, runtime: ProcessRuntime) -> None:
+async def watch(
+    agent: Agent, node_pod: NodePod, resources: PodResources, run: Run, kind: str, runtime: ProcessRuntime
+) -> None:
     """Probe until the probe has done its work, or the task is cancelled. Liveness and readiness wait for startup."""
     container = run.container
     probe: Object = container[kind]
@@ -30,22 +32,24 @@ async def watch(agent: Agent, held: Held, ground: Ground, run: Run, kind: str, r
     counter = Counter(probe.get("successThreshold") or 1, probe.get("failureThreshold") or 3)
     timeout, period = float(probe.get("timeoutSeconds") or 1), float(probe.get("periodSeconds") or 10)
     while True:
-        passed, output = await act(probe, container, ground.facts.ip, runtime.executor(run), timeout, runtime.network)
+        passed, output = await act(
+            probe, container, resources.facts.ip, runtime.executor(run), timeout, runtime.network
+        )
         before, counter = counter.verdict, counter.take(passed)
         if not passed:
             path = f"spec.containers{{{name}}}"
-            agent.report(held, "Warning", "Unhealthy", f"{_SHOWN[kind]} probe failed: {output}", path)
+            agent.report(node_pod, "Warning", "Unhealthy", f"{_SHOWN[kind]} probe failed: {output}", path)
         if counter.verdict != before and counter.verdict is not None:
             verdict = counter.verdict
             if kind == "readinessProbe":
-                agent.post(held.uid, Readiness(name, run.attempt, verdict))
+                agent.post(node_pod.uid, Readiness(name, run.attempt, verdict))
             elif kind == "startupProbe" and verdict:
                 run.started_up.set()
-                agent.post(held.uid, StartedUp(name, run.attempt, ready="readinessProbe" not in container))
+                agent.post(node_pod.uid, StartedUp(name, run.attempt, ready="readinessProbe" not in container))
                 return
             elif not verdict:
                 why = "startup" if kind == "startupProbe" else "liveness"
                 grace = probe.get("terminationGracePeriodSeconds")
-                agent.post(held.uid, Condemned(name, run.attempt, why, grace))
+                agent.post(node_pod.uid, ProbeFailed(name, run.attempt, why, grace))
                 return
         await asyncio.sleep(period)

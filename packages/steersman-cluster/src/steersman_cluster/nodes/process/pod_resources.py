@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from steersman_cluster.nodes.network.cluster_network import Attachment
 from steersman_cluster.nodes.network.resolver import full_name, hosts_file, resolv_conf
+from steersman_cluster.nodes.process.api_reader import ApiReader
 from steersman_cluster.nodes.process.environment import ConfigError, Facts, expand
 from steersman_cluster.nodes.process.payload import TokenRequest, files_of, references_of_volume, tokens_of, write
-from steersman_cluster.nodes.process.reading import Reading
 from steersman_cluster.nodes.process.sandbox import Mount
 from steersman_cluster.objects import Object, dig, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
     from steersman_cluster.nodes.process.runtime import Run
 
-__all__ = ["Ground", "MountError"]
+__all__ = ["MountError", "PodResources"]
 
 _OWNED = ("emptyDir", "persistentVolumeClaim", "ephemeral")
 _PAYLOADS = ("configMap", "secret", "downwardAPI", "projected")
@@ -30,7 +30,7 @@ class MountError(Exception):
     """A volume that cannot be had (yet): FailedMount."""
 
 
-class Ground:
+class PodResources:
     """One Pod's place on this machine. `directory` is its own; `shared` holds what outlives it (volumes of claims)."""
 
     def __init__(self, facts: Facts, directory: Path, shared: Path, clock: Callable[[], float]) -> None:
@@ -52,13 +52,13 @@ class Ground:
     def pod(self) -> Object:
         return self.facts.pod
 
-    async def make(self, reading: Reading) -> None:
+    async def make(self, reader: ApiReader) -> None:
         """Make all volumes; raises `MountError` with the kubelet's words."""
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         for volume in dig(self.pod, "spec", "volumes", default=[]):
             name: str = volume["name"]
             try:
-                self.volumes[name] = await self._volume(volume, reading)
+                self.volumes[name] = await self._volume(volume, reader)
                 await asyncio.to_thread(self._own, volume)
             except (ConfigError, ValueError, OSError) as problem:
                 raise MountError(f'MountVolume.SetUp failed for volume "{name}" : {problem}') from None
@@ -85,12 +85,12 @@ class Ground:
                 if not os.path.islink(path):
                     os.chmod(path, os.stat(path).st_mode & 0o7777 | 0o660)
 
-    async def refresh(self, reading: Reading) -> None:
+    async def refresh(self, reader: ApiReader) -> None:
         """Bring the files of volumes up to date; what is missing meanwhile stays as it was."""
         for volume in dig(self.pod, "spec", "volumes", default=[]):
             if any(kind in volume for kind in _PAYLOADS):
                 try:
-                    await self._payload(volume, reading)
+                    await self._payload(volume, reader)
                 except ConfigError:
                     continue
 
@@ -99,46 +99,46 @@ class Ground:
         """When the first token is to be renewed."""
         return min((at for _, at in self._tokens.values()), default=None)
 
-    async def _volume(self, volume: Object, reading: Reading) -> Path:
+    async def _volume(self, volume: Object, reader: ApiReader) -> Path:
         if any(kind in volume for kind in _PAYLOADS):
-            return await self._payload(volume, reading)
+            return await self._payload(volume, reader)
         if "emptyDir" in volume:
             return _open_directory(self.directory / "volumes" / volume["name"])
         if "hostPath" in volume:
             return _host_path(volume["hostPath"])
         if "persistentVolumeClaim" in volume:
-            return await self._claim(volume["persistentVolumeClaim"].get("claimName") or "", reading)
+            return await self._claim(volume["persistentVolumeClaim"].get("claimName") or "", reader)
         if "ephemeral" in volume:
-            return await self._claim(f"{name_of(self.pod)}-{volume['name']}", reading)
+            return await self._claim(f"{name_of(self.pod)}-{volume['name']}", reader)
         kind = next((key for key in volume if key != "name"), "empty")
         raise ConfigError(f"volumes of kind {kind} are not known to nodes of kind process")
 
-    async def _payload(self, volume: Object, reading: Reading) -> Path:
+    async def _payload(self, volume: Object, reader: ApiReader) -> Path:
         wanted = references_of_volume(volume)
         self.references |= wanted
-        found = await reading.objects(namespace_of(self.pod), wanted)
-        tokens = {request: await self._token(request, reading) for request in tokens_of(volume)}
+        found = await reader.objects(namespace_of(self.pod), wanted)
+        tokens = {request: await self._token(request, reader) for request in tokens_of(volume)}
         directory = self.directory / "volumes" / volume["name"]
         write(directory, files_of(volume, self.facts, found, tokens), group=self._fs_group)
         return directory
 
-    async def _token(self, request: TokenRequest, reading: Reading) -> str:
+    async def _token(self, request: TokenRequest, reader: ApiReader) -> str:
         known = self._tokens.get(request)
         now = self._clock()
         if known is not None and now < known[1]:
             return known[0]
-        token = await reading.token(self.pod, request)
+        token = await reader.token(self.pod, request)
         self._tokens[request] = (token, now + 0.8 * request.seconds)
         return token
 
-    async def _claim(self, name: str, reading: Reading) -> Path:
-        claim = await reading.get(f"/api/v1/namespaces/{namespace_of(self.pod)}/persistentvolumeclaims/{name}")
+    async def _claim(self, name: str, reader: ApiReader) -> Path:
+        claim = await reader.get(f"/api/v1/namespaces/{namespace_of(self.pod)}/persistentvolumeclaims/{name}")
         if claim is None:
             raise ConfigError(f'persistentvolumeclaim "{name}" not found')
         volume_name = dig(claim, "spec", "volumeName", default="")
         if not volume_name:
             raise ConfigError(f'persistentvolumeclaim "{name}" is not bound')
-        volume = await reading.get(f"/api/v1/persistentvolumes/{volume_name}") or {}
+        volume = await reader.get(f"/api/v1/persistentvolumes/{volume_name}") or {}
         path = dig(volume, "spec", "hostPath", "path") or dig(volume, "spec", "local", "path")
         if path:
             return _open_directory(Path(path))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from steersman_cluster.nodes.process import launcher
-from steersman_cluster.nodes.process.running import children_of, spawn
+from steersman_cluster.nodes.process.processes import children_of, spawn
 
 
 async def turns(number: int) -> None:
@@ -95,7 +95,8 @@ module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 sys.modules.pop("warnings", None)
 before = set(sys.modules)
-request = {{"directory": "/", "terminal": False, "command": ["none"], "env": {{"PATH": "/none:/none/either"}}}}
+request = {{"directory": "/", "terminal": False, "identity": None, "cgroups": []}}
+request |= {{"command": ["none"], "env": {{"PATH": "/none:/none/either"}}}}
 try:
     module.become(request)
 except OSError as problem:

@@ -1,6 +1,6 @@
 """The kubelet's mind as a pure function: `step(life, event, now) -> (life, effects)`.
 
-First the event is taken in, then `_Turn.advance` looks at where the Pod stands and says what is to be done next:
+First the event is taken in, then `_Step.advance` looks at where the Pod stands and says what is to be done next:
 init containers in order, sidecars before the rest, restarts after a back-off, stops within the grace period. The
 rules are those of the kubelet (kuberuntime's computePodActions). No clock, no I/O.
 """
@@ -10,21 +10,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from steersman_cluster.nodes.life import (
-    Asked,
-    Condemned,
+from steersman_cluster.nodes.pod_state import (
     Container,
     Effect,
     End,
-    Ending,
     Event,
     Exit,
     Exited,
-    Life,
     NotPrepared,
     NotStarted,
+    PodState,
+    Preparation,
     Prepare,
     Prepared,
+    ProbeFailed,
     Readiness,
     Remove,
     Report,
@@ -35,6 +34,7 @@ from steersman_cluster.nodes.life import (
     StartedUp,
     Stop,
     Sync,
+    Termination,
     Tick,
     Wake,
     containers_of,
@@ -49,77 +49,77 @@ LONGEST_BACKOFF: Final = 300.0
 _PULL_SHOWN: Final = 1.0
 """A failed pull is shown as ErrImagePull for so long before it becomes ImagePullBackOff."""
 _CONFIG_RETRY: Final = 3.0
-_GROUND_RETRY: Final = 3.0
+_PREPARE_RETRY_SECONDS: Final = 3.0
 
 
-def begin(pod: Object, now: float, *, adopt: bool) -> Life:
+def begin(pod: Object, now: float, *, adopt: bool) -> PodState:
     """The life of a Pod that this node sees for the first time.
 
     Where the API server says that it has run before, it goes on: with `adopt` running containers are taken to run
     still, without it they are taken to have died with the node that ran them.
     """
-    life = Life(pod, containers_of(pod.get("spec") or {}), now)
+    pod_state = PodState(pod, containers_of(pod.get("spec") or {}), now)
     status: Object = pod.get("status") or {}
     if status.get("phase") in ("Succeeded", "Failed"):
-        life = replace(life, finished=status["phase"])
+        pod_state = replace(pod_state, finished=status["phase"])
     fields = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
     known = {s["name"]: s for field in fields for s in status.get(field) or ()}
     if not known:
-        return life
+        return pod_state
     from steersman_cluster.nodes.status import remembered, seconds_of
 
-    containers = tuple(remembered(c, known.get(c.name), now, adopt=adopt) for c in life.containers)
+    containers = tuple(remembered(c, known.get(c.name), now, adopt=adopt) for c in pod_state.containers)
     begun = seconds_of(status.get("startTime")) or now
     adopted = adopt and bool(status.get("podIP"))
     return replace(
-        life,
+        pod_state,
         containers=containers,
         begun_at=begun,
         ip=(status.get("podIP") or "") if adopted else "",
-        ground=Asked.DONE if adopted else Asked.NO,
+        prepared=Preparation.DONE if adopted else Preparation.NO,
     )
 
 
-def step(life: Life, event: Event, now: float) -> tuple[Life, tuple[Effect, ...]]:
+def step(pod_state: PodState, event: Event, now: float) -> tuple[PodState, tuple[Effect, ...]]:
     """Take in an event and say what is to be done; events of earlier attempts and unknown containers are ignored."""
-    turn = _Turn(life, now)
+    turn = _Step(pod_state, now)
     turn.take(event)
     turn.advance()
     return turn.result()
 
 
-class _Turn:
+class _Step:
     """One step's working copy."""
 
-    def __init__(self, life: Life, now: float) -> None:
-        self.life = life
+    def __init__(self, pod_state: PodState, now: float) -> None:
+        self.pod_state = pod_state
         self.now = now
-        self.containers = list(life.containers)
+        self.containers = list(pod_state.containers)
         self.effects: list[Effect] = []
         self.wakes: list[float] = []
 
-    def result(self) -> tuple[Life, tuple[Effect, ...]]:
+    def result(self) -> tuple[PodState, tuple[Effect, ...]]:
         if self.wakes:
             self.effects.append(Wake(min(self.wakes)))
         containers = tuple(self.containers)
-        if containers != self.life.containers:
-            self.life = replace(self.life, containers=containers)
-        return self.life, tuple(self.effects)
+        if containers != self.pod_state.containers:
+            self.pod_state = replace(self.pod_state, containers=containers)
+        return self.pod_state, tuple(self.effects)
 
     def change(self, index: int, **fields: Any) -> Container:
         changed = self.containers[index] = replace(self.containers[index], **fields)
         return changed
 
     def set(self, **fields: Any) -> None:
-        self.life = replace(self.life, **fields)
+        self.pod_state = replace(self.pod_state, **fields)
 
     def report(self, type: str, reason: str, message: str, container: Container | None = None) -> None:
         self.effects.append(Report(type, reason, message, container))
 
     @property
     def pod_text(self) -> str:
-        pod = self.life.pod
-        return f"{name_of(pod)}_{namespace_of(pod)}({self.life.uid})"
+        pod = self.pod_state.pod
+        return f"{name_of(pod)}_{namespace_of(pod)}({self.pod_state.uid})"
 
     # What happened.
 
@@ -128,18 +128,18 @@ class _Turn:
             case Sync(pod):
                 self._sync(pod)
             case Prepared(ip):
-                self.set(ground=Asked.DONE, ip=ip)
+                self.set(prepared=Preparation.DONE, ip=ip)
             case NotPrepared(reason, message):
-                self.set(ground=Asked.NO, ground_retry_at=self.now + _GROUND_RETRY)
+                self.set(prepared=Preparation.NO, prepare_retry_at=self.now + _PREPARE_RETRY_SECONDS)
                 self.report("Warning", reason, message)
-            case End(ending):
-                self._end(ending)
+            case End(termination):
+                self._end(termination)
             case Tick():
                 pass
             case _:
-                self._of_container(event)
+                self._apply_to_container(event)
 
-    def _of_container(self, event: Started | NotStarted | Exited | StartedUp | Readiness | Condemned) -> None:
+    def _apply_to_container(self, event: Started | NotStarted | Exited | StartedUp | Readiness | ProbeFailed) -> None:
         index = next((i for i, c in enumerate(self.containers) if c.name == event.container), -1)
         if index < 0 or self.containers[index].attempt != event.attempt:
             return
@@ -155,8 +155,8 @@ class _Turn:
                 self.change(index, started=True, ready=ready)
             case Readiness(ready=ready) if container.stage is Stage.RUNNING:
                 self.change(index, ready=ready)
-            case Condemned(why=why, grace=grace) if container.stage is Stage.RUNNING:
-                grace = self.life.grace if grace is None else grace
+            case ProbeFailed(why=why, grace=grace) if container.stage is Stage.RUNNING:
+                grace = self.pod_state.grace if grace is None else grace
                 self._stop(index, f"Container {container.name} failed {why} probe, will be restarted", grace)
             case _:
                 pass
@@ -175,8 +175,10 @@ class _Turn:
             self.change(index, spec=spec)
             if not changed or container.role in (Role.INIT, Role.EPHEMERAL):
                 continue
-            if container.stage is Stage.RUNNING and not self.life.finished:
-                self._stop(index, f"Container {container.name} definition changed, will be restarted", self.life.grace)
+            if container.stage is Stage.RUNNING and not self.pod_state.finished:
+                self._stop(
+                    index, f"Container {container.name} definition changed, will be restarted", self.pod_state.grace
+                )
                 self.change(index, backoff=0.0)
             elif container.stage is Stage.WAITING:
                 self.change(index, backoff=0.0, pull_backoff=0.0, retry_at=0.0)
@@ -258,24 +260,24 @@ class _Turn:
         )
         self.change(index, stage=Stage.EXITED, exit=ended, ready=False, started=False)
 
-    def _end(self, ending: Ending) -> None:
-        if self.life.ending is None and not self.life.finished:
-            self.set(ending=ending)
-            self.report("Warning", ending.reason, ending.message)
+    def _end(self, termination: Termination) -> None:
+        if self.pod_state.termination is None and not self.pod_state.finished:
+            self.set(termination=termination)
+            self.report("Warning", termination.reason, termination.message)
 
     # What is to be done.
 
     def advance(self) -> None:
-        life = self.life
-        if life.finished:
-            if life.deleting:
+        pod_state = self.pod_state
+        if pod_state.finished:
+            if pod_state.deleting:
                 self._remove()
             return
         self._check_deadline()
-        if self.life.deleting or self.life.ending is not None or self.life.closing:
-            self._wind_down(self.life.closing)
+        if self.pod_state.deleting or self.pod_state.termination is not None or self.pod_state.closing:
+            self._wind_down(self.pod_state.closing)
             return
-        if life.ground is not Asked.DONE:
+        if pod_state.prepared is not Preparation.DONE:
             self._prepare()
             return
         for index, container in enumerate(self.containers):
@@ -285,30 +287,30 @@ class _Turn:
             self._run_mains()
 
     def _check_deadline(self) -> None:
-        life = self.life
-        seconds = life.spec.get("activeDeadlineSeconds")
-        if seconds is None or life.ending is not None:
+        pod_state = self.pod_state
+        seconds = pod_state.spec.get("activeDeadlineSeconds")
+        if seconds is None or pod_state.termination is not None:
             return
-        at = life.begun_at + seconds
+        at = pod_state.begun_at + seconds
         if self.now >= at:
             message = "Pod was active on the node longer than the specified deadline"
-            self.set(ending=Ending("DeadlineExceeded", message))
+            self.set(termination=Termination("DeadlineExceeded", message))
             self.report("Normal", "DeadlineExceeded", message)
         else:
             self.wakes.append(at)
 
     def _prepare(self) -> None:
-        if self.life.ground is not Asked.NO:
+        if self.pod_state.prepared is not Preparation.NO:
             return
-        if self.now < self.life.ground_retry_at:
-            self.wakes.append(self.life.ground_retry_at)
+        if self.now < self.pod_state.prepare_retry_at:
+            self.wakes.append(self.pod_state.prepare_retry_at)
             return
-        self.set(ground=Asked.YES)
+        self.set(prepared=Preparation.YES)
         self.effects.append(Prepare())
 
     def _run_inits(self) -> bool:
         """Move the init containers on; whether the main containers' turn has come."""
-        initialized = self.life.initialized
+        initialized = self.pod_state.initialized
         for index, container in enumerate(self.containers):
             if container.role is Role.SIDECAR:
                 self._keep_running(index)
@@ -341,7 +343,7 @@ class _Turn:
         code = container.exit.code if container.exit is not None else 0
         if _has_rule(container.spec, code):
             return True
-        policy = container.spec.get("restartPolicy") or self.life.policy
+        policy = container.spec.get("restartPolicy") or self.pod_state.policy
         if policy == "Never":
             return False
         return code != 0 if policy == "OnFailure" or container.role is Role.INIT else True
@@ -417,9 +419,9 @@ class _Turn:
 
     def _wind_down(self, phase: str = "") -> None:
         """Stop what runs: sidecars last, the last of them first. Then the Pod is finished, or removed."""
-        if phase != self.life.closing:
+        if phase != self.pod_state.closing:
             self.set(closing=phase)
-        grace = self.life.grace
+        grace = self.pod_state.grace
         mains = [i for i, c in enumerate(self.containers) if c.role is not Role.SIDECAR and c.live]
         sidecars = [i for i, c in enumerate(self.containers) if c.role is Role.SIDECAR and c.live]
         for index in mains or sidecars[-1:]:
@@ -437,14 +439,14 @@ class _Turn:
             ran = [c for c in self.containers if c.role is Role.MAIN]
             good = all(c.exit is not None and c.exit.code == 0 for c in ran)
             phase = "Succeeded" if good else "Failed"
-        if self.life.ending is not None:
+        if self.pod_state.termination is not None:
             phase = "Failed"
         self.set(finished=phase)
-        if self.life.deleting:
+        if self.pod_state.deleting:
             self._remove()
 
     def _remove(self) -> None:
-        if not self.life.removed:
+        if not self.pod_state.removed:
             self.set(removed=True)
             self.effects.append(Remove())
 

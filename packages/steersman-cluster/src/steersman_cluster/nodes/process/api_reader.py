@@ -18,12 +18,12 @@ from steersman.k8s import ConfigMap, Secret
 from steersman_cluster.nodes.process.payload import TokenRequest
 from steersman_cluster.objects import Object, dig, name_of, namespace_of, uid_of
 
-__all__ = ["Reading"]
+__all__ = ["ApiReader"]
 
 _PLURALS: Final = {"configmap": ("configmaps", "ConfigMap"), "secret": ("secrets", "Secret")}
 
 
-class Reading:
+class ApiReader:
     """Reads as the node's client; `on_change(kind, namespace, name)` hears of ConfigMaps and Secrets."""
 
     def __init__(self, client: Client, on_change: Callable[[str, str, str], None]) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from steersman_cluster.kubelet import STDERR, STDOUT
-from steersman_cluster.nodes.process import guard
+from steersman_cluster.nodes.process import cleanup
 from steersman_cluster.nodes.process.command import Identity, Sandbox, error_of, launch
 
 __all__ = ["Exit", "Process", "Session", "children_of", "exit_of", "spawn"]
@@ -268,7 +268,7 @@ async def spawn(
         ) as launched:
             process = await asyncio.create_subprocess_exec(
                 *launched.argv,
-                env={guard.MARK: env[guard.MARK]} if guard.MARK in env else {},
+                env={cleanup.MARK: env[cleanup.MARK]} if cleanup.MARK in env else {},
                 stdin=streams[0],
                 stdout=streams[1],
                 stderr=streams[2],

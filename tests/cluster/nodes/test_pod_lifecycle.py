@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steersman_cluster.nodes.life import (
-    Condemned,
+from steersman_cluster.nodes.pod_lifecycle import begin, step
+from steersman_cluster.nodes.pod_state import (
     Effect,
     End,
-    Ending,
     Event,
     Exited,
-    Life,
     NotPrepared,
     NotStarted,
+    PodState,
     Prepare,
     Prepared,
+    ProbeFailed,
     Readiness,
     Remove,
     Report,
@@ -27,10 +27,10 @@ from steersman_cluster.nodes.life import (
     StartedUp,
     Stop,
     Sync,
+    Termination,
     Tick,
     Wake,
 )
-from steersman_cluster.nodes.machine import begin, step
 from steersman_cluster.nodes.status import status_of
 
 
@@ -46,11 +46,11 @@ class Node:
 
     def __init__(self, obj: dict[str, Any], *, adopt: bool = False) -> None:
         self.now = 1000.0
-        self.life: Life = begin(obj, self.now, adopt=adopt)
+        self.pod_state: PodState = begin(obj, self.now, adopt=adopt)
         self.effects: list[Effect] = []
 
     def take(self, event: Event) -> "Node":
-        self.life, effects = step(self.life, event, self.now)
+        self.pod_state, effects = step(self.pod_state, event, self.now)
         self.effects += effects
         return self
 
@@ -67,7 +67,7 @@ class Node:
         return self.take(Started(name, attempt, **fields))
 
     def attempt(self, name: str = "c") -> int:
-        found = self.life.container(name)
+        found = self.pod_state.container(name)
         assert found is not None
         return found.attempt
 
@@ -80,7 +80,7 @@ class Node:
 
     @property
     def status(self) -> dict[str, Any]:
-        return status_of(self.life, "10.0.0.9", self.now)
+        return status_of(self.pod_state, "10.0.0.9", self.now)
 
     def state(self, name: str = "c") -> dict[str, Any]:
         every = [*self.status.get("initContainerStatuses", []), *self.status["containerStatuses"]]
@@ -162,7 +162,7 @@ def test_the_restart_policy_decides_how_a_pod_ends(policy: str, code: int, phase
     if phase != "Running":
         reason = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}[phase]
         assert node.condition("Ready")["reason"] == reason
-        assert not node.take(Sync(node.life.pod)).done(Remove)
+        assert not node.take(Sync(node.pod_state.pod)).done(Remove)
 
 
 def test_init_containers_run_one_after_the_other_and_sidecars_until_the_end() -> None:
@@ -201,15 +201,15 @@ def test_a_failed_init_container_fails_a_pod_that_never_restarts() -> None:
 def test_an_init_container_that_never_restarts_fails_its_pod_whatever_the_pods_policy() -> None:
     init = {"name": "i", "image": "i", "restartPolicy": "Never"}
     node = Node(pod(initContainers=[init], restartPolicy="Always")).ready().run("i").exits(1, "i")
-    assert node.life.finished == "Failed"
+    assert node.pod_state.finished == "Failed"
 
 
 def test_an_init_container_that_always_restarts_on_failure_is_started_again_in_a_pod_that_never_restarts() -> None:
     init = {"name": "i", "image": "i", "restartPolicy": "OnFailure"}
     node = Node(pod(initContainers=[init], restartPolicy="Never")).ready().run("i").exits(1, "i")
-    assert (node.life.finished, node.attempt("i")) == ("", 2)
+    assert (node.pod_state.finished, node.attempt("i")) == ("", 2)
     node.run("i").exits(0, "i").run("c").exits(0, "c")
-    assert node.life.finished == "Succeeded"
+    assert node.pod_state.finished == "Succeeded"
 
 
 @pytest.mark.parametrize(
@@ -224,12 +224,12 @@ def test_a_rule_about_exit_codes_goes_before_the_restart_policy(
     container = {"name": "x", "image": "i", "restartPolicy": "Never", "restartPolicyRules": [rule]}
     spec: dict[str, Any] = {"initContainers": [container]} if field == "initContainers" else {}
     made = pod(**spec) if spec else pod(container)
-    assert Node(made).ready().run("x").exits(code, "x").life.finished == finished
+    assert Node(made).ready().run("x").exits(code, "x").pod_state.finished == finished
 
 
 def states(node: Node, kind: str) -> list[tuple[str, str]]:
     """State and reason of each container of a kind."""
-    every = [next(iter(s["state"].items())) for s in status_of(node.life, "h", node.now)[f"{kind}Statuses"]]
+    every = [next(iter(s["state"].items())) for s in status_of(node.pod_state, "h", node.now)[f"{kind}Statuses"]]
     return [(state, fields.get("reason", "")) for state, fields in every]
 
 
@@ -237,14 +237,14 @@ def test_what_never_started_still_waits_when_a_failed_init_container_has_ended_t
     inits = [{"name": name, "image": "i"} for name in ("one", "two", "three")]
     node = Node(pod(initContainers=inits, restartPolicy="Never")).ready().run("one").exits(0, "one")
     node.run("two").exits(1, "two")
-    assert node.life.finished == "Failed"
+    assert node.pod_state.finished == "Failed"
     assert states(node, "initContainer") == [
         ("terminated", "Completed"),
         ("terminated", "Error"),
         ("waiting", "PodInitializing"),
     ]
     assert states(node, "container") == [("waiting", "PodInitializing")]
-    conditions = {c["type"]: c["status"] for c in status_of(node.life, "h", node.now)["conditions"]}
+    conditions = {c["type"]: c["status"] for c in status_of(node.pod_state, "h", node.now)["conditions"]}
     assert conditions["Initialized"] == "False"
 
 
@@ -255,20 +255,20 @@ def test_sidecars_run_and_restart_in_a_pod_that_never_restarts_until_its_contain
     assert node.attempt("side") == 2
     node.run("side").run("i").exits(1, "i")
     assert [stop.container for stop in node.done(Stop)] == ["side"]
-    assert node.exits(143, "side").life.finished == "Failed"
+    assert node.exits(143, "side").pod_state.finished == "Failed"
 
 
 def test_a_container_that_backs_off_when_its_pod_ends_shows_how_it_ended() -> None:
     node = Node(pod()).ready().run().exits(3).run().exits(3)
     assert states(node, "container") == [("waiting", "CrashLoopBackOff")]
-    node.take(End(Ending("Evicted", "out of memory", grace=0.0)))
+    node.take(End(Termination("Evicted", "out of memory", grace=0.0)))
     assert states(node, "container") == [("terminated", "Error")]
 
 
 def debugged(node: Node, *names: str) -> Node:
     """Add ephemeral containers, as their subresource does."""
-    spec = {**node.life.pod["spec"], "ephemeralContainers": [{"name": name, "image": "i"} for name in names]}
-    return node.take(Sync({**node.life.pod, "spec": spec}))
+    spec = {**node.pod_state.pod["spec"], "ephemeralContainers": [{"name": name, "image": "i"} for name in names]}
+    return node.take(Sync({**node.pod_state.pod, "spec": spec}))
 
 
 def test_an_ephemeral_container_is_started_once_and_counts_for_nothing() -> None:
@@ -276,7 +276,7 @@ def test_an_ephemeral_container_is_started_once_and_counts_for_nothing() -> None
     node.done(Start)
     assert debugged(node, "debug").done(Start) == [Start("debug", 1)]
     node.run("debug")
-    status = status_of(node.life, "h", node.now)
+    status = status_of(node.pod_state, "h", node.now)
     assert "initContainerStatuses" not in status
     (ephemeral,) = status["ephemeralContainerStatuses"]
     assert "running" in ephemeral["state"]
@@ -298,13 +298,13 @@ def test_an_ephemeral_container_is_stopped_with_its_pod() -> None:
     node = debugged(Node(pod(restartPolicy="Never")).ready().run(), "debug").run("debug")
     node.exits(0)
     assert [stop.container for stop in node.done(Stop)] == ["debug"]
-    assert node.exits(137, "debug").life.finished == "Succeeded"
+    assert node.exits(137, "debug").pod_state.finished == "Succeeded"
 
 
 @pytest.mark.parametrize("adopt", [True, False])
 def test_a_node_that_starts_again_remembers_ephemeral_containers(adopt: bool) -> None:
     node = debugged(Node(pod()).ready().run(), "ended", "runs").run("ended").run("runs").exits(2, "ended")
-    made = {**node.life.pod, "status": status_of(node.life, "h", node.now)}
+    made = {**node.pod_state.pod, "status": status_of(node.pod_state, "h", node.now)}
     again = Node(made, adopt=adopt).take(Tick()).take(Prepared("10.0.0.2"))
     assert [start.container for start in again.done(Start) if start.container != "c"] == []
     runs = ("running", "") if adopt else ("terminated", "ContainerStatusUnknown")
@@ -339,7 +339,7 @@ def test_a_finished_pod_waits_for_its_deletion() -> None:
 
 def test_a_failed_probe_restarts_the_container_with_a_reason() -> None:
     node = Node(pod()).ready().run()
-    node.take(Condemned("c", 1, "liveness", 3.0))
+    node.take(ProbeFailed("c", 1, "liveness", 3.0))
     assert node.done(Stop) == [Stop("c", 1, 3.0)]
     assert node.done(Report)[-1].message == "Container c failed liveness probe, will be restarted"
     node.exits(137)
@@ -378,7 +378,7 @@ def test_a_deadline_ends_the_pod() -> None:
 
 
 def test_eviction_fails_the_pod_and_leaves_it() -> None:
-    node = Node(pod()).ready().run().take(End(Ending("Evicted", "no memory", grace=0.0)))
+    node = Node(pod()).ready().run().take(End(Termination("Evicted", "no memory", grace=0.0)))
     assert node.done(Stop) == [Stop("c", 1, 0.0)]
     node.exits(137)
     assert (node.status["phase"], node.status["reason"], node.status["message"]) == ("Failed", "Evicted", "no memory")
@@ -409,9 +409,9 @@ def test_ground_that_cannot_be_made_is_tried_again() -> None:
 
 def test_what_earlier_attempts_say_is_ignored() -> None:
     node = Node(pod()).ready().run().exits(1).run()
-    before = node.life
+    before = node.pod_state
     node.take(Exited("c", 1, 9)).take(Readiness("c", 1, ready=False)).take(Exited("other", 1, 1))
-    assert node.life == before
+    assert node.pod_state == before
 
 
 @pytest.mark.parametrize(("adopt", "restarts"), [(True, 0), (False, 1)])
@@ -420,7 +420,7 @@ def test_a_node_that_starts_again_finds_its_pods(adopt: bool, restarts: int) -> 
     second = Node({**pod(), "status": first.status}, adopt=adopt).take(Tick())
     if not adopt:
         second.take(Prepared("10.0.0.2")).run()
-    container = second.life.container("c")
+    container = second.pod_state.container("c")
     assert container is not None
     assert (container.restarts, container.stage) == (restarts, Stage.RUNNING)
 
@@ -467,11 +467,11 @@ def test_whatever_happens_a_deleted_pod_is_removed_once_and_nothing_runs_twice( 
                 finish(code)
             case "wait":
                 node.after(400)
-            case "fail" if live and node.life.container(target[0]).stage is Stage.STARTING:  # type: ignore[union-attr]
+            case "fail" if live and node.pod_state.container(target[0]).stage is Stage.STARTING:  # type: ignore[union-attr]
                 live.discard(target)
                 node.take(NotStarted(*target, reason="CreateContainerConfigError", message="no"))
             case "condemn":
-                node.take(Condemned(*target, why="liveness"))
+                node.take(ProbeFailed(*target, why="liveness"))
             case _:
                 pass
         settle()

@@ -1,6 +1,6 @@
 """The life of a Pod on a node, as values: how far each container is, what can happen, what is to be done.
 
-`machine.step` moves a `Life` by one `Event` and answers with `Effect`s; a runtime performs those and reports back
+`machine.step` moves a `PodState` by one `Event` and answers with `Effect`s; a runtime performs those and reports back
 with events. All times are seconds since the epoch, as floats. Nothing here does I/O or reads a clock.
 """
 
@@ -13,20 +13,19 @@ from typing import TypeAlias
 from steersman_cluster.objects import Object, dig, meta, uid_of
 
 __all__ = [
-    "Asked",
-    "Condemned",
     "Container",
     "Effect",
     "End",
-    "Ending",
     "Event",
     "Exit",
     "Exited",
-    "Life",
     "NotPrepared",
     "NotStarted",
+    "PodState",
+    "Preparation",
     "Prepare",
     "Prepared",
+    "ProbeFailed",
     "Readiness",
     "Remove",
     "Report",
@@ -37,6 +36,7 @@ __all__ = [
     "StartedUp",
     "Stop",
     "Sync",
+    "Termination",
     "Tick",
     "Wake",
     "containers_of",
@@ -65,8 +65,8 @@ class Stage(Enum):
     """Ended; stays so unless its policy starts it again."""
 
 
-class Asked(Enum):
-    """Whether the runtime was asked to make the Pod's ground, and did."""
+class Preparation(Enum):
+    """Whether the runtime was told to make what the Pod needs on its node, and has done it."""
 
     NO = "no"
     YES = "yes"
@@ -132,7 +132,7 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class Termination:
     """Why a Pod is ended by its node: its phase becomes Failed with this reason and message."""
 
     reason: str
@@ -141,16 +141,16 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class PodState:
     """A Pod on its node."""
 
     pod: Object
     containers: tuple[Container, ...]
     begun_at: float
-    ground: Asked = Asked.NO
-    ground_retry_at: float = 0.0
+    prepared: Preparation = Preparation.NO
+    prepare_retry_at: float = 0.0
     ip: str = ""
-    ending: Ending | None = None
+    termination: Termination | None = None
     closing: str = ""
     """The phase that the Pod will have once everything has stopped: its main containers have ended for good."""
     finished: str = ""
@@ -179,8 +179,8 @@ class Life:
         """Seconds that containers get to stop."""
         if self.deleting:
             return float(dig(self.pod, "metadata", "deletionGracePeriodSeconds", default=0))
-        if self.ending is not None and self.ending.grace is not None:
-            return self.ending.grace
+        if self.termination is not None and self.termination.grace is not None:
+            return self.termination.grace
         return float(dig(self.pod, "spec", "terminationGracePeriodSeconds", default=30))
 
     def container(self, name: str) -> Container | None:
@@ -225,14 +225,14 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The ground is there: address, directories."""
+    """What the Pod needs on its node is there: address, directories, volumes."""
 
     ip: str
 
 
 @dataclass(frozen=True, slots=True)
 class NotPrepared:
-    """The ground could not be made; it is tried again."""
+    """What the Pod needs could not be made; it is tried again."""
 
     reason: str
     message: str
@@ -290,7 +290,7 @@ class Readiness:
 
 
 @dataclass(frozen=True, slots=True)
-class Condemned:
+class ProbeFailed:
     """A liveness or startup probe has failed for good: `why` is `liveness` or `startup`."""
 
     container: str
@@ -303,11 +303,11 @@ class Condemned:
 class End:
     """The node ends the Pod (eviction)."""
 
-    ending: Ending
+    termination: Termination
 
 
 Event: TypeAlias = (
-    Sync | Tick | Prepared | NotPrepared | Started | NotStarted | Exited | StartedUp | Readiness | Condemned | End
+    Sync | Tick | Prepared | NotPrepared | Started | NotStarted | Exited | StartedUp | Readiness | ProbeFailed | End
 )
 
 
@@ -316,7 +316,7 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Make the ground; answered by `Prepared` or `NotPrepared`."""
+    """Make what the Pod needs on its node; answered by `Prepared` or `NotPrepared`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,65 @@
+"""Finding a Pod and a container for logs, exec and attach; refusals with the texts of a kubelet."""
+
+from __future__ import annotations
+
+from steersman_cluster.errors import bad_request, not_found
+from steersman_cluster.nodes.agent import Agent, NodePod
+from steersman_cluster.nodes.pod_state import Container, Role, Stage
+
+__all__ = ["container_for_logs", "container_of", "pod_on", "running_container"]
+
+
+def pod_on(agent: Agent, namespace: str, name: str) -> NodePod:
+    """The Pod; raises 404 where no node of this agent has it."""
+    node_pod = agent.find(namespace, name)
+    if node_pod is None:
+        raise not_found("", "pods", name)
+    return node_pod
+
+
+def container_of(node_pod: NodePod, name: str) -> Container:
+    """The container of that name, or the first main one where none is named; raises 400."""
+    if not name:
+        return next(c for c in node_pod.pod_state.containers if c.role is Role.MAIN)
+    found = node_pod.pod_state.container(name)
+    if found is None:
+        raise bad_request(f"container {name} is not valid for pod {node_pod.name}")
+    return found
+
+
+def container_for_logs(node_pod: NodePod, name: str, *, previous: bool) -> Container:
+    """The container whose log is asked for; raises 400 where there is none yet."""
+    found = container_of(node_pod, name)
+    if previous:
+        if found.last is None and (found.exit is None or found.stage is Stage.EXITED):
+            raise bad_request(f'previous terminated container "{found.name}" in pod "{node_pod.name}" not found')
+        return found
+    if not found.started_at and found.exit is None:
+        reason = found.reason or "ContainerCreating"
+        if reason in ("ErrImagePull", "ImagePullBackOff"):
+            raise bad_request(
+                f'container "{found.name}" in pod "{node_pod.name}" is waiting to start: '
+                "trying and failing to pull image"
+            )
+        if not found.reason and node_pod.pod_state.has_inits:
+            reason = "PodInitializing"
+        raise bad_request(f'container "{found.name}" in pod "{node_pod.name}" is waiting to start: {reason}')
+    return found
+
+
+def running_container(node_pod: NodePod, name: str) -> Container:
+    """The container, running; raises 400 and 500 as a kubelet does for what does not run."""
+    found = container_of(node_pod, name)
+    if found.stage not in (Stage.RUNNING, Stage.STOPPING):
+        if node_pod.pod_state.finished:
+            raise bad_request(
+                f"cannot exec into a container in a completed pod; current phase is {node_pod.pod_state.finished}"
+            )
+        raise not_running(node_pod, found.name)
+    return found
+
+
+def not_running(node_pod: NodePod, name: str):
+    from steersman_cluster.errors import APIError
+
+    return APIError(500, "InternalError", f'container not found ("{name}")')
