@@ -24,11 +24,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from steersman.testing.audit import Audit
+from steersman.testing.cluster_objects import Objects
 from steersman.testing.controlplane_audit import AuditEvent, Stage, UnsupportedError, read_audit_log
 from steersman.testing.controlplane_binaries import WAYS_OUT
 from steersman.testing.controlplane_http import CallError
 from steersman.testing.controlplane_kubeconfig import token_user, write_kubeconfig
-from steersman.testing.objects import Objects
 
 if TYPE_CHECKING:
     from steersman.client.config import Config

@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from steersman.client import Client
 from steersman.client.config import Config
+from steersman.testing.cluster_objects import manifests_of
 from steersman.testing.controlplane_audit import WRITES, AuditPolicy
 from steersman.testing.faults import USER_AGENT, Faults
 from steersman.testing.inprocess_webhooks import inprocess_server
 from steersman.testing.loop import VirtualTimeLoop
-from steersman.testing.objects import manifests_of
 from steersman.testing.rbac import identity
 from steersman.testing.recording import Reconcile, Recorder, recorded
 from steersman.testing.running import ObservedReplica, idle_settings, operator_of
