@@ -34,7 +34,6 @@ Yes = Annotated[
 
 def on_cluster(kubeconfig: str | None, context: str | None, work: Callable[[Client], Awaitable[T]]) -> T:
     """Run `work` with a client; refusals and what is in the way become errors for the terminal."""
-
     # Here, and in all that deploys: the program starts without the client for those who ask for help.
     from steersman.cli.applyset import refusal
     from steersman.client import Client

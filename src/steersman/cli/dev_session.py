@@ -101,6 +101,7 @@ class Session:
 
     @property
     def crds(self) -> Path:
+        """The directory of the CustomResourceDefinitions of the project."""
         return self.project / "config" / "crd"
 
     async def run(self, ready: Callable[[], None], draw: Callable[[], None]) -> int:

@@ -40,6 +40,7 @@ Domain = Annotated[str, typer.Option("--external-api-domain", help="The domain o
 
 
 def external(path: str, domain: str) -> External:
+    """Return the external type of a module path and an API domain."""
     from steersman.scaffold import External
 
     return External(path, domain)

@@ -49,6 +49,7 @@ class Place:
         return f"{self.file}:{self.line}: {self.name}"
 
     def error(self, problem: str) -> DeclarationError:
+        """Return an error with this place."""
         return DeclarationError(f"{self}: {problem}")
 
 
@@ -104,6 +105,7 @@ class ControllerDeclaration:
 
     @property
     def place(self) -> Place:
+        """The place of the declaration in the source."""
         return self.handler.place
 
 
@@ -117,6 +119,7 @@ class FinalizerDeclaration:
 
     @property
     def place(self) -> Place:
+        """The place of the declaration in the source."""
         return self.handler.place
 
 
@@ -131,6 +134,7 @@ class TimerDeclaration:
 
     @property
     def place(self) -> Place:
+        """The place of the declaration in the source."""
         return self.handler.place
 
 
@@ -152,6 +156,7 @@ class HookDeclaration:
 
     @property
     def place(self) -> Place:
+        """The place of the declaration in the source."""
         return self.handler.place
 
 
@@ -182,4 +187,5 @@ class WebhookDeclaration:
 
     @property
     def place(self) -> Place:
+        """The place of the declaration in the source."""
         return self.handler.place

@@ -42,6 +42,8 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    """The response of a route."""
+
     status: int
     body: bytes
     content_type: str = "text/plain; charset=utf-8"

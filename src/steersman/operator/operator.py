@@ -69,6 +69,7 @@ class Operator(WebhookDecorators):
 
     @property
     def controllers(self) -> tuple[ControllerDeclaration, ...]:
+        """The declared controllers."""
         return tuple(self._controllers.values())
 
     @property
@@ -78,18 +79,22 @@ class Operator(WebhookDecorators):
 
     @property
     def timers(self) -> tuple[TimerDeclaration, ...]:
+        """The declared timers."""
         return tuple(self._timers.values())
 
     @property
     def hooks(self) -> tuple[HookDeclaration, ...]:
+        """The declared hooks for startup and shutdown."""
         return tuple(self._hooks)
 
     @property
     def indexes(self) -> tuple[IndexDeclaration, ...]:
+        """The declared indexes of the cache."""
         return tuple(self._indexes.values())
 
     @property
     def permissions(self) -> tuple[Permission, ...]:
+        """The declared permissions."""
         return tuple(self._permissions)
 
     @overload

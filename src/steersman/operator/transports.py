@@ -37,6 +37,7 @@ class WrappedTransport:
         body: bytes | None = None,
         timeout: float,
     ) -> Coroutine[Any, Any, Response]:
+        """Send a request; see `Transport.request`."""
         # The inner coroutine itself: every request passes here, and one more around it would only cost.
         query, timeout = self._before(method, path, query, timeout)
         return self._inner.request(method, path, query=query, headers=headers, body=body, timeout=timeout)
@@ -52,6 +53,7 @@ class WrappedTransport:
         connect_timeout: float,
         idle_timeout: float,
     ) -> AbstractAsyncContextManager[StreamResponse]:
+        """Open a stream; see `Transport.stream`."""
         query, connect_timeout = self._before(method, path, query, connect_timeout)
         return self._inner.stream(
             method,
@@ -66,11 +68,13 @@ class WrappedTransport:
     async def websocket(
         self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
     ) -> WebSocket:
+        """Open a WebSocket; see `Transport.websocket`."""
         # Exec and port-forward change the world, by whatever method they are asked for.
         query, timeout = self._before("POST", path, query, timeout)
         return await self._inner.websocket(path, query=query, headers=headers, protocols=protocols, timeout=timeout)
 
     async def close(self) -> None:
+        """Close the wrapped transport."""
         await self._inner.close()
 
 
@@ -97,6 +101,7 @@ class DryRunTransport(WrappedTransport):
     async def websocket(
         self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
     ) -> WebSocket:
+        """Open a WebSocket; see `Transport.websocket`."""
         raise RuntimeError(f"{path}: exec and port-forward have no dry run")
 
 
@@ -117,6 +122,7 @@ class TracedTransport(WrappedTransport):
         body: bytes | None = None,
         timeout: float,
     ) -> Response:
+        """Send a request; see `Transport.request`."""
         with self._tracing.request(method, path) as span:
             response = await self._inner.request(method, path, query=query, headers=headers, body=body, timeout=timeout)
             span.set_attribute("http.response.status_code", response.status)

@@ -54,9 +54,17 @@ class LeadershipLostError(Exception):
 class LeaseApi(Protocol):
     """The three requests that an election needs. A write fails with `Conflict` when the record has changed since."""
 
-    async def read(self) -> LeaseRecord | None: ...
-    async def create(self, record: LeaseRecord) -> LeaseRecord: ...
-    async def write(self, record: LeaseRecord) -> LeaseRecord: ...
+    async def read(self) -> LeaseRecord | None:
+        """Return the record; `None` if there is no Lease."""
+        ...
+
+    async def create(self, record: LeaseRecord) -> LeaseRecord:
+        """Create the Lease; fails with `AlreadyExists` if there is one."""
+        ...
+
+    async def write(self, record: LeaseRecord) -> LeaseRecord:
+        """Write the record; fails with `Conflict` if it has changed."""
+        ...
 
 
 def monotonic() -> float:
@@ -115,6 +123,7 @@ class LeaderElector:
 
     @property
     def leading(self) -> bool:
+        """Whether this replica leads."""
         return self.state.phase is Phase.LEADING
 
     @property
@@ -123,9 +132,11 @@ class LeaderElector:
         return self.state.seen.holder if self.state.seen is not None else ""
 
     def may_write(self) -> bool:
+        """Return whether a write may be sent now."""
         return self.state.may_write(self._time())
 
     def remaining(self) -> float:
+        """Return the seconds within which a request that is sent now must have ended."""
         return self.state.remaining(self._time())
 
     def explain(self) -> str:

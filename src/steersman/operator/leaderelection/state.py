@@ -141,9 +141,11 @@ class Election:
         return replace(self, phase=Phase.LEADING, seen=record, seen_at=sent_at, held_from=sent_at)
 
     def lost(self, why: str) -> Election:
+        """Return the state of a candidate that has lost the lease."""
         return replace(self, phase=Phase.LOST, why=why)
 
     def released(self) -> Election:
+        """Return the state of a candidate that has released the lease."""
         return replace(self, phase=Phase.RELEASED)
 
     @property
