@@ -1,18 +1,30 @@
-"""Brings the world in line with what every MySQLCluster asks for."""
+"""Brings every MySQLCluster of database.example.com to what its spec asks for."""
 
-from steersman import Context, ready_when
+from steersman import Context, Result, Watch, to_label
+from steersman.k8s import ConfigMap, Pod, PodDisruptionBudget, Secret, Service, StatefulSet
+from steersman.predicates import annotations_changed, generation_changed
 
-from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster, MySQLClusterStatus
+from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
+from mysqlcluster.api.database.v1alpha1.mysqlswitchover_types import MySQLSwitchover
 from mysqlcluster.manager import operator
+from mysqlcluster.names import CLUSTER_LABEL
+from mysqlcluster.reconciler import SwitchRequest, reconcile_cluster
+from mysqlcluster.switchovers import pending
+
+OWNED = [StatefulSet, Service, ConfigMap, Secret, PodDisruptionBudget]
+
+operator.permit("patch", Pod)
 
 
-@operator.controller
-async def reconcile(mysqlcluster: MySQLCluster, ctx: Context) -> MySQLClusterStatus:
-    """Called when a MySQLCluster or something it owns has changed, and again when it fails: it must bear being repeated.
-
-    Write what should be with `ctx.apply(...)`, name the kinds in `owns=[...]` of the decorator, and return what is.
-    """
-    return MySQLClusterStatus(
-        observed_generation=mysqlcluster.metadata.generation,
-        conditions=ready_when(True, message="there is nothing to do yet"),
-    )
+@operator.controller(
+    owns=OWNED,
+    reads=[MySQLSwitchover],
+    watches=[Watch(Pod, to=to_label(CLUSTER_LABEL))],
+    where=generation_changed | annotations_changed,
+    workers=16,
+)
+async def reconcile(cluster: MySQLCluster, ctx: Context) -> Result:
+    """Reconcile on every change, and as often as the state machine asks for."""
+    request = pending(ctx.list(MySQLSwitchover), cluster)
+    switch = SwitchRequest(request.spec.target or "*", request.spec.reason) if request else SwitchRequest()
+    return await reconcile_cluster(cluster, ctx, switch)

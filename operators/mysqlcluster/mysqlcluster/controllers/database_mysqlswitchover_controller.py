@@ -1,18 +1,25 @@
-"""Brings the world in line with what every MySQLSwitchover asks for."""
+"""Accepts requests for switchovers, and reports what became of them."""
 
-from steersman import Context, ready_when
+from steersman import Context, Key, Result, Watch, key_of
 
-from mysqlcluster.api.database.v1alpha1.mysqlswitchover_types import MySQLSwitchover, MySQLSwitchoverStatus
+from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
+from mysqlcluster.api.database.v1alpha1.mysqlswitchover_types import MySQLSwitchover
 from mysqlcluster.manager import operator
+from mysqlcluster.switchovers import ENDED, outcome
+
+POLL_SECONDS = 1.0
+"""Time after which a request that is not done is looked at again."""
 
 
-@operator.controller
-async def reconcile(mysqlswitchover: MySQLSwitchover, ctx: Context) -> MySQLSwitchoverStatus:
-    """Called when a MySQLSwitchover or something it owns has changed, and again when it fails: it must bear being repeated.
+def requests_of(cluster: MySQLCluster, ctx: Context) -> list[Key]:
+    """Return the requests that name a cluster."""
+    return [key_of(each) for each in ctx.list(MySQLSwitchover) if each.spec.cluster == cluster.metadata.name]
 
-    Write what should be with `ctx.apply(...)`, name the kinds in `owns=[...]` of the decorator, and return what is.
-    """
-    return MySQLSwitchoverStatus(
-        observed_generation=mysqlswitchover.metadata.generation,
-        conditions=ready_when(True, message="there is nothing to do yet"),
-    )
+
+@operator.controller(watches=[Watch(MySQLCluster, to=requests_of)])
+async def reconcile(request: MySQLSwitchover, ctx: Context) -> Result:
+    """Follow a request until it is done or refused."""
+    status = outcome(request, ctx.get(MySQLCluster, request.spec.cluster))
+    if status.phase == "Refused" and request.status.phase != "Refused":
+        ctx.event("SwitchoverRefused", status.message, type="Warning", action="Switchover")
+    return Result(status=status, requeue_after=None if status.phase in ENDED else POLL_SECONDS)

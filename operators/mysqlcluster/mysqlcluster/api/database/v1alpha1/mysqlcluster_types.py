@@ -168,7 +168,11 @@ class QuorumStatus(Model):
     members: Annotated[tuple[str, ...], MaxItems(9)]
     """Members whose acknowledgements count."""
     acks: int
-    """Acknowledgements that commits of this configuration have waited for."""
+    """Acknowledgements that each commit has waited for at least."""
+    changing: bool = False
+    """The configuration changes; `members` and `acks` hold for the one before and the one after."""
+    baseline: str = ""
+    """GTID set that enough members must have before the change ends; `-` is the empty set."""
 
 
 class TransitionStatus(Model):
@@ -192,7 +196,9 @@ class MemberStatus(Model):
     lag_seconds: Annotated[float, Format("double")] | None = None
     version: str = ""
     errant: str = ""
-    """Transactions that this member has and the primary has not; confirmed by two readings."""
+    """Transactions that this member has and the primary has not."""
+    errant_confirmed: bool = False
+    """A second reading has found them, too."""
 
 
 class BackupStatus(Model):
@@ -211,8 +217,8 @@ class MySQLClusterStatus(Model):
     epoch: int = 0
     """Increases with every change of the primary; members refuse requests of lower epochs."""
     transition: TransitionStatus | None = None
-    quorums: tuple[QuorumStatus, ...] = ()
-    """The configuration that commits wait for, and the one before it until no commit depends on that."""
+    quorum: QuorumStatus | None = None
+    """The members that acknowledge commits; a failover needs enough of them."""
     last_failover: str = ""
     members: tuple[MemberStatus, ...] = ()
     backup: BackupStatus | None = None

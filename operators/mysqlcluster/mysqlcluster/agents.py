@@ -1,0 +1,50 @@
+"""Access to the agents of a cluster: what the controller needs of it, and an observation of all members."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from mysqlcluster.actions import Action
+from mysqlcluster.observation import MemberState, Observation
+
+__all__ = ["ActionError", "Agents", "observe", "perform"]
+
+
+class ActionError(Exception):
+    """An agent refused an action or did not answer; the action may have been performed."""
+
+
+class Agents(Protocol):
+    """The agents of one cluster."""
+
+    async def state(self, member: str) -> MemberState:
+        """Return the report of a member; an unreachable one if its agent does not answer in time."""
+        ...
+
+    async def act(self, action: Action) -> MemberState:
+        """Let an agent perform an action; raises `ActionError`."""
+        ...
+
+
+async def observe(agents: Agents, members: Sequence[str], primary: str, now: float) -> Observation:
+    """Return the reports of all members; the primary is asked after the last replica has answered."""
+    replicas = [name for name in members if name != primary]
+    found = dict(zip(replicas, await asyncio.gather(*map(agents.state, replicas)), strict=True))
+    if primary in members:
+        found[primary] = await agents.state(primary)
+    return Observation(tuple(found[name] for name in members), now)
+
+
+async def perform(agents: Agents, actions: Sequence[Action]) -> tuple[str, ...]:
+    """Perform actions at the same time, and return what went wrong."""
+
+    async def one(action: Action) -> str:
+        try:
+            await agents.act(action)
+        except ActionError as problem:
+            return f"{type(action).__name__} of {action.member}: {problem}"
+        return ""
+
+    return tuple(filter(None, await asyncio.gather(*map(one, actions))))

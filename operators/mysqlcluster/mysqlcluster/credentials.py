@@ -1,0 +1,39 @@
+"""The passwords of a cluster's accounts, made when the user gives none."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+
+__all__ = ["KEYS", "generated", "missing_keys", "revision"]
+
+KEYS = (
+    "agent-token",
+    "root-password",
+    "replication-password",
+    "application-password",
+    "backup-password",
+    "exporter-password",
+)
+"""Keys of the Secret. `application-user` and `application-database` may be added; both are `app` by default."""
+_BYTES = 24
+
+
+def generated() -> Mapping[str, bytes]:
+    """Return a new password for every account."""
+    return {key: secrets.token_urlsafe(_BYTES).encode() for key in KEYS}
+
+
+def missing_keys(data: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Return the keys that a Secret of the user lacks."""
+    return tuple(key for key in KEYS if not data.get(key))
+
+
+def revision(data: Mapping[str, bytes]) -> str:
+    """Return a text that changes when a password does, and tells nothing about it."""
+    digest = hashlib.sha256()
+    for key in KEYS:
+        value = data.get(key, b"")
+        digest.update(len(value).to_bytes(4) + value)
+    return digest.hexdigest()[:12]

@@ -1,0 +1,89 @@
+"""Names of what belongs to a cluster, and the labels that select it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from steersman import Key
+
+__all__ = [
+    "AGENT_PORT",
+    "CLUSTER_LABEL",
+    "ROLE_LABEL",
+    "agent_url",
+    "budget_name",
+    "config_name",
+    "domain",
+    "labels",
+    "member",
+    "members",
+    "ordinal",
+    "primary_service",
+    "replicas_service",
+    "selector",
+    "tls_name",
+]
+
+CLUSTER_LABEL = "mysqlcluster_cr"
+ROLE_LABEL = "mysqlcluster_role"
+AGENT_PORT = 8443
+
+
+def labels(cluster: str) -> Mapping[str, str]:
+    """Return the labels of everything that a cluster owns."""
+    return {"app": "mysqlcluster", CLUSTER_LABEL: cluster}
+
+
+def selector(cluster: str) -> str:
+    """Return the labels as the text of a selector."""
+    return ",".join(f"{name}={value}" for name, value in labels(cluster).items())
+
+
+def member(cluster: str, number: int) -> str:
+    """Return the name of a Pod."""
+    return f"{cluster}-{number}"
+
+
+def members(cluster: str, size: int) -> tuple[str, ...]:
+    """Return the names of the Pods of a cluster of that size."""
+    return tuple(member(cluster, number) for number in range(size))
+
+
+def ordinal(pod: str) -> int:
+    """Return the number at the end of a Pod's name."""
+    return int(pod.rpartition("-")[2])
+
+
+def domain(key: Key) -> str:
+    """Return what follows the Pod's name in its DNS name, with the leading dot."""
+    return f".{key.name}.{key.namespace}.svc"
+
+
+def agent_url(key: Key, pod: str) -> str:
+    """Return the URL of a member's agent."""
+    return f"https://{pod}{domain(key)}:{AGENT_PORT}"
+
+
+def primary_service(cluster: str) -> str:
+    """Return the name of the Service that leads to the primary."""
+    return f"{cluster}-primary"
+
+
+def replicas_service(cluster: str) -> str:
+    """Return the name of the Service that leads to the replicas."""
+    return f"{cluster}-replicas"
+
+
+def config_name(cluster: str) -> str:
+    """Return the name of the ConfigMap with the agents' settings."""
+    return f"{cluster}-agents"
+
+
+def tls_name(cluster: str) -> str:
+    """Return the name of the Secret with the certificate of servers and agents."""
+    return f"{cluster}-tls"
+
+
+def budget_name(cluster: str) -> str:
+    """Return the name of the PodDisruptionBudget."""
+    return cluster

@@ -1,0 +1,194 @@
+"""One reconcile of a cluster of either form: children, observation, decision, effects, labels, status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
+
+from steersman import Context, MergePatch, Result
+from steersman.client import Conflict
+from steersman.k8s import Pod, Secret
+
+from mysqlcluster import children, credentials, metrics, names
+from mysqlcluster.agents import Agents, observe, perform
+from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster as CompactCluster
+from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
+from mysqlcluster.certificates import certificate_data
+from mysqlcluster.connections import source_of_agents
+from mysqlcluster.desired import Desired, SpecError, desired
+from mysqlcluster.machine import ClusterState, Decision, Policy, decide
+from mysqlcluster.observation import Observation
+from mysqlcluster.status import role_of, state_of, with_invalid_spec, with_observation, with_state
+from mysqlcluster.storing import store_status
+
+__all__ = ["FORCE", "SwitchRequest", "reconcile_cluster"]
+
+C = TypeVar("C", MySQLCluster, CompactCluster)
+
+FORCE = "database.example.com/force-failover"
+"""An annotation with the epoch that a failover may be forced in, although acknowledged transactions may be lost."""
+MAX_ROUNDS = 25
+"""Decisions in one reconcile; the next one continues."""
+REFUSED_RETRY_SECONDS = 1.0
+
+
+class SwitchRequest(NamedTuple):
+    """A switchover that a user asks for; an empty target is none, `*` any."""
+
+    target: str = ""
+    reason: str = ""
+
+
+NO_SWITCH = SwitchRequest()
+
+
+class Round(NamedTuple):
+    """The outcome of the decisions of one reconcile."""
+
+    seen: Observation
+    decision: Decision
+
+
+async def reconcile_cluster(cluster: C, ctx: Context, switch: SwitchRequest = NO_SWITCH) -> Result:
+    """Bring a cluster one or more steps nearer to what is desired, and store what it is."""
+    try:
+        want = desired(cluster)
+    except SpecError as problem:
+        status = with_invalid_spec(cluster.status, cluster.metadata.generation, str(problem), ctx.now())
+        await store_status(ctx, cluster, status)
+        return Result()
+    try:
+        return await _reconcile(cluster, want, ctx, switch)
+    except Conflict:
+        return Result(requeue_after=0.05)  # another write came first; the cache has it soon
+
+
+async def _reconcile(cluster: C, want: Desired, ctx: Context, switch: SwitchRequest) -> Result:
+    secret = await _secret(want, ctx)
+    missing = credentials.missing_keys(secret)
+    if missing:
+        message = f"spec.secret: the Secret {want.secret} has no {', '.join(missing)}"
+        await store_status(
+            ctx, cluster, with_invalid_spec(cluster.status, cluster.metadata.generation, message, ctx.now())
+        )
+        return Result(requeue_after=REFUSED_RETRY_SECONDS)
+    authority = await _authority(want, ctx)
+    size = _running_size(want, state_of(cluster.status))
+    await _apply(want, size, ctx)
+    agents = await source_of_agents().of(want.key, secret["agent-token"].decode(), authority)
+    cluster, done = await _decide(cluster, want, agents, ctx, switch, size)
+    await _label(want, state_of(cluster.status), done.seen, ctx)
+    status = with_observation(
+        cluster.status, want, cluster.metadata.generation, done.seen, done.decision.blocked, ctx.now()
+    )
+    cluster = await store_status(ctx, cluster, status)
+    metrics.record(want.key, state_of(cluster.status), done.seen)
+    return Result(requeue_after=done.decision.after)
+
+
+async def _decide(
+    cluster: C, want: Desired, agents: Agents, ctx: Context, switch: SwitchRequest, size: int
+) -> tuple[C, Round]:
+    """Observe, decide and act until there is nothing more to do at once."""
+    members = names.members(want.key.name, size)
+    policy = _policy(cluster, want, switch)
+    before: tuple[object, ...] = ()
+    for _ in range(MAX_ROUNDS - 1):
+        state = state_of(cluster.status)
+        seen = await observe(agents, members, state.primary, ctx.now().timestamp())
+        decision = decide(policy, state, seen)
+        if decision.store is not None:
+            cluster = await store_status(ctx, cluster, with_state(cluster.status, decision.store))
+            _report(ctx, state, decision, seen)
+            await _label(want, decision.store, seen, ctx)
+            continue
+        if not decision.actions or decision.actions == before:
+            return cluster, Round(seen, decision)
+        before = decision.actions
+        ctx.log.info("actions", epoch=state.epoch, actions=[f"{type(a).__name__} {a.member}" for a in before])
+        for problem in await perform(agents, decision.actions):
+            ctx.log.warning("action_failed", epoch=state.epoch, error=problem)
+    seen = await observe(agents, members, cluster.status.primary, ctx.now().timestamp())
+    return cluster, Round(seen, Decision(after=0.1))
+
+
+def _policy(cluster: MySQLCluster | CompactCluster, want: Desired, switch: SwitchRequest) -> Policy:
+    force = cluster.metadata.annotations.get(FORCE, "") == str(cluster.status.epoch)
+    restore = want.restore
+    return Policy(
+        members=names.members(want.key.name, want.size),
+        domain=names.domain(want.key),
+        port=want.port,
+        ack_count=want.replication.ack_count,
+        max_ack_count=1 if want.flavor == "mariadb" else 8,
+        failover=want.failover.enabled,
+        detection_seconds=want.failover.detection_seconds,
+        min_interval_seconds=want.failover.min_interval_seconds,
+        reclone=want.rejoin.errant_policy == "Reclone",
+        paused=want.paused,
+        force=force,
+        switch_to=switch.target,
+        switch_reason=switch.reason,
+        backup=want.from_backup,
+        until_time=(restore.point_in_time or "") if restore else "",
+        until_gtid=(restore.gtid or "") if restore else "",
+    )
+
+
+def _running_size(want: Desired, state: ClusterState) -> int:
+    """Return the number of Pods: members that leave keep theirs until they have left the quorum."""
+    leaving = [names.ordinal(member) + 1 for member in state.quorum.members]
+    return max(want.size, *leaving, 1)
+
+
+async def _secret(want: Desired, ctx: Context) -> Mapping[str, bytes]:
+    found = ctx.get(Secret, want.secret)
+    if found is not None:
+        return found.data
+    data = credentials.generated()
+    await ctx.create(children.secret(want, data))
+    ctx.log.info("secret_created", secret=want.secret, reason="missing")
+    return data
+
+
+async def _authority(want: Desired, ctx: Context) -> str:
+    name = names.tls_name(want.key.name)
+    found = ctx.get(Secret, name)
+    data = found.data if found is not None else certificate_data(want.key, ctx.now())
+    if found is None:
+        await ctx.create(children.tls_secret(want, data))
+        ctx.log.info("certificate_created", secret=name, reason="missing")
+    return data["ca.crt"].decode()
+
+
+async def _apply(want: Desired, size: int, ctx: Context) -> None:
+    await ctx.apply(children.config_map(want, size))
+    for service in children.services(want):
+        await ctx.apply(service)
+    await ctx.apply(children.budget(want))
+    await ctx.apply(children.stateful_set(want, size))
+
+
+def _report(ctx: Context, before: ClusterState, decision: Decision, seen: Observation) -> None:
+    after = decision.store
+    assert after is not None
+    for notice in decision.notices:
+        ctx.event(notice.reason, notice.message, type="Warning" if notice.warning else "Normal", action="Transition")
+    step = after.transition.step.value if after.transition else ""
+    kind = after.transition.kind.value if after.transition else ""
+    ctx.log.info("state_stored", epoch=after.epoch, primary=after.primary, kind=kind, step=step)
+    metrics.count(before, after, seen.time)
+
+
+async def _label(want: Desired, state: ClusterState, seen: Observation, ctx: Context) -> None:
+    """Keep the label of each Pod in step with its role; the Services select by it."""
+    pods = {pod.metadata.name: pod for pod in ctx.list(Pod, labels=names.labels(want.key.name))}
+    # The labels of former roles go first, so that no Service leads to two primaries.
+    wanted = sorted(((role_of(state, member), member.name) for member in seen.members), key=lambda each: each[0] != "")
+    for role, name in wanted:
+        pod = pods.get(name)
+        if pod is None or pod.metadata.labels.get(names.ROLE_LABEL, "") == role:
+            continue
+        patch = MergePatch({"metadata": {"uid": pod.metadata.uid, "labels": {names.ROLE_LABEL: role or None}}})
+        await ctx.patch(pod, patch)
+        ctx.log.info("role_labelled", pod=name, role=role or "none", epoch=state.epoch)

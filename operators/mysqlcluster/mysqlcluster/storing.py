@@ -1,0 +1,32 @@
+"""Writes of a cluster's status that fail if anybody else has written since it was read."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from steersman import Context, JsonPatch, evolve
+from steersman.models import to_dict
+
+from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster as CompactCluster
+from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster, MySQLClusterStatus
+
+__all__ = ["store_status"]
+
+C = TypeVar("C", MySQLCluster, CompactCluster)
+
+
+async def store_status(ctx: Context, cluster: C, status: MySQLClusterStatus) -> C:
+    """Write the whole status, and return the cluster as it is stored then.
+
+    The write has the resourceVersion that was read as its precondition: of two operators that store the next step, one
+    succeeds.
+
+    Raises:
+        Conflict: The cluster has changed since it was read.
+    """
+    if status == cluster.status:
+        return cluster
+    version = cluster.metadata.resource_version
+    patch = JsonPatch().replace("/metadata/resourceVersion", version).add("/status", to_dict(status))
+    live = await ctx.patch(cluster, patch, subresource="status")
+    return evolve(cluster, {"status": status, "metadata.resource_version": live.metadata.resource_version})

@@ -1,0 +1,136 @@
+"""A deterministic data plane: servers and agents in memory that keep the promises of `mysqlcluster.actions`."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from mysqlcluster.actions import (
+    Action,
+    Clone,
+    ConfirmComplete,
+    Demote,
+    Fence,
+    Initialize,
+    Promote,
+    SetAckCount,
+    SetSource,
+    StopReplication,
+)
+from mysqlcluster.agents import ActionError
+from mysqlcluster.gtid import GtidSet
+from mysqlcluster.observation import MemberState, Role, unreachable
+
+ORIGIN = "00000000-0000-0000-0000-000000000001"
+
+
+class DataPlane:
+    """The members of one cluster; also the source of agents and the agents themselves."""
+
+    def __init__(self, *names: str) -> None:
+        self.members = {name: MemberState(name, server_up=True, version="11.8.9") for name in names}
+        self.down: set[str] = set()
+        self.acknowledged = 0
+        self.actions: list[Action] = []
+
+    async def of(self, key, token, authority):
+        return self
+
+    async def state(self, member: str) -> MemberState:
+        self._replicate()
+        return unreachable(member) if member in self.down else self._seen(member)
+
+    async def act(self, action: Action) -> MemberState:
+        member = self.members[action.member]
+        if action.member in self.down:
+            raise ActionError("no answer")
+        if action.epoch < member.epoch:
+            raise ActionError(f"epoch {action.epoch} is before {member.epoch}")
+        if isinstance(action, Promote) and (member.epoch != action.epoch or not member.complete):
+            raise ActionError("not fenced in this epoch, or not complete")
+        self.actions.append(action)
+        self.members[action.member] = replace(self._after(member, action), epoch=action.epoch)
+        return await self.state(action.member)
+
+    def _after(self, member: MemberState, action: Action) -> MemberState:
+        match action:
+            case Initialize():
+                return replace(member, initialized=True, complete=True)
+            case Clone():
+                donor = self.members[action.source]
+                return replace(member, initialized=True, complete=True, executed=donor.executed)
+            case Fence() | StopReplication():
+                role = Role.NONE if member.role is Role.REPLICA else member.role
+                return replace(member, io_running=False, role=role)
+            case Demote():
+                return replace(member, role=Role.NONE, read_only=True, semi_sync_source=False)
+            case Promote() | SetAckCount():
+                waits = action.ack_count
+                return replace(
+                    member,
+                    role=Role.PRIMARY,
+                    read_only=False,
+                    source="",
+                    io_running=False,
+                    ack_count=waits,
+                    semi_sync_source=waits > 0,
+                )
+            case SetSource():
+                return replace(
+                    member,
+                    role=Role.REPLICA,
+                    read_only=True,
+                    source=action.source,
+                    io_running=True,
+                    sql_running=True,
+                    semi_sync_replica=action.acknowledge,
+                    lag_seconds=0.0,
+                )
+            case ConfirmComplete():
+                return replace(member, complete=True)
+            case _:
+                return member
+
+    def _seen(self, name: str) -> MemberState:
+        member = self.members[name]
+        return replace(member, io_running=member.io_running and member.source not in self.down)
+
+    def _replicate(self) -> None:
+        for name, member in self.members.items():
+            if name not in self.down and member.io_running and member.source not in self.down:
+                source = self.members[member.source]
+                self.members[name] = replace(member, executed=member.executed.union(source.executed))
+
+    def crash(self, name: str) -> None:
+        """Stop a server and its agent."""
+        self.down.add(name)
+
+    def start(self, name: str) -> None:
+        """Start a member again: read-only, with replication stopped."""
+        self.down.discard(name)
+        self.members[name] = replace(
+            self.members[name],
+            role=Role.NONE,
+            read_only=True,
+            io_running=False,
+            sql_running=False,
+            semi_sync_source=False,
+            semi_sync_replica=False,
+        )
+
+    def write(self) -> bool:
+        """Commit one transaction on the primary, and return whether enough replicas acknowledge it."""
+        for name, member in self.members.items():
+            if name not in self.down and member.role is Role.PRIMARY and not member.read_only:
+                voters = [
+                    other
+                    for other, each in self.members.items()
+                    if other not in self.down and each.source == name and each.io_running and each.semi_sync_replica
+                ]
+                number = self.acknowledged + 1
+                executed = member.executed.union(GtidSet({ORIGIN: [(number, number)]}))
+                if len(voters) >= member.ack_count:
+                    self.members[name] = replace(member, executed=executed)
+                    self.acknowledged = number
+                    self._replicate()
+                    return True
+        return False

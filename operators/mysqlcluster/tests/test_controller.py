@@ -1,0 +1,58 @@
+"""The controller on the embedded cluster in virtual time, with a simulated data plane."""
+
+from __future__ import annotations
+
+from steersman.testing import simulated
+
+from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
+from mysqlcluster.connections import use_agents
+from mysqlcluster.gtid import GtidSet
+
+from .simulated import ORIGIN, DataPlane
+
+CLUSTER = """
+apiVersion: database.example.com/v1alpha1
+kind: MySQLCluster
+metadata: {name: db}
+spec: {size: 3, flavor: mariadb}
+"""
+
+
+async def running(world) -> DataPlane:
+    plane = DataPlane("db-0", "db-1", "db-2")
+    use_agents(plane)
+    await world.operator("mysqlcluster:operator")
+    await world.apply(CLUSTER)
+    await world.passes(seconds=60)
+    return plane
+
+
+async def fetched(world) -> MySQLCluster:
+    return await world.client.get(MySQLCluster, "db", namespace="default")
+
+
+@simulated(seed=1)
+async def test_a_new_cluster_gets_a_primary_and_replicas_that_acknowledge(world):
+    plane = await running(world)
+    status = (await fetched(world)).status
+    assert (status.phase, status.primary) == ("Running", "db-0")
+    assert status.quorum is not None
+    assert (len(status.quorum.members), status.quorum.acks) == (3, 1)
+    assert plane.write()
+
+
+@simulated(seed=2)
+async def test_the_death_of_the_primary_loses_no_acknowledged_transaction(world):
+    plane = await running(world)
+    assert plane.write()
+    plane.crash("db-0")
+    await world.passes(seconds=20)
+    status = (await fetched(world)).status
+    assert status.primary in ("db-1", "db-2")
+    assert plane.write()
+    held = plane.members[status.primary].executed
+    assert held.contains(GtidSet({ORIGIN: [(1, plane.acknowledged)]}))
+    plane.start("db-0")
+    await world.passes(seconds=30)
+    assert (await fetched(world)).status.phase == "Running"
+    assert plane.members["db-0"].source == status.primary
