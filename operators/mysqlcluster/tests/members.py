@@ -102,32 +102,34 @@ class Members:
         return int((self.directory / name / "run/server.pid").read_text())
 
     def kill_server(self, name: str) -> None:
-        os.kill(self.server_pid(name), signal.SIGKILL)
+        self._signal_server(name, signal.SIGKILL)
+
+    def _signal_server(self, name: str, number: int) -> None:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # between two starts of the server
+            os.kill(self.server_pid(name), number)
 
     def kill(self, name: str) -> None:
         """Kill the agent and its server at once, as a lost Pod."""
         process = self._processes.pop(name)
-        with contextlib.suppress(OSError, ValueError):
-            self.kill_server(name)
+        self.kill_server(name)
         process.kill()
         process.wait()
 
     def pause(self, name: str) -> None:
         """Stop the agent and the server with SIGSTOP."""
-        os.kill(self.server_pid(name), signal.SIGSTOP)
+        self._signal_server(name, signal.SIGSTOP)
         self._processes[name].send_signal(signal.SIGSTOP)
 
     def resume(self, name: str) -> None:
         self._processes[name].send_signal(signal.SIGCONT)
-        os.kill(self.server_pid(name), signal.SIGCONT)
+        self._signal_server(name, signal.SIGCONT)
 
     def close(self) -> None:
         for process in self._processes.values():
             process.send_signal(signal.SIGCONT)
             process.terminate()
         for name, process in self._processes.items():
-            with contextlib.suppress(OSError, ValueError):
-                os.kill(self.server_pid(name), signal.SIGCONT)
+            self._signal_server(name, signal.SIGCONT)
             try:
                 process.wait(30)
             except subprocess.TimeoutExpired:

@@ -1,0 +1,256 @@
+"""A history of writes on real servers under faults, and the checker of it.
+
+Several writers insert unique numbers at the member that the operator's stored state names as primary. Each attempt is
+`ok`, `failed` (the server has certainly not committed it) or `unknown`. After healing, every member is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import random
+import time
+from collections.abc import AsyncGenerator, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import aiomysql
+from msgspec.structs import replace
+
+from mysqlcluster.actions import Action, CreateAccounts, SetSource
+from mysqlcluster.agent.client import ActionRefusedError, AgentClient, AgentUnreachableError
+from mysqlcluster.machine import ClusterState, Policy, decide
+from mysqlcluster.observation import MemberState, Observation
+from tests.members import Members, application, run
+
+ATTEMPT_SECONDS = 3.0
+READ_ONLY_ERROR = 1290
+
+
+class Outcome(Enum):
+    OK = "ok"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One write: its number, the member that it was sent to, its outcome, and when it was answered."""
+
+    number: int
+    member: str
+    outcome: Outcome
+    answered: float
+
+
+@dataclass
+class History:
+    attempts: list[Attempt] = field(default_factory=list)
+
+    def numbers(self, *outcomes: Outcome) -> set[int]:
+        return {attempt.number for attempt in self.attempts if attempt.outcome in outcomes}
+
+    def gap_after(self, instant: float) -> float:
+        """Return the seconds from an instant to the first write that was acknowledged after it."""
+        return min(a.answered for a in self.attempts if a.outcome is Outcome.OK and a.answered > instant) - instant
+
+
+def problems(history: History, final: dict[str, set[int]]) -> list[str]:
+    """Return what a history and the final reads of all members violate; nothing for a correct cluster."""
+    found: list[str] = []
+    acknowledged = history.numbers(Outcome.OK)
+    possible = acknowledged | history.numbers(Outcome.UNKNOWN)
+    for member, numbers in sorted(final.items()):
+        if lost := acknowledged - numbers:
+            found.append(f"{member} lost {len(lost)} acknowledged writes: {sorted(lost)[:5]}")
+        if phantoms := numbers - possible:
+            found.append(f"{member} has {len(phantoms)} writes that failed or never were: {sorted(phantoms)[:5]}")
+    if len({frozenset(numbers) for numbers in final.values()}) > 1:
+        found.append(f"the members differ: { {member: len(numbers) for member, numbers in final.items()} }")
+    return found
+
+
+class Loop:
+    """The operator's loop around `decide`, with the stored state in memory. It can be killed and started again."""
+
+    def __init__(self, members: Members, client: AgentClient, policy: Policy) -> None:
+        self.members = members
+        self.client = client
+        self.policy = policy
+        self.stored = ClusterState()
+        self.notices: list[str] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def kill(self) -> None:
+        """End the loop wherever it is; actions that are under way go on at the agents."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _run(self) -> None:
+        while True:
+            decision = decide(self.policy, self.stored, await self.observe())
+            self.notices += [notice.reason for notice in decision.notices]
+            if decision.store is not None:
+                self.stored = decision.store
+                continue
+            await asyncio.gather(*map(self._perform, decision.actions))
+            if not decision.actions:
+                await asyncio.sleep(min(decision.after, 0.2))
+
+    async def observe(self) -> Observation:
+        names, primary = self.policy.members, self.stored.primary
+        found: dict[str, MemberState] = {}
+        for group in ([name for name in names if name != primary], [name for name in names if name == primary]):
+            found |= dict(zip(group, await asyncio.gather(*map(self.client.state, group)), strict=True))
+        return Observation(tuple(found[name] for name in names), time.time())
+
+    async def _perform(self, action: Action) -> None:
+        if isinstance(action, SetSource):  # on loopback members differ by port instead of by host
+            action = replace(action, host="127.0.0.1", port=self.members.server_ports[action.source])
+        with contextlib.suppress(ActionRefusedError, AgentUnreachableError):
+            await self.client.act(action)
+
+    async def until_healthy(self, seconds: float = 90.0) -> ClusterState:
+        """Wait until every member follows the primary and is complete, and nothing is under way."""
+        seen: Observation | None = None
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    seen = await self.observe()
+                    if self._is_healthy(seen):
+                        return self.stored
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            raise AssertionError(f"the cluster did not heal: {self.stored}\n{seen}\n{self.notices}") from None
+
+    def _is_healthy(self, seen: Observation) -> bool:
+        state = self.stored
+        if state.transition is not None or not state.primary or set(state.quorum.members) != set(self.policy.members):
+            return False
+        primary = seen.get(state.primary)
+        replicas = [member for member in seen.members if member.name != state.primary]
+        return (
+            not primary.read_only
+            and primary.ack_count == self.policy.acks(len(self.policy.members))
+            and all(r.follows(state.primary, state.epoch) and r.complete for r in replicas)
+            and all(r.executed == primary.executed for r in replicas)
+        )
+
+
+class Writers:
+    """Tasks that write unique numbers, one at a time each, to the primary of the stored state."""
+
+    def __init__(self, loop: Loop, count: int) -> None:
+        self.history = History()
+        self._loop = loop
+        self._numbers = itertools.count(1)
+        self._tasks = [asyncio.create_task(self._write()) for _ in range(count)]
+
+    async def stop(self) -> History:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        return self.history
+
+    async def _write(self) -> None:
+        while True:
+            member = self._loop.stored.primary
+            try:
+                async with asyncio.timeout(ATTEMPT_SECONDS), application(self._loop.members, member) as connection:
+                    while member == self._loop.stored.primary:
+                        if await self._attempt(connection, member) is not Outcome.OK:
+                            break
+            except (aiomysql.Error, OSError, TimeoutError):
+                await asyncio.sleep(0.05)
+
+    async def _attempt(self, connection: Any, member: str) -> Outcome:
+        number = next(self._numbers)
+        outcome = Outcome.UNKNOWN
+        try:
+            async with asyncio.timeout(ATTEMPT_SECONDS):
+                await run(connection, "INSERT INTO items VALUES (%s)", number)
+            outcome = Outcome.OK
+        except aiomysql.Error as problem:
+            if problem.args and problem.args[0] == READ_ONLY_ERROR:
+                outcome = Outcome.FAILED
+        except (OSError, TimeoutError):
+            pass
+        finally:
+            self.history.attempts.append(Attempt(number, member, outcome, time.monotonic()))
+        return outcome
+
+
+async def read_all(members: Members, names: Iterable[str]) -> dict[str, set[int]]:
+    """Return the numbers that each member has."""
+    found: dict[str, set[int]] = {}
+    for name in names:
+        async with application(members, name) as connection:
+            found[name] = {row[0] for row in await run(connection, "SELECT id FROM items")}
+    return found
+
+
+class Faults:
+    """Faults that a seed chooses, one after the other, each healed before the run ends."""
+
+    def __init__(self, loop: Loop, seed: int) -> None:
+        self._loop = loop
+        self._random = random.Random(seed)
+        self.done: list[str] = []
+
+    async def inject(self) -> None:
+        """Inject one fault, wait for the cluster to go on, and heal."""
+        members = self._loop.members
+        victim = self._random.choice([self._loop.stored.primary, self._random.choice(members.names)])
+        kind = self._random.choice(["kill", "kill_server", "pause"])
+        operator_dies = self._random.random() < 0.5
+        self.done.append(f"{kind} {victim}{', operator killed' if operator_dies else ''}")
+        match kind:
+            case "kill":
+                members.kill(victim)
+            case "kill_server":
+                members.kill_server(victim)
+            case _:
+                members.pause(victim)
+        if operator_dies:
+            await asyncio.sleep(self._random.uniform(0, 3))
+            await self._loop.kill()
+            self._loop.start()
+        await asyncio.sleep(self._random.uniform(0.5, 6))
+        match kind:
+            case "kill":
+                members.start(victim)
+            case "pause":
+                members.resume(victim)
+
+
+@contextlib.asynccontextmanager
+async def running(members: Members, policy: Policy) -> AsyncGenerator[Loop]:
+    """Bring up a cluster with the operator's loop, the accounts and the table of the writers."""
+    async with members.client() as client:
+        loop = Loop(members, client, policy)
+        loop.start()
+        try:
+            await prepare(loop)
+            yield loop
+        finally:
+            await loop.kill()
+
+
+async def prepare(loop: Loop) -> None:
+    """Create accounts and table as soon as there is a primary, and wait until the cluster is healthy."""
+    async with asyncio.timeout(60):
+        while not (loop.stored.primary and loop.stored.transition is None):  # noqa: ASYNC110 - real processes
+            await asyncio.sleep(0.05)
+    state = loop.stored
+    await loop.client.act(CreateAccounts(member=state.primary, epoch=state.epoch, revision="1"))
+    async with application(loop.members, state.primary) as connection:
+        await run(connection, "CREATE TABLE items (id BIGINT PRIMARY KEY)")
+    await loop.until_healthy()

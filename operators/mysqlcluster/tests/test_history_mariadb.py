@@ -1,0 +1,105 @@
+"""Histories of writes on three real MariaDB servers under faults, with the state machine as the operator."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mysqlcluster.actions import Fence
+from mysqlcluster.machine import Policy
+from tests.history import Attempt, Faults, History, Outcome, Writers, problems, read_all, running
+from tests.members import Members, members_of
+
+pytestmark = pytest.mark.slow
+
+RUNS = int(os.environ.get("HISTORY_RUNS", "2"))
+FAULTS = 3
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Members]:
+    with members_of(tmp_path, 3) as members:
+        yield members
+
+
+def policy(members: Members, **more: object) -> Policy:
+    return Policy(tuple(members.names), detection_seconds=1.0, min_interval_seconds=0.0, max_ack_count=1, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
+async def test_no_acknowledged_write_is_lost(three: Members, seed: int):
+    async with running(three, policy(three)) as loop:
+        writers = Writers(loop, 4)
+        faults = Faults(loop, seed)
+        for _ in range(FAULTS):
+            await faults.inject()
+        history = await writers.stop()
+        await loop.until_healthy()
+        final = await read_all(three, three.names)
+    assert history.numbers(Outcome.OK), faults.done
+    assert problems(history, final) == [], faults.done
+
+
+async def test_writes_go_on_after_the_primary_is_killed(three: Members):
+    async with running(three, policy(three)) as loop:
+        writers = Writers(loop, 4)
+        old = loop.stored.primary
+        killed = time.monotonic()
+        three.kill(old)
+        async with asyncio.timeout(60):
+            while loop.stored.primary == old or not any(  # noqa: ASYNC110 - real processes have no event
+                a.outcome is Outcome.OK and a.member != old for a in writers.history.attempts
+            ):
+                await asyncio.sleep(0.02)
+        three.start(old)
+        history = await writers.stop()
+        await loop.until_healthy()
+        print(f"first acknowledged write {history.gap_after(killed + 0.2):.2f} s after the primary was killed")
+        assert problems(history, await read_all(three, three.names)) == []
+    assert "FailoverStarted" in loop.notices
+
+
+async def test_the_checker_finds_the_losses_of_asynchronous_replication(three: Members):
+    """The proof that the other histories can fail: without acknowledgements a forced failover loses writes."""
+    asynchronous = policy(three, ack_count=0, force=True)
+    async with running(three, asynchronous) as loop:
+        old = loop.stored.primary
+        replicas = [name for name in three.names if name != old]
+        await loop.kill()
+        for name in replicas:
+            await loop.client.act(Fence(member=name, epoch=loop.stored.epoch))
+        writers = Writers(loop, 1)
+        async with asyncio.timeout(30):
+            while len(writers.history.numbers(Outcome.OK)) < 10:  # noqa: ASYNC110 - real processes have no event
+                await asyncio.sleep(0.02)
+        three.kill(old)
+        loop.start()
+        async with asyncio.timeout(60):
+            while loop.stored.primary == old or loop.stored.transition is not None:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        history = await writers.stop()
+        found = problems(history, await read_all(three, [loop.stored.primary]))
+        assert "acknowledged writes" in found[0]
+
+        three.start(old)
+        async with asyncio.timeout(60):
+            while not loop.stored.is_errant(old):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+
+def attempt(number: int, outcome: Outcome) -> Attempt:
+    return Attempt(number, "m-0", outcome, 0.0)
+
+
+def test_the_checker_finds_losses_phantoms_and_differences():
+    history = History([attempt(1, Outcome.OK), attempt(2, Outcome.FAILED), attempt(3, Outcome.UNKNOWN)])
+    assert problems(history, {"m-0": {1}, "m-1": {1}}) == []
+    assert problems(history, {"m-0": {1, 3}, "m-1": {1, 3}}) == []
+    assert "lost 1 acknowledged" in problems(history, {"m-0": set()})[0]
+    assert "failed or never were" in problems(history, {"m-0": {1, 2}})[0]
+    assert "differ" in problems(history, {"m-0": {1}, "m-1": {1, 3}})[0]
