@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steersman.models.quantity import Quantity
-from steersman_cluster.quota import applies, missing, names_of, printed, usage
+from steersman_cluster.quota import CLAIMS, applies, devices_of, missing, names_of, printed, usage
 
 
 def container(name="c", cpu=None, **more):
@@ -98,3 +98,44 @@ def test_a_pod_uses_what_its_containers_ask_or_its_largest_init_container(runnin
 
 def test_amounts_are_printed_by_name():
     assert printed({"pods": Quantity(2), "cpu": Quantity("500m")}) == "cpu=500m,pods=2"
+
+
+CLASS = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+IMPLICIT = "requests.deviceclass.resource.kubernetes.io/gpu"
+
+
+def device_claim(name="c", count=2, owner=None):
+    metadata = {"name": name}
+    if owner is not None:
+        metadata["annotations"] = {"resource.kubernetes.io/extended-resource-claim": "true"}
+        metadata["ownerReferences"] = [{"apiVersion": "v1", "kind": "Pod", "controller": True, **owner}]
+    exactly = {"deviceClassName": "gpu", "count": count}
+    return {"kind": "ResourceClaim", "metadata": metadata, "spec": {"devices": {"requests": [{"exactly": exactly}]}}}
+
+
+def used_devices(claim, *pods, claims=(), classes=(CLASS,)):
+    found = usage(*CLAIMS, claim, devices_of(classes, pods, list(claims)))
+    return {name: str(amount) for name, amount in found.items() if name.startswith("requests.")}
+
+
+def test_a_claim_of_devices_counts_as_the_extended_resource_of_its_class():
+    assert used_devices(device_claim()) == {IMPLICIT: "2", "requests.example.com/gpu": "2"}
+    assert used_devices(device_claim(), classes=({"metadata": {"name": "gpu"}, "spec": {}},)) == {IMPLICIT: "2"}
+
+
+def test_a_claim_that_was_made_for_a_pod_counts_only_what_the_pod_does_not_request():
+    requests = {"resources": {"requests": {"example.com/gpu": "1"}}}
+    owner_pod = {**pod({"name": "c", **requests}), "metadata": {"name": "p", "uid": "1"}}
+    made = device_claim(owner={"name": "p", "uid": "1"})
+    assert used_devices(made, owner_pod) == {IMPLICIT: "2", "requests.example.com/gpu": "1"}
+    another = device_claim(owner={"name": "p", "uid": "2"})
+    assert used_devices(another, owner_pod)["requests.example.com/gpu"] == "2"
+    older = device_claim("a", owner={"name": "p", "uid": "1"})
+    older["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    assert used_devices(made, owner_pod, claims=[older])["requests.example.com/gpu"] == "2"
+
+
+def test_names_of_extended_resources_count_for_claims_if_a_class_stands_for_them():
+    hard = ["requests.example.com/gpu", "requests.example.com/other", IMPLICIT, "pods"]
+    assert names_of(hard, *CLAIMS, devices_of([CLASS], [], [])) == sorted([IMPLICIT, "requests.example.com/gpu"])
+    assert names_of(hard, *CLAIMS) == []

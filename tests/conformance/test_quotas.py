@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 import pytest
@@ -137,3 +138,23 @@ async def test_claims_of_devices_are_limited_alike(both: Both, name: str, versio
     ]
     body = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": requests}}}
     await both.same("POST", f"{path}?dryRun=All", body)
+
+
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+
+
+@pytest.mark.parametrize("version", ["v1"])
+async def test_claims_count_as_the_extended_resources_of_their_class_alike(both: Both, version: str) -> None:
+    path = DEVICES.replace("{version}", version)
+    name = f"gpu-{os.urandom(4).hex()}"
+    extended = f"{name}.example.com/gpu"
+    await both.each("POST", CLASSES, {"metadata": {"name": name}, "spec": {"extendedResourceName": extended}})
+    try:
+        implicit = f"requests.deviceclass.resource.kubernetes.io/{name}"
+        await limited(both, hard={f"requests.{extended}": "2", implicit: "3"})
+        for count in (2, 3, 4):
+            requests = [{"name": "r", "exactly": {"deviceClassName": name, "count": count}}]
+            body = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": requests}}}
+            await both.same("POST", f"{path}?dryRun=All", body)
+    finally:
+        await both.each("DELETE", f"{CLASSES}/{name}")

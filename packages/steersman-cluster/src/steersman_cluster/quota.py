@@ -1,18 +1,36 @@
 """The usage of a ResourceQuota: counts, requests of Pods, storage and devices of claims, Service types.
 
 Pure functions of objects as JSON, for admission and for the controller that writes the status. Follows Kubernetes'
-`pkg/quota/v1/evaluator`. Devices are counted by class; extended resources that a class stands for are not.
+`pkg/quota/v1/evaluator`. Devices are counted by class, and by the extended resource that a class stands for (KEP-5004).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, cast
 
 from steersman.models.quantity import Quantity
-from steersman_cluster.objects import Object, dig
+from steersman_cluster.objects import Object, dig, name_of
 
-__all__ = ["Amounts", "applies", "missing", "names_of", "printed", "quantities", "resource_of", "usage"]
+__all__ = [
+    "CLAIMS",
+    "NO_DEVICES",
+    "PODS",
+    "Amounts",
+    "Devices",
+    "applies",
+    "devices_of",
+    "missing",
+    "names_of",
+    "printed",
+    "quantities",
+    "resource_of",
+    "usage",
+]
+
+CLAIMS: Final = ("resource.k8s.io", "resourceclaims")
+PODS: Final = ("", "pods")
 
 Amounts = dict[str, Quantity]
 
@@ -25,8 +43,35 @@ _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
 _DEMANDED: Final = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
 _CLASS: Final = ".storageclass.storage.k8s.io/"
 _DEVICES: Final = ".deviceclass.resource.k8s.io/devices"
+_IMPLICIT: Final = "requests.deviceclass.resource.kubernetes.io/"
+_EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 _MAX_DEVICES: Final = 32
 """The most devices of one claim, which `allocationMode: All` counts as."""
+
+
+class Devices(NamedTuple):
+    """What the usage of ResourceClaims depends on beside the claim itself."""
+
+    extended: Mapping[str, str] = MappingProxyType({})
+    """The extended resource of each DeviceClass; empty for a class without one."""
+    pods: Mapping[str, Object] = MappingProxyType({})
+    """The Pods of the namespace, by name."""
+    claims: Sequence[Object] = ()
+    """The ResourceClaims of the namespace."""
+
+    def counted(self) -> set[str]:
+        """Return the names under `hard` that count Pods and claims of devices alike."""
+        explicit = {f"requests.{resource}" for resource in self.extended.values() if resource}
+        return explicit | {f"{_IMPLICIT}{name}" for name in self.extended}
+
+
+NO_DEVICES: Final = Devices()
+
+
+def devices_of(classes: Iterable[Object], pods: Iterable[Object], claims: Sequence[Object]) -> Devices:
+    """Return the facts that the usage of claims depends on, from DeviceClasses, and Pods and claims of a namespace."""
+    extended = {name_of(each): str(dig(each, "spec", "extendedResourceName") or "") for each in classes}
+    return Devices(extended, {name_of(pod): pod for pod in pods}, claims)
 
 
 def resource_of(name: str) -> tuple[str, str]:
@@ -47,9 +92,10 @@ def resource_of(name: str) -> tuple[str, str]:
     return ("", "pods") if known else ("", "")
 
 
-def names_of(hard: Iterable[str], group: str, resource: str) -> list[str]:
-    """Those names under `hard` that objects of a resource count for, sorted."""
-    return sorted(name for name in hard if resource_of(name) == (group, resource))
+def names_of(hard: Iterable[str], group: str, resource: str, devices: Devices = NO_DEVICES) -> list[str]:
+    """Return those names under `hard` that objects of a resource count for, sorted."""
+    extended = devices.counted() if (group, resource) == CLAIMS else set[str]()
+    return sorted(name for name in hard if resource_of(name) == (group, resource) or name in extended)
 
 
 def quantities(raw: Mapping[str, Any] | None) -> Amounts:
@@ -62,11 +108,12 @@ def printed(amounts: Mapping[str, Quantity]) -> str:
     return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))
 
 
-def usage(group: str, resource: str, obj: Object) -> Amounts:
-    """All that one object uses, by the names of quotas."""
+def usage(group: str, resource: str, obj: Object, devices: Devices = NO_DEVICES) -> Amounts:
+    """Return all that one object uses, by the names of quotas."""
     found: Amounts = {f"count/{resource}.{group}" if group else f"count/{resource}": _ONE}
-    if (group, resource) == ("resource.k8s.io", "resourceclaims"):
-        return found | _of_devices(obj)
+    if (group, resource) == CLAIMS:
+        by_class = _of_devices(obj)
+        return found | by_class | _of_extended(by_class, obj, devices)
     if group:
         return found
     if resource == "pods":
@@ -256,6 +303,47 @@ def _of_devices(claim: Object) -> Amounts:
                 most[f"{name}{_DEVICES}"] = max(most.get(f"{name}{_DEVICES}", count), count)
         _add(found, most)
     return found
+
+
+def _of_extended(by_class: Amounts, claim: Object, devices: Devices) -> Amounts:
+    """The devices of a claim as extended resources, without those that its Pod requests and thereby counts already."""
+    found: Amounts = {}
+    for name, amount in by_class.items():
+        device_class = name.removesuffix(_DEVICES)
+        found[f"{_IMPLICIT}{device_class}"] = amount
+        if resource := devices.extended.get(device_class):
+            found[f"requests.{resource}"] = amount
+    pod = _pod_of_extended_claim(claim, devices)
+    counted = _of_pod(cast(Object, pod.get("spec") or {})) if pod is not None else {}
+    rest = {name: amount - counted[name] if name in counted else amount for name, amount in found.items()}
+    return {name: amount for name, amount in rest.items() if amount > 0}
+
+
+def _pod_of_extended_claim(claim: Object, devices: Devices) -> Object | None:
+    """The Pod whose requests of extended resources a claim was made for; `None` for any other claim."""
+    if dig(claim, "metadata", "annotations", _EXTENDED_CLAIM) != "true":
+        return None
+    owner = _controller_of(claim)
+    if owner is None or (owner.get("apiVersion"), owner.get("kind")) != ("v1", "Pod"):
+        return None
+    pod = devices.pods.get(str(owner.get("name")))
+    if pod is None or dig(pod, "metadata", "uid") != owner.get("uid"):
+        return None
+    named = dig(pod, "status", "extendedResourceClaimStatus")
+    if named is not None:
+        return pod if named.get("resourceClaimName") == name_of(claim) else None
+    of_pod = [each for each in devices.claims if (_controller_of(each) or {}).get("uid") == owner.get("uid")]
+    return pod if all(_age(claim) <= _age(other) for other in of_pod) else None
+
+
+def _controller_of(obj: Object) -> Object | None:
+    references = cast("list[Object]", dig(obj, "metadata", "ownerReferences", default=[]))
+    return next((each for each in references if each.get("controller")), None)
+
+
+def _age(obj: Object) -> tuple[str, str]:
+    """A claim that is not stored yet is the youngest."""
+    return str(dig(obj, "metadata", "creationTimestamp") or "~"), name_of(obj)
 
 
 def _add(total: Amounts, more: Mapping[str, Quantity]) -> None:

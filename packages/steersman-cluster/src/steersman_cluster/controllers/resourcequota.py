@@ -7,6 +7,7 @@ namespace at once; other kinds are counted every few seconds.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from steersman.client import NotFound
@@ -15,7 +16,19 @@ from steersman.k8s import PersistentVolumeClaim, Pod, ResourceQuota, Service
 from steersman.k8s.core_v1 import ResourceQuotaStatus
 from steersman.models import Key, encode, key_of
 from steersman.operator import Context, Operator, Watch
-from steersman_cluster.quota import Amounts, applies, quantities, resource_of, usage
+from steersman_cluster.quota import (
+    CLAIMS,
+    NO_DEVICES,
+    PODS,
+    Amounts,
+    Devices,
+    applies,
+    devices_of,
+    names_of,
+    quantities,
+    resource_of,
+    usage,
+)
 
 __all__ = ["register"]
 
@@ -40,25 +53,40 @@ async def reconcile(quota: ResourceQuota, ctx: Context) -> Result:
     body = json.loads(encode(quota))
     used: Amounts = {name: amount - amount for name, amount in quantities(hard).items()}
     counted = {resource_of(name) for name in hard} - {("", "")}
+    devices = await _devices(quota.metadata.namespace, ctx) if _counts_extended_resources(hard) else NO_DEVICES
+    if devices.counted() & hard.keys():
+        counted |= {PODS, CLAIMS}
     for group, resource in sorted(counted):
         for obj in await _all(group, resource, quota.metadata.namespace, ctx):
             if not applies(body, obj):
                 continue
-            for name, amount in usage(group, resource, obj).items():
-                if name in used:
-                    used[name] = amount + used[name]
+            amounts = usage(group, resource, obj, devices)
+            for name in names_of(used, group, resource, devices):
+                if name in amounts:
+                    used[name] = amounts[name] + used[name]
     status = ResourceQuotaStatus(hard=hard, used=used)
     return Result(status=status, requeue_after=None if counted <= _WATCHED else _RECOUNT_SECONDS)
 
 
+def _counts_extended_resources(hard: Iterable[str]) -> bool:
+    return any(name.startswith("requests.") and "/" in name for name in hard)
+
+
+async def _devices(namespace: str, ctx: Context) -> Devices:
+    classes = await _all("resource.k8s.io", "deviceclasses", "", ctx)
+    pods, claims = await _all(*PODS, namespace, ctx), await _all(*CLAIMS, namespace, ctx)
+    return devices_of(classes, pods, claims)
+
+
 async def _all(group: str, resource: str, namespace: str, ctx: Context) -> list[dict[str, Any]]:
-    """All objects of a resource in a namespace; none of one that there is not."""
+    """Return all objects of a resource, of one namespace or in the cluster; none if there is no such resource."""
     version = await _version(group, ctx) if group else ""
     if version is None:
         return []
     base = f"/apis/{group}/{version}" if group else "/api/v1"
     try:
-        answer = await ctx.client.raw.request("GET", f"{base}/namespaces/{namespace}/{resource}")
+        place = f"namespaces/{namespace}/{resource}" if namespace else resource
+        answer = await ctx.client.raw.request("GET", f"{base}/{place}")
     except NotFound:
         return []
     return json.loads(answer.body)["items"]
