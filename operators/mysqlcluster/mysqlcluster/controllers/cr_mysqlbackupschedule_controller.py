@@ -1,18 +1,15 @@
-"""Brings the world in line with what every MySQLBackupSchedule asks for."""
+"""Reports that this version of the operator takes no backups."""
 
-from steersman import Context, ready_when
+from steersman import Context
 
 from mysqlcluster.api.cr.v1.mysqlbackupschedule_types import MySQLBackupSchedule, MySQLBackupScheduleStatus
+from mysqlcluster.backups import NOT_SUPPORTED
 from mysqlcluster.manager import operator
 
 
 @operator.controller
 async def reconcile(mysqlbackupschedule: MySQLBackupSchedule, ctx: Context) -> MySQLBackupScheduleStatus:
-    """Called when a MySQLBackupSchedule or something it owns has changed, and again when it fails: it must bear being repeated.
-
-    Write what should be with `ctx.apply(...)`, name the kinds in `owns=[...]` of the decorator, and return what is.
-    """
+    """Report the MySQLBackupSchedule as not supported: a backup that does not exist must not look like one that does."""
     return MySQLBackupScheduleStatus(
-        observed_generation=mysqlbackupschedule.metadata.generation,
-        conditions=ready_when(True, message="there is nothing to do yet"),
+        observed_generation=mysqlbackupschedule.metadata.generation, conditions=NOT_SUPPORTED
     )

@@ -1,18 +1,15 @@
-"""Brings the world in line with what every MySQLBackup asks for."""
+"""Reports that this version of the operator takes no backups."""
 
-from steersman import Context, ready_when
+from steersman import Context
 
 from mysqlcluster.api.database.v1alpha1.mysqlbackup_types import MySQLBackup, MySQLBackupStatus
+from mysqlcluster.backups import NOT_SUPPORTED
 from mysqlcluster.manager import operator
 
 
 @operator.controller
 async def reconcile(mysqlbackup: MySQLBackup, ctx: Context) -> MySQLBackupStatus:
-    """Called when a MySQLBackup or something it owns has changed, and again when it fails: it must bear being repeated.
-
-    Write what should be with `ctx.apply(...)`, name the kinds in `owns=[...]` of the decorator, and return what is.
-    """
+    """Report the MySQLBackup as not supported: a backup that does not exist must not look like one that does."""
     return MySQLBackupStatus(
-        observed_generation=mysqlbackup.metadata.generation,
-        conditions=ready_when(True, message="there is nothing to do yet"),
+        phase="Failed", observed_generation=mysqlbackup.metadata.generation, conditions=NOT_SUPPORTED
     )
