@@ -213,9 +213,17 @@ def may_refuse(frame: Frame, client: Client) -> str:
         return "the library takes resets of idle streams, against RFC 9113 §5.1"
     if frame.kind == PUSH_PROMISE and not frame.flags & END_HEADERS:
         return "the library refuses a push when all of its head is there"
+    if frame.kind == SETTINGS and repeats_setting(frame.payload):
+        return "the library checks only the last value of a setting that a frame has twice, against RFC 9113 §6.5.3"
     if any("frames that bring nothing" in problem for problem in client.problems):
         return "the client limits how many frames bring nothing"
     return ""
+
+
+def repeats_setting(payload: bytes) -> bool:
+    """Whether a SETTINGS frame has several values of one setting."""
+    keys = [payload[at : at + 2] for at in range(0, len(payload), 6)]
+    return len(set(keys)) < len(keys)
 
 
 def compare(data: bytes, cuts: Iterator[int] | None = None) -> str:

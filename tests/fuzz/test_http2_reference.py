@@ -127,6 +127,13 @@ def test_a_frame_that_breaks_the_protocol_closes_the_connection(name: str) -> No
     assert compared(BROKEN[name].serialize(), [1000]) == "closed"
 
 
+def test_each_value_of_a_setting_that_a_frame_has_twice_is_checked() -> None:
+    invalid, valid = b"\0\2\0\0\0\1", b"\0\2\0\0\0\0"
+    assert compared(Frame(4, 0, 0, valid + invalid).serialize(), [1000]) == "closed"
+    assert "RFC 9113 §6.5.3" in compared(Frame(4, 0, 0, invalid + valid).serialize(), [1000])
+    assert compared(Frame(4, 0, 0, valid + valid).serialize(), [1000]) == "open"
+
+
 def test_padding_is_checked_for_streams_that_were_left_too() -> None:
     reset, late = Frame(3, 0, 1, b"\0\0\0\x08"), Frame(0, 8, 1, b"\x04xxx")
     assert compared(reset.serialize() + late.serialize(), [1000]) == "closed"
