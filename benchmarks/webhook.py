@@ -30,6 +30,8 @@ from steersman.pki import Authority
 _IN_FLIGHT = 16
 _PATH = "/mutate--v1-pod?timeout=10s"
 _PEERS = (OURS, PLAIN, THEIRS)
+AIOHTTP = "aiohttp"
+"""Our route on aiohttp's server and uvloop: not in the report, measured for decision 0006."""
 
 
 def pod(containers: int, extra: int = 0) -> dict[str, Any]:
@@ -198,7 +200,7 @@ def _command(peer: str, directory: str, port: int) -> list[str]:
     if peer == THEIRS:
         binary = build("peers/go", "go-webhook", "./cmd/webhook")
         return [str(binary), "-cert-dir", directory, "-port", str(port)]
-    variant = ["--asyncio"] if peer == PLAIN else []
+    variant = {PLAIN: ["--asyncio"], AIOHTTP: ["--aiohttp"]}.get(peer, [])
     options = ["--cert-dir", directory, "--port", str(port), *variant]
     return [sys.executable, "-m", "benchmarks.peers.webhook_peer", *options]
 

@@ -43,9 +43,14 @@ class CacheClient(Protocol):
     """The part of a client that the cache uses."""
 
     @property
-    def raw(self) -> Raw: ...
+    def raw(self) -> Raw:
+        """The requests below the typed methods."""
+        ...
+
     @property
-    def observers(self) -> list[WriteObserver]: ...
+    def observers(self) -> list[WriteObserver]:
+        """Functions that are called with each write of the client."""
+        ...
 
 
 class Selects(Protocol):

@@ -20,7 +20,7 @@ class MalformedStreamError(ValueError):
 
 
 class LineSplitter:
-    """Splits chunks into lines at `\\n` only (W8): U+0085, U+2028 and `\\r` are ordinary characters of JSON strings.
+    r"""Splits chunks into lines at `\n` only (W8): U+0085, U+2028 and `\r` are ordinary characters of JSON strings.
 
     A line has at most `limit` bytes. The chunks of a long line are joined once, when its end arrives.
     """

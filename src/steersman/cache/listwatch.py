@@ -56,6 +56,7 @@ class RawListWatch:
         self._selectors = tuple((name, value) for name, value in selectors if value)
 
     async def list_page(self, *, limit: int, continue_: str, resource_version: str, match: str) -> bytes:
+        """Return the body of one page of the list; `match` is the `resourceVersionMatch` of the first page."""
         query = [*self._selectors, ("limit", str(limit))]
         if continue_:
             query.append(("continue", continue_))
@@ -72,6 +73,7 @@ class RawListWatch:
     async def watch(
         self, *, resource_version: str, send_initial_events: bool, timeout: float
     ) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """Open a watch for `timeout` seconds, and return the chunks of its response body."""
         query = [
             *self._selectors,
             ("watch", "true"),

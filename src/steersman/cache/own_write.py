@@ -17,8 +17,13 @@ class Watched(Protocol):
     """The part of an informer that tells what its watch has delivered."""
 
     @property
-    def version(self) -> str: ...
-    def get(self, key: Key) -> Entry | None: ...
+    def version(self) -> str:
+        """The latest resource version that the watch delivered."""
+        ...
+
+    def get(self, key: Key) -> Entry | None:
+        """Return the cached object of a key; `None` if there is none."""
+        ...
 
 
 class OwnWrite(msgspec.Struct, eq=False, gc=False):

@@ -1,6 +1,6 @@
-"""The record format: one cached object as one `bytes` value, a small header and then the JSON, usually compressed.
+r"""The record format: one cached object as one `bytes` value, a small header and then the JSON, usually compressed.
 
-    codec u8 | flags u8 | owners u16 | text length u32 | plain size u32 | generation i64 | uid \\0 rv \\0 owner … | JSON
+    codec u8 | flags u8 | owners u16 | text length u32 | plain size u32 | generation i64 | uid \0 rv \0 owner … | JSON
 
 A record is a single allocation that the garbage collector does not track. This module does not decode objects.
 """

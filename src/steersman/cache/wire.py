@@ -104,10 +104,10 @@ def parse_event(line: Line, splice: bool = False) -> ParsedEvent:
     longer than all other processing. Invalid JSON after that shows when the object is read (W9); the end of the line
     does not depend on it (W8).
 
-    The line may end with its newline, as it mostly does, or without. With `splice`, what is left of a long object is a
-    `Spliced`. Of an object whose JSON has two members `metadata`, which no API server writes, the first may be taken,
-    and an array between them may be cut out in place of managedFields that equal it. Raises `MalformedStreamError` for
-    what is no watch event at all.
+    The newline at the end of the line is optional. With `splice`, a long object without its managedFields is returned
+    as a `Spliced`. No API server writes an object with two members `metadata`; of such an object the first one may be
+    used, and an array between the two which equals the managedFields may be removed instead of them. Raises
+    `MalformedStreamError` if the line is not a watch event.
     """
     if not isinstance(line, bytes) or len(line) > LONG_LINE_BYTES:
         return _parse_event_in_pieces(line, splice) or _parse_whole_event(bytes(line))

@@ -33,8 +33,11 @@ class RetryPolicy:
     more. If the next attempt would start after `deadline`, the error is raised at once.
 
     Attributes:
-        attempts: Attempts of a request. connect_attempts: Attempts if the connection cannot be opened; fewer, because
-        callers have a backoff of their own. base: Seconds before the second attempt. cap: The longest delay in seconds.
+        attempts: Attempts of a request.
+        connect_attempts: Attempts if the connection cannot be opened; fewer, because callers have a backoff of their
+            own.
+        base: Seconds before the second attempt.
+        cap: The longest delay in seconds.
         deadline: Seconds after the first attempt at which the last one may start.
     """
 

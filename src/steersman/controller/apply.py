@@ -49,7 +49,9 @@ class ApplyClient(Protocol):
 
     async def apply(
         self, obj: Any, *, kind: KindLike[Any] | None = None, field_manager: str | None = None, force: bool = False
-    ) -> Any: ...
+    ) -> Any:
+        """Apply one object on the server."""
+        ...
 
 
 class LiveState(Protocol):

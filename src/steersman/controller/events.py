@@ -45,7 +45,10 @@ _dropped = counter("steersman_events_dropped", "Events that were not written, by
 class EventClient(Protocol):
     """The part of a client that a recorder uses."""
 
-    async def create(self, obj: Any, *, want: Any = "object", timeout: float = 30.0) -> Any: ...
+    async def create(self, obj: Any, *, want: Any = "object", timeout: float = 30.0) -> Any:
+        """Create an event."""
+        ...
+
     async def patch(
         self,
         kind: Any,
@@ -55,7 +58,9 @@ class EventClient(Protocol):
         namespace: str | None = None,
         want: Any = "object",
         timeout: float = 30.0,
-    ) -> Any: ...
+    ) -> Any:
+        """Patch an event."""
+        ...
 
 
 class _Reference(NamedTuple):

@@ -1,5 +1,6 @@
-"""Finalizers: cleanup that the garbage collector cannot do, in a fixed order and in as many reconciles as it needs
-(A5).
+"""Finalizers: cleanup that the garbage collector cannot do (A5).
+
+Finalizers run in a fixed order, and each one takes as many reconciles as it needs.
 
 A finalizer is written in a reconcile of its own before the first side effect, so it covers everything that later
 reconciles create. It is removed by a JSON patch that tests the removed value. The object's list of finalizers is the

@@ -38,6 +38,7 @@ class MapTo:
         self._run = run
 
     def __call__(self, entry: Entry) -> Iterable[Key]:
+        """Return the keys to reconcile for one state of an object."""
         return self._run(entry)
 
     def __repr__(self) -> str:

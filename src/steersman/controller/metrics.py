@@ -40,11 +40,19 @@ class Measured(Protocol):
     """The part of a controller that the collector reads."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the controller, which is the value of the label `controller`."""
+        ...
+
     @property
-    def queue(self) -> WorkQueue[Any]: ...
+    def queue(self) -> WorkQueue[Any]:
+        """The queue of the controller."""
+        ...
+
     @property
-    def stats(self) -> ControllerStats: ...
+    def stats(self) -> ControllerStats:
+        """The counters of the controller."""
+        ...
 
 
 class RuntimeCollector(Collector):
@@ -54,16 +62,20 @@ class RuntimeCollector(Collector):
         self._controllers: dict[str, Measured] = {}
 
     def register(self, controller: Measured) -> None:
+        """Add a controller; it replaces one of the same name."""
         self._controllers[controller.name] = controller
 
     def unregister(self, controller: Measured) -> None:
+        """Remove a controller, unless another one has replaced it."""
         if self._controllers.get(controller.name) is controller:
             del self._controllers[controller.name]
 
     def describe(self) -> Iterable[Metric]:
+        """Return no metrics, so that registering the collector does not collect."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
+        """Return the metric families of all registered controllers."""
         # Scrapes run in another thread, so the list is copied in one step.
         controllers = list(self._controllers.values())
         yield from _reconcile_families(controllers)

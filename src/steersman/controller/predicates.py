@@ -54,6 +54,7 @@ class Predicate:
         return _on_either(self._build(view)) if self._of_state else self._build(view)
 
     def __call__(self, change: Change) -> bool:
+        """Return whether the change is to be reconciled."""
         return self.compile()(change)
 
     def __and__(self, other: PredicateLike) -> Predicate:

@@ -139,6 +139,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def closed(self) -> bool:
+        """Whether `close` was called."""
         return self._closed
 
     def __len__(self) -> int:

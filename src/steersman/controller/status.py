@@ -46,13 +46,17 @@ class PatchClient(Protocol):
         subresource: str | None = None,
         want: Any = "object",
         field_manager: str | None = None,
-    ) -> Any: ...
+    ) -> Any:
+        """Patch one object."""
+        ...
 
 
 class StatusClient(PatchClient, Protocol):
     """The part of a client that `patch_status` uses."""
 
-    async def get(self, kind: KindLike[Any], name: str, *, namespace: str | None = None) -> Any: ...
+    async def get(self, kind: KindLike[Any], name: str, *, namespace: str | None = None) -> Any:
+        """Return one object."""
+        ...
 
 
 class NoStatusSubresourceError(TerminalError):
