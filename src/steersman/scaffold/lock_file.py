@@ -20,7 +20,7 @@ _HEADER = """\
 
 
 def lock_text(root: str = "steersman") -> str:
-    """Return the text of `requirements.lock_text`."""
+    """Return the text of `requirements.lock`."""
     require("the lock file", "dev", "packaging")  # a dependency of copier
     from packaging.requirements import Requirement
 
