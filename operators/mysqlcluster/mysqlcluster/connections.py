@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Callable
 from typing import Protocol
 
 from steersman import Key
 
+from mysqlcluster import names
 from mysqlcluster.actions import Action
+from mysqlcluster.agent.client import ActionRefusedError, AgentClient, AgentUnreachableError
 from mysqlcluster.agents import ActionError, Agents
-from mysqlcluster.observation import MemberState, unreachable
+from mysqlcluster.observation import MemberState
 
-__all__ = ["AgentSource", "source_of_agents", "use_agents"]
+__all__ = ["AgentSource", "HttpsAgentSource", "source_of_agents", "use_agents"]
 
 
 class AgentSource(Protocol):
@@ -21,26 +25,71 @@ class AgentSource(Protocol):
 
         Args:
             key: Namespace and name of the cluster.
-            token: The token that its agents want.
+            token: The token that its agents demand.
             authority: The certificate authority of its agents, in PEM.
         """
         ...
 
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
 
-class _Unconnected:
-    """Agents that cannot be reached."""
 
-    async def of(self, key: Key, token: str, authority: str) -> Agents:
-        return self
+class HttpsAgents:
+    """The agents of one cluster, over HTTPS."""
+
+    def __init__(self, client: AgentClient) -> None:
+        """Use an open client."""
+        self._client = client
 
     async def state(self, member: str) -> MemberState:
-        return unreachable(member)
+        """Return the report of a member; an unreachable one if its agent does not answer in time."""
+        return await self._client.state(member)
 
     async def act(self, action: Action) -> MemberState:
-        raise ActionError(f"{action.member}: this process has no connection to agents")
+        """Let an agent perform an action; raises `ActionError`."""
+        try:
+            return await self._client.act(action)
+        except (ActionRefusedError, AgentUnreachableError) as problem:
+            raise ActionError(str(problem)) from None
 
 
-_sources: list[AgentSource] = [_Unconnected()]
+class HttpsAgentSource:
+    """Clients of the agents of all clusters; each is kept until its token or authority changes."""
+
+    def __init__(self, url_of: Callable[[Key, str], str] = names.agent_url) -> None:
+        """Prepare.
+
+        Args:
+            url_of: The URL of a member of a cluster.
+        """
+        self._url_of = url_of
+        self._clients: dict[Key, tuple[tuple[str, str], AgentClient]] = {}
+
+    async def of(self, key: Key, token: str, authority: str) -> Agents:
+        """Return the agents of a cluster; arguments are those of `AgentSource.of`."""
+        known = self._clients.get(key)
+        if known is None or known[0] != (token, authority):
+            await self.forget(key)
+            tls = ssl.create_default_context(cadata=authority)
+            client = AgentClient(lambda member: self._url_of(key, member), lambda: token, tls)
+            await client.open()
+            known = self._clients[key] = ((token, authority), client)
+        return HttpsAgents(known[1])
+
+    async def forget(self, key: Key) -> None:
+        """Close the connections to the agents of a cluster."""
+        known = self._clients.pop(key, None)
+        if known is not None:
+            await known[1].close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for key in list(self._clients):
+            await self.forget(key)
+
+
+_sources: list[AgentSource] = [HttpsAgentSource()]
 
 
 def use_agents(source: AgentSource) -> None:
@@ -49,5 +98,5 @@ def use_agents(source: AgentSource) -> None:
 
 
 def source_of_agents() -> AgentSource:
-    """Return the source of agents in use; until `use_agents` is called no agent is reachable."""
+    """Return the source of agents in use: HTTPS, until `use_agents` is called."""
     return _sources[0]

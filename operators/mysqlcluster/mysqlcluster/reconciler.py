@@ -10,6 +10,7 @@ from steersman.client import Conflict
 from steersman.k8s import Pod, Secret
 
 from mysqlcluster import children, credentials, metrics, names
+from mysqlcluster.actions import CreateAccounts
 from mysqlcluster.agents import Agents, observe, perform
 from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster as CompactCluster
 from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
@@ -17,7 +18,7 @@ from mysqlcluster.certificates import certificate_data
 from mysqlcluster.connections import source_of_agents
 from mysqlcluster.desired import Desired, SpecError, desired
 from mysqlcluster.machine import ClusterState, Decision, Policy, decide
-from mysqlcluster.observation import Observation
+from mysqlcluster.observation import Observation, Role
 from mysqlcluster.status import role_of, state_of, with_invalid_spec, with_observation, with_state
 from mysqlcluster.storing import store_status
 
@@ -77,6 +78,7 @@ async def _reconcile(cluster: C, want: Desired, ctx: Context, switch: SwitchRequ
     await _apply(want, size, ctx)
     agents = await source_of_agents().of(want.key, secret["agent-token"].decode(), authority)
     cluster, done = await _decide(cluster, want, agents, ctx, switch, size)
+    await _accounts(state_of(cluster.status), done.seen, credentials.revision(secret), agents, ctx)
     await _label(want, state_of(cluster.status), done.seen, ctx)
     status = with_observation(
         cluster.status, want, cluster.metadata.generation, done.seen, done.decision.blocked, ctx.now()
@@ -110,6 +112,18 @@ async def _decide(
             ctx.log.warning("action_failed", epoch=state.epoch, error=problem)
     seen = await observe(agents, members, cluster.status.primary, ctx.now().timestamp())
     return cluster, Round(seen, Decision(after=0.1))
+
+
+async def _accounts(state: ClusterState, seen: Observation, revision: str, agents: Agents, ctx: Context) -> None:
+    """Let the primary create the accounts, and change their passwords when the Secret changes."""
+    primary = seen.get(state.primary)
+    if state.transition is not None or primary.role is not Role.PRIMARY or primary.accounts_revision == revision:
+        return
+    action = CreateAccounts(member=state.primary, epoch=state.epoch, revision=revision)
+    for problem in await perform(agents, (action,)):
+        ctx.log.warning("action_failed", epoch=state.epoch, error=problem)
+        return
+    ctx.log.info("accounts_created", member=state.primary, revision=revision, reason="the Secret is new or has changed")
 
 
 def _policy(cluster: MySQLCluster | CompactCluster, want: Desired, switch: SwitchRequest) -> Policy:

@@ -23,7 +23,7 @@ from mysqlcluster.actions import Action, CreateAccounts, SetSource
 from mysqlcluster.agent.client import ActionRefusedError, AgentClient, AgentUnreachableError
 from mysqlcluster.machine import ClusterState, Policy, decide
 from mysqlcluster.observation import MemberState, Observation
-from tests.members import Members, application, run
+from tests.members import REVISION, Members, application, run
 
 ATTEMPT_SECONDS = 3.0
 READ_ONLY_ERROR = 1290
@@ -250,7 +250,7 @@ async def prepare(loop: Loop) -> None:
         while not (loop.stored.primary and loop.stored.transition is None):  # noqa: ASYNC110 - real processes
             await asyncio.sleep(0.05)
     state = loop.stored
-    await loop.client.act(CreateAccounts(member=state.primary, epoch=state.epoch, revision="1"))
+    await loop.client.act(CreateAccounts(member=state.primary, epoch=state.epoch, revision=REVISION))
     async with application(loop.members, state.primary) as connection:
         await run(connection, "CREATE TABLE items (id BIGINT PRIMARY KEY)")
     await loop.until_healthy()

@@ -19,6 +19,7 @@ import pytest
 
 from mysqlcluster import actions
 from mysqlcluster.agent.client import AgentClient
+from mysqlcluster.credentials import revision
 from mysqlcluster.observation import MemberState
 
 ROOT = Path(__file__).parents[1]
@@ -27,8 +28,8 @@ SECRETS = {
     "root-password": "root-pass'word\"",
     "replication-password": "replication-password",
     "application-password": "application-password",
-    "revision": "1",
 }
+REVISION = revision({key: value.encode() for key, value in SECRETS.items()})
 WAIT_SECONDS = 60.0
 
 
@@ -173,7 +174,7 @@ async def bootstrap(client: AgentClient, members: Members, epoch: int = 1) -> No
         await until(client, name, lambda state: state.reachable)
     await client.act(actions.Initialize(member=primary, epoch=epoch))
     await client.act(actions.Promote(member=primary, epoch=epoch, ack_count=0))
-    await client.act(actions.CreateAccounts(member=primary, epoch=epoch, revision="1"))
+    await client.act(actions.CreateAccounts(member=primary, epoch=epoch, revision=REVISION))
     for name in replicas:
         await client.act(actions.Clone(member=name, epoch=epoch, source=primary))
     for name in replicas:

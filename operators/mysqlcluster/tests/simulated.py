@@ -8,6 +8,7 @@ from mysqlcluster.actions import (
     Action,
     Clone,
     ConfirmComplete,
+    CreateAccounts,
     Demote,
     Fence,
     Initialize,
@@ -35,6 +36,9 @@ class DataPlane:
     async def of(self, key, token, authority):
         return self
 
+    async def close(self):
+        pass
+
     async def state(self, member: str) -> MemberState:
         self._replicate()
         return unreachable(member) if member in self.down else self._seen(member)
@@ -55,6 +59,8 @@ class DataPlane:
         match action:
             case Initialize():
                 return replace(member, initialized=True, complete=True)
+            case CreateAccounts():
+                return replace(member, accounts_revision=action.revision)
             case Clone():
                 donor = self.members[action.source]
                 return replace(member, initialized=True, complete=True, executed=donor.executed)

@@ -130,3 +130,15 @@ async def test_no_log_and_no_report_holds_a_password(three: Members):
     assert not [
         value for value in ("replication-password", "application-password", "root-pass") if value in three.logs()
     ]
+
+
+async def test_only_a_complete_member_of_this_epoch_is_promoted(three: Members):
+    async with three.client() as client:
+        await bootstrap(client, three)
+        with pytest.raises(ActionRefusedError, match="in epoch 1, not in 2"):
+            await client.act(actions.Promote(member="m-1", epoch=2, ack_count=1))
+        three.kill_server("m-1")
+        await until(client, "m-1", lambda state: state.server_up and not state.complete)
+        await client.act(actions.Fence(member="m-1", epoch=2))
+        with pytest.raises(ActionRefusedError, match="acknowledged transactions may be missing"):
+            await client.act(actions.Promote(member="m-1", epoch=2, ack_count=1))

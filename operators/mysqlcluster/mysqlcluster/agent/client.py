@@ -58,12 +58,20 @@ class AgentClient:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None, connect=self._state_seconds))
+        await self.open()
         return self
+
+    async def open(self) -> None:
+        """Open the pool of connections; the first request connects."""
+        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None, connect=self._state_seconds))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None

@@ -202,6 +202,10 @@ class Member:
                 raise RefusedError(f"epoch {action.epoch} is lower than {self._record.epoch}, which is stored")
             if self._copying is not None and not self._copying.done():
                 raise RefusedError("a copy is under way")
+            if isinstance(action, actions.Promote) and action.epoch != self._record.epoch:
+                raise RefusedError(
+                    f"this member is in epoch {self._record.epoch}, not in {action.epoch}; fence it first"
+                )
             self._save(epoch=action.epoch)
             _log.info("action", action=type(action).__name__, epoch=action.epoch)
             try:
@@ -288,6 +292,8 @@ class Member:
             raise RefusedError(
                 f"{self._engine.flavor} waits for at most {most} acknowledgements, not {action.ack_count}"
             )
+        if not self._record.complete:
+            raise RefusedError("acknowledged transactions may be missing on this member")
         async with self._session() as session:
             facts = await self._engine.read(session)
             if facts.io_running:

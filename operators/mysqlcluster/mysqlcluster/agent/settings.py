@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from mysqlcluster.credentials import revision
 from mysqlcluster.engines import Layout, ServerOptions
 
 __all__ = ["AgentSettings", "Secrets", "SettingsError", "load_settings", "read_secrets"]
@@ -87,6 +88,7 @@ class Secrets(msgspec.Struct, frozen=True):
     backup_password: str = ""
     exporter_password: str = ""
     revision: str = ""
+    """Computed from the passwords, as the operator does; the Secret has no such key."""
 
     def __repr__(self) -> str:
         return f"Secrets(revision={self.revision!r})"
@@ -119,13 +121,15 @@ def read_secrets(directory: Path) -> Secrets:
     Raises:
         SettingsError: A key is missing.
     """
-    found: dict[str, str] = {}
+    data: dict[str, bytes] = {}
     for field in msgspec.structs.fields(Secrets):
         key = field.name.replace("_", "-")
         file = directory / key
         try:
-            found[field.name] = file.read_text().strip()
+            data[field.name] = file.read_bytes().strip()
         except OSError:
             if field.required:
                 raise SettingsError(f"the Secret has no key {key} ({file})") from None
-    return Secrets(**found)
+    keys = {name.replace("_", "-"): value for name, value in data.items()}
+    found = {name: value.decode() for name, value in data.items()}
+    return Secrets(**{**found, "revision": revision(keys)})

@@ -6,6 +6,7 @@ from steersman.predicates import annotations_changed, generation_changed
 
 from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
 from mysqlcluster.api.database.v1alpha1.mysqlswitchover_types import MySQLSwitchover
+from mysqlcluster.connections import source_of_agents
 from mysqlcluster.manager import operator
 from mysqlcluster.names import CLUSTER_LABEL
 from mysqlcluster.reconciler import SwitchRequest, reconcile_cluster
@@ -28,3 +29,9 @@ async def reconcile(cluster: MySQLCluster, ctx: Context) -> Result:
     request = pending(ctx.list(MySQLSwitchover), cluster)
     switch = SwitchRequest(request.spec.target or "*", request.spec.reason) if request else SwitchRequest()
     return await reconcile_cluster(cluster, ctx, switch)
+
+
+@operator.on_shutdown
+async def close_connections(ctx: Context) -> None:
+    """Close the connections to the agents of all clusters."""
+    await source_of_agents().close()
