@@ -14,6 +14,8 @@ from mysqlcluster.engines import Layout, ServerOptions
 __all__ = ["AgentSettings", "Secrets", "SettingsError", "load_settings", "read_secrets"]
 
 MAX_FILE_BYTES = 1 << 20
+ROOT_VARIABLE = "MYSQLCLUSTER_ROOT"
+"""An image whose server is not below `/` sets this variable to its root."""
 
 
 class SettingsError(ValueError):
@@ -57,7 +59,8 @@ class AgentSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
     @property
     def layout(self) -> Layout:
         """The directories of the server."""
-        return Layout(Path(self.root_directory), Path(self.data_directory))
+        root = os.environ.get(ROOT_VARIABLE) or self.root_directory
+        return Layout(Path(root), Path(self.data_directory))
 
     @property
     def server_options(self) -> ServerOptions:

@@ -1,0 +1,149 @@
+"""The whole operator on process nodes: Pods with real MariaDB servers that find each other by name."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+from steersman.testing import Cluster, EmbeddedCluster
+from steersman.testing.node_faults import NodeFaults, forwarded
+from steersman.testing.running import Operators
+
+from mysqlcluster.connections import HttpsAgentSource, use_agents
+from mysqlcluster.names import AGENT_PORT, ROLE_LABEL
+from tests.members import server_root
+
+pytestmark = pytest.mark.slow
+
+PROJECT = Path(__file__).parents[1]
+NAMES = ("db-0", "db-1", "db-2")
+WAIT_SECONDS = 120.0
+CLUSTER = {
+    "apiVersion": "database.example.com/v1alpha1",
+    "kind": "MySQLCluster",
+    "metadata": {"name": "db"},
+    "spec": {
+        "size": 3,
+        "flavor": "mariadb",
+        "version": "10.11",
+        "failover": {"detectionSeconds": 1, "minIntervalSeconds": 0},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    """A cluster whose image for MariaDB is the server's files and this Python for the agent."""
+    directory = tmp_path_factory.mktemp("images")
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
+        "PYTHONPATH": str(PROJECT),
+        "MYSQLCLUSTER_ROOT": str(server_root()),
+    }
+    (directory / "images.yaml").write_text(json.dumps({"images": {"steersman/mariadb": {"env": environment}}}))
+    try:
+        cluster = EmbeddedCluster.start(
+            nodes=3, node_kind="process", images=directory / "images.yaml", network="namespaces"
+        )
+    except OSError as problem:
+        pytest.skip(f"Pods cannot have networks of their own here: {problem}")
+    with cluster:
+        yield cluster
+
+
+@pytest.fixture
+def database(processes: EmbeddedCluster) -> Iterator[Cluster]:
+    """A cluster of three members, and the operator beside it."""
+    processes.create_namespace("shop")
+    with processes.test("shop"), contextlib.ExitStack() as stack:
+        processes.apply(PROJECT / "config" / "crd" / "bases")
+        ports: dict[str, int] = {}
+        for name in NAMES:
+            _, ports[name] = stack.enter_context(forwarded(processes, name, AGENT_PORT))
+        use_agents(HttpsAgentSource(lambda _, member: f"https://localhost:{ports[member]}"))
+        operators = Operators(processes)
+        try:
+            operators("mysqlcluster:operator", namespaces=("shop",))
+            processes.apply(CLUSTER)
+            yield processes
+        finally:
+            operators.close()
+            use_agents(HttpsAgentSource())
+    processes.delete_namespace("shop")
+
+
+def until(holds: Callable[[], Any], what: str, seconds: float = WAIT_SECONDS) -> Any:
+    """Return what a condition returns as soon as it is true."""
+    deadline = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+    return found
+
+
+def status(cluster: Cluster) -> dict[str, Any]:
+    return (cluster.get("mysqlclusters.database.example.com", "db") or {}).get("status") or {}
+
+
+def healthy(cluster: Cluster) -> dict[str, Any]:
+    """Return the status of a cluster in which every member follows the primary."""
+    found = status(cluster)
+    return found if found.get("phase") == "Running" and len(found["quorum"]["members"]) == 3 else {}
+
+
+@contextlib.contextmanager
+def application(cluster: EmbeddedCluster, member: str) -> Iterator[Any]:
+    secret = cluster.get("secrets", "db-accounts")["data"]
+    password = base64.b64decode(secret["application-password"]).decode()
+    with forwarded(cluster, member, 3306) as (host, port):
+        connection = pymysql.connect(
+            host=host,
+            port=port,
+            user="app",
+            password=password,
+            database="app",
+            autocommit=True,
+            ssl={"check_hostname": False, "verify_mode": False},
+        )
+        with contextlib.closing(connection), connection.cursor() as cursor:
+            yield cursor
+
+
+def test_a_cluster_of_real_servers_survives_the_death_of_its_primary(database: EmbeddedCluster):
+    first = until(lambda: healthy(database), "the cluster did not become healthy")
+    primary = first["primary"]
+    with application(database, primary) as cursor:
+        cursor.execute("CREATE TABLE items (id BIGINT PRIMARY KEY)")
+        cursor.execute("INSERT INTO items VALUES (1), (2), (3)")
+
+    NodeFaults(database).kill(primary, container="mysql")
+    database.delete("pods", primary)
+
+    moved = until(
+        lambda: (
+            (found := status(database)).get("primary") not in ("", None, primary)
+            and not found.get("transition")
+            and found
+        ),
+        "no other member became the primary",
+    )
+    with application(database, moved["primary"]) as cursor:
+        cursor.execute("INSERT INTO items VALUES (4)")
+        cursor.execute("SELECT id FROM items ORDER BY id")
+        assert [row[0] for row in cursor.fetchall()] == [1, 2, 3, 4]
+
+    again = until(lambda: healthy(database), "the old primary did not come back")
+    assert again["epoch"] > first["epoch"]
+    roles = {
+        pod["metadata"]["name"]: pod["metadata"]["labels"].get(ROLE_LABEL)
+        for pod in database.list("pods", labels="mysqlcluster_cr=db")
+    }
+    assert roles == {name: "primary" if name == again["primary"] else "replica" for name in NAMES}
