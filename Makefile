@@ -16,8 +16,8 @@ $(READY): pyproject.toml packages/steersman-cluster/pyproject.toml requirements/
 	@$(PYTHON) hack/setup.py $(VENV)
 	@touch $@
 
-demo: $(READY) ## Run HelloApp on the embedded cluster and watch it follow (ARGS=--real: on a real control plane)
-	@$(BIN)/python operators/helloapp/demo.py $(ARGS)
+demo: $(READY) ## Run an operator on the embedded cluster and watch it follow (OPERATOR=sidecarset; ARGS=--real)
+	@$(BIN)/python operators/$(or $(OPERATOR),helloapp)/demo.py $(ARGS)
 
 test: $(READY) ## Run the tests that need no real control plane and do not take long
 	@bash hack/tests.sh -m "not slow and not realcluster"
