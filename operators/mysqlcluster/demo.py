@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,11 @@ def status_of(cluster: EmbeddedCluster) -> dict[str, Any]:
     return (cluster.get(KIND, "shop") or {}).get("status") or {}
 
 
+def field_of(status: dict[str, Any], outer: str, inner: str) -> Any:
+    found: dict[str, Any] = status.get(outer) or {}
+    return found.get(inner)
+
+
 def primary_of(cluster: EmbeddedCluster) -> str:
     return str(status_of(cluster).get("primary", ""))
 
@@ -97,21 +102,21 @@ def wait_healthy(
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         status = status_of(cluster)
-        step = (status.get("transition") or {}).get("step", "")
+        step = field_of(status, "transition", "step")
         line = f"phase {status.get('phase', '-'):<12} primary {status.get('primary') or '-':<8} step {step or '-'}"
         if line != told:
             told = line
             written = f"   acknowledged {len(workload.acknowledged)}" if workload is not None else ""
             print(f"  {time.monotonic() - started:6.1f} s   {line}{written}", flush=True)
         moved = status.get("primary") != other_than
-        if moved and status.get("phase") == "Running" and len((status.get("quorum") or {}).get("members", ())) == 3:
+        if moved and status.get("phase") == "Running" and len(field_of(status, "quorum", "members") or ()) == 3:
             return status
         time.sleep(0.05)
     sys.exit("the cluster did not become healthy; its status is above")
 
 
 @contextlib.contextmanager
-def running() -> Iterator[tuple[EmbeddedCluster, dict[str, int]]]:
+def running() -> Generator[tuple[EmbeddedCluster, dict[str, int]]]:
     """Start the cluster, the operator beside it, and ports of this machine that lead to the members."""
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         environment = {
