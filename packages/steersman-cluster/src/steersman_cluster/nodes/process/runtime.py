@@ -325,6 +325,7 @@ class ProcessRuntime:
             run.process.kill()
         for run in runs:
             await run.process.wait()
+            run.log.close()  # a run that ends while its container starts is not reported as exited
         if beside:
             await asyncio.wait(beside)
 
