@@ -295,6 +295,21 @@ async def test_what_the_images_file_names_below_the_temporary_directory_is_seen(
     await place.ran("other", {"command": ["test", "!", "-e", str(place.directory / "data")]})
 
 
+@pytest.mark.parametrize("mode", SANDBOXED, indirect=True)
+async def test_programs_of_the_nodes_path_below_the_temporary_directory_run(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = place.directory / "programs" / "greet"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho hello\n")
+    program.chmod(0o755)
+    linked = place.directory / "linked"
+    linked.symlink_to(program.parent)
+    monkeypatch.setenv("PATH", os.pathsep.join((str(linked), os.environ["PATH"])))
+    assert await place.ran("p", {"command": ["greet"]}) == "hello\n"
+    await place.ran("other", {"command": ["test", "!", "-e", str(program)]})
+
+
 @pytest.mark.parametrize("mode", MODES, indirect=True)
 async def test_an_ephemeral_container_runs_beside_the_others_and_can_be_entered(place: Place) -> None:
     volume = {"volumeMounts": [{"name": "v", "mountPath": "/shared"}]}

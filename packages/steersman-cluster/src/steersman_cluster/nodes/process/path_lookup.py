@@ -74,9 +74,7 @@ def _link(ops: Sequence[Op], path: str, source: str) -> str | None:
     """What a symbolic link says; `None` for anything else."""
     for op in reversed(ops):
         if op.target == path:
-            if op.what == "symlink":
-                return op.source
-            break
+            return op.source if op.what == "symlink" else None  # a mount follows the links of its source
     try:
         return os.readlink(source)
     except OSError:

@@ -13,17 +13,17 @@ from typing import Final
 from steersman_cluster.nodes.process.images import Image
 from steersman_cluster.nodes.process.path_lookup import LaunchError
 from steersman_cluster.nodes.process.processes import spawn
-from steersman_cluster.nodes.process.sandbox import Mount, Op, real
+from steersman_cluster.nodes.process.sandbox import PRIVATE_PATHS, Mount, Op, real
 
-__all__ = ["Layer", "copy_root", "interpreter_paths", "lay_out", "make_directory", "named_paths"]
+__all__ = ["Layer", "copy_root", "lay_out", "make_directory", "named_paths", "node_paths"]
 
-_PRIVATE: Final = ("/tmp/", "/dev/")  # noqa: S108 - what a container has of its own
 _MADE_IN_THE_SANDBOX: Final = {"proc", "dev", "tmp"}
 
 
-def interpreter_paths() -> list[str]:
-    """What this Python runs from, where it lies below the temporary directory: there containers have their own."""
-    return _outermost(sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path, os.getcwd())
+def node_paths() -> list[str]:
+    """Return where this Python and the programs in `PATH` are, as far as that is below the temporary directory."""
+    programs = os.environ.get("PATH", "").split(os.pathsep)
+    return _outermost(sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path, os.getcwd(), *programs)
 
 
 def named_paths(image: Image) -> list[str]:
@@ -34,7 +34,7 @@ def named_paths(image: Image) -> list[str]:
 
 def _outermost(*paths: str) -> list[str]:
     """Those below the directories that containers have of their own; none that lies within another."""
-    found = {path for path in map(os.path.abspath, filter(None, paths)) if path.startswith(_PRIVATE)}
+    found = {path for path in map(os.path.abspath, filter(None, paths)) if path.startswith(PRIVATE_PATHS)}
     there = {path for path in found if os.path.isdir(path) and path.rstrip("/") not in ("/dev/shm", "/dev/pts")}  # noqa: S108
     return sorted(path for path in there if not any(path.startswith(f"{other}/") for other in there))
 

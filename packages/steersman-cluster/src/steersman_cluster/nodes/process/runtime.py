@@ -59,10 +59,10 @@ from steersman_cluster.nodes.process.processes import Exit, Process, children_of
 from steersman_cluster.nodes.process.roots import (
     Layer,
     copy_root,
-    interpreter_paths,
     lay_out,
     make_directory,
     named_paths,
+    node_paths,
 )
 from steersman_cluster.nodes.process.sandbox import Mode, Mount, overlays_work, plan, real, sandbox_of
 from steersman_cluster.objects import Object, dig, name_of, namespace_of
@@ -507,7 +507,7 @@ class ProcessRuntime:
         read_only = bool(dig(spec, "securityContext", "readOnlyRootFilesystem"))
         root, layer = image.root, None
         if root is None:
-            extra += [Mount(Path(path), path, read_only=True) for path in (*interpreter_paths(), *named_paths(image))]
+            extra += [Mount(Path(path), path, read_only=True) for path in (*node_paths(), *named_paths(image))]
             if image.working_dir:
                 extra.append(Mount(Path(image.working_dir), image.working_dir))
         elif not read_only and await self._has_overlays():

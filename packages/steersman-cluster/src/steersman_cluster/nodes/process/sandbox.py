@@ -16,13 +16,15 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from steersman_cluster.nodes.process.command import DEFAULT_PATH, Sandbox, launch
 
-__all__ = ["Mode", "Mount", "Op", "detect", "overlays_work", "plan", "real", "sandbox_of", "works"]
+__all__ = ["PRIVATE_PATHS", "Mode", "Mount", "Op", "detect", "overlays_work", "plan", "real", "sandbox_of", "works"]
 
 Mode = Literal["bubblewrap", "namespaces", "plain"]
+PRIVATE_PATHS: Final = ("/tmp/", "/dev/")  # noqa: S108
+"""Prefixes of the paths at which a container has directories of its own instead of its root's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ def real(base: Path, target: str) -> str:
         step = os.path.join(path, part)
         for _ in range(8):
             here = base / step.lstrip("/")
-            if not here.is_symlink():
+            if step.startswith(PRIVATE_PATHS) or not here.is_symlink():
                 break
             link = os.readlink(here)
             step = os.path.normpath(link if link.startswith("/") else os.path.join(os.path.dirname(step), link))
@@ -150,7 +152,7 @@ def real(base: Path, target: str) -> str:
 
 def _parent_to_shadow(base: Path, target: str) -> str:
     """The deepest directory on the way to a mount point that does not exist; none where making it does no harm."""
-    if (base / target.lstrip("/")).exists() or target.startswith(("/tmp/", "/dev/")):  # noqa: S108
+    if (base / target.lstrip("/")).exists() or target.startswith(PRIVATE_PATHS):
         return ""
     parent = os.path.dirname(target)
     while not (base / parent.lstrip("/")).is_dir():
