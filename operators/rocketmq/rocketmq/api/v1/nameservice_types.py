@@ -1,0 +1,30 @@
+"""The kind NameService: what its users write, and what the operator reports. `make manifests` makes its CRD of it."""
+
+from steersman import Conditions, Model, Resource
+
+
+class NameServiceSpec(Model):
+    """What a NameService asks for."""
+
+    foo: str | None = None
+    """An example: change or remove it."""
+
+
+class NameServiceStatus(Model):
+    """What the operator has seen and done."""
+
+    observed_generation: int = 0
+    """The generation of the spec that this status describes."""
+    conditions: Conditions = ()
+    """`Ready` is True when everything is as the spec asks for."""
+
+
+class NameService(
+    Resource,
+    group="rocketmq.daocloud.io",
+    version="v1",
+):
+    """A NameService: say here what it is for."""
+
+    spec: NameServiceSpec
+    status: NameServiceStatus = NameServiceStatus()

@@ -1,0 +1,19 @@
+"""What brings the world in line with the objects; importing this package declares it."""
+
+from rocketmq.controllers import (
+    broker_controller,
+    console_controller,
+    controller_controller,
+    nameservice_controller,
+    rocketmqcluster_controller,
+    topictransfer_controller,
+)
+
+__all__ = [
+    "broker_controller",
+    "console_controller",
+    "controller_controller",
+    "nameservice_controller",
+    "rocketmqcluster_controller",
+    "topictransfer_controller",
+]

@@ -1,0 +1,22 @@
+"""The kind Broker of rocketmq.daocloud.io/v1."""
+
+from pathlib import Path
+
+import yaml
+from steersman.models import decode, encode, info_of
+
+from rocketmq.api.v1.broker_types import Broker
+
+SAMPLE = Path(__file__).parent.parent / "config" / "samples" / "rocketmq_v1_broker.yaml"
+
+
+def test_the_names_are_the_published_ones():
+    info = info_of(Broker)
+    assert (info.api_version, info.kind, info.plural) == ("rocketmq.daocloud.io/v1", "Broker", "brokers")
+
+
+def test_the_sample_is_one_of_it():
+    sample = yaml.safe_load(SAMPLE.read_text())
+    assert (sample["apiVersion"], sample["kind"]) == ("rocketmq.daocloud.io/v1", "Broker")
+    decoded = decode(Broker, encode(sample))
+    assert decode(Broker, encode(decoded)) == decoded
