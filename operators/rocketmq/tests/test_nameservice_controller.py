@@ -1,13 +1,92 @@
-"""The nameservice controller on a cluster, with the permissions that the operator declares and no others."""
+"""The name servers on a cluster, with the permissions that the operator declares and no others."""
 
-from pathlib import Path
+from __future__ import annotations
 
-SAMPLE = Path(__file__).parent.parent / "config" / "samples" / "rocketmq_v1_nameservice.yaml"
+import pytest
+from steersman.testing import eventually
+
+KIND = "nameservices.rocketmq.daocloud.io"
+SERVICE = """
+apiVersion: rocketmq.daocloud.io/v1
+kind: NameService
+metadata: {name: mq}
+spec: {size: 2, nameServiceImage: "rocketmq:5.5.0"}
+"""
+NOT_SUPPORTED = [
+    ("brokers", "Broker", {"brokerImage": "b", "replicaPerGroup": 2, "storageMode": "EmptyDir"}),
+    ("consoles", "Console", {"consoleImage": "c"}),
+    ("controllers", "Controller", {"controllerImage": "c", "storageMode": "EmptyDir"}),
+]
 
 
-def test_the_sample_becomes_ready(cluster, operator):
+def address(cluster, ordinal, port=9876):
+    return f"mq-namesrv-{ordinal}.mq-namesrv.{cluster.namespace}.svc:{port}"
+
+
+def has(*expected):
+    return lambda service: service.get("status", {}).get("nameServers", []) == list(expected)
+
+
+def conditions(service):
+    return {each["type"]: each["status"] for each in service["status"]["conditions"]}
+
+
+def test_name_servers_have_stable_names_and_follow_the_size(cluster, operator):
     running = operator("rocketmq:operator")
-    (sample,) = cluster.apply(SAMPLE)
-    cluster.wait("nameservices.rocketmq.daocloud.io", sample["metadata"]["name"], "Ready")
+    cluster.apply(SERVICE)
+    service = cluster.wait(KIND, "mq", has(address(cluster, 0), address(cluster, 1)))
+    assert conditions(service) == {"Available": "True", "Progressing": "False"}
+    assert cluster.get("services", "mq-namesrv")["spec"]["clusterIP"] == "None"
+
+    cluster.scale(KIND, "mq", 3)
+    cluster.wait(KIND, "mq", has(*(address(cluster, each) for each in range(3))))
+    cluster.scale(KIND, "mq", 1)
+    cluster.wait(KIND, "mq", has(address(cluster, 0)))
     running.wait_idle()
     assert [r.error for r in running.reconciles if r.error] == []
+    eventually(
+        lambda: (
+            {"Created", "Updated", "NameServersChanged"}
+            <= {event["reason"] for event in cluster.list("events.events.k8s.io")}
+        ),
+        what="Events for the changes",
+    )
+
+
+def test_a_deleted_stateful_set_is_created_again(cluster, operator):
+    operator("rocketmq:operator")
+    cluster.apply(SERVICE)
+    before = cluster.wait("statefulsets", "mq-namesrv", lambda found: True)["metadata"]["uid"]
+    cluster.delete("statefulsets", "mq-namesrv")
+    cluster.wait("statefulsets", "mq-namesrv", lambda found: found["metadata"]["uid"] != before)
+
+
+def test_a_stateful_set_that_a_quota_refuses_is_reported(cluster, operator):
+    cluster.apply(
+        """
+        apiVersion: v1
+        kind: ResourceQuota
+        metadata: {name: none}
+        spec: {hard: {count/statefulsets.apps: "0"}}
+        """
+    )
+    cluster.wait("resourcequota", "none", lambda quota: "hard" in quota.get("status", {}))
+    operator("rocketmq:operator")
+    cluster.apply(SERVICE)
+
+    def refused(service):
+        found = service.get("status", {}).get("conditions", ())
+        return [each["reason"] for each in found if "quota" in each["message"]] == ["ChildRefused"]
+
+    cluster.wait(KIND, "mq", refused)
+
+
+@pytest.mark.parametrize(("plural", "kind", "spec"), NOT_SUPPORTED)
+def test_a_kind_without_an_implementation_never_looks_available(cluster, operator, plural, kind, spec):
+    operator("rocketmq:operator")
+    path = f"/apis/rocketmq.daocloud.io/v1/namespaces/{cluster.namespace}/{plural}"
+    body = {"apiVersion": "rocketmq.daocloud.io/v1", "kind": kind, "metadata": {"name": "mq"}, "spec": spec}
+    cluster.call("POST", path, body)
+    found = cluster.wait(f"{plural}.rocketmq.daocloud.io", "mq", lambda each: each.get("status", {}).get("conditions"))
+    (condition,) = found["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("Available", "False", "NotSupported")

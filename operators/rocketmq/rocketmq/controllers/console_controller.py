@@ -1,18 +1,13 @@
-"""Brings the world in line with what every Console asks for."""
+"""Reports that this version of the operator does not act on a Console."""
 
-from steersman import Context, ready_when
+from steersman import Context
 
 from rocketmq.api.v1.console_types import Console, ConsoleStatus
 from rocketmq.manager import operator
+from rocketmq.support import NOT_SUPPORTED
 
 
 @operator.controller
 async def reconcile(console: Console, ctx: Context) -> ConsoleStatus:
-    """Called when a Console or something it owns has changed, and again when it fails: it must bear being repeated.
-
-    Write what should be with `ctx.apply(...)`, name the kinds in `owns=[...]` of the decorator, and return what is.
-    """
-    return ConsoleStatus(
-        observed_generation=console.metadata.generation,
-        conditions=ready_when(True, message="there is nothing to do yet"),
-    )
+    """Report the Console as not supported, because nothing is deployed for it."""
+    return ConsoleStatus(observed_generation=console.metadata.generation, conditions=NOT_SUPPORTED)

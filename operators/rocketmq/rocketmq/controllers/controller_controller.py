@@ -1,18 +1,13 @@
-"""Brings the world in line with what every Controller asks for."""
+"""Reports that this version of the operator does not act on a Controller."""
 
-from steersman import Context, ready_when
+from steersman import Context
 
 from rocketmq.api.v1.controller_types import Controller, ControllerStatus
 from rocketmq.manager import operator
+from rocketmq.support import NOT_SUPPORTED
 
 
 @operator.controller
 async def reconcile(controller: Controller, ctx: Context) -> ControllerStatus:
-    """Called when a Controller or something it owns has changed, and again when it fails: it must bear being repeated.
-
-    Write what should be with `ctx.apply(...)`, name the kinds in `owns=[...]` of the decorator, and return what is.
-    """
-    return ControllerStatus(
-        observed_generation=controller.metadata.generation,
-        conditions=ready_when(True, message="there is nothing to do yet"),
-    )
+    """Report the Controller as not supported, because nothing is deployed for it."""
+    return ControllerStatus(observed_generation=controller.metadata.generation, conditions=NOT_SUPPORTED)

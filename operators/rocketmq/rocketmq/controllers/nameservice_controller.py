@@ -1,18 +1,66 @@
-"""Brings the world in line with what every NameService asks for."""
+"""Runs the name servers of every NameService and reports the addresses of those that are ready."""
 
-from steersman import Context, ready_when
+from steersman import Context, Result, Watch, replace, to_label
+from steersman.client import ApiError
+from steersman.k8s import ConfigMap, Pod, Service, StatefulSet
+from steersman.models import set_condition
 
+from rocketmq import nameservers
 from rocketmq.api.v1.nameservice_types import NameService, NameServiceStatus
 from rocketmq.manager import operator
 
+REFUSED_RETRY_SECONDS = 30.0
+"""Time until children that the API server has refused are applied again."""
 
-@operator.controller
-async def reconcile(nameservice: NameService, ctx: Context) -> NameServiceStatus:
-    """Called when a NameService or something it owns has changed, and again when it fails: it must bear being repeated.
 
-    Write what should be with `ctx.apply(...)`, name the kinds in `owns=[...]` of the decorator, and return what is.
-    """
-    return NameServiceStatus(
-        observed_generation=nameservice.metadata.generation,
-        conditions=ready_when(True, message="there is nothing to do yet"),
+@operator.controller(owns=[ConfigMap, Service, StatefulSet], watches=[Watch(Pod, to=to_label(nameservers.LABEL))])
+async def reconcile(nameservice: NameService, ctx: Context) -> NameServiceStatus | Result:
+    """Apply the children of PreConfig and Sync, then report the status."""
+    try:
+        for child in (nameservers.pre_config(nameservice), *nameservers.sync(nameservice)):
+            await _apply(child, ctx)
+    except ApiError as problem:
+        if not problem.is_refusal:
+            raise
+        return _refused(nameservice, ctx, str(problem))
+    after = nameservers.status(nameservice, ctx.list(Pod, labels=nameservers.labels_for(nameservice)), ctx.now())
+    before = nameservice.status.name_servers
+    if after.name_servers != before:
+        ready = ", ".join(after.name_servers) or "none"
+        ctx.log.info("name_servers_changed", before=before, after=after.name_servers)
+        ctx.event("NameServersChanged", f"Name servers that are ready: {ready}")
+    return after
+
+
+async def _apply(child: ConfigMap | Service | StatefulSet, ctx: Context) -> None:
+    before = ctx.get(type(child), child.metadata.name)
+    after = await ctx.apply(child)
+    kind = type(child).__name__
+    if before is None:
+        ctx.log.info("child_created", kind=kind, name=child.metadata.name)
+        ctx.event("Created", f"{kind} {child.metadata.name} created")
+    elif _revision(before) != _revision(after):
+        ctx.log.info("child_updated", kind=kind, name=child.metadata.name, reason="spec_changed_or_drift")
+        ctx.event("Updated", f"{kind} {child.metadata.name} updated")
+
+
+def _revision(child: ConfigMap | Service | StatefulSet) -> object:
+    """Return what changes with the desired state of a child and not with its status."""
+    return child.metadata.generation if isinstance(child, StatefulSet) else child.metadata.resource_version
+
+
+def _refused(nameservice: NameService, ctx: Context, message: str) -> Result:
+    ctx.event("ChildRefused", message, type="Warning")
+    ctx.log.warning("child_refused", error=message)
+    generation = nameservice.metadata.generation
+    conditions = set_condition(
+        nameservice.status.conditions,
+        "Progressing",
+        False,
+        reason="ChildRefused",
+        message=message,
+        now=ctx.now(),
+        observed_generation=generation,
     )
+    status = replace(nameservice.status, observed_generation=generation, conditions=conditions)
+    return Result(requeue_after=REFUSED_RETRY_SECONDS, status=status)

@@ -1,18 +1,13 @@
-"""Brings the world in line with what every RocketMQCluster asks for."""
+"""Reports that this version of the operator does not act on a RocketMQCluster."""
 
-from steersman import Context, ready_when
+from steersman import Context
 
 from rocketmq.api.v1.rocketmqcluster_types import RocketMQCluster, RocketMQClusterStatus
 from rocketmq.manager import operator
+from rocketmq.support import NOT_SUPPORTED
 
 
 @operator.controller
 async def reconcile(rocketmqcluster: RocketMQCluster, ctx: Context) -> RocketMQClusterStatus:
-    """Called when a RocketMQCluster or something it owns has changed, and again when it fails: it must bear being repeated.
-
-    Write what should be with `ctx.apply(...)`, name the kinds in `owns=[...]` of the decorator, and return what is.
-    """
-    return RocketMQClusterStatus(
-        observed_generation=rocketmqcluster.metadata.generation,
-        conditions=ready_when(True, message="there is nothing to do yet"),
-    )
+    """Report the RocketMQCluster as not supported, because nothing is deployed for it."""
+    return RocketMQClusterStatus(observed_generation=rocketmqcluster.metadata.generation, conditions=NOT_SUPPORTED)

@@ -1,18 +1,13 @@
-"""Brings the world in line with what every TopicTransfer asks for."""
+"""Reports that this version of the operator does not act on a TopicTransfer."""
 
-from steersman import Context, ready_when
+from steersman import Context
 
 from rocketmq.api.v1.topictransfer_types import TopicTransfer, TopicTransferStatus
 from rocketmq.manager import operator
+from rocketmq.support import NOT_SUPPORTED
 
 
 @operator.controller
 async def reconcile(topictransfer: TopicTransfer, ctx: Context) -> TopicTransferStatus:
-    """Called when a TopicTransfer or something it owns has changed, and again when it fails: it must bear being repeated.
-
-    Write what should be with `ctx.apply(...)`, name the kinds in `owns=[...]` of the decorator, and return what is.
-    """
-    return TopicTransferStatus(
-        observed_generation=topictransfer.metadata.generation,
-        conditions=ready_when(True, message="there is nothing to do yet"),
-    )
+    """Report the TopicTransfer as not supported, because nothing is deployed for it."""
+    return TopicTransferStatus(observed_generation=topictransfer.metadata.generation, conditions=NOT_SUPPORTED)

@@ -1,17 +1,41 @@
-"""Refuses a TopicTransfer of rocketmq.daocloud.io/v1 that must not be stored.
+"""Refuses a TopicTransfer that would lose messages beside another one, or by going back too late.
 
 What the schema or a CEL rule can say belongs to the class, where it costs no request.
 """
 
-from steersman.webhook import FieldError, Invalid
+from collections.abc import Iterable, Iterator
+
+from steersman.webhook import Admission, FieldError, Invalid
 
 from rocketmq.api.v1.topictransfer_types import TopicTransfer
 from rocketmq.manager import operator
 
+NO_WAY_BACK = ("StopWrite", "Drain", "DeleteSource", "Done")
+"""Phases from which a transfer only goes forward."""
 
-@operator.validator
-def validate(topictransfer: TopicTransfer, old: TopicTransfer | None) -> None:
+
+@operator.validator(reads=[TopicTransfer])
+def validate(transfer: TopicTransfer, old: TopicTransfer | None, ctx: Admission) -> None:
     """Refuse each field that is wrong, and say what is wrong with it; `old` is None when the object is created."""
-    problems: list[FieldError] = []
+    others = ctx.list(TopicTransfer) if old is None else ()
+    problems = (*conflicts(transfer, others), *late_undo(transfer, old))
     if problems:
         raise Invalid(*problems)
+
+
+def conflicts(transfer: TopicTransfer, others: Iterable[TopicTransfer]) -> Iterator[FieldError]:
+    """Yield the unfinished transfers that move the same topic from or to one of the clusters."""
+    clusters = {transfer.spec.source_cluster, transfer.spec.target_cluster}
+    for other in sorted(others, key=lambda each: each.metadata.name):
+        same = other.spec.topic == transfer.spec.topic
+        shared = clusters & {other.spec.source_cluster, other.spec.target_cluster}
+        if other.metadata.name != transfer.metadata.name and same and shared and other.status.phase != "Done":
+            text = f"TopicTransfer {other.metadata.name} moves this topic: wait until it is done, or delete it"
+            yield FieldError.invalid("spec.topic", transfer.spec.topic, text)
+
+
+def late_undo(transfer: TopicTransfer, old: TopicTransfer | None) -> Iterator[FieldError]:
+    """Yield the wish to undo a transfer whose source takes no messages any more."""
+    if old is not None and transfer.spec.undo and not old.spec.undo and old.status.phase in NO_WAY_BACK:
+        text = f"the transfer is in phase {old.status.phase}: create a TopicTransfer in the opposite direction"
+        yield FieldError.invalid("spec.undo", value=True, detail=text)

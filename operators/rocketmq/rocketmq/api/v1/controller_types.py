@@ -1,30 +1,64 @@
-"""The kind Controller: what its users write, and what the operator reports. `make manifests` makes its CRD of it."""
+"""The kind Controller: the quorum that chooses the masters of Brokers in mode CONTROLLER."""
 
-from steersman import Conditions, Model, Resource
+from collections.abc import Mapping
+from typing import Annotated
+
+from steersman import CEL, EMPTY, Column, Conditions, Ge, Le, Model, Resource, Scale
+from steersman.models.markers import Format, MaxLength, MaxProperties
+
+from rocketmq.api.v1.pods import STORAGE_RULES, Image, Port, StoredFields
 
 
-class ControllerSpec(Model):
-    """What a Controller asks for."""
-
-    foo: str | None = None
-    """An example: change or remove it."""
+class ControllerSpec(StoredFields):
+    __rules__ = (
+        *STORAGE_RULES,
+        CEL(
+            "self.size % 2 == 1",
+            message="a Controller needs an odd number of members: 1, 3, 5, 7 or 9",
+            field_path=".size",
+        ),
+        CEL(
+            "self.size >= oldSelf.size",
+            message="fewer members may not know every master that was chosen: create another Controller",
+            field_path=".size",
+        ),
+    )
+    size: Annotated[int, Ge(1), Le(9)] = 3
+    """Number of members: odd, and never lowered."""
+    controller_image: Image
+    """Image of the controller."""
+    port: Port = 9878
+    """Port for brokers and for the other members."""
+    config: Annotated[Mapping[str, Annotated[str, MaxLength(4096)]], MaxProperties(64)] = EMPTY
+    """Settings of the controller."""
 
 
 class ControllerStatus(Model):
-    """What the operator has seen and done."""
-
     observed_generation: int = 0
     """The generation of the spec that this status describes."""
+    leader: str = ""
+    nodes: tuple[str, ...] = ()
+    """Names of the Pods."""
+    size: Annotated[int, Format("int32")] | None = None
+    """Number of members, for the scale subresource."""
+    selector: str = ""
     conditions: Conditions = ()
-    """`Ready` is True when everything is as the spec asks for."""
+    """Available and LeaderElected."""
 
 
 class Controller(
     Resource,
     group="rocketmq.daocloud.io",
     version="v1",
+    short_names=("rmqctl",),
+    scale=Scale(spec="spec.size", status="status.size", selector="status.selector"),
+    columns=(
+        Column("Size", "spec.size"),
+        Column("Leader", "status.leader"),
+        Column("Age", ".metadata.creationTimestamp", type="date"),
+    ),
 ):
-    """A Controller: say here what it is for."""
+    """The controllers of RocketMQ brokers."""
 
     spec: ControllerSpec
     status: ControllerStatus = ControllerStatus()

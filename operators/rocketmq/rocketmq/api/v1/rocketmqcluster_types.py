@@ -1,30 +1,57 @@
-"""The kind RocketMQCluster: what its users write, and what the operator reports. `make manifests` makes its CRD of it."""
+"""The kind RocketMQCluster: name servers, brokers, controller and console in one object."""
 
-from steersman import Conditions, Model, Resource
+from steersman import CEL, Column, Conditions, Model, Resource
+
+from rocketmq.api.v1.broker_types import BrokerSpec
+from rocketmq.api.v1.console_types import ConsoleSpec
+from rocketmq.api.v1.controller_types import ControllerSpec
+from rocketmq.api.v1.nameservice_types import NameServiceSpec
 
 
 class RocketMQClusterSpec(Model):
-    """What a RocketMQCluster asks for."""
-
-    foo: str | None = None
-    """An example: change or remove it."""
+    __rules__ = (
+        CEL(
+            "self.broker.clusterMode != 'CONTROLLER' || has(self.controller) || self.broker.controller != ''",
+            message="mode CONTROLLER needs controller, or the name of one in broker.controller",
+            field_path=".controller",
+        ),
+        CEL(
+            "!has(self.controller) || self.broker.clusterMode != 'CONTROLLER' || self.broker.controller != ''"
+            " || self.controller.port == self.broker.ports.controller",
+            message="controller.port and broker.ports.controller must be the same port",
+            field_path=".controller.port",
+        ),
+    )
+    name_service: NameServiceSpec
+    broker: BrokerSpec
+    controller: ControllerSpec | None = None
+    console: ConsoleSpec | None = None
 
 
 class RocketMQClusterStatus(Model):
-    """What the operator has seen and done."""
-
     observed_generation: int = 0
     """The generation of the spec that this status describes."""
+    phase: str = ""
+    name_servers: tuple[str, ...] = ()
+    groups: int | None = None
+    """Number of groups of brokers."""
     conditions: Conditions = ()
-    """`Ready` is True when everything is as the spec asks for."""
+    """Available and NameServersReachable."""
 
 
 class RocketMQCluster(
     Resource,
     group="rocketmq.daocloud.io",
     version="v1",
+    short_names=("rmq",),
+    columns=(
+        Column("Mode", "spec.broker.cluster_mode"),
+        Column("Groups", "spec.broker.size"),
+        Column("Phase", "status.phase"),
+        Column("Age", ".metadata.creationTimestamp", type="date"),
+    ),
 ):
-    """A RocketMQCluster: say here what it is for."""
+    """A whole RocketMQ cluster."""
 
     spec: RocketMQClusterSpec
     status: RocketMQClusterStatus = RocketMQClusterStatus()

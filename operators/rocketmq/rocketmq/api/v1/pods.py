@@ -1,0 +1,73 @@
+"""Fields that every kind with Pods has, by the names of Apache's operator."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from steersman import EMPTY, Ge, Le, Model
+from steersman.k8s import (
+    Affinity,
+    EnvVar,
+    LocalObjectReference,
+    PersistentVolumeClaim,
+    PodSecurityContext,
+    ResourceRequirements,
+    SecurityContext,
+    Toleration,
+)
+from steersman.models.markers import CEL, MaxItems, MaxLength, MaxProperties, MinLength
+
+Name = Annotated[str, MaxLength(253)]
+Image = Annotated[str, MinLength(1), MaxLength(1024)]
+Port = Annotated[int, Ge(1), Le(65535)]
+Addresses = Annotated[tuple[Annotated[str, MinLength(3), MaxLength(261)], ...], MaxItems(64)]
+"""Addresses in the form host:port."""
+KEEPS_STORAGE = CEL(
+    "self.storageMode == oldSelf.storageMode && self.hostPath == oldSelf.hostPath",
+    message="the storage of existing data cannot change: create another object and move the data to it",
+    field_path=".storageMode",
+)
+HOST_PATH_IS_GIVEN = CEL(
+    "self.storageMode != 'HostPath' || self.hostPath != ''",
+    message="storageMode HostPath needs hostPath, a directory on the node",
+    field_path=".hostPath",
+)
+CLAIMS_ARE_GIVEN = CEL(
+    "self.storageMode != 'StorageClass' || (has(self.volumeClaimTemplates) && size(self.volumeClaimTemplates) > 0)",
+    message="storageMode StorageClass needs volumeClaimTemplates: add one, or choose EmptyDir, which loses its data",
+    field_path=".volumeClaimTemplates",
+)
+STORAGE_RULES = (KEEPS_STORAGE, HOST_PATH_IS_GIVEN, CLAIMS_ARE_GIVEN)
+
+
+class PodFields(Model):
+    """What the Pods of a kind have in common."""
+
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    image_pull_secrets: Annotated[tuple[LocalObjectReference, ...], MaxItems(16)] = ()
+    resources: ResourceRequirements | None = None
+    """Requests and limits of the container."""
+    env: Annotated[tuple[EnvVar, ...], MaxItems(128)] = ()
+    """Environment variables beside those that the operator sets."""
+    host_network: bool = False
+    """Use the network of the node; its ports must be free there."""
+    dns_policy: Literal["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"] = "ClusterFirst"
+    node_selector: Annotated[Mapping[str, Annotated[str, MaxLength(63)]], MaxProperties(64)] = EMPTY
+    affinity: Affinity | None = None
+    tolerations: Annotated[tuple[Toleration, ...], MaxItems(64)] = ()
+    priority_class_name: Name = ""
+    service_account_name: Name = ""
+    security_context: PodSecurityContext | None = None
+    """Security context of the Pod."""
+    container_security_context: SecurityContext | None = None
+    """Security context of the container."""
+
+
+class StoredFields(PodFields):
+    """What the Pods of a kind with data have in common."""
+
+    storage_mode: Literal["StorageClass", "EmptyDir", "HostPath"] = "StorageClass"
+    """`EmptyDir` loses the data with the Pod; `HostPath` keeps it on one node."""
+    host_path: Annotated[str, MaxLength(4096)] = ""
+    """Directory on the node, for `HostPath`."""
+    volume_claim_templates: Annotated[tuple[PersistentVolumeClaim, ...], MaxItems(8)] = ()
+    """Claims of each Pod, for `StorageClass`; the first holds the data."""

@@ -1,0 +1,152 @@
+"""The stages of a NameService as pure functions: PreConfig, Sync and Status.
+
+Finalize has no work: name servers keep no data, and garbage collection removes the children.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from steersman import Condition, LabelSelector, ObjectMeta
+from steersman.k8s import (
+    ConfigMap,
+    ConfigMapVolumeSource,
+    Container,
+    ContainerPort,
+    Pod,
+    PodSpec,
+    PodTemplateSpec,
+    Probe,
+    ResourceRequirements,
+    Service,
+    ServicePort,
+    ServiceSpec,
+    StatefulSet,
+    StatefulSetSpec,
+    TCPSocketAction,
+    Volume,
+    VolumeMount,
+)
+from steersman.models import is_true, merge_conditions
+
+from rocketmq.api.v1.nameservice_types import NameService, NameServiceStatus
+
+__all__ = ["LABEL", "addresses", "child_name", "labels_for", "pre_config", "status", "sync"]
+
+LABEL = "rocketmq.daocloud.io/nameservice"
+"""The label that names the NameService a Pod belongs to."""
+CONFIG_DIRECTORY = "/etc/rocketmq"
+CONFIG_FILE = "namesrv.conf"
+
+
+def child_name(service: NameService) -> str:
+    """Return the name of the ConfigMap, the Service and the StatefulSet."""
+    return f"{service.metadata.name}-namesrv"
+
+
+def labels_for(service: NameService) -> Mapping[str, str]:
+    """Return the labels that select the Pods of a NameService."""
+    return {LABEL: service.metadata.name}
+
+
+def _metadata(service: NameService) -> ObjectMeta:
+    return ObjectMeta(name=child_name(service), namespace=service.metadata.namespace, labels=labels_for(service))
+
+
+def pre_config(service: NameService) -> ConfigMap:
+    """Return the ConfigMap with the configuration file of the name servers."""
+    return ConfigMap(metadata=_metadata(service), data={CONFIG_FILE: f"listenPort={service.spec.port}\n"})
+
+
+def sync(service: NameService) -> tuple[Service, StatefulSet]:
+    """Return the headless Service, which gives every Pod a stable name, and the StatefulSet."""
+    port = ServicePort(name="namesrv", port=service.spec.port, target_port="namesrv", protocol="TCP")
+    headless = ServiceSpec(
+        cluster_ip="None", selector=labels_for(service), ports=(port,), publish_not_ready_addresses=True
+    )
+    stateful_set = StatefulSetSpec(
+        replicas=service.spec.size,
+        service_name=child_name(service),
+        pod_management_policy="Parallel",
+        selector=LabelSelector(match_labels=labels_for(service)),
+        template=PodTemplateSpec(
+            metadata=ObjectMeta(labels=labels_for(service)),
+            spec=_pod(service),
+        ),
+    )
+    return (
+        Service(metadata=_metadata(service), spec=headless),
+        StatefulSet(metadata=_metadata(service), spec=stateful_set),
+    )
+
+
+def _pod(service: NameService) -> PodSpec:
+    spec = service.spec
+    container = Container(
+        name="namesrv",
+        image=spec.name_service_image,
+        image_pull_policy=spec.image_pull_policy,
+        command=("sh", "mqnamesrv", "-c", f"{CONFIG_DIRECTORY}/{CONFIG_FILE}"),
+        env=spec.env,
+        resources=spec.resources or ResourceRequirements(),
+        security_context=spec.container_security_context,
+        # The port is the only setting in the file, so that each change of the file changes the Pod and restarts it.
+        ports=(ContainerPort(name="namesrv", container_port=spec.port),),
+        readiness_probe=Probe(tcp_socket=TCPSocketAction(port="namesrv"), period_seconds=2, failure_threshold=2),
+        volume_mounts=(VolumeMount(name="config", mount_path=CONFIG_DIRECTORY, read_only=True),),
+    )
+    return PodSpec(
+        containers=(container,),
+        volumes=(Volume(name="config", config_map=ConfigMapVolumeSource(name=child_name(service))),),
+        host_network=spec.host_network or None,
+        dns_policy=spec.dns_policy,
+        node_selector=spec.node_selector,
+        affinity=spec.affinity,
+        tolerations=spec.tolerations,
+        image_pull_secrets=spec.image_pull_secrets,
+        priority_class_name=spec.priority_class_name or None,
+        service_account_name=spec.service_account_name or None,
+        security_context=spec.security_context,
+    )
+
+
+def addresses(service: NameService, pods: Iterable[Pod]) -> tuple[str, ...]:
+    """Return the stable addresses of the ready Pods, sorted."""
+    domain = f"{child_name(service)}.{service.metadata.namespace}.svc"
+    return tuple(
+        sorted(
+            f"{pod.metadata.name}.{domain}:{service.spec.port}"
+            for pod in pods
+            if pod.metadata.deletion_timestamp is None and pod.status and is_true(pod.status.conditions or (), "Ready")
+        )
+    )
+
+
+def status(service: NameService, pods: Iterable[Pod], now: datetime) -> NameServiceStatus:
+    """Return what is observed: the ready name servers, and whether there is one and whether all are there."""
+    present = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
+    ready = addresses(service, present)
+    message = f"{len(ready)} of {service.spec.size} name servers are ready"
+    complete = len(ready) == len(present) == service.spec.size
+    new = (
+        Condition(
+            type="Available",
+            status="True" if ready else "False",
+            reason="NameServersReady" if ready else "NoNameServerReady",
+            message=message,
+        ),
+        Condition(
+            type="Progressing",
+            status="False" if complete else "True",
+            reason="Complete" if complete else "WaitingForPods",
+            message=message,
+        ),
+    )
+    return NameServiceStatus(
+        observed_generation=service.metadata.generation,
+        name_servers=ready,
+        size=len(present),
+        selector=f"{LABEL}={service.metadata.name}",
+        conditions=merge_conditions(service.status.conditions, new, now, service.metadata.generation),
+    )
