@@ -124,7 +124,7 @@ def addresses(service: NameService, pods: Iterable[Pod]) -> tuple[str, ...]:
 
 
 def status(service: NameService, pods: Iterable[Pod], now: datetime) -> NameServiceStatus:
-    """Return what is observed: the ready name servers, and whether there is one and whether all are there."""
+    """Return the status: the ready name servers, and the conditions Available and Progressing."""
     present = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
     ready = addresses(service, present)
     message = f"{len(ready)} of {service.spec.size} name servers are ready"

@@ -16,7 +16,7 @@ NO_WAY_BACK = ("StopWrite", "Drain", "DeleteSource", "Done")
 
 @operator.validator(reads=[TopicTransfer])
 def validate(transfer: TopicTransfer, old: TopicTransfer | None, ctx: Admission) -> None:
-    """Refuse each field that is wrong, and say what is wrong with it; `old` is None when the object is created."""
+    """Refuse a conflicting transfer and a late undo; `old` is None when the object is created."""
     others = ctx.list(TopicTransfer) if old is None else ()
     problems = (*conflicts(transfer, others), *late_undo(transfer, old))
     if problems:
@@ -24,7 +24,7 @@ def validate(transfer: TopicTransfer, old: TopicTransfer | None, ctx: Admission)
 
 
 def conflicts(transfer: TopicTransfer, others: Iterable[TopicTransfer]) -> Iterator[FieldError]:
-    """Yield the unfinished transfers that move the same topic from or to one of the clusters."""
+    """Yield an error for each unfinished transfer of the same topic from or to one of the clusters."""
     clusters = {transfer.spec.source_cluster, transfer.spec.target_cluster}
     for other in sorted(others, key=lambda each: each.metadata.name):
         same = other.spec.topic == transfer.spec.topic
@@ -35,7 +35,7 @@ def conflicts(transfer: TopicTransfer, others: Iterable[TopicTransfer]) -> Itera
 
 
 def late_undo(transfer: TopicTransfer, old: TopicTransfer | None) -> Iterator[FieldError]:
-    """Yield the wish to undo a transfer whose source takes no messages any more."""
+    """Yield an error if `undo` is set after writing to the source has stopped."""
     if old is not None and transfer.spec.undo and not old.spec.undo and old.status.phase in NO_WAY_BACK:
         text = f"the transfer is in phase {old.status.phase}: create a TopicTransfer in the opposite direction"
         yield FieldError.invalid("spec.undo", value=True, detail=text)

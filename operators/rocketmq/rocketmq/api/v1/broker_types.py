@@ -96,7 +96,7 @@ class BrokerSpec(StoredFields):
     replica_per_group: Annotated[int, Ge(0), Le(8)] = 1
     """Replicas beside the first member of each group; 2 or more, and even, in mode DLEDGER."""
     cluster_mode: Literal["STATIC", "DLEDGER", "CONTROLLER"] = "DLEDGER"
-    """Who chooses the master: nobody, the members of the group, or a Controller."""
+    """How a master is elected: not at all (STATIC), by the members of the group, or by a Controller."""
     cluster_name: Annotated[str, MaxLength(63)] = ""
     """Name of the RocketMQ cluster; the name of the object by default."""
     replication_mode: Literal["SYNC", "ASYNC"] = "SYNC"
@@ -118,7 +118,7 @@ class BrokerSpec(StoredFields):
     allow_restart: bool = True
     """Restart brokers for changes that they cannot take over at run time."""
     scale_pod_name: Name = ""
-    """Pod whose topics and subscription groups a new group starts with; the first group's master by default."""
+    """Pod that the topics and subscription groups of a new group are copied from; by default a master."""
     config: Annotated[Mapping[str, Annotated[str, MaxLength(4096)]], MaxProperties(256)] = EMPTY
     """Settings of the broker. Some are changed at run time, the others by a rolling restart."""
     autoscaling: Autoscaling = Autoscaling()

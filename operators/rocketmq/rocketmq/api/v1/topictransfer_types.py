@@ -32,7 +32,7 @@ class TopicTransferSpec(Model):
     delete_source: bool = False
     """Delete the topic from the source cluster when it is drained."""
     undo: bool = False
-    """Take back what was done. Possible until writing to the source has stopped."""
+    """Undo the steps of the transfer. Possible until writing to the source has stopped."""
 
 
 class TopicTransferStatus(Model):
