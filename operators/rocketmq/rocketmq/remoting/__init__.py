@@ -1,5 +1,54 @@
-"""RocketMQ's remoting protocol: frames of a JSON header and a body."""
+"""RocketMQ's remoting protocol: frames of a JSON header and a body, connections, and the commands of operators."""
 
+from rocketmq.remoting.admin import BrokerAdmin, NameServerAdmin
+from rocketmq.remoting.codes import Permission, RequestCode, ResponseCode
+from rocketmq.remoting.connection import Connection
+from rocketmq.remoting.errors import (
+    ConnectionClosedError,
+    DocumentError,
+    RefusedError,
+    RemotingError,
+    RequestTimeoutError,
+)
 from rocketmq.remoting.frames import Command, FrameError, FrameParser, encode
+from rocketmq.remoting.messages import MessageClient, PulledMessages, SentMessage, StoredMessage
+from rocketmq.remoting.records import (
+    BrokerGroup,
+    ClusterInfo,
+    ConsumerStats,
+    QueueOffset,
+    SubscriptionGroup,
+    TopicConfig,
+    TopicQueues,
+    TopicRoute,
+)
 
-__all__ = ["Command", "FrameError", "FrameParser", "encode"]
+__all__ = [
+    "BrokerAdmin",
+    "BrokerGroup",
+    "ClusterInfo",
+    "Command",
+    "Connection",
+    "ConnectionClosedError",
+    "ConsumerStats",
+    "DocumentError",
+    "FrameError",
+    "FrameParser",
+    "MessageClient",
+    "NameServerAdmin",
+    "Permission",
+    "PulledMessages",
+    "QueueOffset",
+    "RefusedError",
+    "RemotingError",
+    "RequestCode",
+    "RequestTimeoutError",
+    "ResponseCode",
+    "SentMessage",
+    "StoredMessage",
+    "SubscriptionGroup",
+    "TopicConfig",
+    "TopicQueues",
+    "TopicRoute",
+    "encode",
+]

@@ -4,11 +4,12 @@ import json
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 MAX_HEADER_BYTES = 64 * 1024
 RESPONSE_FLAG = 1
+ONEWAY_FLAG = 2
 JSON_SERIALIZATION = 0
 
 
@@ -94,10 +95,27 @@ def _command(header: bytes, body: bytes) -> Command:
         raise FrameError("the header of a frame is not JSON") from error
     if not isinstance(loaded, dict):
         raise FrameError("the header of a frame is not a JSON object")
-    values = cast("dict[str, Any]", loaded)
-    code, opaque, flag = (values.get(name) for name in ("code", "opaque", "flag"))
+    values = cast("dict[str, object]", loaded)
     fields: object = values.get("extFields") or {}
-    if not (isinstance(code, int) and isinstance(opaque, int) and isinstance(flag, int) and isinstance(fields, dict)):
-        raise FrameError("the header of a frame lacks code, opaque, flag or extFields, or one has the wrong type")
-    texts = {str(key): str(value) for key, value in cast("dict[str, Any]", fields).items()}
-    return Command(code, opaque, flag, str(values.get("remark") or ""), texts, body)
+    if not isinstance(fields, dict):
+        raise FrameError("extFields in the header of a frame is not an object")
+    return Command(
+        code=_integer(values, "code"),
+        opaque=_integer(values, "opaque"),
+        flag=_integer(values, "flag"),
+        remark=str(values.get("remark") or ""),
+        fields={key: _text(value) for key, value in cast("dict[str, object]", fields).items() if value is not None},
+        body=body,
+    )
+
+
+def _integer(values: Mapping[str, object], name: str) -> int:
+    value = values.get(name)
+    # bool is a subclass of int, but true and false are no numbers of the protocol.
+    if not isinstance(value, int) or isinstance(value, bool) or not -(2**31) <= value < 2**31:
+        raise FrameError(f"{name} in the header of a frame is not an integer of 32 bits")
+    return value
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

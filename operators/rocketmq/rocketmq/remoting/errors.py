@@ -1,0 +1,35 @@
+"""Errors of requests to name servers and brokers."""
+
+
+class RemotingError(Exception):
+    """A request to a server of RocketMQ failed."""
+
+
+class ConnectionClosedError(RemotingError):
+    """The connection closed before the answer came; whether the server handled the request is unknown."""
+
+
+class RequestTimeoutError(RemotingError):
+    """The answer did not come in time; whether the server handled the request is unknown."""
+
+
+class DocumentError(RemotingError):
+    """The body or a field of an answer is not what the command defines."""
+
+
+class RefusedError(RemotingError):
+    """The server answered with a code other than success.
+
+    Args:
+        request: the code of the request.
+        code: the code of the response.
+        address: the server.
+        remark: the server's own words.
+    """
+
+    def __init__(self, request: int, code: int, address: str, remark: str) -> None:
+        super().__init__(f"{address} refused request {request} with code {code}: {remark[:500] or 'no remark'}")
+        self.request = request
+        self.code = code
+        self.address = address
+        self.remark = remark
