@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 from steersman import Context, MergePatch, Result
-from steersman.client import Conflict, NotFound
+from steersman.client import Conflict, Invalid, NotFound
 from steersman.k8s import Pod, Secret
 
 from mysqlcluster import children, credentials, metrics, names
@@ -206,6 +206,6 @@ async def _label(want: Desired, state: ClusterState, seen: Observation, ctx: Con
         patch = MergePatch({"metadata": {"uid": pod.metadata.uid, "labels": {names.ROLE_LABEL: role or None}}})
         try:
             await ctx.patch(pod, patch)
-        except NotFound:  # its successor has no label yet, and is the next change
+        except (NotFound, Invalid):  # gone or replaced (another uid); its successor is the next change
             continue
         ctx.log.info("role_labelled", pod=name, role=role or "none", epoch=state.epoch)
