@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 import yaml
 
-from steersman import Context, LeadershipLostError, ObjectMeta, Operator, Resource, Result, run_operator
+from steersman import ALL_NAMESPACES, Context, LeadershipLostError, ObjectMeta, Operator, Resource, Result, run_operator
 from steersman.client import NotFound
 from steersman.client.config import Config
 from steersman.k8s import ConfigMap, Lease, Namespace
@@ -286,7 +286,7 @@ async def test_namespaces_by_label_come_and_go_while_the_operator_runs(world):
 
     @operator.timer(0.1, reads=[Job])
     async def look(ctx: Context) -> None:
-        lists.append({(j.metadata.namespace, j.metadata.name) for j in ctx.list(Job)})
+        lists.append({(j.metadata.namespace, j.metadata.name) for j in ctx.list(Job, namespace=ALL_NAMESPACES)})
 
     async with world.running(operator, namespaces=(), namespace_selector=f"team={team}"):
         await world.eventually(lambda: lists, "the timer runs")

@@ -1,7 +1,7 @@
 """The official Python client: typed objects, patches, watches, dynamic access, exec, logs and port forwards."""
 
+import contextlib
 import gc
-import socket
 import time
 
 import pytest
@@ -179,24 +179,21 @@ def test_a_port_is_forwarded(api, namespace):
     core = client.CoreV1Api(api)
     core.create_namespaced_pod(namespace, pod("web", "web", "8123", "--bind", "0.0.0.0"))
     running(core, namespace, "web")
-    address = core.read_namespaced_pod("web", namespace).status.pod_ip
 
-    def serves():
-        try:
-            socket.create_connection((address, 8123), 1).close()
-        except OSError:
-            return False
-        return True
+    def answered():
+        """Return the response, or nothing while the server does not listen yet."""
+        forward = portforward(core.connect_get_namespaced_pod_portforward, "web", namespace, ports="8123")
+        connection = forward.socket(8123)
+        connection.setblocking(True)
+        with contextlib.closing(connection), contextlib.suppress(OSError):
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n")
+            answer = b""
+            while piece := connection.recv(4096):
+                answer += piece
+            if answer.startswith(b"HTTP/1.0 200 OK"):
+                return forward
+        return None
 
-    until(serves, "it listens")
-    forward = portforward(core.connect_get_namespaced_pod_portforward, "web", namespace, ports="8123")
-    connection = forward.socket(8123)
-    connection.setblocking(True)
-    connection.sendall(b"GET / HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n")
-    answer = b""
-    while piece := connection.recv(4096):
-        answer += piece
-    connection.close()
-    assert answer.startswith(b"HTTP/1.0 200 OK")
+    forward = until(answered, "it answers")
     assert forward.error(8123) is None
     core.delete_namespaced_pod("web", namespace, grace_period_seconds=0)
