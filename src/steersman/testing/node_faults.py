@@ -11,7 +11,6 @@ A network fault follows a Pod of a name to its next address; it does not affect 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -150,16 +149,11 @@ def forwarded(
 
     place = namespace or cluster.namespace
 
-    async def begin() -> asyncio.Server:
+    async def begin() -> forwarding.Forwarding:
         return await forwarding.forward(cluster.cluster, place, pod, port)
 
-    server = cluster.run(begin)
+    made = cluster.run(begin)
     try:
-        host, number = server.sockets[0].getsockname()[:2]
-        yield host, number
+        yield made.address
     finally:
-
-        async def end() -> None:
-            server.close()
-
-        cluster.run(end)
+        cluster.run(made.close)

@@ -1,6 +1,7 @@
 """Faults of Pods and nodes: what other Pods and the API see of them, on real processes."""
 
 import json
+import socket
 import urllib.request
 from typing import Any
 
@@ -139,6 +140,16 @@ def test_a_forwarded_port_leads_to_a_pod_also_after_its_re_creation(trio: Pods) 
         trio.cluster.call("DELETE", trio.path("pods", "web-0"))
         recreated(trio, "web-0", before)
         assert ask() == "web-0"
+
+
+@pytest.mark.slow
+def test_the_end_of_a_forwarding_ends_its_connections(trio: Pods) -> None:
+    with forwarded(trio.cluster, "web-0", 80) as address:
+        connection = socket.create_connection(address, timeout=10)
+        connection.sendall(b"GET / HTTP/1.1\r\n")
+        assert connection.getpeername() == address
+    with connection:
+        assert connection.recv(1) == b""
 
 
 @pytest.mark.slow
