@@ -302,6 +302,11 @@ class _Thread:
 
 
 def manifests_of(what: Path | str | Mapping[str, Any]) -> list[Manifest]:
+    """Return the manifests of a file, a directory, a text or a mapping.
+
+    Raises:
+        ManifestError: The content is no manifest.
+    """
     from steersman.manifest_files import Manifest, parse, read
 
     if isinstance(what, Mapping):

@@ -169,6 +169,7 @@ class ControlPlane(Cluster):
 
     @property
     def audit_log(self) -> Path:
+        """The file of audit events."""
         return self._layout.audit_log
 
     @property
@@ -186,10 +187,12 @@ class ControlPlane(Cluster):
         return ApiSession("127.0.0.1", self._layout.ports.apiserver, tls)
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send one request as the administrator, and return the response. Raises `CallError`."""
         with self.session() as api:
             return api.call(method, path, body)
 
     def create_namespace(self, name: str) -> None:
+        """Create a namespace, and wait for its default ServiceAccount if a controller creates it."""
         with self.session() as api:
             api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
             if self.has_controller_manager:
@@ -205,13 +208,16 @@ class ControlPlane(Cluster):
         pods: int = 10_000,
         labels: Mapping[str, str] | None = None,
     ) -> None:
+        """Create a Node that is ready and runs nothing."""
         capacity = {"cpu": cpu, "memory": memory, "pods": str(pods)}
         self._nodes.add(name, capacity=capacity, labels=labels or {})
 
     def kill_apiserver(self) -> None:
+        """Kill the API server with SIGKILL."""
         self._components["kube-apiserver"].kill()
 
     def start_apiserver(self) -> None:
+        """Start the API server again, and the components that depend on it."""
         if self._components["kube-apiserver"].running:
             return
         # With each loss of the API server their watches back off further, up to half a minute, for minutes to
@@ -226,6 +232,7 @@ class ControlPlane(Cluster):
         self._wait_for_controllers()
 
     def close(self) -> None:
+        """Stop all components, and delete their files."""
         if self._closed:
             return
         self._closed = True

@@ -335,10 +335,12 @@ class ExistingCluster(Cluster):
             raise
 
     def close(self) -> None:
+        """Close the connection, and delete the files. The cluster itself stays."""
         self._hang_up()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send one request as the administrator, and return the response. Raises `CallError`."""
         verb = {"GET": "get", "POST": "create", "DELETE": "delete"}[method]
         try:
             if body is None:

@@ -36,19 +36,24 @@ class Layout:
 
     @property
     def audit_log(self) -> Path:
+        """The file of audit events."""
         return self.directory / "audit.log"
 
     @property
     def audit_policy(self) -> Path:
+        """The file of the audit policy."""
         return self.directory / "audit-policy.yaml"
 
     def pki(self, name: str) -> Path:
+        """Return the path of a certificate or key."""
         return self.directory / "pki" / name
 
     def kubeconfig(self, name: str) -> Path:
+        """Return the path of the kubeconfig of a component or user."""
         return self.directory / f"{name}.kubeconfig"
 
     def log(self, name: str) -> Path:
+        """Return the path of the log of a component."""
         return self.directory / "logs" / f"{name}.log"
 
 

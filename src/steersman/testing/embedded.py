@@ -97,6 +97,7 @@ class EmbeddedCluster(Cluster):
 
     @property
     def audit_log(self) -> Path:
+        """The file of audit events."""
         return self.directory / "audit.log"
 
     def session(self) -> ApiSession:
@@ -109,6 +110,7 @@ class EmbeddedCluster(Cluster):
         return ApiSession("127.0.0.1", self.cluster.port, client_context(self.ca_pem, str(path)))
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send one request as the administrator, and return the response. Raises `CallError`."""
         with self.session() as api:
             return api.call(method, path, body)
 
@@ -121,17 +123,21 @@ class EmbeddedCluster(Cluster):
         pods: int = 10_000,
         labels: Mapping[str, str] | None = None,
     ) -> None:
+        """Create a Node that is ready and runs nothing."""
         capacity = {"cpu": cpu, "memory": memory, "pods": str(pods)}
         self.run(lambda: self.cluster.add_node(name, capacity=capacity, labels=labels))
 
     def kill_apiserver(self) -> None:
+        """Stop listening, and close all connections."""
         self.run(self.cluster.unlisten)
 
     def start_apiserver(self) -> None:
+        """Listen again, on the same port."""
         if not self.cluster.listening:
             self.run(lambda: self.cluster.listen(self.cluster.port))
 
     def close(self) -> None:
+        """Stop the cluster, and delete its files."""
         if self._closed:
             return
         self._closed = True

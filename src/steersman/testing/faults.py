@@ -168,8 +168,9 @@ def stalled_watch(after: float = 0.0, **match: Any) -> Fault:
 
 
 def stale_reads(lag: float, **match: Any) -> Fault:
-    """A watch cache that lags: events of watches come so many seconds late, gets and lists of `resourceVersion=0` see
-    what an earlier one of the same path saw.
+    """Return the fault of a watch cache that lags by `lag` seconds.
+
+    Events of watches come late by that time, and gets and lists with `resourceVersion=0` return earlier responses.
     """
     return Fault("stale", _match(match, "get list watch"), seconds=lag)
 

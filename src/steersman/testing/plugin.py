@@ -111,8 +111,10 @@ def namespace(control_plane: Cluster) -> Iterator[str]:
 
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest, _clusters: _Shared) -> Iterator[Cluster]:
-    """The session's cluster, with a fresh namespace in `cluster.namespace`; `@pytest.mark.cluster(fresh=True)` for one
-    of the test's own. Faults end with the test, and `cluster.audit` begins with it.
+    """The cluster of the session, with a new namespace in `cluster.namespace`.
+
+    `@pytest.mark.cluster(fresh=True)` gives a test a cluster of its own. Faults end with the test, and `cluster.audit`
+    begins with it.
     """
     marker = request.node.get_closest_marker("cluster")
     options: dict[str, Any] = {} if marker is None else dict(marker.kwargs)
@@ -136,10 +138,11 @@ def faults(cluster: Cluster) -> Faults:
 
 @pytest.fixture
 def operator(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Operators]:
-    """Runs operators beside the test: `handle = operator("myapp.operator:operator", namespaces=…, settings=…)`.
+    """Runs operators beside the test.
 
-    Each runs in a thread of its own as a ServiceAccount that may do what the operator declares and nothing more; what
-    was refused for want of a permission fails the test. Works in `cluster.namespace` unless told otherwise.
+    `handle = operator("myapp.operator:operator", namespaces=…, settings=…)` starts one. Each runs in a
+    thread of its own, as a ServiceAccount that may do what the operator declares and nothing else. A request that was
+    refused for lack of a permission fails the test. The namespace is `cluster.namespace` by default.
     """
     from steersman.testing.running import Operators
 

@@ -51,10 +51,12 @@ class Recorder:
         return self._running
 
     def began(self) -> None:
+        """Count a reconcile that has begun."""
         with self._lock:
             self._running += 1
 
     def ended(self, into: list[Reconcile], what: Reconcile) -> None:
+        """Record a reconcile that has ended."""
         with self._lock:
             self._running -= 1
             into.append(what)

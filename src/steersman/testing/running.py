@@ -131,6 +131,7 @@ class RunningOperator:
 
     @property
     def running(self) -> bool:
+        """Whether the thread of the operator runs."""
         return self._thread.is_alive()
 
     @property
