@@ -97,10 +97,10 @@ def start(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_process_cleanly_even_where_no_server_answers(start, number):
     process = start("--server=http://127.0.0.1:1")
-    eventually(lambda: process.says("trying on"), "it waits for the server")
+    eventually(lambda: process.says("api_server_unusable"), "it waits for the server")
     process.send(number)
     assert process.ends() == 0
-    assert process.says("stopped")
+    assert process.says("operator_stopped")
     assert not process.says("Traceback")
 
 
@@ -113,10 +113,10 @@ def test_reload_restarts_on_a_change_and_survives_a_syntax_error(start, tmp_path
     assert process.says("SyntaxError")
     module.write_text(APP)
     eventually(lambda: process.says("changed: app_in_process.py; restarting"), "the change is seen")
-    eventually(lambda: process.says("trying on"), "the operator runs")
+    eventually(lambda: process.says("api_server_unusable"), "the operator runs")
     process.send(signal.SIGINT)
     assert process.ends() == 0
-    assert process.says("stopped")
+    assert process.says("operator_stopped")
 
 
 @pytest.mark.realcluster
@@ -163,13 +163,13 @@ class TestOnARealServer:
     def test_a_killed_leader_is_followed_by_the_standby_and_nothing_is_lost(self, start, options, cluster):
         """L1: after SIGKILL the standby waits out the lease, takes over, and does what was left undone."""
         leader = start(*options)
-        eventually(lambda: leader.says("this replica leads"), "a leader")
+        eventually(lambda: leader.says("leader_elected"), "a leader")
         standby = start(*options)
-        eventually(lambda: standby.says("another replica leads"), "a standby")
+        eventually(lambda: standby.says("another_replica_leads"), "a standby")
         leader.send(signal.SIGKILL)
         cluster.put("in-b", x="1")
         eventually(lambda: cluster.has("out-b"), "the standby reconciles")
-        assert standby.says("this replica leads")
+        assert standby.says("leader_elected")
 
     def test_a_restarted_container_takes_its_own_lease_and_a_second_process_beside_it_does_not(
         self, start, options, cluster
@@ -178,9 +178,9 @@ class TestOnARealServer:
         terms = ("--lease-duration=600s", "--renew-deadline=400s")
         pod = {"STEERSMAN_POD_UID": str(uuid.uuid4())}
         leader = start(*options, *terms, **pod)
-        eventually(lambda: leader.says("this replica leads"), "a leader")
+        eventually(lambda: leader.says("leader_elected"), "a leader")
         beside = start(*options, *terms, **pod)
-        eventually(lambda: beside.says("another replica leads"), "a second process is a standby")
+        eventually(lambda: beside.says("another_replica_leads"), "a second process is a standby")
         assert beside.says("pod_lock_unavailable")
         beside.send(signal.SIGKILL)
         leader.send(signal.SIGKILL)
@@ -193,7 +193,7 @@ class TestOnARealServer:
 
     def test_ctrl_c_twice_aborts_even_when_the_loop_is_blocked(self, start, options, cluster):
         process = start(*options)
-        eventually(lambda: process.says("the operator runs"), "it runs")
+        eventually(lambda: process.says("operator_started"), "it runs")
         cluster.put("in-c", block="yes")
         eventually(lambda: process.says("event_loop_blocked"), "the stall is reported")
         process.send(signal.SIGINT)
@@ -217,7 +217,7 @@ class TestOnARealServer:
         eventually(lambda: cluster.has("out-d"), "it reconciles")
         old.send(signal.SIGSTOP)
         new = start(*options)
-        eventually(lambda: new.says("this replica leads"), "the other takes over")
+        eventually(lambda: new.says("leader_elected"), "the other takes over")
         old.send(signal.SIGCONT)
         assert old.ends() == 1
         assert old.says("this replica no longer leads")

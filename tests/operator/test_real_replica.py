@@ -75,8 +75,8 @@ async def test_a_standby_keeps_warm_and_takes_over_when_the_leader_stops(world):
         await world.client.create(job(world))
         await world.eventually(lambda: seen_first, "the leader works")
         async with world.running(second, retry_period=0.2, health_probe_bind_address="127.0.0.1:0") as life:
-            await world.eventually(lambda: "another replica leads" in world.log.getvalue(), "a standby")
-            base = f"http://{address(world, 'probes are served')}"
+            await world.eventually(lambda: "another_replica_leads" in world.log.getvalue(), "a standby")
+            base = f"http://{address(world, 'probes_served')}"
             await world.eventually(lambda: ready(base), "the standby is ready")
             assert not seen_second
             holder = (await lease(world, "pair")).spec.holder_identity
@@ -95,10 +95,10 @@ async def test_probes_and_metrics_are_served_on_every_replica_leader_or_not(worl
     await world.install(Job)
     servers = {"health_probe_bind_address": "127.0.0.1:0", "metrics_bind_address": "127.0.0.1:0"}
     async with world.running(counting("everywhere")[0], **servers):
-        await world.eventually(lambda: "this replica leads" in world.log.getvalue(), "a leader")
+        await world.eventually(lambda: "leader_elected" in world.log.getvalue(), "a leader")
         async with world.running(counting("everywhere")[0], **servers):
-            await world.eventually(lambda: "another replica leads" in world.log.getvalue(), "a standby")
-            probes, metrics = address(world, "probes are served"), address(world, "metrics are served")
+            await world.eventually(lambda: "another_replica_leads" in world.log.getvalue(), "a standby")
+            probes, metrics = address(world, "probes_served"), address(world, "metrics_served")
             assert (await fetch(f"http://{probes}/healthz"))[0] == 200
             status, body = await fetch(f"http://{metrics}/metrics")
             assert status == 200
@@ -117,11 +117,11 @@ async def test_a_cold_standby_is_ready_but_watches_nothing_until_it_leads(world)
 
     cold = {"warm_standby": False, "health_probe_bind_address": "127.0.0.1:0"}
     async with world.running(first, retry_period=0.2):
-        await world.eventually(lambda: "the operator runs" in world.log.getvalue(), "a leader")
+        await world.eventually(lambda: "operator_started" in world.log.getvalue(), "a leader")
         before = await asyncio.to_thread(reads)
         async with world.running(second[0], retry_period=0.2, **cold):
-            await world.eventually(lambda: "another replica leads" in world.log.getvalue(), "a standby")
-            assert await ready(f"http://{address(world, 'probes are served')}")
+            await world.eventually(lambda: "another_replica_leads" in world.log.getvalue(), "a standby")
+            assert await ready(f"http://{address(world, 'probes_served')}")
             assert await asyncio.to_thread(reads) == before
             await world.stop(first)
             await world.eventually(lambda: second[1], "it works once it leads")
@@ -169,7 +169,7 @@ async def test_shutdown_lets_reconciles_finish_their_calls_and_releases_the_leas
         await world.client.create(job(world))
         await started.wait()
         stopping = asyncio.create_task(world.stop(operator))
-        await world.eventually(lambda: "waiting for running reconciles" in world.log.getvalue(), "the shutdown")
+        await world.eventually(lambda: "shutdown_started" in world.log.getvalue(), "the shutdown")
         await world.client.create(job(world, "two"))
         assert (await lease(world, "finishing")).spec.holder_identity, "held while a reconcile runs"
         proceed.set()
@@ -257,7 +257,7 @@ async def test_two_operators_with_one_name_never_work_at_the_same_time_and_say_w
         await world.eventually(lambda: seen_one, "the first works")
         async with world.running(other):
             await world.eventually(
-                lambda: "give one of them another name or lease" in world.log.getvalue(), "the explanation"
+                lambda: "give one of the two another name or lease" in world.log.getvalue(), "the explanation"
             )
             assert not seen_other
 
@@ -316,8 +316,8 @@ async def test_secure_metrics_are_for_those_whom_the_cluster_allows(world):
     allowed = await asyncio.to_thread(token_of, "scraper", cluster_rules=rules)
     stranger = await asyncio.to_thread(token_of, "stranger")
     async with world.running(counting("secure")[0], metrics_bind_address="127.0.0.1:0", metrics_secure=True):
-        await world.eventually(lambda: "metrics are served" in world.log.getvalue(), "the server")
-        url = f"https://{address(world, 'metrics are served')}/metrics"
+        await world.eventually(lambda: "metrics_served" in world.log.getvalue(), "the server")
+        url = f"https://{address(world, 'metrics_served')}/metrics"
         trusting = ssl._create_unverified_context()  # the certificate is self-signed and new
         status, body = await world.eventually(lambda: granted(url, allowed, trusting), "the scrape")
         assert status == 200
@@ -343,15 +343,15 @@ async def test_an_unreachable_server_is_waited_for_with_one_clear_line(world, un
     stop = asyncio.Event()
     settings = Settings(health_probe_bind_address="127.0.0.1:0", metrics_bind_address="0", gc_tuning=False)
     life = asyncio.create_task(run_operator(operator, unreachable, settings, stop=stop))
-    await world.eventually(lambda: "trying on" in world.log.getvalue(), "the line")
-    status, body = await fetch(f"http://{address(world, 'probes are served')}/readyz")
+    await world.eventually(lambda: "api_server_unusable" in world.log.getvalue(), "the line")
+    status, body = await fetch(f"http://{address(world, 'probes_served')}/readyz")
     assert status == 500
     assert "the API server cannot be used" in body
-    assert (await fetch(f"http://{address(world, 'probes are served')}/healthz"))[0] == 200
+    assert (await fetch(f"http://{address(world, 'probes_served')}/healthz"))[0] == 200
     await asyncio.sleep(1.5)
     stop.set()
     await life
-    assert world.log.getvalue().count("trying on") == 1
+    assert world.log.getvalue().count("api_server_unusable") == 1
 
 
 async def test_revoked_credentials_end_the_leadership_with_the_reason(world):
@@ -365,7 +365,7 @@ async def test_revoked_credentials_end_the_leadership_with_the_reason(world):
     )
     terms = {"lease_duration": 3, "renew_deadline": 1.5, "retry_period": 0.3}
     async with world.running(counting("fired")[0], kubeconfig=kubeconfig, **terms) as life:
-        await world.eventually(lambda: "the operator runs" in world.log.getvalue(), "it runs")
+        await world.eventually(lambda: "operator_started" in world.log.getvalue(), "it runs")
         await asyncio.to_thread(
             world.plane.call, "DELETE", f"/api/v1/namespaces/{world.namespace}/serviceaccounts/fired"
         )

@@ -112,7 +112,7 @@ def test_a_standby_serves_webhooks_too(cluster, operator):
     while not refused():
         assert time.monotonic() < deadline, standby.log
         time.sleep(0.02)
-    assert not [line for line in standby.log if line["event"] == "the operator runs"]
+    assert not [line for line in standby.log if line["event"] == "operator_started"]
 
 
 def test_a_dry_run_leaves_the_cluster_alone(cluster, operator):

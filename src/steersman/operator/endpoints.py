@@ -58,7 +58,7 @@ def serve_probes(health: Health, settings: Settings) -> ThreadServer | None:
     if address is None:
         return None
     server = ThreadServer(address, health.routes(), name="probe", setting="--health-probe-bind-address")
-    log.info("probes are served", address=str(server.address))
+    log.info("probes_served", address=str(server.address))
     return server
 
 
@@ -73,7 +73,7 @@ def serve_metrics(client: Client, settings: Settings) -> ThreadServer | None:
         tls = Certificates(directory).context
         route = MetricsAuthorizer(client, asyncio.get_running_loop()).guard(route)
     server = ThreadServer(address, {"/metrics": route}, name="metrics", setting="--metrics-bind-address", tls=tls)
-    log.info("metrics are served", address=str(server.address), secure=settings.metrics_secure)
+    log.info("metrics_served", address=str(server.address), secure=settings.metrics_secure)
     return server
 
 
@@ -101,7 +101,7 @@ class Certificates:
                         raise SettingsError(
                             f"--metrics-cert-dir {self._directory}: tls.crt and tls.key cannot be used: {problem}"
                         ) from None
-                    log.warning("the new certificate cannot be used; keeping the old one", error=str(problem))
+                    log.warning("certificate_rejected", error=str(problem))
             return self._context
 
     def _current(self) -> object:
@@ -196,7 +196,7 @@ class MetricsAuthorizer:
                 _REVIEW_TIMEOUT
             )
         except (ClientError, TimeoutError) as problem:
-            log.warning("a request for metrics could not be judged", error=str(problem) or "no answer in time")
+            log.warning("metrics_authorization_failed", error=str(problem) or "no answer in time")
             return Answer(503, b"the API server could not be asked\n")
         with self._lock:
             self._known[slot] = (self._clock() + (_GRANTED_FOR if verdict is None else _REFUSED_FOR), verdict)

@@ -138,7 +138,7 @@ class _Server(HTTPServer):
         except (OSError, ValueError):
             request.close()  # a client that went away, or does not speak TLS
         except Exception:
-            log.exception("a request failed", server=self.server_address)
+            log.exception("request_failed", server=self.server_address)
             request.close()
         finally:
             self.slots.release()
@@ -176,7 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
             try:
                 answer = route(Visit(path, query, {k.lower(): v for k, v in self.headers.items()}))
             except Exception:
-                log.exception("a route failed", path=path)
+                log.exception("route_failed", path=path)
                 answer = Answer(500, b"internal error; the operator's log has the details\n")
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)

@@ -201,7 +201,9 @@ class Reconciler:
             if self._runtime.stopping or work.done():
                 raise
             # A thread cannot be ended. Its key stays with it until it ends, or it would be reconciled twice at a time.
-            log.warning("a plain function overstays its timeout: waiting for it; give it timeouts of its own")
+            log.warning(
+                "blocking_function_timed_out", hint="a plain function cannot be cancelled; give it timeouts of its own"
+            )
             await asyncio.wait([work])
             raise
 

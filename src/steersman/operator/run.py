@@ -274,7 +274,7 @@ class Replica:
             self._task(self._timers[-1].run(), f"timer {timer.name}")
         self._unready = ""
         log.info(
-            "the operator runs",
+            "operator_started",
             operator=self.operator.name,
             controllers=[w.declaration.name for w in controllers.controllers],
             namespaces=self.settings.namespace_selector or list(self.settings.namespaces) or "all",
@@ -294,7 +294,7 @@ class Replica:
                 self._unready = f"the API server cannot be used: {problem}"
                 if str(problem) != said:
                     said = str(problem)
-                    log.warning("the API server cannot be used; trying on", server=self._config.server, error=said)
+                    log.warning("api_server_unusable", server=self._config.server, error=said)
                 await asyncio.sleep(wait * (1 + self._rng.random() / 2))
                 wait = min(wait * 2, _LONGEST_WAIT)
                 continue
@@ -321,7 +321,7 @@ class Replica:
             except SyncTimeoutError as behind:
                 waited += 1.0
                 if waited % max(1.0, self.settings.sync_timeout) < 1.0:
-                    log.warning("the caches are not in step yet", seconds=round(waited), reason=str(behind))
+                    log.warning("caches_not_synced", seconds=round(waited), reason=str(behind))
         self._memory.caches_synced()
 
     async def _own_sync(self, cache: Cache, running: RunningController) -> None:
@@ -331,7 +331,7 @@ class Replica:
                 await cache.wait_synced(max(1.0, self.settings.sync_timeout), running.informers)
                 return
             except SyncTimeoutError as behind:
-                log.warning("a controller waits for its kinds", controller=running.declaration.name, reason=str(behind))
+                log.warning("controller_waits_for_kinds", controller=running.declaration.name, reason=str(behind))
 
     def _timer(self, declared: TimerDeclaration, runtime: Runtime) -> Periodic:
         reader = runtime.reader(declared.reads, f"timer {declared.name}")
@@ -358,7 +358,7 @@ class Replica:
                 await reader.wait_for_own_writes()
                 await _call(hook.handler, runtime, reader)
             except Exception as problem:
-                log.exception("a hook failed", when=when, declared=str(hook.place))
+                log.exception("hook_failed", when=when, declared=str(hook.place))
                 if when == "startup":
                     raise StartupHookError(f"{hook.place}: the start-up hook failed: {problem!r}") from problem
 
@@ -375,7 +375,7 @@ class Replica:
         lost = self._hold is not None and self._hold.done()
         grace = 0.0 if lost else self.settings.shutdown_grace  # who has lost the lease can write nothing any more
         if self._tasks:
-            log.info("shutting down: waiting for running reconciles", grace=grace)
+            log.info("shutdown_started", grace=grace)
         for timer in self._timers:
             timer.stop()
         await self._stop_controllers(controllers, grace)
@@ -392,7 +392,7 @@ class Replica:
             await _cancelled(self._hold)
         if self.elector is not None:
             await self.elector.release()
-        log.info("stopped", operator=self.operator.name)
+        log.info("operator_stopped", operator=self.operator.name)
 
     async def _stop_controllers(self, controllers: ControllerSet, grace: float) -> None:
         stopping = [asyncio.ensure_future(w.controller.stop(grace)) for w in controllers.controllers]
@@ -511,7 +511,7 @@ async def _close(cache: Cache) -> None:
     closing = asyncio.create_task(cache.close())
     _, late = await asyncio.wait({closing}, timeout=_LONGEST_CLOSE)
     if late:
-        log.warning("a watch does not end; leaving it behind")
+        log.warning("watch_abandoned")
         closing.cancel()
     else:
         closing.result()

@@ -97,7 +97,7 @@ class Webhooks:
             return
         address = parse_address(self._settings.webhook_bind_address)
         if address is None:
-            log.warning("webhooks are declared, and not served: --webhook-bind-address is 0")
+            log.warning("webhooks_not_served", reason="--webhook-bind-address is 0")
             return
         certificates = self._certificates = await certificates_for(
             self._operator, self._settings, self._config, self._system
@@ -114,7 +114,7 @@ class Webhooks:
             ) from None
         self._server = server
         host, port = server.address
-        log.info("webhooks are served", address=f"{host}:{port}", paths=sorted(server.routes))
+        log.info("webhooks_served", address=f"{host}:{port}", paths=sorted(server.routes))
         if isinstance(certificates, LocalCertificates):
             await self._register(certificates, host, port)
 
@@ -140,7 +140,9 @@ class Webhooks:
     async def _register(self, certificates: LocalCertificates, host: str, port: int) -> None:
         settings = self._settings
         if settings.dry_run:
-            log.warning("a dry run does not register its webhooks: the API server will not ask them")
+            log.warning(
+                "webhooks_not_registered", reason="a dry run changes nothing, so the API server will not call them"
+            )
             return
         url = settings.webhook_url or f"https://{_shown(host)}:{port}"
         self._registration = registration = Registration(
@@ -161,7 +163,7 @@ class Webhooks:
         except WebhookUnreachableError as problem:
             await self._unregister()  # or what they are asked about would be refused
             raise SettingsError(f"the API server cannot ask the webhooks at {url}: {problem}. {_WAYS_OUT}") from None
-        log.info("the API server asks the webhooks", url=url, proved=proved)
+        log.info("webhooks_registered", url=url, proved=proved)
 
     async def _patiently(self, act: Callable[[], Awaitable[T]]) -> T:
         """Do it, again and again while the API server is away or overwhelmed."""
@@ -172,7 +174,7 @@ class Webhooks:
             except ClientError as problem:
                 if isinstance(problem, ApiError) and problem.code < 500 and problem.code != 429:
                     raise
-                log.warning("webhooks cannot be registered yet; trying on", error=str(problem))
+                log.warning("webhook_registration_failed", error=str(problem))
             await asyncio.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
 
@@ -184,7 +186,7 @@ class Webhooks:
         try:
             return await registration.remove()
         except ClientError as problem:
-            log.warning("the webhook configurations of this run could not be removed", error=str(problem))
+            log.warning("webhook_removal_failed", error=str(problem))
             return False
 
     def _routes(self) -> dict[str, Route]:

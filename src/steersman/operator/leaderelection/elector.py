@@ -151,7 +151,7 @@ class LeaderElector:
 
     async def acquire(self) -> None:
         """Wait until this replica leads. Outages are waited out; refusals are logged each time they change."""
-        log.info("seeking the lease", lease=self.name, identity=self.identity)
+        log.info("lease_sought", lease=self.name, identity=self.identity)
         said = ""
         while not self.leading:
             pause = self.timing.retry_period * (1 + _JITTER * self.rng.random())
@@ -161,21 +161,22 @@ class LeaderElector:
                     pause = min(pause, await self._try())
                 said = ""
             except (Conflict, AlreadyExists):
-                log.debug("another candidate was faster", lease=self.name)
+                log.debug("lease_taken_by_another", lease=self.name)
             except (ClientError, TimeoutError) as problem:
                 if (what := _describe(problem)) != said:
-                    log.warning("the lease could not be read or written; trying on", lease=self.name, error=what)
+                    log.warning("lease_unavailable", lease=self.name, error=what)
                     said = what
             if self.holder != holder and not self.leading:
                 log.info(
-                    "another replica leads; if it is another operator, give one of them another name or lease",
+                    "another_replica_leads",
                     lease=self.name,
                     holder=self.holder or "nobody",
+                    hint="if the holder is another operator, give one of the two another name or lease",
                 )
             if not self.leading:
                 await asyncio.sleep(pause)
         LEADER.labels(self.name).set(1)
-        log.info("this replica leads", lease=self.name, identity=self.identity)
+        log.info("leader_elected", lease=self.name, identity=self.identity)
 
     async def hold(self) -> NoReturn:
         """Renew until that fails for `renew_deadline` seconds or another replica leads: `LeadershipLostError`."""
@@ -186,7 +187,7 @@ class LeaderElector:
         except LeadershipLostError as lost:
             self.state = self.state.lost(str(lost))
             LEADER.labels(self.name).set(0)
-            log.error("the lease was lost", lease=self.name, reason=str(lost))
+            log.error("lease_lost", lease=self.name, reason=str(lost))
             raise
 
     async def release(self) -> bool:
@@ -200,9 +201,9 @@ class LeaderElector:
             async with asyncio.timeout(self.timing.renew_deadline / 2):
                 await self._give_back(record)
         except (ClientError, TimeoutError) as problem:
-            log.warning("the lease could not be released; it expires", lease=self.name, error=_describe(problem))
+            log.warning("lease_release_failed", lease=self.name, error=_describe(problem))
             return False
-        log.info("released the lease", lease=self.name)
+        log.info("lease_released", lease=self.name)
         return True
 
     async def _give_back(self, record: LeaseRecord) -> None:
@@ -244,7 +245,7 @@ class LeaderElector:
                 raise LeadershipLostError(
                     f"not renewed within {self.timing.renew_deadline:g} s; last answer: {_describe(problem)}"
                 ) from problem
-            log.warning("the lease could not be renewed; trying on", lease=self.name, error=_describe(problem))
+            log.warning("lease_renewal_failed", lease=self.name, error=_describe(problem))
             return
         self.state = self.state.wrote(written, sent_at)
 
