@@ -27,6 +27,7 @@ PUBLIC = {
     "steersman.predicates",
     "steersman.testing",
     "steersman.testing.faults",
+    "steersman.testing.node_faults",
     "steersman.webhook",
 }
 """The modules of VERSIONING.md; those of `steersman.k8s` are public, too."""

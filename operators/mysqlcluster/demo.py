@@ -21,9 +21,8 @@ from typing import Any
 
 import pymysql
 from steersman.logs import configure
-from steersman.testing import EmbeddedCluster
+from steersman.testing import EmbeddedCluster, Operators
 from steersman.testing.node_faults import NodeFaults, forwarded
-from steersman.testing.running import Operators
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "hack")]

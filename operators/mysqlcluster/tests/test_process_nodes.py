@@ -13,9 +13,8 @@ from typing import Any
 
 import pymysql
 import pytest
-from steersman.testing import Cluster, EmbeddedCluster
+from steersman.testing import Cluster, EmbeddedCluster, Operators
 from steersman.testing.node_faults import NodeFaults, forwarded
-from steersman.testing.running import Operators
 
 from mysqlcluster.connections import HttpsAgentSource, use_agents
 from mysqlcluster.names import AGENT_PORT, ROLE_LABEL
