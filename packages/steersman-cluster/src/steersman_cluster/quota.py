@@ -20,6 +20,7 @@ __all__ = [
     "Amounts",
     "Devices",
     "applies",
+    "counts_extended_resources",
     "devices_of",
     "missing",
     "names_of",
@@ -72,6 +73,11 @@ def devices_of(classes: Iterable[Object], pods: Iterable[Object], claims: Sequen
     """Return the facts that the usage of claims depends on, from DeviceClasses, and Pods and claims of a namespace."""
     extended = {name_of(each): str(dig(each, "spec", "extendedResourceName") or "") for each in classes}
     return Devices(extended, {name_of(pod): pod for pod in pods}, claims)
+
+
+def counts_extended_resources(hard: Iterable[str]) -> bool:
+    """Return whether a name under `hard` may count the devices of claims as an extended resource."""
+    return any(name.startswith("requests.") and "/" in name for name in hard)
 
 
 def resource_of(name: str) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from steersman_cluster.quota import (
     Amounts,
     Devices,
     applies,
+    counts_extended_resources,
     devices_of,
     missing,
     names_of,
@@ -32,13 +33,10 @@ def check_quotas(write: Write, lookups: Lookups) -> None:
     if write.operation not in (CREATE, UPDATE) or write.subresource or not write.namespace or write.obj is None:
         return
     quotas = lookups.quotas(write.namespace)
-    devices = _devices(write, lookups) if any(map(_counts_extended_resources, quotas)) else NO_DEVICES
+    counts_devices = any(counts_extended_resources(dig(each, "spec", "hard", default={})) for each in quotas)
+    devices = _devices(write, lookups) if counts_devices else NO_DEVICES
     for quota in quotas:
         _check(write, write.obj, quota, lookups, devices)
-
-
-def _counts_extended_resources(quota: Object) -> bool:
-    return any(name.startswith("requests.") and "/" in name for name in dig(quota, "spec", "hard", default={}))
 
 
 def _devices(write: Write, lookups: Lookups) -> Devices:

@@ -7,7 +7,6 @@ namespace at once; other kinds are counted every few seconds.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 from steersman.client import NotFound
@@ -23,6 +22,7 @@ from steersman_cluster.quota import (
     Amounts,
     Devices,
     applies,
+    counts_extended_resources,
     devices_of,
     names_of,
     quantities,
@@ -53,7 +53,7 @@ async def reconcile(quota: ResourceQuota, ctx: Context) -> Result:
     body = json.loads(encode(quota))
     used: Amounts = {name: amount - amount for name, amount in quantities(hard).items()}
     counted = {resource_of(name) for name in hard} - {("", "")}
-    devices = await _devices(quota.metadata.namespace, ctx) if _counts_extended_resources(hard) else NO_DEVICES
+    devices = await _devices(quota.metadata.namespace, ctx) if counts_extended_resources(hard) else NO_DEVICES
     if devices.counted() & hard.keys():
         counted |= {PODS, CLAIMS}
     for group, resource in sorted(counted):
@@ -66,10 +66,6 @@ async def reconcile(quota: ResourceQuota, ctx: Context) -> Result:
                     used[name] = amounts[name] + used[name]
     status = ResourceQuotaStatus(hard=hard, used=used)
     return Result(status=status, requeue_after=None if counted <= _WATCHED else _RECOUNT_SECONDS)
-
-
-def _counts_extended_resources(hard: Iterable[str]) -> bool:
-    return any(name.startswith("requests.") and "/" in name for name in hard)
 
 
 async def _devices(namespace: str, ctx: Context) -> Devices:
