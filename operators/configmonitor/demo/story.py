@@ -8,6 +8,7 @@ Python and Flask, nothing else. Exit code 0 means that the application said ever
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from typing import Any
 from rich.console import Console
 from steersman.logs import configure
 from steersman.testing import EmbeddedCluster
+from steersman.testing.node_faults import forwarded
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent
@@ -70,14 +72,20 @@ def operator(kubeconfig: Path, log: Path, namespace: str = "default") -> Generat
                 process.wait()
 
 
-def answers(cluster: Any) -> Iterator[str]:
-    """What each of the application's Pods answers over HTTP at the moment."""
+def answers(cluster: EmbeddedCluster) -> Iterator[str]:
+    """What each of the application's Pods answers over HTTP at the moment.
+
+    A Pod's address exists only in the cluster's network, so each Pod is reached through a port of this machine.
+    """
     for pod in cluster.list("pods", labels="app=frontend"):
-        status: Any = pod.get("status") or {}
-        address = status.get("podIP")
-        if address and not pod["metadata"].get("deletionTimestamp"):
-            with urllib.request.urlopen(f"http://{address}:{PORT}/", timeout=5) as response:
-                yield response.read().decode()
+        metadata: Any = pod["metadata"]
+        if metadata.get("deletionTimestamp"):
+            continue
+        with (
+            forwarded(cluster, metadata["name"], PORT) as (host, port),
+            urllib.request.urlopen(f"http://{host}:{port}/", timeout=5) as response,
+        ):
+            yield response.read().decode()
 
 
 def until(holds: Callable[[], bool], within: float = WITHIN) -> bool:
@@ -87,13 +95,13 @@ def until(holds: Callable[[], bool], within: float = WITHIN) -> bool:
         try:
             if holds():
                 return True
-        except OSError:
+        except (OSError, http.client.HTTPException):
             pass
         time.sleep(0.1)
     return False
 
 
-def says(cluster: Any, message: str, within: float = WITHIN) -> bool:
+def says(cluster: EmbeddedCluster, message: str, within: float = WITHIN) -> bool:
     """Whether the application, all Pods of it, comes to answer with a message."""
     return until(lambda: list(answers(cluster)) == [message], within)
 
