@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from rocketmq.remoting import Connection, NameServerAdmin, RemotingError
+from rocketmq.remoting import BrokerAdmin, Connection, NameServerAdmin, RemotingError
 
 VERSION = "5.5.0"
 START_SECONDS = 90
@@ -65,7 +65,7 @@ def running(directory: Path, jars: Path) -> Iterator[Servers]:
         }
         stack.enter_context(_process(files.broker(jars, directory / "broker", broker_port, settings)))
         servers = Servers(f"127.0.0.1:{name_port}", f"127.0.0.1:{broker_port}")
-        asyncio.run(_registered(servers))
+        asyncio.run(_ready(servers))
         yield servers
 
 
@@ -98,12 +98,18 @@ async def until(probe: Callable[[], Awaitable[bool]], what: str, seconds: float 
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _registered(servers: Servers) -> None:
-    async def probe() -> bool:
+async def _ready(servers: Servers) -> None:
+    async def registered() -> bool:
         async with await Connection.open(servers.name_server) as connection:
             return "group-a" in (await NameServerAdmin(connection).cluster_info()).groups
 
-    await until(probe, "the broker registers with the name server")
+    async def sampled() -> bool:
+        async with await Connection.open(servers.broker) as connection:
+            return bool(await BrokerAdmin(connection).runtime_info())
+
+    await until(registered, "the broker registers with the name server")
+    # A broker refuses its runtime information until it has taken its first samples, in its first second.
+    await until(sampled, "the broker takes its first samples")
 
 
 @contextlib.contextmanager
