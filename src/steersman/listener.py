@@ -15,11 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["ConnectionLimits", "Listener"]
+__all__ = ["ACCEPT_RETRY_SECONDS", "ConnectionLimits", "Listener", "listening_sockets"]
 
 _BACKLOG: Final = 512
 """Connections that the kernel holds until they are accepted."""
-_ACCEPT_RETRY_SECONDS: Final = 0.1
+ACCEPT_RETRY_SECONDS: Final = 0.1
 """Pause after the process has run out of file descriptors."""
 
 
@@ -96,7 +96,7 @@ class Listener:
 
         Returns the port, which is a free one for 0. Raises `OSError`.
         """
-        self._sockets = await _listening(host, port)
+        self._sockets = await listening_sockets(host, port)
         self._accepting = [
             asyncio.create_task(self._accept(one, protocol), name="accept connections") for one in self._sockets
         ]
@@ -159,7 +159,7 @@ class Listener:
             try:
                 accepted, _ = await loop.sock_accept(listening)
             except OSError:
-                await asyncio.sleep(_ACCEPT_RETRY_SECONDS)
+                await asyncio.sleep(ACCEPT_RETRY_SECONDS)
                 continue
             if len(self._waiting) >= self.limits.waiting or len(self._all) >= self.limits.connections:
                 oldest = next(iter(self._waiting), None)
@@ -197,7 +197,7 @@ class Listener:
             transport.abort()
 
 
-async def _listening(host: str, port: int) -> list[socket.socket]:
+async def listening_sockets(host: str, port: int) -> list[socket.socket]:
     """Sockets that listen at all addresses of a host, on one port. Raises `OSError`."""
     try:  # a thread only where a name has to be looked up
         flags = socket.AI_PASSIVE | socket.AI_NUMERICHOST

@@ -16,6 +16,7 @@ import msgspec
 
 from steersman.client.core import Verbs
 from steersman.client.errors import ClientError, ConnectionLostError, ResponseError, error_from_status
+from steersman.client.local_port import LocalPort
 from steersman.client.pods import POD
 from steersman.client.status import Status
 from steersman.client.transport.base import WebSocket
@@ -198,28 +199,18 @@ class Streams(Verbs):
         reason is logged. The default `host` is the loopback address.
         """
         path = POD.path(self.namespace_for(POD, namespace), name, "portforward")
-        tasks: set[asyncio.Task[None]] = set()
 
-        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            tasks.add(task)
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 await self._forward(path, port, reader, writer)
             except ClientError as problem:
                 _log.warning("forwarded_connection_failed", pod=name, port=port, error=str(problem))
-            finally:
-                tasks.discard(task)
-                writer.close()
 
-        server = await asyncio.start_server(accept, host, local_port)
+        opened = await LocalPort.open(serve, host, local_port)
         try:
-            yield Forwarding(host, server.sockets[0].getsockname()[1])
+            yield Forwarding(host, opened.address[1])
         finally:
-            server.close()
-            for task in list(tasks):
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await opened.close()
 
     async def _forward(self, path: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         socket = await self.raw.websocket(path, query=(("ports", str(port)),), protocols=_FORWARD_PROTOCOLS)

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
+    from steersman.client.local_port import LocalPort
     from steersman.testing.controlplane_cluster import Cluster
     from steersman.testing.embedded import EmbeddedCluster
 
@@ -149,7 +150,7 @@ def forwarded(
 
     place = namespace or cluster.namespace
 
-    async def begin() -> forwarding.Forwarding:
+    async def begin() -> LocalPort:
         return await forwarding.forward(cluster.cluster, place, pod, port)
 
     made = cluster.run(begin)
