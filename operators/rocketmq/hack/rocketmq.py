@@ -37,6 +37,12 @@ MODULES = (
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
 )
+SCRIPTS = {
+    "mqnamesrv": "org.apache.rocketmq.namesrv.NamesrvStartup",
+    "mqbroker": "org.apache.rocketmq.broker.BrokerStartup",
+    "mqcontroller": "org.apache.rocketmq.controller.ControllerStartup",
+}
+"""The start scripts of an image, by the names of the project's own."""
 SMALL_BROKER = {
     "mappedFileSizeCommitLog": "16777216",
     "mappedFileSizeConsumeQueue": "60000",
@@ -106,6 +112,26 @@ def _copy_jars(base: Path, version: str) -> None:
         raise ServerFilesError(f"Maven has no jars of RocketMQ {version}: {(done.stdout + done.stderr).strip()[-500:]}")
     shutil.rmtree(base / "lib", ignore_errors=True)
     fresh.rename(base / "lib")
+
+
+def image(version: str) -> dict[str, object]:
+    """Return the entry of an images file of process nodes: the start scripts of an image, with small JVMs.
+
+    Raises:
+        ServerFilesError: the jars cannot be had.
+    """
+    jars = make(version)
+    scripts = jars.parent / "bin"
+    scripts.mkdir(exist_ok=True)
+    for name, main_class in SCRIPTS.items():
+        places = "-Duser.home=/tmp -Drocketmq.home.dir=/tmp -Djava.io.tmpdir=/tmp -Dsun.net.inetaddr.ttl=2"
+        flags = " ".join((*MEMORY, *MODULES, places, "$JAVA_OPT_EXT"))
+        text = f'#!/bin/sh\nexec java {flags} -cp "{jars}/*" {main_class} "$@"\n'
+        fresh = scripts / f".{name}.{os.getpid()}"
+        fresh.write_text(text)
+        fresh.replace(scripts / name)
+    path = os.pathsep.join((str(Path(shutil.which("java") or "java").parent), "/usr/sbin:/usr/bin:/sbin:/bin"))
+    return {"workingDir": str(scripts), "env": {"PATH": path, "ROCKETMQ_HOME": "/tmp"}}
 
 
 def properties(values: Mapping[str, object]) -> str:

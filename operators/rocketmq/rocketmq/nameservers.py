@@ -32,7 +32,7 @@ from steersman.models import is_true, merge_conditions
 
 from rocketmq.api.v1.nameservice_types import NameService, NameServiceStatus
 
-__all__ = ["LABEL", "addresses", "child_name", "labels_for", "pre_config", "status", "sync"]
+__all__ = ["LABEL", "addresses", "child_name", "labels_for", "pre_config", "stable_addresses", "status", "sync"]
 
 LABEL = "rocketmq.daocloud.io/nameservice"
 """The label that names the NameService a Pod belongs to."""
@@ -121,6 +121,12 @@ def addresses(service: NameService, pods: Iterable[Pod]) -> tuple[str, ...]:
             if pod.metadata.deletion_timestamp is None and pod.status and is_true(pod.status.conditions or (), "Ready")
         )
     )
+
+
+def stable_addresses(service: NameService) -> tuple[str, ...]:
+    """Return the addresses of all Pods of the spec, ready or not."""
+    domain = f"{child_name(service)}.{service.metadata.namespace}.svc"
+    return tuple(f"{child_name(service)}-{each}.{domain}:{service.spec.port}" for each in range(service.spec.size))
 
 
 def status(service: NameService, pods: Iterable[Pod], now: datetime) -> NameServiceStatus:

@@ -59,7 +59,7 @@ def test_one_replica_beside_the_first_member_is_the_default(api):
     assert spec["replicaPerGroup"] == 1
 
 
-@pytest.mark.parametrize(("replicas", "numbers"), [(0, (1, 1)), (1, (1, 1)), (2, (2, 2)), (4, (2, 2))])
+@pytest.mark.parametrize(("replicas", "numbers"), [(0, (1, 1)), (1, (2, 1)), (2, (2, 2)), (4, (2, 2))])
 def test_the_defaults_of_the_in_sync_set_depend_on_the_number_of_members(replicas, numbers):
     assert in_sync_replicas(BrokerSpec(broker_image="b", replica_per_group=replicas)) == numbers
 
@@ -79,6 +79,7 @@ def test_the_defaults_of_the_in_sync_set_depend_on_the_number_of_members(replica
         ("Broker", BROKER | {"storageMode": "StorageClass"}, "needs volumeClaimTemplates"),
         ("Broker", BROKER | {"autoscaling": {"enabled": True}}, "minGroups and maxGroups are required"),
         ("Broker", BROKER | {"autoscaling": {"minGroups": 3, "maxGroups": 2}}, "must not be greater than maxGroups"),
+        ("Broker", BROKER | {"config": {"brokerId": "0"}}, "config sets what other fields decide"),
         ("Broker", {"replicaPerGroup": 2}, "brokerImage"),
         ("Controller", CONTROLLER | {"size": 4}, "needs an odd number of members"),
         ("NameService", NAME_SERVICE | {"size": 0}, "spec.size"),
@@ -100,6 +101,21 @@ def test_a_spec_that_contradicts_itself_is_refused_with_the_way_out(api, kind, s
 
 
 @pytest.mark.parametrize(
+    ("kind", "spec", "longest"),
+    [
+        ("Broker", BROKER, 47),
+        ("Controller", CONTROLLER, 41),
+        ("NameService", NAME_SERVICE, 44),
+        ("RocketMQCluster", CLUSTER, 41),
+    ],
+)
+def test_a_name_whose_children_could_not_be_created_is_refused(api, kind, spec, longest):
+    create(api, kind, spec, "n" * longest)
+    with pytest.raises(CallError, match=f"may have {longest} characters"):
+        create(api, kind, spec, "n" * (longest + 1))
+
+
+@pytest.mark.parametrize(
     ("kind", "spec", "new", "says"),
     [
         ("Broker", BROKER, {"clusterMode": "CONTROLLER"}, "the mode of existing data cannot change"),
@@ -112,10 +128,11 @@ def test_a_spec_that_contradicts_itself_is_refused_with_the_way_out(api, kind, s
         ),
         (
             "Broker",
-            BROKER | {"replicaPerGroup": 4, "minInSyncReplicas": 4},
+            BROKER | {"clusterMode": "CONTROLLER", "replicaPerGroup": 4, "minInSyncReplicas": 4},
             {"replicaPerGroup": 2, "minInSyncReplicas": 2},
             "lower minInSyncReplicas first",
         ),
+        ("Broker", BROKER, {"replicaPerGroup": 4}, "keeps its members"),
         ("Controller", CONTROLLER, {"size": 1}, "fewer members may not know every master"),
         ("TopicTransfer", TRANSFER, {"topic": "payments"}, "create another TopicTransfer"),
         ("RocketMQCluster", CLUSTER, {"broker": {"clusterMode": "STATIC"}}, "the mode of existing data"),
@@ -130,7 +147,7 @@ def test_a_change_that_would_lose_data_is_refused_with_the_way_out(api, kind, sp
 
 
 def test_a_group_shrinks_down_to_its_min_in_sync_replicas(api):
-    create(api, "Broker", BROKER | {"replicaPerGroup": 4, "minInSyncReplicas": 3})
+    create(api, "Broker", BROKER | {"clusterMode": "CONTROLLER", "replicaPerGroup": 4, "minInSyncReplicas": 3})
     assert change(api, "Broker", {"replicaPerGroup": 2})["spec"]["replicaPerGroup"] == 2
 
 

@@ -13,9 +13,7 @@ metadata: {name: mq}
 spec: {size: 2, nameServiceImage: "rocketmq:5.5.0"}
 """
 NOT_SUPPORTED = [
-    ("brokers", "Broker", {"brokerImage": "b", "replicaPerGroup": 2, "storageMode": "EmptyDir"}),
     ("consoles", "Console", {"consoleImage": "c"}),
-    ("controllers", "Controller", {"controllerImage": "c", "storageMode": "EmptyDir"}),
 ]
 
 

@@ -1,13 +1,44 @@
-"""Reports that this version of the operator does not act on a Controller."""
+"""Runs the members of every Controller and reports which of them leads."""
 
-from steersman import Context
+import contextlib
 
-from rocketmq.api.v1.controller_types import Controller, ControllerStatus
+from steersman import Context, Result, Watch, to_label
+from steersman.k8s import ConfigMap, Pod, Service, StatefulSet
+from steersman.predicates import generation_changed
+
+from rocketmq import quorum
+from rocketmq.access import servers
+from rocketmq.api.v1.controller_types import Controller
 from rocketmq.manager import operator
-from rocketmq.support import NOT_SUPPORTED
+from rocketmq.remoting import RemotingError
+
+LOOK_SECONDS = 5.0
+"""Time until the operator asks again which member leads."""
 
 
-@operator.controller
-async def reconcile(controller: Controller, ctx: Context) -> ControllerStatus:
-    """Report the Controller as not supported, because nothing is deployed for it."""
-    return ControllerStatus(observed_generation=controller.metadata.generation, conditions=NOT_SUPPORTED)
+@operator.controller(
+    owns=[ConfigMap, Service, StatefulSet],
+    watches=[Watch(Pod, to=to_label(quorum.LABEL))],
+    where=generation_changed,
+)
+async def reconcile(controller: Controller, ctx: Context) -> Result:
+    """Apply the children of PreConfig and Sync, then report the status."""
+    await ctx.apply(quorum.pre_config(controller))
+    for child in quorum.sync(controller):
+        await ctx.apply(child)
+    leader = await _leader(controller)
+    after = quorum.status(controller, ctx.list(Pod, labels=quorum.labels_for(controller)), leader, ctx.now())
+    if after.leader != controller.status.leader:
+        ctx.log.info("controller_leader_changed", before=controller.status.leader, after=after.leader)
+        ctx.event("LeaderChanged", f"the leading controller is {after.leader or 'unknown'}")
+    return Result(requeue_after=LOOK_SECONDS, status=after)
+
+
+async def _leader(controller: Controller) -> str:
+    """Return the address of the member that leads; empty when no member leads."""
+    for address in quorum.stable_addresses(controller):
+        with contextlib.suppress(RemotingError):
+            async with servers().controller(address) as admin:
+                if (await admin.metadata()).is_leader:
+                    return address
+    return ""

@@ -3,6 +3,14 @@
 from rocketmq.remoting.admin import BrokerAdmin, NameServerAdmin
 from rocketmq.remoting.codes import Permission, RequestCode, ResponseCode
 from rocketmq.remoting.connection import Connection
+from rocketmq.remoting.election import (
+    ControllerAdmin,
+    ControllerMetadata,
+    DLedgerAdmin,
+    DLedgerMetadata,
+    Replica,
+    SyncState,
+)
 from rocketmq.remoting.errors import (
     ConnectionClosedError,
     DocumentError,
@@ -31,6 +39,10 @@ __all__ = [
     "Connection",
     "ConnectionClosedError",
     "ConsumerStats",
+    "ControllerAdmin",
+    "ControllerMetadata",
+    "DLedgerAdmin",
+    "DLedgerMetadata",
     "DocumentError",
     "FrameError",
     "FrameParser",
@@ -41,12 +53,14 @@ __all__ = [
     "QueueOffset",
     "RefusedError",
     "RemotingError",
+    "Replica",
     "RequestCode",
     "RequestTimeoutError",
     "ResponseCode",
     "SentMessage",
     "StoredMessage",
     "SubscriptionGroup",
+    "SyncState",
     "TopicConfig",
     "TopicQueues",
     "TopicRoute",

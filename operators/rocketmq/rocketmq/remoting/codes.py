@@ -6,7 +6,7 @@ from enum import IntEnum, IntFlag
 class RequestCode(IntEnum):
     """Commands.
 
-    Source: org.apache.rocketmq.remoting.protocol.RequestCode of 5.5.0.
+    Source: org.apache.rocketmq.remoting.protocol.RequestCode of 5.5.0, and DLedgerRequestCode of DLedger 0.3.2.
     """
 
     PULL_MESSAGE = 11
@@ -29,6 +29,11 @@ class RequestCode(IntEnum):
     DELETE_TOPIC_IN_NAMESRV = 216
     SEND_MESSAGE_V2 = 310
     ADD_WRITE_PERM_OF_BROKER = 327
+    CONTROLLER_ELECT_MASTER = 1002
+    CONTROLLER_GET_METADATA_INFO = 1005
+    CONTROLLER_GET_SYNC_STATE_DATA = 1006
+    DLEDGER_METADATA = 50000
+    DLEDGER_LEADERSHIP_TRANSFER = 51005
 
 
 class ResponseCode(IntEnum):

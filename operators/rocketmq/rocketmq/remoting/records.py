@@ -123,9 +123,9 @@ def read_topic_route(body: bytes) -> TopicRoute:
             write_queues=integer(item, "writeQueueNums"),
             permission=permission(item, "perm"),
         )
-        for item in _object_list(document, "queueDatas")
+        for item in object_list(document, "queueDatas")
     )
-    return TopicRoute(queues, tuple(_broker_group(item) for item in _object_list(document, "brokerDatas")))
+    return TopicRoute(queues, tuple(_broker_group(item) for item in object_list(document, "brokerDatas")))
 
 
 def read_consumer_stats(body: bytes) -> ConsumerStats:
@@ -249,7 +249,8 @@ def permission(document: Mapping[str, object], name: str) -> Permission:
     return Permission(integer(document, name) & (Permission.READ | Permission.WRITE))
 
 
-def _object_list(document: Mapping[str, object], name: str) -> list[dict[str, object]]:
+def object_list(document: Mapping[str, object], name: str) -> list[dict[str, object]]:
+    """Return a field that is a list of objects; empty if it is missing."""
     value = document.get(name)
     if not isinstance(value, list | None):
         raise DocumentError(f"{name} is not a list")

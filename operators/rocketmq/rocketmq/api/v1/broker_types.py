@@ -1,6 +1,7 @@
 """The kind Broker: groups of brokers that replicate messages, and what the operator reports of them."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Literal
 
 from steersman import CEL, EMPTY, Column, Conditions, Ge, Le, Model, Resource, Scale
@@ -9,6 +10,15 @@ from steersman.models.markers import Format, MaxItems, MaxLength, MaxProperties
 from rocketmq.api.v1.pods import STORAGE_RULES, Addresses, Image, Name, Port, StoredFields
 
 _PORTS = "[self.listen, self.listen - 2, self.ha, self.dledger, self.controller, self.metrics]"
+
+
+RESERVED_KEYS = (
+    "['brokerClusterName', 'brokerName', 'brokerId', 'brokerRole', 'brokerPermission', 'listenPort', 'haListenPort',"
+    " 'namesrvAddr', 'storePathRootDir', 'storePathCommitLog', 'flushDiskType', 'inSyncReplicas', 'minInSyncReplicas',"
+    " 'enableDLegerCommitLog', 'dLegerGroup', 'dLegerPeers', 'dLegerSelfId', 'enableControllerMode',"
+    " 'controllerAddr', 'allAckInSyncStateSet', 'metricsPromExporterPort']"
+)
+"""Settings that the operator makes of other fields."""
 
 
 class BrokerPorts(Model):
@@ -90,11 +100,21 @@ class BrokerSpec(StoredFields):
             message="the group would shrink below its minInSyncReplicas: lower minInSyncReplicas first, on its own",
             field_path=".replicaPerGroup",
         ),
+        CEL(
+            "self.clusterMode != 'DLEDGER' || self.replicaPerGroup == oldSelf.replicaPerGroup",
+            message="a group of mode DLEDGER keeps its members: create another Broker and move the topics to it",
+            field_path=".replicaPerGroup",
+        ),
+        CEL(
+            f"!has(self.config) || !{RESERVED_KEYS}.exists(key, key in self.config)",
+            message="config sets what other fields decide, such as brokerName, brokerRole or namesrvAddr: remove it",
+            field_path=".config",
+        ),
     )
     size: Annotated[int, Ge(1), Le(64)] = 1
     """Number of groups."""
     replica_per_group: Annotated[int, Ge(0), Le(8)] = 1
-    """Replicas beside the first member of each group; 2 or more, and even, in mode DLEDGER."""
+    """Replicas beside the first member of each group; 2 or more, even, and fixed in mode DLEDGER."""
     cluster_mode: Literal["STATIC", "DLEDGER", "CONTROLLER"] = "DLEDGER"
     """How a master is elected: not at all (STATIC), by the members of the group, or by a Controller."""
     cluster_name: Annotated[str, MaxLength(63)] = ""
@@ -104,7 +124,7 @@ class BrokerSpec(StoredFields):
     flush_disk_type: Literal["SYNC", "ASYNC"] = "ASYNC"
     """`SYNC` acknowledges messages that are on the disk."""
     in_sync_replicas: Annotated[int, Ge(1), Le(9)] | None = None
-    """Members that have a message before it is acknowledged; 2 with 3 or more members by default, else 1."""
+    """Members that have a message before it is acknowledged; 2 by default, 1 for groups of one and for ASYNC."""
     min_in_sync_replicas: Annotated[int, Ge(1), Le(9)] | None = None
     """Members in sync below which a group refuses messages; 2 with 3 or more members by default, else 1."""
     name_servers: Addresses = ()
@@ -125,6 +145,15 @@ class BrokerSpec(StoredFields):
     ports: BrokerPorts = BrokerPorts()
 
 
+class DrainStatus(Model):
+    offset: Annotated[int, Format("int64")] = -1
+    """End of the master's commit log."""
+    unchanged_since: datetime | None = None
+    """Since when no message has come."""
+    pending: Annotated[int, Format("int64")] | None = None
+    """Messages that consumers have not read."""
+
+
 class GroupStatus(Model):
     name: str
     master: str = ""
@@ -132,6 +161,10 @@ class GroupStatus(Model):
     """Increases with every change of the master."""
     in_sync: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
+    joined: bool = False
+    """The topics and subscription groups of the other groups have been copied to it."""
+    drain: DrainStatus | None = None
+    """The progress of a group that leaves."""
 
 
 class BrokerStatus(Model):
@@ -150,6 +183,12 @@ class BrokerStatus(Model):
     """Available, MasterElected, InSync, ConfigApplied, NameServersReachable and Scaling."""
 
 
+NAME_LENGTH = CEL(
+    "size(self.metadata.name) <= 47",
+    message="the name may have 47 characters: the StatefulSets of its members have longer names, and 52 is their limit",
+)
+
+
 class Broker(
     Resource,
     group="rocketmq.daocloud.io",
@@ -166,6 +205,8 @@ class Broker(
 ):
     """Groups of RocketMQ brokers."""
 
+    __rules__ = (NAME_LENGTH,)
+
     spec: BrokerSpec
     status: BrokerStatus = BrokerStatus()
 
@@ -177,6 +218,9 @@ def members_per_group(spec: BrokerSpec) -> int:
 
 def in_sync_replicas(spec: BrokerSpec) -> tuple[int, int]:
     """Return inSyncReplicas and minInSyncReplicas, with the defaults that depend on the number of members."""
-    default = 2 if members_per_group(spec) >= 3 else 1
-    low = default if spec.min_in_sync_replicas is None else spec.min_in_sync_replicas
+    low = spec.min_in_sync_replicas
+    if low is None:
+        low = 2 if members_per_group(spec) >= 3 else 1
+    # With 1, a master of mode STATIC acknowledges before its replicas have the message, even with SYNC.
+    default = 2 if members_per_group(spec) >= 2 and spec.replication_mode == "SYNC" else 1
     return (max(low, default) if spec.in_sync_replicas is None else spec.in_sync_replicas, low)

@@ -60,5 +60,12 @@ class Controller(
 ):
     """The controllers of RocketMQ brokers."""
 
+    __rules__ = (
+        CEL(
+            "size(self.metadata.name) <= 41",
+            message="the name may have 41 characters: the StatefulSet appends -controller, and 52 is its limit",
+        ),
+    )
+
     spec: ControllerSpec
     status: ControllerStatus = ControllerStatus()

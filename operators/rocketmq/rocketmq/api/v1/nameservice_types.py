@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from steersman import Column, Conditions, Ge, Le, Model, Resource, Scale
+from steersman import CEL, Column, Conditions, Ge, Le, Model, Resource, Scale
 from steersman.models.markers import Format
 
 from rocketmq.api.v1.pods import Image, PodFields, Port
@@ -41,6 +41,13 @@ class NameService(
     ),
 ):
     """RocketMQ name servers."""
+
+    __rules__ = (
+        CEL(
+            "size(self.metadata.name) <= 44",
+            message="the name may have 44 characters: the StatefulSet appends -namesrv, and 52 is its limit",
+        ),
+    )
 
     spec: NameServiceSpec
     status: NameServiceStatus = NameServiceStatus()

@@ -71,3 +71,5 @@ class StoredFields(PodFields):
     """Directory on the node, for `HostPath`."""
     volume_claim_templates: Annotated[tuple[PersistentVolumeClaim, ...], MaxItems(8)] = ()
     """Claims of each Pod, for `StorageClass`; the first holds the data."""
+    storage_reclaim_policy: Literal["Retain", "Delete"] = "Retain"
+    """`Delete` deletes the claims of a member with the member; `Retain` keeps its data."""

@@ -53,5 +53,12 @@ class RocketMQCluster(
 ):
     """A whole RocketMQ cluster."""
 
+    __rules__ = (
+        CEL(
+            "size(self.metadata.name) <= 41",
+            message="the name may have 41 characters: its children append to it, and 52 is the limit of StatefulSets",
+        ),
+    )
+
     spec: RocketMQClusterSpec
     status: RocketMQClusterStatus = RocketMQClusterStatus()

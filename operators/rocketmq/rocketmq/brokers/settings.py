@@ -1,0 +1,124 @@
+"""The settings of each member: those that a running broker takes over, and those that need a restart."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rocketmq.api.v1.broker_types import Broker, in_sync_replicas
+from rocketmq.brokers.names import Member, group_name, host, members_of
+
+__all__ = ["LIVE_KEYS", "STORE", "Endpoints", "live", "restart_hash", "settings_of"]
+
+STORE = "/var/lib/rocketmq"
+"""Where the data of a member is mounted."""
+NAME_SERVER_PERIOD_MS = 5_000
+"""How often a broker reads its list of name servers again."""
+READ, READ_WRITE = "4", "6"
+
+LIVE_KEYS = frozenset(
+    {
+        "autoCreateSubscriptionGroup",
+        "autoCreateTopicEnable",
+        "brokerPermission",
+        "deleteWhen",
+        "diskMaxUsedSpaceRatio",
+        "fileReservedTime",
+        "flushCommitLogLeastPages",
+        "flushIntervalCommitLog",
+        "inSyncReplicas",
+        "longPollingEnable",
+        "maxMessageSize",
+        "minInSyncReplicas",
+        "namesrvAddr",
+        "rejectTransactionMessage",
+        "slaveReadEnable",
+        "traceTopicEnable",
+        "transactionCheckInterval",
+        "transactionCheckMax",
+        "transactionTimeOut",
+        "waitTimeMillsInHeartbeatQueue",
+        "waitTimeMillsInPullQueue",
+        "waitTimeMillsInSendQueue",
+    }
+)
+"""Settings that a running broker of 5.4 and 5.5 takes over. A setting that is not in the list needs a restart."""
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """The addresses of the servers that the members need."""
+
+    name_servers: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = ()
+
+
+def settings_of(broker: Broker, member: Member, endpoints: Endpoints, *, writable: bool = True) -> dict[str, str]:
+    """Return all settings of a member.
+
+    Args:
+        broker: the Broker.
+        member: one of its members.
+        endpoints: the name servers and the controllers.
+        writable: whether clients may send messages to the group.
+    """
+    spec = broker.spec
+    acknowledging, low = in_sync_replicas(spec)
+    fixed = {
+        "brokerClusterName": spec.cluster_name or broker.metadata.name,
+        "brokerName": group_name(broker.metadata.name, member.group),
+        "listenPort": str(spec.ports.listen),
+        "haListenPort": str(spec.ports.ha),
+        "namesrvAddr": ";".join(endpoints.name_servers),
+        "updateNameServerAddrPeriod": str(NAME_SERVER_PERIOD_MS),
+        "storePathRootDir": f"{STORE}/store",
+        "storePathCommitLog": f"{STORE}/store/commitlog",
+        "flushDiskType": f"{spec.flush_disk_type}_FLUSH",
+        "inSyncReplicas": str(acknowledging),
+        "minInSyncReplicas": str(low),
+        "metricsExporterType": "PROM",
+        "metricsPromExporterPort": str(spec.ports.metrics),
+        "brokerPermission": READ_WRITE if writable else READ,
+    }
+    return {**spec.config, **fixed, **_mode(broker, member, endpoints)}
+
+
+def _mode(broker: Broker, member: Member, endpoints: Endpoints) -> dict[str, str]:
+    spec = broker.spec
+    if spec.cluster_mode == "STATIC":
+        role = f"{spec.replication_mode}_MASTER" if member.index == 0 else "SLAVE"
+        return {"brokerId": str(member.index), "brokerRole": role}
+    if spec.cluster_mode == "DLEDGER":
+        peers = (
+            f"n{each.index}-{host(broker, each)}:{spec.ports.dledger}" for each in members_of(broker, member.group)
+        )
+        return {
+            "enableDLegerCommitLog": "true",
+            "dLegerGroup": group_name(broker.metadata.name, member.group),
+            "dLegerPeers": ";".join(peers),
+            "dLegerSelfId": f"n{member.index}",
+        }
+    return {
+        "enableControllerMode": "true",
+        "controllerAddr": ";".join(endpoints.controllers),
+        "brokerRole": "SLAVE",
+        "allAckInSyncStateSet": "true" if spec.replication_mode == "SYNC" else "false",
+    }
+
+
+def live(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that a running broker takes over."""
+    return {name: value for name, value in settings.items() if name in LIVE_KEYS}
+
+
+def restart_hash(settings: Mapping[str, str], template: object) -> str:
+    """Return a value that changes when a member must restart: with its other settings, or with its Pod."""
+    kept = sorted((name, value) for name, value in settings.items() if name not in LIVE_KEYS)
+    return digest((kept, template))
+
+
+def digest(parts: Iterable[object]) -> str:
+    """Return a short hash of values that JSON can hold."""
+    return hashlib.sha256(json.dumps(list(parts), sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,196 @@
+"""The stages of a Controller as pure functions: PreConfig, Sync and Status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from steersman import Condition, LabelSelector, ObjectMeta, replace
+from steersman.k8s import (
+    ConfigMap,
+    ConfigMapVolumeSource,
+    Container,
+    ContainerPort,
+    EmptyDirVolumeSource,
+    EnvVar,
+    EnvVarSource,
+    HostPathVolumeSource,
+    ObjectFieldSelector,
+    Pod,
+    PodSpec,
+    PodTemplateSpec,
+    Probe,
+    ResourceRequirements,
+    Service,
+    ServicePort,
+    ServiceSpec,
+    StatefulSet,
+    StatefulSetPersistentVolumeClaimRetentionPolicy,
+    StatefulSetSpec,
+    TCPSocketAction,
+    Volume,
+    VolumeMount,
+)
+from steersman.models import is_true, merge_conditions
+
+from rocketmq.api.v1.controller_types import Controller, ControllerStatus
+from rocketmq.brokers.settings import STORE, digest
+from rocketmq.remoting.properties import write_properties
+
+__all__ = ["LABEL", "child_name", "labels_for", "pre_config", "stable_addresses", "status", "sync"]
+
+LABEL = "rocketmq.daocloud.io/controller"
+"""The label that names the Controller a Pod belongs to."""
+CONFIG_HASH = "rocketmq.daocloud.io/restart-hash"
+CONFIG_DIRECTORY = "/etc/rocketmq"
+STABLE_SECONDS = 10
+"""Time that a member must be ready before the next one restarts."""
+
+
+def child_name(controller: Controller) -> str:
+    """Return the name of the ConfigMap, the Service and the StatefulSet."""
+    return f"{controller.metadata.name}-controller"
+
+
+def labels_for(controller: Controller) -> Mapping[str, str]:
+    """Return the labels that select the Pods of a Controller."""
+    return {LABEL: controller.metadata.name}
+
+
+def stable_addresses(controller: Controller) -> tuple[str, ...]:
+    """Return the addresses of all members, whether they are ready or not."""
+    name = child_name(controller)
+    domain = f"{name}.{controller.metadata.namespace}.svc:{controller.spec.port}"
+    return tuple(f"{name}-{index}.{domain}" for index in range(controller.spec.size))
+
+
+def _metadata(controller: Controller) -> ObjectMeta:
+    return ObjectMeta(
+        name=child_name(controller), namespace=controller.metadata.namespace, labels=labels_for(controller)
+    )
+
+
+def settings_of(controller: Controller, index: int) -> dict[str, str]:
+    """Return the settings of one member."""
+    peers = ";".join(f"n{number}-{address}" for number, address in enumerate(stable_addresses(controller)))
+    return {
+        **controller.spec.config,
+        "controllerDLegerGroup": controller.metadata.name,
+        "controllerDLegerPeers": peers,
+        "controllerDLegerSelfId": f"n{index}",
+        "controllerStorePath": f"{STORE}/controller",
+        "listenPort": str(controller.spec.port),
+        # An unclean master lacks messages that were acknowledged.
+        "enableElectUncleanMaster": "false",
+        "notifyBrokerRoleChanged": "true",
+    }
+
+
+def pre_config(controller: Controller) -> ConfigMap:
+    """Return the ConfigMap, which has a configuration file for each member."""
+    files = {
+        f"{child_name(controller)}-{index}.conf": write_properties(settings_of(controller, index)).decode()
+        for index in range(controller.spec.size)
+    }
+    return ConfigMap(metadata=_metadata(controller), data=files)
+
+
+def sync(controller: Controller) -> tuple[Service, StatefulSet]:
+    """Return the headless Service, which gives every member a stable name, and the StatefulSet."""
+    name, spec, labels = child_name(controller), controller.spec, labels_for(controller)
+    port = ServicePort(name="controller", port=spec.port, target_port="controller", protocol="TCP")
+    headless = ServiceSpec(cluster_ip="None", selector=labels, ports=(port,), publish_not_ready_addresses=True)
+    configuration = [settings_of(controller, index) for index in range(spec.size)]
+    stateful_set = StatefulSetSpec(
+        replicas=spec.size,
+        service_name=name,
+        pod_management_policy="Parallel",
+        min_ready_seconds=STABLE_SECONDS,
+        persistent_volume_claim_retention_policy=StatefulSetPersistentVolumeClaimRetentionPolicy(
+            when_deleted=spec.storage_reclaim_policy, when_scaled="Retain"
+        ),
+        selector=LabelSelector(match_labels=labels),
+        template=PodTemplateSpec(
+            metadata=ObjectMeta(labels=labels, annotations={CONFIG_HASH: digest(configuration)}), spec=_pod(controller)
+        ),
+        volume_claim_templates=spec.volume_claim_templates if spec.storage_mode == "StorageClass" else (),
+    )
+    return (
+        Service(metadata=_metadata(controller), spec=headless),
+        StatefulSet(metadata=_metadata(controller), spec=stateful_set),
+    )
+
+
+def _pod(controller: Controller) -> PodSpec:
+    spec = controller.spec
+    by_name = EnvVarSource(field_ref=ObjectFieldSelector(field_path="metadata.name"))
+    volumes = [Volume(name="config", config_map=ConfigMapVolumeSource(name=child_name(controller)))]
+    mount = VolumeMount(name="data", mount_path=STORE)
+    if spec.storage_mode == "EmptyDir":
+        volumes.append(Volume(name="data", empty_dir=EmptyDirVolumeSource()))
+    elif spec.storage_mode == "HostPath":
+        source = HostPathVolumeSource(path=spec.host_path, type="DirectoryOrCreate")
+        volumes.append(Volume(name="data", host_path=source))
+        mount = replace(mount, sub_path_expr="$(POD_NAME)")
+    elif spec.volume_claim_templates:
+        mount = replace(mount, name=spec.volume_claim_templates[0].metadata.name)
+    container = Container(
+        name="controller",
+        image=spec.controller_image,
+        image_pull_policy=spec.image_pull_policy,
+        command=("sh", "mqcontroller", "-c", f"{CONFIG_DIRECTORY}/$(POD_NAME).conf"),
+        env=(EnvVar(name="POD_NAME", value_from=by_name), *spec.env),
+        resources=spec.resources or ResourceRequirements(),
+        security_context=spec.container_security_context,
+        ports=(ContainerPort(name="controller", container_port=spec.port),),
+        readiness_probe=Probe(tcp_socket=TCPSocketAction(port="controller"), period_seconds=2, failure_threshold=2),
+        volume_mounts=(VolumeMount(name="config", mount_path=CONFIG_DIRECTORY, read_only=True), mount),
+    )
+    return PodSpec(
+        containers=(container,),
+        volumes=tuple(volumes),
+        host_network=spec.host_network or None,
+        dns_policy=spec.dns_policy,
+        node_selector=spec.node_selector,
+        affinity=spec.affinity,
+        tolerations=spec.tolerations,
+        image_pull_secrets=spec.image_pull_secrets,
+        priority_class_name=spec.priority_class_name or None,
+        service_account_name=spec.service_account_name or None,
+        security_context=spec.security_context,
+    )
+
+
+def status(controller: Controller, pods: Iterable[Pod], leader: str, now: datetime) -> ControllerStatus:
+    """Return the status.
+
+    Args:
+        controller: the Controller.
+        pods: its Pods.
+        leader: the address of the member that leads; empty when none does.
+        now: the time.
+    """
+    present = sorted(pod.metadata.name for pod in pods if pod.metadata.deletion_timestamp is None)
+    ready = [
+        pod.metadata.name
+        for pod in pods
+        if pod.metadata.deletion_timestamp is None and pod.status and is_true(pod.status.conditions or (), "Ready")
+    ]
+    quorum = controller.spec.size // 2 + 1
+    message = f"{len(ready)} of {controller.spec.size} members are ready"
+    found = (
+        _condition("Available", len(ready) >= quorum and bool(leader), "QuorumServes", "NoQuorum", message),
+        _condition("LeaderElected", bool(leader), "Elected", "NoLeader", leader or "no member leads"),
+    )
+    return ControllerStatus(
+        observed_generation=controller.metadata.generation,
+        leader=leader.split(".")[0],
+        nodes=tuple(present),
+        size=len(present),
+        selector=f"{LABEL}={controller.metadata.name}",
+        conditions=merge_conditions(controller.status.conditions, found, now, controller.metadata.generation),
+    )
+
+
+def _condition(kind: str, holds: bool, yes: str, no: str, message: str) -> Condition:
+    return Condition(type=kind, status="True" if holds else "False", reason=yes if holds else no, message=message)

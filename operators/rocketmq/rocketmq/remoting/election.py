@@ -1,0 +1,178 @@
+"""Commands of the servers that elect masters: the controllers, and the members of a DLedger group."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from rocketmq.remoting.codes import RequestCode
+from rocketmq.remoting.connection import REQUEST_TIMEOUT_SECONDS, Connection
+from rocketmq.remoting.errors import DocumentError, RemotingError
+from rocketmq.remoting.json_documents import read_document
+from rocketmq.remoting.records import integer, mapping, object_list, objects, text
+
+DLEDGER_SUCCESS = 200
+
+
+@dataclass(frozen=True)
+class ControllerMetadata:
+    """What a controller knows of its own group."""
+
+    leader_id: str
+    leader_address: str
+    is_leader: bool
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A member of a broker group as the controllers know it."""
+
+    broker_id: int
+    address: str
+    alive: bool
+
+
+@dataclass(frozen=True)
+class SyncState:
+    """The master of a broker group and the members that hold all that it acknowledged."""
+
+    master_id: int
+    master_address: str
+    master_epoch: int
+    in_sync: tuple[Replica, ...]
+    out_of_sync: tuple[Replica, ...]
+
+
+@dataclass(frozen=True)
+class DLedgerMetadata:
+    """The leader of a DLedger group as one of its members knows it."""
+
+    leader_id: str
+    term: int
+    peers: Mapping[str, str]
+
+
+class ControllerAdmin:
+    """Commands of a controller.
+
+    Every command raises `RemotingError` when the server refuses it, does not answer in time, or closes the connection.
+
+    Args:
+        connection: an open connection to a controller.
+        timeout_seconds: how long one command may take.
+    """
+
+    def __init__(self, connection: Connection, *, timeout_seconds: float = REQUEST_TIMEOUT_SECONDS) -> None:
+        self._connection = connection
+        self._timeout = timeout_seconds
+
+    async def metadata(self) -> ControllerMetadata:
+        """Return which controller leads; each member answers."""
+        request = RequestCode.CONTROLLER_GET_METADATA_INFO
+        fields = (await self._connection.request(request, timeout_seconds=self._timeout)).fields
+        leader = fields.get("controllerLeaderId", ""), fields.get("controllerLeaderAddress", "")
+        return ControllerMetadata(*leader, is_leader=fields.get("isLeader", "") == "true")
+
+    async def sync_state(self, groups: tuple[str, ...]) -> dict[str, SyncState]:
+        """Return the state of broker groups by name; the leader alone answers."""
+        request, body = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, msgspec.json.encode(groups)
+        return read_sync_state((await self._connection.request(request, {}, body, timeout_seconds=self._timeout)).body)
+
+    async def elect_master(self, cluster: str, group: str, broker_id: int, now_ms: int) -> None:
+        """Make a member in sync the master of its group; the leader alone answers.
+
+        Args:
+            cluster: the name of the RocketMQ cluster.
+            group: the name of the broker group.
+            broker_id: the number that the controllers gave to the member.
+            now_ms: the time, in milliseconds since 1970.
+        """
+        fields = {
+            "clusterName": cluster,
+            "brokerName": group,
+            "brokerId": str(broker_id),
+            "designateElect": "true",
+            "invokeTime": str(now_ms),
+        }
+        await self._connection.request(RequestCode.CONTROLLER_ELECT_MASTER, fields, timeout_seconds=self._timeout)
+
+
+class DLedgerAdmin:
+    """Commands of a member of a DLedger group, on its own port.
+
+    Args:
+        connection: an open connection to the DLedger port.
+        group: the name of the group.
+        self_id: the id of the member that the connection leads to.
+        timeout_seconds: how long one command may take.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        group: str,
+        self_id: str,
+        *,
+        timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+    ) -> None:
+        self._connection = connection
+        self._group = group
+        self._self_id = self_id
+        self._timeout = timeout_seconds
+
+    async def metadata(self) -> DLedgerMetadata:
+        """Return the leader that this member follows."""
+        document = await self._call(RequestCode.DLEDGER_METADATA, {})
+        peers = mapping(document.get("peers"), "peers")
+        leader = document.get("leaderId")
+        return DLedgerMetadata(
+            leader if isinstance(leader, str) else "",
+            integer(document, "term"),
+            {id_: text(peers, id_) for id_ in peers},
+        )
+
+    async def transfer_leadership(self, target: str, term: int) -> None:
+        """Let this member, the leader, hand over to another one, which must have all entries.
+
+        Args:
+            target: the id of the next leader.
+            term: the present term.
+        """
+        request = {"leaderId": self._self_id, "term": term, "transferId": self._self_id, "transfereeId": target}
+        await self._call(RequestCode.DLEDGER_LEADERSHIP_TRANSFER, request)
+
+    async def _call(self, code: RequestCode, request: Mapping[str, object]) -> Mapping[str, object]:
+        whole = {"group": self._group, "remoteId": self._self_id, **request}
+        response = await self._connection.request(code, {}, msgspec.json.encode(whole), timeout_seconds=self._timeout)
+        document = read_document(response.body, "the answer of DLedger")
+        code_of_answer = integer(document, "code")
+        if code_of_answer != DLEDGER_SUCCESS:
+            raise RemotingError(f"{self._connection.address} refused DLedger request {code} with {code_of_answer}")
+        return document
+
+
+def read_sync_state(body: bytes) -> dict[str, SyncState]:
+    """Return the content of the answer to CONTROLLER_GET_SYNC_STATE_DATA."""
+    document = read_document(body, "the sync state")
+    found: dict[str, SyncState] = {}
+    for group, item in objects(document, "replicasInfoTable").items():
+        master = item.get("masterBrokerId")
+        address = item.get("masterAddress")
+        found[group] = SyncState(
+            master_id=master if isinstance(master, int) else -1,
+            master_address=address if isinstance(address, str) else "",
+            master_epoch=integer(item, "masterEpoch"),
+            in_sync=_replicas(item, "inSyncReplicas"),
+            out_of_sync=_replicas(item, "notInSyncReplicas"),
+        )
+    return found
+
+
+def _replicas(item: Mapping[str, object], name: str) -> tuple[Replica, ...]:
+    found: list[Replica] = []
+    for each in object_list(item, name):
+        identity, alive = each.get("brokerId"), each.get("alive")
+        if not isinstance(identity, int):
+            raise DocumentError("brokerId is not an integer")
+        found.append(Replica(identity, text(each, "brokerAddress"), alive is True))
+    return tuple(found)

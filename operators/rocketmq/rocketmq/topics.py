@@ -1,0 +1,50 @@
+"""Copies topics and subscription groups between brokers."""
+
+from __future__ import annotations
+
+from rocketmq.remoting import BrokerAdmin
+
+__all__ = ["copy_topics", "is_system_topic"]
+
+SYSTEM_TOPICS = frozenset(
+    {
+        "TBW102",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+        "BenchmarkTest",
+        "SCHEDULE_TOPIC_XXXX",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+    }
+)
+SYSTEM_GROUPS = ("CID_RMQ_SYS_", "CID_ONSAPI_", "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_", "CID_ONS-HTTP")
+
+
+def is_system_topic(name: str, brokers: frozenset[str] = frozenset()) -> bool:
+    """Return whether every broker makes a topic for itself: a known one, or one with the name of a broker or cluster."""
+    return name in SYSTEM_TOPICS or name.startswith(("rmq_sys_", "RMQ_SYS_")) or name in brokers
+
+
+async def copy_topics(source: BrokerAdmin, target: BrokerAdmin) -> tuple[int, int]:
+    """Create the topics and subscription groups of one broker on another, and return their numbers.
+
+    Subscription groups come first: a topic has a route, and with it clients, as soon as it exists. What exists with
+    the same settings is left alone, so a copy that ended early can be repeated.
+    """
+    config = await source.config()
+    own = frozenset({config.get("brokerName", ""), config.get("brokerClusterName", "")})
+    existing_groups = await target.subscription_groups()
+    groups = {
+        name: group
+        for name, group in (await source.subscription_groups()).items()
+        if not name.startswith(SYSTEM_GROUPS)
+    }
+    for name, group in groups.items():
+        if existing_groups.get(name) != group:
+            await target.put_subscription_group(group)
+    existing_topics = await target.topic_configs()
+    topics = {name: topic for name, topic in (await source.topic_configs()).items() if not is_system_topic(name, own)}
+    for name, topic in topics.items():
+        if existing_topics.get(name) != topic:
+            await target.put_topic(topic)
+    return len(topics), len(groups)

@@ -1,0 +1,125 @@
+"""Real RocketMQ servers as Pods of process nodes, reached from the tests through forwarded ports."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from steersman.testing import EmbeddedCluster, Operators
+from steersman.testing.node_faults import forwarded
+
+from rocketmq.access import RemotingServers, use_servers
+from tests.remoting_servers import server_files
+
+PROJECT = Path(__file__).parents[1]
+IMAGE = "rocketmq:5.5.0"
+WAIT_SECONDS = 150.0
+SMALL_BROKER = {
+    "mappedFileSizeCommitLog": "16777216",
+    "mappedFileSizeConsumeQueue": "60000",
+    "timerWheelEnable": "false",
+    # A busy machine lets requests wait for longer than the default of 200 ms.
+    "waitTimeMillsInSendQueue": "10000",
+    "waitTimeMillsInPullQueue": "10000",
+}
+"""Settings of brokers that need little memory."""
+
+
+class Ports:
+    """Forwards a port of this machine to each server that is asked for, by the stable name of its Pod."""
+
+    def __init__(self, cluster: EmbeddedCluster, stack: contextlib.ExitStack) -> None:
+        self._cluster = cluster
+        self._stack = stack
+        self._ports: dict[str, int] = {}
+
+    def __call__(self, address: str) -> str:
+        host, _, port = address.rpartition(":")
+        if address not in self._ports:
+            forwarding = forwarded(self._cluster, host.split(".")[0], int(port))
+            self._ports[address] = self._stack.enter_context(forwarding)[1]
+        return f"127.0.0.1:{self._ports[address]}"
+
+
+@contextlib.contextmanager
+def process_cluster(directory: Path, nodes: int = 2) -> Iterator[EmbeddedCluster]:
+    """Start a cluster whose image `rocketmq` is the servers' files.
+
+    Raises:
+        OSError: Pods cannot have networks of their own here.
+    """
+    files = server_files()
+    images = directory / "images.yaml"
+    images.write_text(json.dumps({"images": {"rocketmq": files.image("5.5.0")}}))
+    with EmbeddedCluster.start(nodes=nodes, node_kind="process", images=images, network="namespaces") as cluster:
+        yield cluster
+
+
+@contextlib.contextmanager
+def operated(cluster: EmbeddedCluster, namespace: str) -> Iterator[Ports]:
+    """Run the operator in a namespace of its own until the block ends."""
+    cluster.create_namespace(namespace)
+    with cluster.test(namespace), contextlib.ExitStack() as stack:
+        cluster.apply(PROJECT / "config" / "crd" / "bases")
+        ports = Ports(cluster, stack)
+        use_servers(RemotingServers(ports))
+        operators = Operators(cluster)
+        try:
+            operators("rocketmq:operator", namespaces=(namespace,))
+            yield ports
+        finally:
+            operators.close()
+            use_servers(RemotingServers())
+    cluster.delete_namespace(namespace)
+
+
+def until(holds: Callable[[], Any], what: str | Callable[[], object], seconds: float = WAIT_SECONDS) -> Any:
+    """Return what a condition returns as soon as it is true."""
+    deadline = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < deadline, what() if callable(what) else what
+        time.sleep(0.1)
+    return found
+
+
+def name_service(size: int = 1) -> dict[str, Any]:
+    return {
+        "apiVersion": "rocketmq.daocloud.io/v1",
+        "kind": "NameService",
+        "metadata": {"name": "mq"},
+        "spec": {"size": size, "nameServiceImage": IMAGE},
+    }
+
+
+def broker(**spec: Any) -> dict[str, Any]:
+    config = {**SMALL_BROKER, **spec.pop("config", {})}
+    # A member of a group that loses its data could elect a master that lacks messages.
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    base = {
+        "brokerImage": IMAGE,
+        "volumeClaimTemplates": [{"metadata": {"name": "store"}, "spec": claim}],
+        "storageReclaimPolicy": "Delete",
+        "config": config,
+    }
+    return {
+        "apiVersion": "rocketmq.daocloud.io/v1",
+        "kind": "Broker",
+        "metadata": {"name": "mq"},
+        "spec": base | spec,
+    }
+
+
+def status(cluster: EmbeddedCluster, kind: str = "brokers") -> dict[str, Any]:
+    return (cluster.get(f"{kind}.rocketmq.daocloud.io", "mq") or {}).get("status") or {}
+
+
+def running(cluster: EmbeddedCluster) -> dict[str, Any]:
+    """Return the status of a Broker all of whose members are in sync, for its present generation; else nothing."""
+    found = cluster.get("brokers.rocketmq.daocloud.io", "mq") or {}
+    state = found.get("status") or {}
+    current = state.get("observedGeneration") == found.get("metadata", {}).get("generation")
+    return state if current and state.get("phase") == "Running" else {}

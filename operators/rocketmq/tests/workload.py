@@ -1,0 +1,139 @@
+"""Producers that send numbered messages to the masters that name servers report, and a consumer that reads all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+
+from steersman.testing import EmbeddedCluster
+
+from rocketmq.remoting import Connection, MessageClient, NameServerAdmin, RemotingError, TopicRoute
+from tests.history import Report, check
+from tests.process_cluster import Ports
+
+TOPIC = "orders"
+REQUEST_SECONDS = 3.0
+PAUSE_SECONDS = 0.02
+RETRY_SECONDS = 0.2
+
+
+class Routes:
+    """The master of each group, as a name server reports it, at an address that this process reaches."""
+
+    def __init__(self, cluster: EmbeddedCluster, ports: Ports, name_servers: Callable[[], tuple[str, ...]]) -> None:
+        self._cluster = cluster
+        self._ports = ports
+        self._name_servers = name_servers
+
+    async def route(self, topic: str) -> TopicRoute:
+        """Return the route of a topic from the first name server that answers."""
+        problem: Exception = RemotingError("no name servers are known")
+        for address in self._name_servers():
+            try:
+                async with await Connection.open(self._ports(address), timeout_seconds=1) as connection:
+                    return await NameServerAdmin(connection, timeout_seconds=2).topic_route(topic)
+            except RemotingError as error:
+                problem = error
+        raise problem
+
+    async def master(self, topic: str, group: str) -> str:
+        """Return the address of a group's master."""
+        for found in (await self.route(topic)).groups:
+            if found.name == group and 0 in found.addresses:
+                return await asyncio.to_thread(self._reach, found.addresses[0])
+        raise RemotingError(f"group {group} has no master")
+
+    def _reach(self, registered: str) -> str:
+        ip, _, port = registered.partition(":")
+        for pod in self._cluster.list("pods"):
+            if pod.get("status", {}).get("podIP") == ip and pod["status"].get("phase") == "Running":
+                return self._ports(f"{pod['metadata']['name']}:{port}")
+        raise RemotingError(f"no Pod has the address {ip}")
+
+
+class Workload:
+    """One producer for each queue of each group; a lane is a group and a queue."""
+
+    def __init__(self, routes: Routes, lanes: list[tuple[str, int]]) -> None:
+        self._routes = routes
+        self._lanes = lanes
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._produce()), daemon=True)
+        self.acknowledged: dict[str, list[int]] = {f"{group}/{queue}": [] for group, queue in lanes}
+        self.longest_gap = 0.0
+        self.last = time.monotonic()
+        self.failed_sends = 0
+
+    def __enter__(self) -> Workload:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the producers."""
+        self._ending.set()
+        self._thread.join(30)
+
+    @property
+    def count(self) -> int:
+        """The messages that were acknowledged."""
+        return sum(map(len, self.acknowledged.values()))
+
+    def forget_gaps(self) -> None:
+        """Measure the longest time without an acknowledgement anew."""
+        self.longest_gap, self.last = 0.0, time.monotonic()
+
+    async def _produce(self) -> None:
+        await asyncio.gather(*(self._lane(group, queue) for group, queue in self._lanes))
+
+    async def _lane(self, group: str, queue: int) -> None:
+        number = 0
+        while not self._ending.is_set():
+            with contextlib.suppress(RemotingError, OSError):
+                address = await self._routes.master(TOPIC, group)
+                async with await Connection.open(address, timeout_seconds=1) as connection:
+                    client = MessageClient(connection, timeout_seconds=REQUEST_SECONDS)
+                    while not self._ending.is_set():
+                        await client.send(
+                            TOPIC,
+                            queue,
+                            b"%d" % number,
+                            broker=group,
+                            group="producers",
+                            born_ms=int(time.time() * 1000),
+                        )
+                        self._acknowledge(f"{group}/{queue}", number)
+                        number += 1
+                        await asyncio.sleep(PAUSE_SECONDS)
+            self.failed_sends += 1
+            await asyncio.sleep(RETRY_SECONDS)
+
+    def _acknowledge(self, lane: str, number: int) -> None:
+        now = time.monotonic()
+        self.longest_gap, self.last = max(self.longest_gap, now - self.last), now
+        self.acknowledged[lane].append(number)
+
+    def report(self) -> Report:
+        """Consume all queues from their beginnings and return what the history shows."""
+        return check(self.acknowledged, asyncio.run(self._consume()))
+
+    async def _consume(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for group, queue in self._lanes:
+            address = await self._routes.master(TOPIC, group)
+            async with await Connection.open(address, timeout_seconds=2) as connection:
+                client = MessageClient(connection)
+                numbers = found[f"{group}/{queue}"] = []
+                offset = 0
+                while True:
+                    got = await client.pull(TOPIC, queue, offset, broker=group, group="readers")
+                    numbers += [int(message.body) for message in got.messages]
+                    if got.next_offset >= got.max_offset and not got.messages:
+                        break
+                    offset = got.next_offset
+        return found
