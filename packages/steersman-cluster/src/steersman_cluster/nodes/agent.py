@@ -282,12 +282,12 @@ class Agent:
                 await self._write(node_pod)
             except ClientError as problem:
                 _log.debug(
-                    "a Pod's status was not written", pod=f"{node_pod.namespace}/{node_pod.name}", problem=str(problem)
+                    "pod_status_write_failed", pod=f"{node_pod.namespace}/{node_pod.name}", problem=str(problem)
                 )
                 node_pod.sent = {}
                 self._loop.call_later(_RETRY, self._queue, node_pod)
             except Exception:  # noqa: BLE001 - one odd Pod must not end a writer
-                _log.exception("a Pod's status could not be worked out", pod=f"{node_pod.namespace}/{node_pod.name}")
+                _log.exception("pod_status_failed", pod=f"{node_pod.namespace}/{node_pod.name}")
             finally:
                 node_pod.writing = False
 

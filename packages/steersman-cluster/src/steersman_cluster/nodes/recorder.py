@@ -92,10 +92,10 @@ class Recorder:
         except ApiError as problem:
             # A namespace that is going away takes no events, and an old event may be gone: nobody misses them.
             self._known.pop(same, None)
-            _log.debug("an event was not written", reason=event["reason"], problem=str(problem))
+            _log.debug("event_not_written", reason=event["reason"], problem=str(problem))
             return
         except ClientError as problem:
-            _log.debug("an event was not written", reason=event["reason"], problem=str(problem))
+            _log.debug("event_not_written", reason=event["reason"], problem=str(problem))
             return
         self._known[same] = (name, count)
         self._known.move_to_end(same)

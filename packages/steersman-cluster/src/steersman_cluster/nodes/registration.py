@@ -158,7 +158,7 @@ class Registration:
             except NotFound:
                 wait = await self._again()
             except ClientError as problem:
-                _log.debug("the heartbeat failed", node=self.info.name, problem=str(problem))
+                _log.debug("heartbeat_failed", node=self.info.name, problem=str(problem))
                 wait = _RETRY
 
     async def _again(self) -> float:
@@ -167,7 +167,7 @@ class Registration:
             self._since = self._clock()
             await self.register()
         except ClientError as problem:
-            _log.debug("the node could not be registered again", node=self.info.name, problem=str(problem))
+            _log.debug("node_reregistration_failed", node=self.info.name, problem=str(problem))
             return _RETRY
         return HEARTBEAT
 

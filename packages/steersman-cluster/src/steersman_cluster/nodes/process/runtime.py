@@ -299,7 +299,7 @@ class ProcessRuntime:
                 await asyncio.sleep(0)
                 await resources.refresh(self._reader)
             except (ClientError, OSError) as problem:
-                _log.warning("volumes were not refreshed", pod=name_of(resources.pod), problem=str(problem))
+                _log.warning("volume_refresh_failed", pod=name_of(resources.pod), problem=str(problem))
 
         previous = resources.refreshing
 
@@ -355,7 +355,7 @@ class ProcessRuntime:
             return
         except Exception as problem:  # noqa: BLE001 - the Pod shows what nobody thought of, and is tried again
             if not isinstance(problem, ClientError):
-                _log.exception("a container could not be created", pod=node_pod.name, container=name)
+                _log.exception("container_create_failed", pod=node_pod.name, container=name)
             refuse("CreateContainerError", problem)
             return
         spec = container.spec
@@ -682,7 +682,7 @@ def _nothing(_: Exit) -> None:
 
 def _complain(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (problem := task.exception()) is not None:
-        _log.error("a task of a node failed", task=task.get_name(), problem=repr(problem))
+        _log.error("node_task_failed", task=task.get_name(), problem=repr(problem))
 
 
 def _check_values(command: Sequence[str], env: Mapping[str, str], directory: str) -> None:
