@@ -8,7 +8,7 @@
 A metric is declared once, at the top level of a module. To declare it again in the same way returns the same metric.
 
 Names follow the conventions of Prometheus: snake_case with a prefix of the application and, for a quantity, the unit in
-the plural (`shop_backup_duration_seconds`). The name of a counter ends in `_total`, other names do not. The prefixes of
+the plural (`shop_backup_duration_seconds`). The name of a counter ends in `_total`, other names do not. The names of
 Steersman's own metrics are reserved. Labels are snake_case and have few values: never the name of each object.
 
 Source: Prometheus documentation, "Metric and label naming".
@@ -31,15 +31,53 @@ M = TypeVar("M", Counter, Gauge, Histogram)
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _LABEL: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _RESERVED_LABELS: Final = {"le", "quantile"}
-_RESERVED_PREFIXES: Final = (
-    "controller_runtime_",
-    "leader_election_",
-    "process_",
-    "python_",
-    "rest_client_",
-    "steersman_",
-    "workqueue_",
+FRAMEWORK_METRICS: Final = frozenset(
+    [
+        "controller_runtime_active_workers",
+        "controller_runtime_max_concurrent_reconciles",
+        "controller_runtime_reconcile",
+        "controller_runtime_reconcile_errors",
+        "controller_runtime_reconcile_panics",
+        "controller_runtime_reconcile_time_seconds",
+        "controller_runtime_reconcile_timeouts",
+        "controller_runtime_terminal_reconcile_errors",
+        "controller_runtime_webhook_latency_seconds",
+        "controller_runtime_webhook_panics",
+        "controller_runtime_webhook_requests",
+        "controller_runtime_webhook_requests_in_flight",
+        "leader_election_master_status",
+        "rest_client_request_duration_seconds",
+        "rest_client_request_retries",
+        "rest_client_requests",
+        "steersman_events_dropped",
+        "steersman_events_written",
+        "steersman_handler_errors",
+        "steersman_informer_events",
+        "steersman_informer_failures",
+        "steersman_informer_handler_errors",
+        "steersman_informer_lag_seconds",
+        "steersman_informer_last_event_timestamp_seconds",
+        "steersman_informer_objects",
+        "steersman_informer_own_write_timeouts",
+        "steersman_informer_own_write_waits",
+        "steersman_informer_relists",
+        "steersman_informer_stored_bytes",
+        "steersman_informer_undecodable",
+        "steersman_loop_stalls",
+        "steersman_reconcile_conflicts",
+        "steersman_timer_runs",
+        "steersman_undecodable_reconciles",
+        "steersman_webhook_certificate_expiry_timestamp_seconds",
+        "workqueue_adds",
+        "workqueue_depth",
+        "workqueue_longest_running_processor_seconds",
+        "workqueue_queue_duration_seconds",
+        "workqueue_retries",
+        "workqueue_unfinished_work_seconds",
+        "workqueue_work_duration_seconds",
+    ]
 )
+"""The names of Steersman's own metrics, without the suffix `_total`."""
 _HISTOGRAM_SUFFIXES: Final = ("_bucket", "_count", "_created", "_info", "_sum", "_total")
 
 
@@ -113,8 +151,8 @@ def _check(kind: type, name: str, labels: tuple[str, ...]) -> None:
         raise MetricError(
             f"metric {name!r}: write snake_case with a prefix of the application, such as shop_backups_total"
         )
-    if name.startswith(_RESERVED_PREFIXES):
-        raise MetricError(f"metric {name!r}: the prefix is reserved for the metrics of Steersman; use one of your own")
+    if name.removesuffix("_total") in FRAMEWORK_METRICS:
+        raise MetricError(f"metric {name!r}: Steersman has a metric of this name; use the prefix of the application")
     if kind is Counter and not name.endswith("_total"):
         raise MetricError(f"metric {name!r}: the name of a counter ends in _total")
     if kind is not Counter and name.endswith(_HISTOGRAM_SUFFIXES):

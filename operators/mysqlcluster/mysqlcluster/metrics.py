@@ -1,7 +1,4 @@
-"""Metrics of clusters, by namespace and name.
-
-Their published names begin with `steersman_`, which `steersman.metrics` reserves, so they are declared without it.
-"""
+"""Metrics of clusters, by namespace and name."""
 
 from __future__ import annotations
 

@@ -281,9 +281,7 @@ class Agent:
             try:
                 await self._write(node_pod)
             except ClientError as problem:
-                _log.debug(
-                    "pod_status_write_failed", pod=f"{node_pod.namespace}/{node_pod.name}", problem=str(problem)
-                )
+                _log.debug("pod_status_write_failed", pod=f"{node_pod.namespace}/{node_pod.name}", problem=str(problem))
                 node_pod.sent = {}
                 self._loop.call_later(_RETRY, self._queue, node_pod)
             except Exception:  # noqa: BLE001 - one odd Pod must not end a writer
