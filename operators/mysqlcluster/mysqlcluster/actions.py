@@ -52,9 +52,9 @@ class Restore(Action, frozen=True, tag="Restore"):
     """Fill an empty data directory from a backup and the binlog archive; progress is `MemberState.clone`."""
 
     backup: str
-    """The name of the backup in the mounted or configured target."""
+    """The name of the backup; with a point, any backup of the same archive may be the base."""
     until_time: str = ""
-    """RFC 3339; the last transaction that is restored committed before it. Empty: all that the archive has."""
+    """RFC 3339; the last transaction that is restored committed before it. Empty without a GTID: the backup itself."""
     until_gtid: str = ""
     """A GTID set that is restored, and nothing after it."""
 

@@ -55,7 +55,9 @@ def free_ports(count: int) -> list[int]:
 class Members:
     """The agents of one cluster, as processes that a test can kill and stop."""
 
-    def __init__(self, directory: Path, count: int, root: Path) -> None:
+    def __init__(self, directory: Path, count: int, root: Path, *, archiver_url: str = "") -> None:
+        directory.mkdir(exist_ok=True)
+        self.root = str(root)
         self.names = [f"m-{ordinal}" for ordinal in range(count)]
         ports = free_ports(2 * count)
         self.agent_ports = dict(zip(self.names, ports[:count], strict=True))
@@ -78,6 +80,7 @@ class Members:
                 "serverPort": self.server_ports[name],
                 "agentPort": self.agent_ports[name],
                 "peers": urls,
+                "archiverUrl": archiver_url,
             }
             (directory / f"{name}.json").write_text(json.dumps(settings))
 
@@ -142,9 +145,9 @@ class Members:
 
 
 @contextlib.contextmanager
-def members_of(directory: Path, count: int) -> Iterator[Members]:
+def members_of(directory: Path, count: int, *, archiver_url: str = "") -> Iterator[Members]:
     """Run the agents of a cluster for the time of a block."""
-    members = Members(directory, count, server_root())
+    members = Members(directory, count, server_root(), archiver_url=archiver_url)
     try:
         members.start()
         yield members

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import ssl
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from steersman.logs import get_logger
 from mysqlcluster.agent.api import AgentServer
 from mysqlcluster.agent.member import Member
 from mysqlcluster.agent.settings import AgentSettings, SettingsError, load_settings, read_secrets
+from mysqlcluster.agent.tls import contexts_of
 from mysqlcluster.engines import engine_of
 
 _log = get_logger("mysqlcluster.agent")
@@ -21,7 +21,7 @@ _log = get_logger("mysqlcluster.agent")
 async def run(settings: AgentSettings) -> None:
     """Run until SIGTERM or SIGINT."""
     secrets_directory = Path(settings.secrets_directory)
-    server_tls, client_tls = _contexts(settings)
+    server_tls, client_tls = contexts_of(settings.tls_directory)
     member = Member(settings, engine_of(settings.flavor), lambda: read_secrets(secrets_directory), client_tls)
     server = AgentServer(member, lambda: read_secrets(secrets_directory).agent_token, server_tls)
     stop = asyncio.Event()
@@ -35,15 +35,6 @@ async def run(settings: AgentSettings) -> None:
     finally:
         await server.close()
         await member.close()
-
-
-def _contexts(settings: AgentSettings) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
-    if not settings.tls_directory:
-        return None, None
-    directory = Path(settings.tls_directory)
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(directory / "tls.crt", directory / "tls.key")
-    return server, ssl.create_default_context(cafile=str(directory / "ca.crt"))
 
 
 def main() -> None:

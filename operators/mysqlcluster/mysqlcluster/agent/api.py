@@ -5,6 +5,7 @@
 | `GET /v1/state` | the report of the member |
 | `POST /v1/actions` | performs an action; the report after it, or 409 with the reason |
 | `GET /v1/copy` | a copy of the running server as a stream |
+| `GET /v1/binlogs` | the binary logs; see `mysqlcluster.backup.agent_binlogs` |
 | `GET /healthz` | 200 while the agent runs; no token is needed |
 | `GET /readyz` | 200 while the server answers in a role; no token is needed |
 
@@ -24,9 +25,10 @@ from mysqlcluster.actions import MAX_ACTION_BYTES, decode_action
 from mysqlcluster.agent.copies import HISTORY_HEADER
 from mysqlcluster.agent.member import Member, RefusedError
 from mysqlcluster.agent.process import CommandError
+from mysqlcluster.backup.agent_binlogs import add_binlog_routes
 from mysqlcluster.observation import Role, encode_member
 
-__all__ = ["AgentServer"]
+__all__ = ["AgentServer", "Handler", "bears_token"]
 
 _log = get_logger("mysqlcluster.agent")
 
@@ -53,6 +55,7 @@ class AgentServer:
         application.router.add_get("/v1/state", self._state)
         application.router.add_post("/v1/actions", self._act)
         application.router.add_get("/v1/copy", self._copy)
+        add_binlog_routes(application, member)
         application.router.add_get("/healthz", self._healthy)
         application.router.add_get("/readyz", self._ready)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
@@ -74,10 +77,8 @@ class AgentServer:
 
     @web.middleware
     async def _authenticate(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.path not in OPEN_PATHS:
-            scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-            if scheme != "Bearer" or not hmac.compare_digest(token.encode(), self._token().encode()):
-                return web.json_response({"error": "a bearer token of the cluster is needed"}, status=401)
+        if request.path not in OPEN_PATHS and not bears_token(request, self._token()):
+            return web.json_response({"error": "a bearer token of the cluster is needed"}, status=401)
         try:
             return await handler(request)
         except RefusedError as problem:
@@ -117,6 +118,12 @@ class AgentServer:
         state = await self._member.state()
         ready = state.server_up and state.role is not Role.NONE
         return web.Response(text=state.role.value, status=200 if ready else 503)
+
+
+def bears_token(request: web.Request, token: str) -> bool:
+    """Return whether a request has this bearer token."""
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    return scheme == "Bearer" and hmac.compare_digest(given.encode(), token.encode())
 
 
 def _json(content: bytes) -> web.Response:

@@ -20,6 +20,7 @@ from mysqlcluster.agent.process import CommandError, ServerProcess, run_command
 from mysqlcluster.agent.record import Record, load_record, save_record
 from mysqlcluster.agent.session import DriverError, LocalSession, connect
 from mysqlcluster.agent.settings import AgentSettings, Secrets, SettingsError
+from mysqlcluster.backup.restore import RESTORE_FAILURES, RestoreSource, restore
 from mysqlcluster.engines import Engine, ReplicationSource, ServerFacts
 from mysqlcluster.engines.base import Account
 from mysqlcluster.gtid import GtidSet
@@ -187,6 +188,22 @@ class Member:
             raise RefusedError("the server does not run")
         return facts.executed, send_copy(self._engine, self._layout, self._secrets().root_password)
 
+    async def binary_logs(self) -> tuple[int, tuple[tuple[Path, int], ...]]:
+        """Return the number of starts of the server, and its binary logs with their sizes, oldest first.
+
+        Raises:
+            RefusedError: The server does not run, or its data is being replaced.
+        """
+        if not self._record.initialized or not self._server.running:
+            raise RefusedError("the server does not run")
+        try:
+            async with self._session(statement_seconds=2.0) as session:
+                rows = await session.run("SHOW BINARY LOGS")
+        except SERVER_ERRORS as problem:
+            raise RefusedError(f"the server does not answer: {problem or type(problem).__name__}") from None
+        files = tuple((self._layout.database / str(row["Log_name"]), int(row["File_size"])) for row in rows)
+        return self._record.starts, files
+
     # Actions.
 
     async def act(self, action: actions.AnyAction) -> MemberState:
@@ -221,7 +238,7 @@ class Member:
             case actions.Clone():
                 await self._start_copy(action)
             case actions.Restore():
-                raise RefusedError("this agent has no backup target")
+                await self._start_restore(action)
             case actions.Fence():
                 await self._fence()
             case actions.ApplyRelayLog():
@@ -447,6 +464,33 @@ class Member:
         finally:
             await asyncio.to_thread(shutil.rmtree, incoming, True)
             self._copy = CloneProgress(action.source, running=False, error=error)
+
+    # Restores.
+
+    async def _start_restore(self, action: actions.Restore) -> None:
+        if self._record.initialized:
+            raise RefusedError("the data directory holds a database")
+        if not self.settings.archiver_url:
+            raise RefusedError("the settings have no archiverUrl")
+        self._copy = CloneProgress(f"backup {action.backup}", running=True, error=self._copy.error)
+        self._copying = asyncio.create_task(self._restore(action))
+
+    async def _restore(self, action: actions.Restore) -> None:
+        error = ""
+        try:
+            await self._server.stop(kill=True)
+            source = RestoreSource(self.settings.archiver_url, lambda: self._secrets().agent_token, self._tls)
+            password = self._secrets().root_password
+            await restore(source, action, self._engine, self._layout, self._server, self._options, password)
+            await self._server.start()
+            await self._until_up()
+            self._save(initialized=True, complete=True)
+        except (*RESTORE_FAILURES, SettingsError) as problem:
+            error = str(problem) or type(problem).__name__
+            _log.error("restore_failed", backup=action.backup, problem=error)
+            await self._server.stop(kill=True)
+        finally:
+            self._copy = CloneProgress(f"backup {action.backup}", running=False, error=error)
 
     def _replace_database(self, incoming: Path, keep: str) -> None:
         database = self._layout.database

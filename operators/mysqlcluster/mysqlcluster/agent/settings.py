@@ -45,6 +45,9 @@ class AgentSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
     peers: Mapping[str, str] = {}
     """URLs of agents that differ from `peer_url`, by member."""
 
+    archiver_url: str = ""
+    """The URL of the cluster's archiver, which a restore reads from."""
+
     def url_of(self, member: str) -> str:
         """Return the URL of another member's agent.
 

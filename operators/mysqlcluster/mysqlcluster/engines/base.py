@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -132,6 +132,12 @@ class Engine(Protocol):
 
     def prepare_command(self, layout: Layout, directory: Path) -> list[str]:
         """Return the command that makes an unpacked copy consistent."""
+        ...
+
+    def replay_commands(
+        self, layout: Layout, password_file: Path, files: Sequence[Path]
+    ) -> tuple[list[str], list[str]]:
+        """Return the command that prints the statements of binary logs, and the one that executes them."""
         ...
 
     def position_of(self, directory: Path) -> GtidSet:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,20 @@ class MariaDB:
     def prepare_command(self, layout: Layout, directory: Path) -> list[str]:
         program = str(layout.root / "usr/bin/mariadb-backup")
         return [program, "--no-defaults", "--prepare", f"--target-dir={directory}"]
+
+    def replay_commands(
+        self, layout: Layout, password_file: Path, files: Sequence[Path]
+    ) -> tuple[list[str], list[str]]:
+        programs = layout.root / "usr/bin"
+        printing = [str(programs / "mariadb-binlog"), "--no-defaults", *map(str, files)]
+        executing = [
+            str(programs / "mariadb"),
+            f"--defaults-file={password_file}",
+            f"--socket={layout.socket}",
+            "--binary-mode",
+            "--max-allowed-packet=1G",
+        ]
+        return printing, executing
 
     def position_of(self, directory: Path) -> GtidSet:
         for name in ("mariadb_backup_binlog_info", "xtrabackup_binlog_info"):

@@ -79,12 +79,13 @@ def initialize(policy: Policy, state: ClusterState, transition: Transition, seen
     member = seen.get(transition.target)
     if member.usable and member.complete:
         return Decision(store=replace(state, transition=replace(transition, step=Step.PROMOTE)))
+    blocked = f"restore: {member.clone.error}" if member.clone.error else ""
     if not member.reachable or member.clone.running or member.initialized:
-        return Decision(after=1.0, blocked=f"restore: {member.clone.error}" if member.clone.error else "")
+        return Decision(after=1.0, blocked=blocked)
     if policy.backup:
         until = {"until_time": policy.until_time, "until_gtid": policy.until_gtid}
         action = Restore(member=member.name, epoch=transition.epoch, backup=policy.backup, **until)
-        return Decision(actions=(action,), after=1.0)
+        return Decision(actions=(action,), after=1.0, blocked=blocked)
     return Decision(actions=(Initialize(member=member.name, epoch=transition.epoch),), after=1.0)
 
 

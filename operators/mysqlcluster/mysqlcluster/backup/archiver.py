@@ -1,0 +1,285 @@
+"""The process beside a cluster that holds its archive: `python -m mysqlcluster.backup.archiver SETTINGS.json`.
+
+| request | answer |
+|---|---|
+| `GET /v1/state` | `ArchiverState` |
+| `POST /v1/jobs` | starts a job; 202, 409 if another one runs or there is no target |
+| `GET /v1/source/plan` | the plan of a restore from the source, or 409 with the reason |
+| `GET /v1/source/backups/NAME` | a full copy from the source |
+| `GET /v1/source/segments/NUMBER` | a segment from the source |
+| `GET /healthz` | 200 while the process runs; no token is needed |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import signal
+import ssl
+import sys
+from collections.abc import AsyncIterator
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+from aiohttp import web
+from steersman.logs import get_logger
+
+from mysqlcluster.agent.api import Handler, bears_token
+from mysqlcluster.agent.tls import contexts_of
+from mysqlcluster.backup.archive import Archive
+from mysqlcluster.backup.archiver_settings import ArchiverSettings, archive_of, load_archiver_settings, read_token
+from mysqlcluster.backup.catalog import BackupManifest, CatalogError
+from mysqlcluster.backup.follower import Follower
+from mysqlcluster.backup.jobs import AnyJob, Follow, JobBusyError, JobFailure, Jobs
+from mysqlcluster.backup.members import Members
+from mysqlcluster.backup.plan import PlanError, Target, gaps
+from mysqlcluster.backup.sealing import SealError
+from mysqlcluster.backup.stores import MissingObjectError, StoreError
+from mysqlcluster.engines import Layout, engine_of
+
+__all__ = ["Archiver", "ArchiverState", "GapState", "RunningJob"]
+
+_log = get_logger("mysqlcluster.archiver")
+
+MAX_JOB_BYTES = 1 << 14
+RETRY_SECONDS = 2.0
+SHUTDOWN_SECONDS = 2.0
+MAX_GAPS = 16
+
+
+class GapState(msgspec.Struct, frozen=True, rename="camel"):
+    """A gap of the archive."""
+
+    text: str
+    after_time: float
+    until_time: float
+
+
+class RunningJob(msgspec.Struct, frozen=True, rename="camel"):
+    """The job that runs."""
+
+    job: str
+    name: str
+
+
+class ArchiverState(msgspec.Struct, frozen=True, rename="camel"):
+    """What an archiver reports."""
+
+    ready: bool
+    """The target has been read."""
+    problem: str = ""
+    """Why it is not ready, or why the archive does not go on."""
+    running: RunningJob | None = None
+    backups: tuple[BackupManifest, ...] = ()
+    failures: tuple[JobFailure, ...] = ()
+    source: str = ""
+    """The member whose binary log is archived."""
+    recoverable_to: float = 0.0
+    position: str = ""
+    segments: int = 0
+    gaps: tuple[GapState, ...] = ()
+
+
+class Archiver:
+    """The archive of one cluster, and the one that it is restored from."""
+
+    def __init__(self, settings: ArchiverSettings, tls: tuple[ssl.SSLContext | None, ssl.SSLContext | None]) -> None:
+        """Prepare.
+
+        Args:
+            settings: The settings.
+            tls: The context of the server, and that of requests to agents; `None` on loopback only.
+
+        Raises:
+            StoreError: A target cannot be used.
+            SettingsError: A credential or a key is missing.
+        """
+        self.settings = settings
+        self._tls = tls[0]
+        secrets = Path(settings.secrets_directory)
+        self._token = lambda: read_token(secrets)
+        scratch = Path(settings.scratch_directory)
+        shutil.rmtree(scratch / "segments", ignore_errors=True)
+        (scratch / "segments").mkdir(parents=True, mode=0o700)
+        members = Members(settings.url_of, self._token, tls[1])
+        self._archive: Archive | None = archive_of(settings.archive) if settings.archive else None
+        self._source: Archive | None = archive_of(settings.source) if settings.source else None
+        layout = Layout(Path(settings.root_directory), scratch)
+        self._jobs = Jobs(self._archive, members, engine_of(settings.flavor), layout) if self._archive else None
+        self._follower = Follower(self._archive, members, scratch / "segments") if self._archive else None
+        self._ready = False
+        self._problem = ""
+        self._tasks: list[asyncio.Task[None]] = []
+        application = web.Application(middlewares=[self._authenticate], client_max_size=MAX_JOB_BYTES)
+        application.router.add_get("/v1/state", self._state)
+        application.router.add_post("/v1/jobs", self._start_job)
+        application.router.add_get("/v1/source/plan", self._plan)
+        application.router.add_get("/v1/source/backups/{name}", self._data)
+        application.router.add_get("/v1/source/segments/{number}", self._segment)
+        application.router.add_get("/healthz", self._healthy)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+
+    async def start(self) -> int:
+        """Listen, read the target, and follow; returns the port."""
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self.settings.address, self.settings.port, ssl_context=self._tls)
+        await site.start()
+        if self._jobs is not None:
+            self._tasks.append(asyncio.create_task(self._load(self._jobs)))
+        return int(self._runner.addresses[0][1])
+
+    async def close(self) -> None:
+        """End requests, jobs and the archive."""
+        await self._runner.cleanup()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._jobs is not None:
+            await self._jobs.close()
+
+    async def _load(self, jobs: Jobs) -> None:
+        while not self._ready:
+            try:
+                await jobs.load()
+                if self._archive is not None:
+                    await self._archive.segments()
+                self._ready, self._problem = True, ""
+            except (StoreError, CatalogError) as problem:
+                if str(problem) != self._problem:
+                    _log.warning("target_unusable", problem=str(problem))
+                self._problem = str(problem)
+                await asyncio.sleep(RETRY_SECONDS)
+        if self._follower is not None:
+            self._tasks.append(asyncio.create_task(self._follower.run()))
+
+    @web.middleware
+    async def _authenticate(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path != "/healthz" and not bears_token(request, self._token()):
+            return web.json_response({"error": "a bearer token of the cluster is needed"}, status=401)
+        try:
+            return await handler(request)
+        except MissingObjectError as problem:
+            return web.json_response({"error": str(problem)}, status=404)
+        except (PlanError, StoreError, CatalogError, SealError) as problem:
+            return web.json_response({"error": str(problem)}, status=409)
+
+    async def _healthy(self, _: web.Request) -> web.StreamResponse:
+        return web.Response(text="ok")
+
+    async def _state(self, _: web.Request) -> web.StreamResponse:
+        return web.Response(body=msgspec.json.encode(self.state()), content_type="application/json")
+
+    def state(self) -> ArchiverState:
+        """Return the report."""
+        if self._jobs is None or self._follower is None or self._archive is None:
+            return ArchiverState(ready=True)
+        running = self._jobs.running
+        headers = self._archive.headers
+        mark = self._follower.mark
+        return ArchiverState(
+            ready=self._ready,
+            problem=self._problem or self._follower.error,
+            running=RunningJob(type(running).__name__, running.name) if running else None,
+            backups=tuple(sorted(self._jobs.manifests.values(), key=lambda each: each.ended)),
+            failures=tuple(self._jobs.failures.values()),
+            source=self._follower.source,
+            recoverable_to=mark.time if mark else 0.0,
+            position=mark.position if mark else "",
+            segments=len(headers),
+            gaps=tuple(GapState(str(each), each.after_time, each.until_time) for each in gaps(headers)[-MAX_GAPS:]),
+        )
+
+    async def _start_job(self, request: web.Request) -> web.StreamResponse:
+        try:
+            job = msgspec.json.decode(await request.read(), type=AnyJob)
+        except msgspec.DecodeError as problem:
+            return web.json_response({"error": f"not a job: {problem}"}, status=400)
+        if self._jobs is None or self._follower is None or not self._ready:
+            return web.json_response({"error": self._problem or "there is no target"}, status=409)
+        try:
+            if isinstance(job, Follow):
+                self._follower.follow(job.source)
+            else:
+                self._jobs.start(job)
+        except JobBusyError as problem:
+            return web.json_response({"error": str(problem)}, status=409)
+        return web.json_response({}, status=202)
+
+    def _restore_source(self) -> Archive:
+        if self._source is None:
+            raise PlanError("this cluster has no backup to restore from")
+        return self._source
+
+    async def _plan(self, request: web.Request) -> web.StreamResponse:
+        query = request.query
+        try:
+            until = datetime.fromisoformat(query["time"]).timestamp() if query.get("time") else None
+        except ValueError:
+            raise PlanError(f"{query['time']!r} is not a time in the format of RFC 3339") from None
+        target = Target(query.get("backup", ""), until, query.get("gtid", ""))
+        try:
+            made = await self._restore_source().plan(target)
+        except ValueError as problem:
+            raise PlanError(str(problem)) from None
+        return web.Response(body=msgspec.json.encode(made), content_type="application/json")
+
+    async def _data(self, request: web.Request) -> web.StreamResponse:
+        source, name = self._restore_source(), request.match_info["name"]
+        manifest = await source.manifest(name)
+        if manifest is None:
+            raise MissingObjectError(f"the target has no backup {name}")
+        return await _stream(request, source.read_data(manifest))
+
+    async def _segment(self, request: web.Request) -> web.StreamResponse:
+        number = request.match_info["number"]
+        if not number.isdigit() or len(number) > 12:
+            raise MissingObjectError(f"{number[:20]!r} is not the number of a segment")
+        return await _stream(request, self._restore_source().read_segment(int(number)))
+
+
+async def _stream(request: web.Request, chunks: AsyncIterator[bytes]) -> web.StreamResponse:
+    response = web.StreamResponse()
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    try:
+        async for chunk in chunks:
+            await response.write(chunk)
+    except (StoreError, CatalogError, SealError) as problem:
+        # Without the end of the chunked body the recipient sees that it is not whole.
+        _log.error("read_failed", path=request.path, problem=str(problem))
+        if request.transport is not None:
+            request.transport.abort()
+        return response
+    await response.write_eof()
+    return response
+
+
+async def run(settings: ArchiverSettings) -> None:
+    """Run until SIGTERM or SIGINT."""
+    archiver = Archiver(settings, contexts_of(settings.tls_directory))
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    port = await archiver.start()
+    _log.info("archiver_started", cluster=settings.cluster, port=port)
+    try:
+        await stop.wait()
+    finally:
+        with contextlib.suppress(OSError):
+            await archiver.close()
+
+
+def main() -> None:
+    """Run the archiver of the settings file that the command line names."""
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m mysqlcluster.backup.archiver SETTINGS.json")
+    try:
+        asyncio.run(run(load_archiver_settings(Path(sys.argv[1]))))
+    except (StoreError, ValueError, OSError) as problem:
+        sys.exit(f"archiver: {problem}")
+
+
+if __name__ == "__main__":
+    main()

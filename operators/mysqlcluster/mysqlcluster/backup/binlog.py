@@ -1,0 +1,162 @@
+"""The events of a MariaDB binary log, as far as an archive needs them: boundaries, GTIDs and times.
+
+A binary log is four bytes and then events. Each event has a header of 19 bytes with the time in seconds, the type and
+the length. A transaction begins with a GTID event and ends before the next one. Events outside of transactions
+(rotation, checkpoints, lists of GTIDs) say nothing about the data.
+
+Source: https://mariadb.com/kb/en/2-binlog-event-header/, https://mariadb.com/kb/en/gtid_event/
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import AsyncIterator, Iterator
+from typing import NamedTuple
+
+from mysqlcluster.backup.positions import Gtid
+
+__all__ = [
+    "MAGIC",
+    "BinlogError",
+    "Event",
+    "EventReader",
+    "Transaction",
+    "begins_file",
+    "events_of",
+    "gtid_of",
+    "is_outside",
+    "list_of",
+]
+
+MAGIC = b"\xfebin"
+MAX_EVENT_BYTES = 256 << 20
+HEADER = struct.Struct("<IBIIIH")
+_GTID = struct.Struct("<QIB")
+_LIST_ENTRY = struct.Struct("<IIQ")
+
+STOP, ROTATE, FORMAT_DESCRIPTION, CHECKPOINT, GTID, GTID_LIST, START_ENCRYPTION = 3, 4, 15, 161, 162, 163, 164
+_OUTSIDE = frozenset({STOP, ROTATE, FORMAT_DESCRIPTION, CHECKPOINT, GTID_LIST, START_ENCRYPTION})
+
+
+class BinlogError(ValueError):
+    """Bytes are not those of a binary log that can be read."""
+
+
+class Event(NamedTuple):
+    """One event with its header."""
+
+    kind: int
+    time: int
+    """Seconds since the epoch of UNIX; 0 for artificial events."""
+    server: int
+    data: bytes
+
+    @property
+    def body(self) -> bytes:
+        """The event after its header; a checksum may follow at the end."""
+        return self.data[HEADER.size :]
+
+
+class Transaction(NamedTuple):
+    """The identity and the time of one transaction."""
+
+    gtid: Gtid
+    time: int
+
+
+class EventReader:
+    """Cuts a stream of bytes into events; `feed` it chunks of any size."""
+
+    def __init__(self, *, magic: bool) -> None:
+        """Start at the beginning of a file, or at an event.
+
+        Args:
+            magic: The stream begins with the four bytes of a file.
+        """
+        self._buffer = bytearray()
+        self._magic = magic
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        """Yield the events that are complete now.
+
+        Raises:
+            BinlogError: The bytes are not a binary log, or an event is larger than 256 MiB.
+        """
+        self._buffer += chunk
+        if self._magic:
+            if len(self._buffer) < len(MAGIC):
+                return
+            if not self._buffer.startswith(MAGIC):
+                raise BinlogError("the file does not begin as a binary log; encrypted binary logs are not supported")
+            del self._buffer[: len(MAGIC)]
+            self._magic = False
+        start = 0
+        while len(self._buffer) - start >= HEADER.size:
+            time, kind, server, length, _, _ = HEADER.unpack_from(self._buffer, start)
+            if not HEADER.size <= length <= MAX_EVENT_BYTES:
+                raise BinlogError(f"an event claims {length} bytes; the limit is {MAX_EVENT_BYTES}")
+            if len(self._buffer) - start < length:
+                break
+            yield Event(kind, time, server, bytes(self._buffer[start : start + length]))
+            start += length
+        del self._buffer[:start]
+
+    @property
+    def rest(self) -> int:
+        """Bytes of an event that is not complete."""
+        return len(self._buffer)
+
+
+async def events_of(chunks: AsyncIterator[bytes], *, magic: bool) -> AsyncIterator[Event]:
+    """Yield the events of a stream.
+
+    Raises:
+        BinlogError: The bytes are not a binary log, or the stream ends within an event.
+    """
+    reader = EventReader(magic=magic)
+    async for chunk in chunks:
+        for event in reader.feed(chunk):
+            yield event
+    if reader.rest:
+        raise BinlogError(f"the binary log ends within an event, {reader.rest} bytes after its start")
+
+
+def begins_file(event: Event) -> bool:
+    """Return whether an event describes the format of the events after it."""
+    return event.kind == FORMAT_DESCRIPTION
+
+
+def is_outside(event: Event) -> bool:
+    """Return whether an event belongs to no transaction, and ends one."""
+    return event.kind in _OUTSIDE
+
+
+def gtid_of(event: Event) -> Transaction | None:
+    """Return the transaction that an event begins, or `None` if it begins none.
+
+    Raises:
+        BinlogError: The event is too short.
+    """
+    if event.kind != GTID:
+        return None
+    if len(event.body) < _GTID.size:
+        raise BinlogError("a GTID event is too short")
+    number, domain, _ = _GTID.unpack_from(event.body)
+    return Transaction(Gtid(domain, event.server, number), event.time)
+
+
+def list_of(event: Event) -> tuple[Gtid, ...] | None:
+    """Return the last transaction of each domain and server before a file, from its list; `None` for another event.
+
+    Raises:
+        BinlogError: The event is too short.
+    """
+    if event.kind != GTID_LIST:
+        return None
+    body = event.body
+    if len(body) < 4:
+        raise BinlogError("a list of GTIDs is too short")
+    count = int.from_bytes(body[:4], "little") & 0x0FFFFFFF
+    if len(body) < 4 + count * _LIST_ENTRY.size:
+        raise BinlogError(f"a list of {count} GTIDs is too short")
+    return tuple(Gtid(*_LIST_ENTRY.unpack_from(body, 4 + index * _LIST_ENTRY.size)) for index in range(count))

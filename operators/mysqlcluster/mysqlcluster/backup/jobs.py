@@ -1,0 +1,235 @@
+"""Full backups, their verification and deletion: one job at a time, each idempotent, its result in the target."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import assert_never
+
+import msgspec
+from steersman.logs import get_logger
+
+from mysqlcluster.agent.copies import receive_copy
+from mysqlcluster.agent.process import CommandError
+from mysqlcluster.agent.session import DriverError
+from mysqlcluster.backup.archive import Archive
+from mysqlcluster.backup.catalog import BackupManifest, CatalogError
+from mysqlcluster.backup.members import MemberError, Members
+from mysqlcluster.backup.plan import removable
+from mysqlcluster.backup.scratch import check_tables, scratch_server
+from mysqlcluster.backup.sealing import SealError
+from mysqlcluster.backup.stores import StoreError
+from mysqlcluster.engines import Engine, Layout
+
+__all__ = [
+    "AnyJob",
+    "DeleteBackup",
+    "Follow",
+    "Job",
+    "JobBusyError",
+    "JobFailure",
+    "Jobs",
+    "TakeBackup",
+    "VerifyBackup",
+]
+
+_log = get_logger("mysqlcluster.archiver")
+
+FAILURES = (
+    CommandError,
+    MemberError,
+    StoreError,
+    SealError,
+    CatalogError,
+    DriverError,
+    OSError,
+    TimeoutError,
+    ValueError,
+)
+MAX_FAILURES = 64
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, tag_field="job", rename="camel", forbid_unknown_fields=True):
+    """The base of all requests to an archiver."""
+
+
+class TakeBackup(Job, frozen=True, tag="TakeBackup"):
+    """Write a full copy of a member to the target; nothing is done if it is there."""
+
+    name: str
+    source: str
+    attempt: int = 1
+    """Reported with a failure, so that each attempt is judged by its own."""
+
+
+class VerifyBackup(Job, frozen=True, tag="VerifyBackup"):
+    """Restore a backup into a scratch directory, start a server on it, and check every table."""
+
+    name: str
+    attempt: int = 1
+
+
+class DeleteBackup(Job, frozen=True, tag="DeleteBackup"):
+    """Delete a backup, and the segments that no other one needs."""
+
+    name: str
+
+
+class Follow(Job, frozen=True, tag="Follow"):
+    """Archive the binary log of this member from now on."""
+
+    source: str
+
+
+AnyJob = TakeBackup | VerifyBackup | DeleteBackup | Follow
+
+
+class JobFailure(msgspec.Struct, frozen=True, rename="camel"):
+    """A job that failed."""
+
+    job: str
+    name: str
+    attempt: int
+    problem: str
+
+
+class JobBusyError(RuntimeError):
+    """Another job runs; the message names it."""
+
+
+class Jobs:
+    """Runs the jobs of one archive."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        members: Members,
+        engine: Engine,
+        layout: Layout,
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            archive: The archive.
+            members: Access to the agents.
+            engine: The flavor of the server.
+            layout: The server's programs, and the directory of scratch restores.
+            now: The time in seconds.
+        """
+        self._archive = archive
+        self._members = members
+        self._engine = engine
+        self._layout = layout
+        self._now = now
+        self._task: asyncio.Task[None] | None = None
+        self.running: TakeBackup | VerifyBackup | DeleteBackup | None = None
+        self.failures: dict[tuple[str, str], JobFailure] = {}
+        """The last failure by job and name of the backup."""
+        self.manifests: dict[str, BackupManifest] = {}
+
+    async def load(self) -> None:
+        """Read the manifests from the target; raises `StoreError` or `CatalogError`."""
+        self.manifests = {each.name: each for each in await self._archive.manifests()}
+
+    def start(self, job: TakeBackup | VerifyBackup | DeleteBackup) -> None:
+        """Start a job; nothing happens if the same one runs.
+
+        Raises:
+            JobBusyError: Another one runs.
+        """
+        if self.running is not None:
+            if self.running == job:
+                return
+            raise JobBusyError(f"{type(self.running).__name__} of {self.running.name} runs")
+        self.running = job
+        self._task = asyncio.create_task(self._run(job))
+
+    async def close(self) -> None:
+        """Cancel the job that runs."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self, job: TakeBackup | VerifyBackup | DeleteBackup) -> None:
+        kind = type(job).__name__
+        _log.info("job_started", job=kind, backup=job.name)
+        self.failures.pop((kind, job.name), None)
+        try:
+            match job:
+                case TakeBackup():
+                    await self._take(job)
+                case VerifyBackup():
+                    await self._verify(job)
+                case DeleteBackup():
+                    await self._delete(job)
+                case _:
+                    assert_never(job)
+            _log.info("job_completed", job=kind, backup=job.name)
+        except FAILURES as problem:
+            text = str(problem) or type(problem).__name__
+            _log.error("job_failed", job=kind, backup=job.name, problem=text)
+            attempt = job.attempt if not isinstance(job, DeleteBackup) else 0
+            while len(self.failures) >= MAX_FAILURES:
+                self.failures.pop(next(iter(self.failures)))
+            self.failures[kind, job.name] = JobFailure(kind, job.name, attempt, text)
+        finally:
+            self.running = None
+
+    async def _take(self, job: TakeBackup) -> None:
+        if await self._archive.manifest(job.name) is not None:
+            return
+        started = self._now()
+        history, chunks = await self._members.copy(job.source)
+        async with contextlib.aclosing(chunks):
+            measured = await self._archive.write_data(job.name, chunks)
+        await self._store(
+            BackupManifest(
+                name=job.name,
+                source=job.source,
+                started=started,
+                ended=self._now(),
+                history=str(history),
+                size=measured.size,
+                sha256=measured.sha256,
+                encrypted=self._archive.encrypted,
+            )
+        )
+
+    async def _store(self, manifest: BackupManifest) -> None:
+        await self._archive.write_manifest(manifest)
+        self.manifests[manifest.name] = manifest
+
+    async def _verify(self, job: VerifyBackup) -> None:
+        manifest = await self._archive.manifest(job.name)
+        if manifest is None:
+            raise CatalogError(f"the target has no backup {job.name}")
+        if manifest.verified:
+            return
+        layout = Layout(self._layout.root, self._layout.data / "verify")
+        await asyncio.to_thread(_emptied, layout.data)
+        try:
+            position = await receive_copy(self._engine, layout, self._archive.read_data(manifest), layout.database)
+            async with scratch_server(self._engine, layout) as session:
+                version = (await self._engine.read(session)).version
+                tables = await check_tables(session)
+            _log.info("backup_verified", backup=job.name, position=str(position), tables=tables)
+            verified = {"position": str(position), "version": version, "verified": self._now()}
+        finally:
+            await asyncio.to_thread(shutil.rmtree, layout.data, True)
+        await self._store(msgspec.structs.replace(manifest, **verified))
+
+    async def _delete(self, job: DeleteBackup) -> None:
+        await self._archive.delete_backup(job.name)
+        self.manifests.pop(job.name, None)
+        await self._archive.delete_segments(removable(self._archive.headers, self.manifests.values()))
+
+
+def _emptied(directory: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(mode=0o700, parents=True)

@@ -1,0 +1,261 @@
+"""Which full backup and which segments lead to a point in the history, and which gaps there are. Pure functions.
+
+A member's history can end in transactions that were never acknowledged. If the archive has followed such a member, a
+later segment begins a domain at a number that an earlier one has, too: from there on the earlier ones are abandoned,
+and a restore leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from math import floor
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from mysqlcluster.backup.binlog import Transaction
+from mysqlcluster.backup.catalog import ArchiveMark, BackupManifest, SegmentHeader
+from mysqlcluster.backup.positions import Position, advance, covers, format_position, parse_position
+
+__all__ = [
+    "Gap",
+    "PlanError",
+    "PlannedSegment",
+    "Replay",
+    "RestorePlan",
+    "Target",
+    "gaps",
+    "plan",
+    "removable",
+    "text_of",
+]
+
+
+class PlanError(ValueError):
+    """The archive does not lead to the point that is asked for; the message says why, and what can be had."""
+
+
+class Target(NamedTuple):
+    """What to restore: the backup itself, or the state at a time or GTID."""
+
+    backup: str
+    """Name of a full backup, or empty for the newest that serves."""
+    time: float | None = None
+    """Seconds; transactions that committed before it are restored."""
+    gtid: str = ""
+
+
+class Gap(NamedTuple):
+    """Transactions that the archive lacks."""
+
+    after: Position
+    until: Position
+    after_time: int
+    until_time: int
+    segment: int
+    """The segment that begins after the gap."""
+
+    def __str__(self) -> str:
+        return (
+            f"transactions after {format_position(self.after) or 'the start'} up to {format_position(self.until)},"
+            f" between {text_of(self.after_time)} and {text_of(self.until_time)}, are missing"
+        )
+
+
+class PlannedSegment(msgspec.Struct, frozen=True, rename="camel"):
+    """A segment that is replayed."""
+
+    number: int
+    cut: Mapping[int, int]
+    """By domain, the number from which on transactions are abandoned."""
+
+
+class RestorePlan(msgspec.Struct, frozen=True, rename="camel"):
+    """What a restore reads, in order."""
+
+    backup: BackupManifest
+    segments: tuple[PlannedSegment, ...] = ()
+    until_time: int | None = None
+    """Replay ends before the first transaction of this second or a later one."""
+    until_gtid: str = ""
+    """Replay ends as soon as this position is reached."""
+
+
+def plan(
+    target: Target, backups: Sequence[BackupManifest], segments: Sequence[SegmentHeader], mark: ArchiveMark | None
+) -> RestorePlan:
+    """Return what leads to a target.
+
+    Args:
+        target: What to restore.
+        backups: All full backups of the archive.
+        segments: All segments, in order of their numbers.
+        mark: Until when the archive is complete.
+
+    Raises:
+        PlanError: There is no backup to begin with, a gap is in the way, or the archive ends before the target.
+    """
+    usable = [each for each in backups if each.verified]
+    if target.time is None and not target.gtid:
+        return RestorePlan(_named(target.backup, backups))
+    wanted: Position = parse_position(target.gtid)
+    second = floor(target.time) if target.time is not None else None
+    base = _base(target, usable, wanted)
+    position = parse_position(base.position)
+    chosen: list[PlannedSegment] = []
+    last_time = floor(base.ended)
+    for header, cut in zip(segments, _cuts(segments), strict=True):
+        if second is None and covers(position, wanted):
+            break
+        if covers(position, _kept_end(header, cut)):
+            last_time = max(last_time, header.last_time)
+            continue
+        if not covers(position, header.start):
+            raise PlanError(f"the archive has a gap: {Gap(position, header.start, last_time, header.first_time, 0)}")
+        chosen.append(PlannedSegment(header.number, cut))
+        for gtid in _kept_end(header, cut).values():
+            position = advance(position, gtid)
+        last_time = max(last_time, header.last_time)
+        if second is not None and header.last_time >= second:
+            break
+    else:
+        _check_end(second, wanted, position, mark)
+    return RestorePlan(base, tuple(chosen), second, format_position(wanted))
+
+
+def _named(name: str, backups: Sequence[BackupManifest]) -> BackupManifest:
+    found = next((each for each in backups if each.name == name), None)
+    if found is None:
+        have = ", ".join(each.name for each in backups) or "none"
+        raise PlanError(f"the target has no backup {name}; it has {have}")
+    return found
+
+
+def _base(target: Target, usable: Sequence[BackupManifest], wanted: Position) -> BackupManifest:
+    """Return the newest backup that ends before the target."""
+    fit = [
+        each
+        for each in usable
+        if (target.time is None or each.ended < target.time)
+        and (not wanted or covers(wanted, parse_position(each.position)))
+    ]
+    if fit:
+        return max(fit, key=lambda each: each.ended)
+    if not usable:
+        raise PlanError("the target has no verified backup")
+    first = min(usable, key=lambda each: each.ended)
+    raise PlanError(
+        f"no verified backup ends before the point; the first, {first.name}, ends at {text_of(first.ended)}"
+        f" with {first.position or 'no transaction'}"
+    )
+
+
+def _check_end(second: int | None, wanted: Position, position: Position, mark: ArchiveMark | None) -> None:
+    if second is not None and (mark is None or mark.time < second):
+        end = text_of(mark.time) if mark is not None else "nowhere"
+        raise PlanError(f"the archive leads to {end} only; choose a point before it")
+    if second is None and not covers(position, wanted):
+        raise PlanError(
+            f"the archive ends at {format_position(position) or 'its start'}, before {format_position(wanted)}"
+        )
+
+
+def _cuts(segments: Sequence[SegmentHeader]) -> list[dict[int, int]]:
+    """Return for each segment, by domain, the least number that a later segment begins with again."""
+    cuts: list[dict[int, int]] = []
+    least: dict[int, int] = {}
+    for header in reversed(segments):
+        cuts.append(dict(least))
+        for domain, number in header.first.items():
+            least[domain] = min(number, least.get(domain, number))
+    return cuts[::-1]
+
+
+def _kept_end(header: SegmentHeader, cut: Mapping[int, int]) -> Position:
+    """Return the end of a segment without what is abandoned."""
+    return {
+        domain: gtid if gtid.number < cut.get(domain, gtid.number + 1) else gtid._replace(number=cut[domain] - 1)
+        for domain, gtid in header.end.items()
+    }
+
+
+def gaps(segments: Sequence[SegmentHeader]) -> tuple[Gap, ...]:
+    """Return the gaps between segments, in order."""
+    found: list[Gap] = []
+    position: Position = {}
+    last_time = 0
+    for index, header in enumerate(segments):
+        if index and not covers(position, header.start):
+            found.append(Gap(position, header.start, last_time, header.first_time, header.number))
+        for gtid in header.end.values():
+            position = advance(position, gtid)
+        for domain, gtid in header.start.items():
+            position = position if domain in position else {**position, domain: gtid}
+        last_time = max(last_time, header.last_time)
+    return tuple(found)
+
+
+def removable(segments: Sequence[SegmentHeader], backups: Iterable[BackupManifest]) -> tuple[int, ...]:
+    """Return the segments that no backup needs: those that end at or before the oldest one's position."""
+    positions = [parse_position(each.position) for each in backups if each.verified]
+    if not positions:
+        return ()
+    found: list[int] = []
+    for header in segments[:-1]:
+        if not all(covers(position, header.end) for position in positions):
+            break
+        found.append(header.number)
+    return tuple(found)
+
+
+class Replay:
+    """Decides which transactions of the planned segments are restored; feed it every one in order."""
+
+    def __init__(self, made: RestorePlan) -> None:
+        """Begin at the position of the full backup."""
+        self._plan = made
+        self._base = parse_position(made.backup.position)
+        self._wanted = parse_position(made.until_gtid)
+        self.position: Position = dict(self._base)
+        """What has been restored so far."""
+        self.done = False
+        """The point is reached; nothing more is restored."""
+
+    def takes(self, segment: PlannedSegment, transaction: Transaction) -> bool:
+        """Return whether a transaction is restored.
+
+        Raises:
+            PlanError: The full backup or the target is not part of the history that the archive kept.
+        """
+        gtid = transaction.gtid
+        if self.done or gtid.number >= segment.cut.get(gtid.domain, gtid.number + 1):
+            return False
+        for known, owner in ((self._base, "the full backup"), (self._wanted, "the point that is asked for")):
+            same = known.get(gtid.domain)
+            if same is not None and same.number == gtid.number and same != gtid:
+                raise PlanError(f"{owner} has {same}, which a failover has abandoned; the cluster went on with {gtid}")
+        restored = self.position.get(gtid.domain)
+        if restored is not None and gtid.number <= restored.number:
+            return False
+        at_time = self._plan.until_time is not None and transaction.time >= self._plan.until_time
+        if at_time or (self._wanted and covers(self.position, self._wanted)):
+            self.done = True
+            return False
+        self.position = advance(self.position, gtid)
+        return True
+
+    def check_reached(self) -> None:
+        """Check the end of the replay.
+
+        Raises:
+            PlanError: The segments did not hold the transaction that was asked for.
+        """
+        if not covers(self.position, self._wanted):
+            reached: Literal["nothing"] | str = format_position(self.position) or "nothing"
+            raise PlanError(f"the replay ended at {reached}, before {format_position(self._wanted)}")
+
+
+def text_of(seconds: float) -> str:
+    """Return a time as RFC 3339."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,146 @@
+"""Targets of backups: keys with bytes, in a directory or in S3. A write is whole or not there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
+from typing import Protocol
+
+__all__ = ["DirectoryStore", "MissingObjectError", "Store", "StoreError", "collected"]
+
+CHUNK_BYTES = 1 << 18
+PART_SUFFIX = ".part"
+
+
+class StoreError(RuntimeError):
+    """A target refuses or cannot be reached; the message names the target and the object, and holds no credentials."""
+
+
+class MissingObjectError(StoreError):
+    """There is no object of that key."""
+
+
+class Store(Protocol):
+    """One target."""
+
+    async def put(self, key: str, chunks: AsyncIterator[bytes]) -> None:
+        """Write an object; until all chunks are there, the one before stays.
+
+        Raises:
+            StoreError: The target refuses or cannot be reached.
+        """
+        ...
+
+    def get(self, key: str) -> AsyncIterator[bytes]:
+        """Yield an object's bytes; raises `MissingObjectError` or `StoreError` when it is read."""
+        ...
+
+    async def start_of(self, key: str, size: int) -> bytes:
+        """Return the first bytes of an object, `size` at most; raises as `get`."""
+        ...
+
+    async def keys(self, prefix: str) -> list[str]:
+        """Return the sorted keys that begin with a prefix, which ends with `/`; raises `StoreError`."""
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Delete an object; no error if it is not there. Raises `StoreError`."""
+        ...
+
+
+class DirectoryStore:
+    """A directory, such as the mount of a PersistentVolumeClaim."""
+
+    def __init__(self, directory: Path) -> None:
+        """Use a directory; it is made when something is written."""
+        self._directory = directory
+
+    async def put(self, key: str, chunks: AsyncIterator[bytes]) -> None:
+        """Write an object through a temporary file that is synced and renamed."""
+        target = self._directory / key
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=PART_SUFFIX)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    async for chunk in chunks:
+                        await asyncio.to_thread(file.write, chunk)
+                    file.flush()
+                    await asyncio.to_thread(os.fsync, file.fileno())
+                os.replace(name, target)
+            except BaseException:
+                await asyncio.to_thread(Path(name).unlink, missing_ok=True)
+                raise
+            await asyncio.to_thread(_sync_directory, target.parent)
+        except OSError as problem:
+            raise StoreError(f"{target}: {problem.strerror or problem}") from None
+
+    async def get(self, key: str) -> AsyncGenerator[bytes]:
+        """Yield the file's bytes."""
+        try:
+            with await asyncio.to_thread(open, self._directory / key, "rb") as file:
+                while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
+                    yield chunk
+        except FileNotFoundError:
+            raise MissingObjectError(f"{self._directory / key} is missing") from None
+        except OSError as problem:
+            raise StoreError(f"{self._directory / key}: {problem.strerror or problem}") from None
+
+    async def start_of(self, key: str, size: int) -> bytes:
+        """Return the first bytes of the file."""
+        async for chunk in self.get(key):
+            return chunk[:size]
+        return b""
+
+    async def keys(self, prefix: str) -> list[str]:
+        """Return the files below a directory, without unfinished ones."""
+        base = self._directory / prefix
+        found = await asyncio.to_thread(lambda: [each for each in base.rglob("*") if each.is_file()])
+        return sorted(
+            each.relative_to(self._directory).as_posix() for each in found if not each.name.endswith(PART_SUFFIX)
+        )
+
+    async def delete(self, key: str) -> None:
+        """Delete the file, and its directory if that is empty then."""
+        path = self._directory / key
+        try:
+            path.unlink(missing_ok=True)
+            if path.parent != self._directory and path.parent.exists() and not any(path.parent.iterdir()):
+                path.parent.rmdir()
+        except OSError as problem:
+            raise StoreError(f"{path}: {problem.strerror or problem}") from None
+
+    def clean(self) -> None:
+        """Remove unfinished files that a killed process has left."""
+        for part in self._directory.rglob(f".*{PART_SUFFIX}"):
+            part.unlink(missing_ok=True)
+
+    def free_bytes(self) -> int:
+        """Return the free space."""
+        return shutil.disk_usage(self._directory).free
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+async def collected(chunks: AsyncIterator[bytes], limit: int) -> bytes:
+    """Return a whole object.
+
+    Raises:
+        StoreError: It is larger than `limit` bytes.
+    """
+    content = bytearray()
+    async for chunk in chunks:
+        content += chunk
+        if len(content) > limit:
+            raise StoreError(f"the object is larger than {limit} bytes")
+    return bytes(content)
