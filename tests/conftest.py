@@ -9,7 +9,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-from steersman.telemetry.log import hide_local_variables
+from steersman.telemetry.log import use_library_defaults
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
@@ -28,7 +28,7 @@ class _Output:
 
 def _log_beside_the_tests() -> None:
     structlog.reset_defaults()
-    hide_local_variables()  # rich takes minutes to show those of deeply nested objects
+    use_library_defaults()  # rich takes minutes to show those of deeply nested objects
     processors = structlog.get_config()["processors"]
     structlog.configure(processors=processors, logger_factory=structlog.PrintLoggerFactory(cast(Any, _Output())))
 

@@ -6,6 +6,9 @@
     log.info("backup_completed", shop="north", seconds=12)
 
 In a reconcile use `ctx.log`. Every line within a reconcile has the kind, namespace, name and reconcile id.
+
+`steersman run` and the other commands configure logging. A program that uses Steersman as a library calls `configure`
+or configures structlog; until then Steersman writes no log lines.
 """
 
 from steersman.telemetry.log import Logger, configure, get_logger

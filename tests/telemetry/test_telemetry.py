@@ -3,6 +3,8 @@
 import io
 import json
 import logging
+import subprocess
+import sys
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -133,3 +135,30 @@ def test_a_json_line_keeps_letters_beyond_ascii_readable():
     log.get_logger("test").info("waiting…", name="Grüße")
     assert "waiting…" in stream.getvalue()
     assert "Grüße" in stream.getvalue()
+
+
+_AS_A_LIBRARY = """
+import structlog
+from steersman.telemetry.log import configure, get_logger
+get_logger("shop").info("written_by_the_library")
+structlog.get_logger().info("written_by_the_program")
+try:
+    1 / 0
+except ZeroDivisionError:
+    get_logger("shop").exception("failed_in_the_library")
+{configure}
+get_logger("shop").info("written_when_configured")
+"""
+
+
+@pytest.mark.parametrize(
+    "configure",
+    ["configure(format='json')", "structlog.configure(logger_factory=structlog.PrintLoggerFactory())"],
+)
+def test_a_library_is_silent_until_the_program_configures_logging(configure: str):
+    program = [sys.executable, "-c", _AS_A_LIBRARY.format(configure=configure)]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    said = done.stdout + done.stderr
+    assert "written_by_the_program" in said
+    assert "written_when_configured" in said
+    assert "the_library" not in said

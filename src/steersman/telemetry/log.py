@@ -15,8 +15,19 @@ from typing import Any, Protocol, TextIO, cast
 from steersman.telemetry import startup_level
 from steersman.telemetry.plain_structlog import structlog
 
-__all__ = ["CONTEXT", "Logger", "bind", "configure", "get_logger", "hide_local_variables", "merge_context", "unbind"]
+__all__ = [
+    "CONTEXT",
+    "Logger",
+    "bind",
+    "configure",
+    "get_logger",
+    "is_silent",
+    "merge_context",
+    "unbind",
+    "use_library_defaults",
+]
 
+_LIBRARY = "steersman"
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -48,10 +59,22 @@ class Logger(Protocol):
         ...
 
 
+class _SilentLogger:
+    """The logger of Steersman in a program that has not configured logging; every line is dropped."""
+
+    def _ignore(self, *_values: object, **_fields: object) -> None:
+        pass
+
+    debug = info = warning = error = exception = critical = _ignore
+
+
 def get_logger(name: str) -> Logger:
-    """Return the logger of a module or package; calls below the configured level are cheap."""
-    hide_local_variables()
-    return cast(Logger, structlog.get_logger(component=name))
+    """Return the logger of a module or package; it writes nothing until the program configures logging.
+
+    Calls below the configured level are cheap.
+    """
+    use_library_defaults()
+    return cast(Logger, structlog.get_logger(_LIBRARY, component=name))
 
 
 def bind(**values: Any) -> Mapping[str, Any]:
@@ -115,16 +138,37 @@ def configure(*, level: str = "info", format: str = "auto", stream: TextIO | Non
     root.setLevel(max(_LEVELS[level], logging.WARNING))
 
 
-def hide_local_variables() -> None:
-    """Keep the values of local variables out of tracebacks where the program has not configured structlog.
+def use_library_defaults() -> None:
+    """Configure structlog for a program that has not configured it: Steersman writes no log lines.
 
-    The default of structlog shows them when rich is installed, and with them Secrets and tokens.
+    Lines of other loggers go where structlog writes them by default, with tracebacks that do not show the values of
+    local variables: those may contain Secrets and tokens.
     """
     if structlog.is_configured():
         return
-    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    render = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+
+    def render_unless_silent(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
+        if isinstance(logger, _SilentLogger):
+            raise structlog.DropEvent
+        return render(logger, method, event)
+
     processors = structlog.get_config()["processors"]
-    structlog.configure(processors=[plain if isinstance(p, structlog.dev.ConsoleRenderer) else p for p in processors])
+    structlog.configure(
+        processors=[
+            render_unless_silent if isinstance(each, structlog.dev.ConsoleRenderer) else each for each in processors
+        ],
+        logger_factory=_create_library_logger,
+    )
+
+
+def is_silent() -> bool:
+    """Return whether Steersman writes no log lines, because the program has not configured logging."""
+    return structlog.get_config()["logger_factory"] is _create_library_logger
+
+
+def _create_library_logger(*names: object) -> object:
+    return _SilentLogger() if _LIBRARY in names else structlog.PrintLogger()
 
 
 if startup_level.level is not None:

@@ -23,6 +23,7 @@ from steersman.controller.blocking import LoopEndedError, run_in_loop
 from steersman.operator.operator import Operator
 from steersman.operator.run import Replica
 from steersman.operator.settings import Settings
+from steersman.telemetry.log import is_silent
 from steersman.testing.rbac import identity
 from steersman.testing.recording import Reconcile, Recorder, recorded
 
@@ -191,6 +192,7 @@ class Operators:
         self._running: list[RunningOperator] = []
         self._made: list[tuple[str, str]] = []
         self._processors: list[Any] | None = None
+        self._logger_factory: Any = None
 
     def __call__(
         self,
@@ -252,7 +254,11 @@ class Operators:
         """Keep the log lines of operators, beside where they go anyway."""
         if self._processors is None:
             self._processors = list(structlog.get_config()["processors"])
-            structlog.configure(processors=[*self._processors[:-1], _keep, self._processors[-1]])
+            self._logger_factory = structlog.get_config()["logger_factory"]
+            structlog.configure(
+                processors=[*self._processors[:-1], _keep, self._processors[-1]],
+                logger_factory=structlog.PrintLoggerFactory() if is_silent() else self._logger_factory,
+            )
 
     def close(self) -> None:
         """Stop them all, and take their identities away."""
@@ -261,7 +267,7 @@ class Operators:
                 running.stop()
         finally:
             if self._processors is not None:
-                structlog.configure(processors=self._processors)
+                structlog.configure(processors=self._processors, logger_factory=self._logger_factory)
                 self._processors = None
             for kind, name in self._made:
                 self._cluster.delete(kind, name)
