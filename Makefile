@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real test-foreign test-compiled fuzz lint types imports check format generate controlplane wheels bench lock clean
+.PHONY: help demo test test-real test-foreign test-pythons test-compiled fuzz lint types imports check format generate controlplane wheels bench lock clean
 
 help: ## Show what can be done here
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ test-real: $(READY) controlplane ## Run all tests, with the real control plane m
 test-foreign: $(READY) ## Run other projects' clients and test suites on the embedded cluster (first build: 20 minutes)
 	@bash hack/foreign.sh && bash hack/upstream.sh
 	@$(BIN)/python -m pytest -q tests/cluster/foreign
+
+test-pythons: ## Run the default suite on each supported Python that this machine has
+	@bash hack/pythons.sh
 
 test-compiled: $(READY) ## Build the compiled wheel and run on it the tests of what is compiled
 	@bash hack/compiled.sh

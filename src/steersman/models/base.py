@@ -68,7 +68,10 @@ class FrozenDict(dict[K, V]):
         return self
 
 
-_UNKNOWN_ARGUMENT: Final = re.compile(r"('\w+') is an invalid keyword argument for StructMeta.__new__\(\)")
+_UNKNOWN_ARGUMENT: Final = re.compile(  # the second is Python 3.13's
+    r"('\w+') is an invalid keyword argument for StructMeta.__new__\(\)"
+    r"|StructMeta.__new__\(\) got an unexpected keyword argument ('\w+')"
+)
 EMPTY: Final[FrozenDict[Any, Any]] = FrozenDict()
 """The empty mapping: the default of every `Mapping` field, so that an empty field is detected by identity."""
 
@@ -198,7 +201,7 @@ class ModelMeta(msgspec.StructMeta):
         try:
             cls = super().__new__(mcls, name, bases, namespace, **options)
         except TypeError as wrong:
-            problem = _UNKNOWN_ARGUMENT.sub(r"there is no class argument \1", str(wrong))
+            problem = _UNKNOWN_ARGUMENT.sub(r"there is no class argument \1\2", str(wrong))
             raise ModelDeclarationError(f"class {name}: {problem}") from wrong
         cls.__mapping_fields__ = tuple(dict.fromkeys(mappings))  # type: ignore[attr-defined]
         cls.__omit_empty__ = omits  # type: ignore[attr-defined]

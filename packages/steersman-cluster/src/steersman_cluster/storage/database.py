@@ -55,6 +55,18 @@ class Database:
         _check(path)
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0.2)
+        except sqlite3.OperationalError as problem:
+            raise DataError(f"{path} cannot be used: {problem}; {_ADVICE}") from None
+        try:
+            self._prepare()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _prepare(self) -> None:
+        """Take the file for this process, and check that it is the data of a cluster. Raises `DataError`."""
+        path = self.path
+        try:
             path.chmod(0o600)
             self._db.execute("pragma locking_mode=exclusive")
             self._db.execute("pragma journal_mode=wal")
