@@ -18,8 +18,9 @@ from steersman_cluster.errors import APIError, bad_request
 from steersman_cluster.nodes.agent import Agent, NodePod
 from steersman_cluster.nodes.network.addresses import API_ADDRESS
 from steersman_cluster.nodes.network.cluster_network import ClusterNetwork, Rule
+from steersman_cluster.nodes.process.container_run import Run
 from steersman_cluster.nodes.process.processes import children_of
-from steersman_cluster.nodes.process.runtime import ProcessRuntime, Run
+from steersman_cluster.nodes.process.runtime import ProcessRuntime
 
 __all__ = ["API_SERVER", "EVERYTHING", "Fault", "PodFaults", "Verb"]
 

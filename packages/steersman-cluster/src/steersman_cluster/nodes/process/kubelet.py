@@ -11,10 +11,11 @@ from steersman_cluster.kubelet import Connection, LogOptions, Usage
 from steersman_cluster.nodes.agent import Agent
 from steersman_cluster.nodes.logs import LogLine, selected, shown, wanted
 from steersman_cluster.nodes.lookup import container_for_logs, not_running, pod_on, running_container
+from steersman_cluster.nodes.process.container_run import Run
 from steersman_cluster.nodes.process.logfile import read_log
 from steersman_cluster.nodes.process.path_lookup import LaunchError
 from steersman_cluster.nodes.process.processes import Session, consumed
-from steersman_cluster.nodes.process.runtime import ProcessRuntime, Run
+from steersman_cluster.nodes.process.runtime import ProcessRuntime
 
 __all__ = ["ProcessKubelet"]
 

@@ -7,18 +7,15 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from steersman_cluster.nodes.network.cluster_network import Attachment
 from steersman_cluster.nodes.network.resolver import full_name, hosts_file, resolv_conf
 from steersman_cluster.nodes.process.api_reader import ApiReader
+from steersman_cluster.nodes.process.container_run import Run
 from steersman_cluster.nodes.process.environment import ConfigError, Facts, expand
 from steersman_cluster.nodes.process.payload import TokenRequest, files_of, references_of_volume, tokens_of, write
 from steersman_cluster.nodes.process.sandbox import Mount
 from steersman_cluster.objects import Object, dig, name_of, namespace_of, uid_of
-
-if TYPE_CHECKING:
-    from steersman_cluster.nodes.process.runtime import Run
 
 __all__ = ["MountError", "PodResources"]
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from steersman_cluster.nodes.agent import Agent, NodePod
+from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
 from steersman_cluster.nodes.pod_state import ProbeFailed, Readiness, StartedUp
-from steersman_cluster.nodes.process.handlers import Counter, act
+from steersman_cluster.nodes.process.container_run import Run
+from steersman_cluster.nodes.process.handlers import Counter, Execute, act
 from steersman_cluster.nodes.process.pod_resources import PodResources
 from steersman_cluster.objects import Object
-
-if TYPE_CHECKING:
-    from steersman_cluster.nodes.process.runtime import ProcessRuntime, Run
 
 __all__ = ["watch"]
 
@@ -20,9 +19,27 @@ _SHOWN: Final = {"startupProbe": "Startup", "readinessProbe": "Readiness", "live
 
 
 async def watch(
-    agent: Agent, node_pod: NodePod, resources: PodResources, run: Run, kind: str, runtime: ProcessRuntime
+    agent: Agent,
+    node_pod: NodePod,
+    resources: PodResources,
+    run: Run,
+    kind: str,
+    execute: Execute,
+    network: ClusterNetwork | None,
 ) -> None:
-    """Probe until the probe has done its work, or the task is cancelled. Liveness and readiness wait for startup."""
+    """Run one probe of a container until it needs no further run, or until the task is cancelled.
+
+    Liveness and readiness probes start after the startup probe has succeeded.
+
+    Args:
+        agent: Gets the results.
+        node_pod: The Pod.
+        resources: The resources of the Pod.
+        run: The run of the container.
+        kind: The field of the probe: `startupProbe`, `readinessProbe` or `livenessProbe`.
+        execute: Runs a command in the container.
+        network: The network of the cluster, or `None` if Pods share the network of the machine.
+    """
     container = run.container
     probe: Object = container[kind]
     name: str = container["name"]
@@ -32,9 +49,7 @@ async def watch(
     counter = Counter(probe.get("successThreshold") or 1, probe.get("failureThreshold") or 3)
     timeout, period = float(probe.get("timeoutSeconds") or 1), float(probe.get("periodSeconds") or 10)
     while True:
-        passed, output = await act(
-            probe, container, resources.facts.ip, runtime.executor(run), timeout, runtime.network
-        )
+        passed, output = await act(probe, container, resources.facts.ip, execute, timeout, network)
         before, counter = counter.verdict, counter.take(passed)
         if not passed:
             path = f"spec.containers{{{name}}}"

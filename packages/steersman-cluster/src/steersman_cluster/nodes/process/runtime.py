@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -38,8 +37,9 @@ from steersman_cluster.nodes.pod_state import (
 )
 from steersman_cluster.nodes.process import cleanup, probe_tasks
 from steersman_cluster.nodes.process.api_reader import ApiReader
-from steersman_cluster.nodes.process.cgroups import ContainerGroup, NodeGroups, limits_of
-from steersman_cluster.nodes.process.command import DEFAULT_PATH, Identity, Sandbox
+from steersman_cluster.nodes.process.cgroups import NodeGroups, limits_of
+from steersman_cluster.nodes.process.command import DEFAULT_PATH, Sandbox
+from steersman_cluster.nodes.process.container_run import Run
 from steersman_cluster.nodes.process.environment import (
     ConfigError,
     Facts,
@@ -52,7 +52,7 @@ from steersman_cluster.nodes.process.handlers import act
 from steersman_cluster.nodes.process.identity import account_of, accounts, identity_of
 from steersman_cluster.nodes.process.images import Image, ImageError, Images
 from steersman_cluster.nodes.process.logfile import LogFile, last_text
-from steersman_cluster.nodes.process.meter import SAMPLE_EVERY_SECONDS, Meter
+from steersman_cluster.nodes.process.meter import SAMPLE_EVERY_SECONDS
 from steersman_cluster.nodes.process.path_lookup import LaunchError, check_command
 from steersman_cluster.nodes.process.pod_resources import MountError, PodResources
 from steersman_cluster.nodes.process.processes import Exit, Process, children_of, consumed, spawn
@@ -72,36 +72,13 @@ __all__ = ["ProcessRuntime", "Run"]
 _TERMINATION_LOG: Final = "/dev/termination-log"
 _LEAST_GRACE: Final = 2.0
 """Seconds that a container gets after its preStop, however long that took."""
-_PATIENCE: Final = 3000
-"""How often a sandbox is looked at, every 10 ms, until it stands."""
+_SANDBOX_CHECKS: Final = 3000
+"""The number of checks, one each 10 ms, before a sandbox that is not ready counts as failed."""
 _MAX_MESSAGE_BYTES: Final = 4096
-"""How much of the end of a termination message file is shown."""
+"""The length of the message that a termination message file contributes: its end."""
 _ADDRESSES: Final = count(1)
 """Numbers of Pods' addresses: of all clusters of this process, whose Pods share the machine's loopback network."""
 _log = get_logger("nodes")
-
-
-@dataclass
-class Run:
-    """One run of a container."""
-
-    container: Object
-    attempt: int
-    process: Process
-    log: LogFile
-    env: dict[str, str]
-    directory: str
-    message_file: Path
-    namespaces: Sequence[int] = ()
-    """Descriptors of the namespaces of the Pod's network."""
-    identity: Identity | None = None
-    """The user of the processes, where the node can choose."""
-    group: ContainerGroup | None = None
-    """The control groups, where the container has limits and the node can set them."""
-    meter: Meter = field(default_factory=lambda: Meter(time.monotonic()))
-    started_up: asyncio.Event = field(default_factory=asyncio.Event)
-    tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
-    stopping: asyncio.Task[None] | None = None
 
 
 class ProcessRuntime:
@@ -377,7 +354,9 @@ class ProcessRuntime:
         for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
             if kind in spec:
                 self._task(
-                    run.tasks, probe_tasks.watch(self._agent, node_pod, resources, run, kind, self), f"{kind} of {name}"
+                    run.tasks,
+                    probe_tasks.watch(self._agent, node_pod, resources, run, kind, self.executor(run), self.network),
+                    f"{kind} of {name}",
                 )
 
     async def _launch(self, node_pod: NodePod, resources: PodResources, spec: Object, attempt: int) -> Run:
@@ -636,7 +615,7 @@ class ProcessRuntime:
 
     async def _inside(self, run: Run) -> int:
         """The container's own process, once the sandbox stands: in milliseconds, on a busy machine in seconds."""
-        for _ in range(_PATIENCE):
+        for _ in range(_SANDBOX_CHECKS):
             for init in children_of(run.process.pid):
                 for app in children_of(init):
                     return app
