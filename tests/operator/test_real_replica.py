@@ -15,7 +15,7 @@ from steersman.client.config import Config
 from steersman.k8s import ConfigMap, Lease, Namespace
 from steersman.models import MergePatch, Model
 from steersman.operator import NotLeaderError, Settings
-from steersman.operator.run import StartupHookError
+from steersman.operator.handlers import StartupHookError
 
 pytestmark = pytest.mark.realcluster
 

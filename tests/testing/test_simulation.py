@@ -132,6 +132,7 @@ async def test_no_webhook_is_called_after_its_operator_has_stopped(world: Simula
 def test_a_traceback_shows_no_values_of_local_variables() -> None:
     # In a process of its own, since other tests configure the logs of this one.
     code = """
+        from steersman.logs import configure
         from steersman.testing.simulation import Simulation, simulated
         from tests.testing import guarded
         from tests.testing.test_simulation import gate
@@ -142,6 +143,7 @@ def test_a_traceback_shows_no_values_of_local_variables() -> None:
             await world.apply(gate("one", colour="red"))
             await world.passes(seconds=5)
 
+        configure(format="console")
         run()
     """
     root = Path(__file__).parents[2]

@@ -28,9 +28,9 @@ def _words(problem: BaseException) -> tuple[str, int]:
     from steersman.models.declaring import ModelDeclarationError
     from steersman.operator.crds import CrdInstallError
     from steersman.operator.declarations import DeclarationError
+    from steersman.operator.handlers import StartupHookError
     from steersman.operator.http_server import BindError
     from steersman.operator.leaderelection.elector import LeadershipLostError
-    from steersman.operator.run import StartupHookError
     from steersman.operator.settings import SettingsError
 
     match problem:

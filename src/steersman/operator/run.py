@@ -1,23 +1,23 @@
-"""The run loop: brings a replica of an operator up in order, keeps it running, and takes it down in order.
+"""The run loop: starts the parts of a replica in order, keeps them running, and stops them in order.
 
-Up: probes, metrics, client, CustomResourceDefinitions (if the settings install them), caches, lease, start-up hooks,
-controllers and timers. Down (R4): intake, running reconciles with a grace period in which their API calls still go
+Start: probes, metrics, client, CustomResourceDefinitions (if the settings install them), caches, lease, start-up hooks,
+controllers and timers. Stop (R4): intake, running reconciles with a grace period in which their API calls still go
 through, shutdown hooks, caches, and the lease last of all (L3). Probes and metrics are served on every replica, leader
-or not (L4). An API server that cannot be reached, or that refuses, is waited for: no crash loop.
+or not (L4). The replica waits for an API server that cannot be reached or that refuses: no crash loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from steersman.cache import NO_MEMORY_POLICY, Cache, MemoryPolicy, SyncTimeoutError
-from steersman.client import NO_RETRIES, Client, ClientError, Forbidden
+from steersman.cache import NO_MEMORY_POLICY, Cache, MemoryPolicy
+from steersman.client import NO_RETRIES, Client
 from steersman.client.config import Config, Impersonation
 from steersman.client.transport import Transport, transport_for
 from steersman.controller import LoopWatchdog
@@ -25,12 +25,11 @@ from steersman.controller.apply import Applier
 from steersman.controller.cached_state import CachedState
 from steersman.controller.events import EventRecorder
 from steersman.controller.periodic import Periodic
-from steersman.operator.cache_reader import CacheReader
-from steersman.operator.context import Context, SyncContext
-from steersman.operator.controller_set import ControllerSet, RunningController, unsynced
+from steersman.operator.controller_set import ControllerSet
 from steersman.operator.crds import install_crds
-from steersman.operator.declarations import Handler, TimerDeclaration
+from steersman.operator.declarations import TimerDeclaration
 from steersman.operator.endpoints import serve_metrics, serve_probes
+from steersman.operator.handlers import call_handler, run_hooks
 from steersman.operator.health import Health, loop_moves
 from steersman.operator.leaderelection.elector import LeaderElector, monotonic
 from steersman.operator.leaderelection.lease import ApiLease
@@ -38,6 +37,8 @@ from steersman.operator.leaderelection.pod_lock import PodLock, new_identity
 from steersman.operator.operator import Operator
 from steersman.operator.runtime import Runtime
 from steersman.operator.settings import Settings, SettingsError
+from steersman.operator.shutdown import cancel_and_wait, close_cache, first_completed, stop_controllers
+from steersman.operator.startup import describe_unsynced, start_caches, wait_for_api_server, wait_for_kinds_of
 from steersman.operator.tracing import Tracing, require_tracing, start_tracing
 from steersman.operator.transports import DryRunTransport, GatedTransport, TracedTransport
 from steersman.operator.webhooks import Webhooks
@@ -45,16 +46,9 @@ from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
 from steersman.webhook.http import WebhookServer
 
-__all__ = ["Replica", "StartupHookError", "run_operator"]
+__all__ = ["Replica", "run_operator"]
 
 log = get_logger("operator")
-
-_LONGEST_WAIT = 15.0
-_LONGEST_CLOSE = 5.0
-
-
-class StartupHookError(Exception):
-    """A start-up hook raised; the operator does not run without what it prepares."""
 
 
 async def run_operator(
@@ -104,7 +98,7 @@ async def run_operator(
 
 
 class Replica:
-    """One process's life as a replica of an operator."""
+    """One replica of an operator: its tasks, from the start of the process to its end."""
 
     def __init__(
         self,
@@ -152,14 +146,14 @@ class Replica:
         self._tasks: list[asyncio.Task[Any]] = []
         self._timers: list[Periodic] = []
         self._over = asyncio.Event()
-        """Something that should last as long as the replica has ended: the lease, a controller."""
+        """Set when a task that runs as long as the replica has ended: the lease, a controller."""
         self._hooks_ran = False
         self._hold: asyncio.Task[Any] | None = None
         self._controllers: ControllerSet | None = None
         self._webhooks: Webhooks | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Live until `stop`; see `run_operator`."""
+        """Run until `stop` is set; see `run_operator`."""
         async with AsyncExitStack() as stack:
             self._lock_pod(stack)
             watchdog = stack.enter_context(LoopWatchdog())
@@ -217,10 +211,10 @@ class Replica:
         over = asyncio.create_task(self._over.wait(), name="over")
         start = asyncio.create_task(self._start(system, cache, runtime, controllers, elector, webhooks), name="start")
         try:
-            await _first(stopped, over, start)
+            await first_completed(stopped, over, start)
             if start.done():
                 start.result()
-                await _first(stopped, over)
+                await first_completed(stopped, over)
             self._raise_what_ended()
         finally:
             stopped.cancel()
@@ -235,7 +229,7 @@ class Replica:
                 task.result()
                 raise RuntimeError(f"{task.get_name()} ended by itself")
 
-    # Up.
+    # Start.
 
     async def _start(
         self,
@@ -246,27 +240,30 @@ class Replica:
         elector: LeaderElector | None,
         webhooks: Webhooks,
     ) -> None:
-        await self._reach_server(system)
+        await wait_for_api_server(system, self._config, self._rng, self._set_unready)
+        self._unready = "the caches are not synced yet"
         if self.settings.install_crds:
+            self._unready = "the CustomResourceDefinitions are not installed yet"
             await self._install_crds()
+            self._unready = "the caches are not synced yet"
         if webhooks.wanted:
             self.health.ready["webhooks"] = webhooks.unready
         await webhooks.start()
         warm = elector is None or self.settings.warm_standby or webhooks.reads
         if warm:
-            await self._sync(cache)
+            await self._start_caches(cache)
         if elector is not None:
             self._unready = ""  # a standby that can take over is ready
             await elector.acquire()
             self._hold = self._lasting(elector.hold(), "lease")
         if not warm:
-            await self._sync(cache)
-        await self._run_hooks("startup", runtime, controllers.reader)
+            await self._start_caches(cache)
+        await run_hooks(self.operator, "startup", runtime, controllers.reader)
         self._hooks_ran = True
         self._task(runtime.recorder.run(), "events")
         for running in controllers.controllers:
             self._task(
-                running.controller.run(partial(self._own_sync, cache, running)),
+                running.controller.run(partial(wait_for_kinds_of, cache, running, self.settings.sync_timeout)),
                 f"controller {running.declaration.name}",
             )
         for timer in self.operator.timers:
@@ -281,64 +278,26 @@ class Replica:
             dry_run=self.settings.dry_run,
         )
 
-    async def _reach_server(self, system: Client) -> None:
-        """Wait until the API server answers; what keeps it from that is logged when it changes."""
-        said, wait = "", 0.5
-        while True:
-            version = "unknown"
-            try:
-                version = (await system.server_version()).git_version
-            except Forbidden:
-                pass  # it answers, and knows us; a hardened cluster need not tell its version
-            except ClientError as problem:
-                self._unready = f"the API server cannot be used: {problem}"
-                if str(problem) != said:
-                    said = str(problem)
-                    log.warning("api_server_unusable", server=self._config.server, error=said)
-                await asyncio.sleep(wait * (1 + self._rng.random() / 2))
-                wait = min(wait * 2, _LONGEST_WAIT)
-                continue
-            log.info("connected", server=self._config.server, version=version, context=self._config.context)
-            self._unready = "the caches are not in step yet"
-            return
+    def _set_unready(self, reason: str) -> None:
+        self._unready = reason
 
     async def _install_crds(self) -> None:
         """Install the definitions, on every replica: caches list their kinds before there is a leader."""
-        self._unready = "the CustomResourceDefinitions are not installed yet"
         manager = f"{self.operator.field_manager}-crds"
         async with Client(self._config, transport=self._make_transport(self._config), rng=self._rng) as client:
             await install_crds(client, self._definitions, manager=manager, dry_run=self.settings.dry_run)
-        self._unready = "the caches are not in step yet"
 
-    async def _sync(self, cache: Cache) -> None:
-        """Start the caches and wait for them, except for kinds that cannot be had: others must not wait for those."""
-        self.health.ready["caches"] = lambda: _behind(cache)
-        await cache.start()
-        waited = 0.0
-        while any(not i.problem for i in unsynced(cache.informers)):
-            try:
-                await cache.wait_synced(1.0, [i for i in unsynced(cache.informers) if not i.problem])
-            except SyncTimeoutError as behind:
-                waited += 1.0
-                if waited % max(1.0, self.settings.sync_timeout) < 1.0:
-                    log.warning("caches_not_synced", seconds=round(waited), reason=str(behind))
+    async def _start_caches(self, cache: Cache) -> None:
+        self.health.ready["caches"] = lambda: describe_unsynced(cache)
+        await start_caches(cache, self.settings.sync_timeout)
         self._memory.caches_synced()
-
-    async def _own_sync(self, cache: Cache, running: RunningController) -> None:
-        """Wait for the kinds of one controller, for as long as it takes (C3); say now and then what is missing."""
-        while True:
-            try:
-                await cache.wait_synced(max(1.0, self.settings.sync_timeout), running.informers)
-                return
-            except SyncTimeoutError as behind:
-                log.warning("controller_waits_for_kinds", controller=running.declaration.name, reason=str(behind))
 
     def _timer(self, declared: TimerDeclaration, runtime: Runtime) -> Periodic:
         reader = runtime.reader(declared.reads, f"timer {declared.name}")
 
         async def tick() -> None:
             await reader.wait_for_own_writes()
-            await _call(declared.handler, runtime, reader)
+            await call_handler(declared.handler, runtime, reader)
 
         return Periodic(declared.name, declared.interval, tick, initial_delay=declared.interval, rng=self._rng)
 
@@ -350,19 +309,7 @@ class Replica:
         task.add_done_callback(lambda _: self._over.set())
         return task
 
-    async def _run_hooks(self, when: str, runtime: Runtime, reader: CacheReader) -> None:
-        for hook in self.operator.hooks:
-            if hook.when != when:
-                continue
-            try:
-                await reader.wait_for_own_writes()
-                await _call(hook.handler, runtime, reader)
-            except Exception as problem:
-                log.exception("hook_failed", when=when, declared=str(hook.place))
-                if when == "startup":
-                    raise StartupHookError(f"{hook.place}: the start-up hook failed: {problem!r}") from problem
-
-    # Down.
+    # Stop.
 
     async def _shut_down(
         self, start: asyncio.Task[None], cache: Cache, runtime: Runtime, recorder: EventRecorder
@@ -371,45 +318,29 @@ class Replica:
         assert controllers is not None
         self._unready = "shutting down"
         runtime.stopping = True
-        await _cancelled(start)
+        await cancel_and_wait(start)
         lost = self._hold is not None and self._hold.done()
-        grace = 0.0 if lost else self.settings.shutdown_grace  # who has lost the lease can write nothing any more
+        grace = 0.0 if lost else self.settings.shutdown_grace  # no write is possible without the lease
         if self._tasks:
             log.info("shutdown_started", grace=grace)
         for timer in self._timers:
             timer.stop()
-        await self._stop_controllers(controllers, grace)
+        timers = [task for task in self._tasks if task.get_name().startswith("timer ")]
+        await stop_controllers(controllers, timers, self._hold, grace)
         if self._hooks_ran and not lost:
-            await self._run_hooks("shutdown", runtime, controllers.reader)
+            await run_hooks(self.operator, "shutdown", runtime, controllers.reader)
         if self._tasks and not lost:
             await recorder.drain(2.0)
-        await _cancelled(*self._tasks)
+        await cancel_and_wait(*self._tasks)
         if self._webhooks is not None:
             await self._webhooks.close()
         controllers.close()
-        await _close(cache)
+        await close_cache(cache)
         if self._hold is not None:
-            await _cancelled(self._hold)
+            await cancel_and_wait(self._hold)
         if self.elector is not None:
             await self.elector.release()
         log.info("operator_stopped", operator=self.operator.name)
-
-    async def _stop_controllers(self, controllers: ControllerSet, grace: float) -> None:
-        stopping = [asyncio.ensure_future(w.controller.stop(grace)) for w in controllers.controllers]
-        timers = [t for t in self._tasks if t.get_name().startswith("timer ")]
-        ending: list[Awaitable[Any]] = [*stopping]
-        if timers:
-            ending.append(asyncio.wait(timers, timeout=grace))
-        if self._hold is None or self._hold.done():
-            await asyncio.gather(*ending)
-            return
-        # The lease is renewed while reconciles finish; if it is lost meanwhile, there is nothing left to wait for.
-        finishing = asyncio.ensure_future(asyncio.gather(*ending))
-        await _first(finishing, self._hold)
-        if not finishing.done():
-            finishing.cancel()
-            await asyncio.gather(finishing, return_exceptions=True)
-            await asyncio.gather(*(w.controller.stop(0.0) for w in controllers.controllers))
 
     # Parts.
 
@@ -437,7 +368,7 @@ class Replica:
         return self.elector
 
     def _lock_pod(self, stack: AsyncExitStack) -> None:
-        """Lock the Pod until all else has ended, and take an identity that names it, where its UID is known (L1)."""
+        """If the UID of the Pod is known, lock the Pod until the end and use an identity that names it (L1)."""
         uid = self.settings.pod_uid
         if not uid or not self.settings.leader_elect:
             return
@@ -449,7 +380,7 @@ class Replica:
         self.identity = new_identity(uid)
 
     def _lease_key(self) -> tuple[str, str]:
-        """Namespace and name of the lease."""
+        """Return namespace and name of the lease."""
         namespace = self.settings.lease_namespace or self._config.namespace
         return namespace, self.settings.lease_name or self.operator.name
 
@@ -475,43 +406,3 @@ def _as(config: Config, settings: Settings) -> Config:
     if not settings.impersonate_user:
         return config
     return replace(config, impersonate=Impersonation(settings.impersonate_user, groups=settings.impersonate_groups))
-
-
-def _behind(cache: Cache) -> str | None:
-    behind = unsynced(cache.informers)
-    if not behind:
-        return None
-    return "; ".join(f"{i.kind}: {i.problem or 'still listing'}" for i in behind)
-
-
-async def _call(handler: Handler, runtime: Runtime, reader: CacheReader) -> None:
-    context = Context(runtime, reader)
-    if handler.is_async:
-        await (handler.call(context) if handler.takes_context else handler.call())
-        return
-    blocking = SyncContext(context, asyncio.get_running_loop())
-    await asyncio.to_thread(handler.call, *((blocking,) if handler.takes_context else ()))
-
-
-async def _first(*tasks: asyncio.Future[Any]) -> None:
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-
-
-async def _cancelled(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel tasks and wait for their end. Once more where it takes: a cancellation can meet a result and get lost."""
-    left = {task for task in tasks if not task.done()}
-    while left:
-        for task in left:
-            task.cancel()
-        _, left = await asyncio.wait(left, timeout=1.0)
-
-
-async def _close(cache: Cache) -> None:
-    """Close the cache; the lease must be released even if a watch does not end."""
-    closing = asyncio.create_task(cache.close())
-    _, late = await asyncio.wait({closing}, timeout=_LONGEST_CLOSE)
-    if late:
-        log.warning("watch_abandoned")
-        closing.cancel()
-    else:
-        closing.result()
