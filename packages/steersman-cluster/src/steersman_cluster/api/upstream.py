@@ -40,8 +40,11 @@ async def repeat(
     """Return the response, or the connection after an upgrade.
 
     Args:
+        request: The request of the client.
         path: The decoded path without the query.
         host: The value of the header Host.
+        connect: Opens the connection to the upstream server.
+        secure: Whether the upstream server uses TLS; its certificate is not verified.
 
     Raises:
         OSError: The connection failed.

@@ -74,7 +74,11 @@ class Log:
 
         Args:
             user: The sender of the request, to whom the policy applies.
+            attributes: The attributes of the request.
+            uri: The path of the request with its query.
             acting_as: The impersonated user; the sender without impersonation.
+            source: The addresses of the client and of proxies.
+            user_agent: The header User-Agent.
         """
         decision = self.policy.decide(user, attributes)
         if decision.level is Level.NONE:
@@ -117,7 +121,11 @@ class Log:
 
         Args:
             user: The effective user, after impersonation.
+            verb: The verb of the request.
             resource: A resource or subresource, such as `pods/status`.
+            namespace: The namespace of the object.
+            name: The name of the object.
+            stage: The stage of the event; `None` for all.
         """
         return [
             event

@@ -60,6 +60,7 @@ class Authenticator:
         """Return the user of a request.
 
         Args:
+            headers: The headers of the request.
             peer: The verified client certificate (DER), or the user if it is known already.
 
         Raises:

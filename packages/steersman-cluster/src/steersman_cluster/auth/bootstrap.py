@@ -43,6 +43,7 @@ def objects(
 
     Args:
         now: The creation time, RFC 3339 with seconds.
+        uid: Returns a new UID.
         aggregated: Whether to fill the rules of `admin`, `edit` and `view`, which the aggregation controller fills on a
             real cluster; otherwise they are `null` until a controller aggregates them.
     """

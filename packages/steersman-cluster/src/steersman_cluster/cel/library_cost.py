@@ -44,10 +44,13 @@ class Argument:
 
     @property
     def span(self) -> Span:
+        """Return the size, or the widest span if the size is unknown."""
         return UNKNOWN if self.size is None else self.size
 
 
 class Cost(NamedTuple):
+    """The estimated cost of a call and the size of its result."""
+
     cost: int
     size: Span | None = None
 
@@ -126,6 +129,7 @@ def _literal(argument: Argument, default: int) -> int:
 
 
 def selector_cost(length: int) -> int:
+    """Return the cost of parsing a selector of `length` characters."""
     requirements = scaled(scaled(length, 0.5), 50.0)
     return plus(plus(10, scaled(length, _TEXT)), requirements)
 

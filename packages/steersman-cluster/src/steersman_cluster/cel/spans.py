@@ -17,12 +17,15 @@ class Span(NamedTuple):
     most: int
 
     def union(self, other: Span) -> Span:
+        """Return the smallest span that contains both."""
         return Span(min(self.least, other.least), max(self.most, other.most))
 
     def add(self, other: Span) -> Span:
+        """Return the span of the sum."""
         return Span(plus(self.least, other.least), plus(self.most, other.most))
 
     def multiply(self, other: Span) -> Span:
+        """Return the span of the product."""
         return Span(times(self.least, other.least), times(self.most, other.most))
 
 
@@ -30,14 +33,17 @@ UNKNOWN: Final = Span(0, MAX_UINT64)
 
 
 def fixed(size: int) -> Span:
+    """Return the span of a known size."""
     return Span(size, size)
 
 
 def plus(left: int, right: int) -> int:
+    """Return the sum, at most `MAX_UINT64`."""
     return min(left + right, MAX_UINT64)
 
 
 def times(left: int, right: int) -> int:
+    """Return the product, at most `MAX_UINT64`."""
     return min(left * right, MAX_UINT64)
 
 

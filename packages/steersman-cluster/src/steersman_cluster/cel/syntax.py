@@ -44,18 +44,24 @@ class UInt(int):
 
 @dataclass(frozen=True, slots=True)
 class Const:
+    """A literal."""
+
     id: int
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Ident:
+    """A variable, a type or the root of a qualified name."""
+
     id: int
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Select:
+    """The selection of a field, or the test whether it is set."""
+
     id: int
     operand: Node
     field: str
@@ -65,6 +71,8 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Call:
+    """The call of a function, a method (with `target`) or an operator."""
+
     id: int
     function: str
     target: Node | None
@@ -73,6 +81,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
+    """A list expression."""
+
     id: int
     elements: tuple[Node, ...]
     optional: frozenset[int]
@@ -81,6 +91,8 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class MapOf:
+    """A map expression, or the construction of a message of type `message`."""
+
     id: int
     entries: tuple[tuple[Node, Node, bool], ...]
     """Key, value, whether the entry is left out where the value is none."""
@@ -89,6 +101,8 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True)
 class Comprehension:
+    """A fold over a list or map, to which macros such as `all` expand."""
+
     id: int
     item: str
     second: str

@@ -61,18 +61,22 @@ ANY, TIMESTAMP, DURATION = Type("dyn"), Type("timestamp"), Type("duration")
 
 
 def list_of(element: Type) -> Type:
+    """Return the type of lists of `element`."""
     return Type("list", (element,))
 
 
 def map_of(key: Type, value: Type) -> Type:
+    """Return the type of maps from `key` to `value`."""
     return Type("map", (key, value))
 
 
 def optional_of(value: Type) -> Type:
+    """Return the type of optional values."""
     return Type("optional", (value,))
 
 
 def opaque(name: str) -> Type:
+    """Return an opaque type of Kubernetes' libraries, such as a quantity."""
     return Type("opaque", (), name)
 
 

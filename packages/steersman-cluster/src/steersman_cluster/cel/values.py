@@ -61,6 +61,7 @@ class Timestamp:
 
     @property
     def moment(self) -> datetime:
+        """The time with microseconds; nanoseconds below one microsecond are cut off."""
         return _EPOCH + timedelta(microseconds=self.nanoseconds // 1000)
 
     @classmethod
@@ -119,6 +120,7 @@ class MapList(list[Any]):
         self.keys = keys
 
     def identity(self, item: Any) -> tuple[Any, ...]:
+        """Return the values of the keys, by which two items are the same."""
         return (
             tuple(str(cast("dict[str, Any]", item).get(key)) for key in self.keys)
             if isinstance(item, dict)

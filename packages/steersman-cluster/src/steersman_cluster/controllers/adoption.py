@@ -43,6 +43,9 @@ async def claimed(
     The cost is proportional to the result and the orphans of the namespace. A terminating owner adopts nothing.
 
     Args:
+        ctx: The context of the reconcile.
+        owner: The controlling object.
+        kind: The kind of the controlled objects.
         accepts: Whether an orphan with matching labels is adopted.
         selector: The selector; that of the owner by default.
     """

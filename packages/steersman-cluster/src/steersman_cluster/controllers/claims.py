@@ -42,6 +42,7 @@ def is_bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def waits_for_consumer(storage: StorageClass | None) -> bool:
+    """Return whether claims of the class are bound only when a Pod that uses them is scheduled."""
     return storage is not None and storage.volume_binding_mode == "WaitForFirstConsumer"
 
 

@@ -25,6 +25,7 @@ class Served(NamedTuple):
 
     @property
     def group_resource(self) -> tuple[str, str]:
+        """The API group and the plural name."""
         return self.view.info.group, self.view.info.plural
 
 

@@ -43,19 +43,23 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def is_indexed(job: Job) -> bool:
+    """Return whether the Pods of a Job have completion indexes."""
     return job.spec.completion_mode == "Indexed"
 
 
 def condition_of(job: Job | Sequence[JobCondition], type: str) -> JobCondition | None:
+    """Return the condition of a type if its status is True."""
     conditions = job.status.conditions if isinstance(job, Job) else job
     return next((c for c in conditions if c.type == type and c.status == "True"), None)
 
 
 def is_finished(job: Job) -> bool:
+    """Return whether a Job is complete or failed."""
     return condition_of(job, "Complete") is not None or condition_of(job, "Failed") is not None
 
 
 def finished_at(job: Job) -> datetime | None:
+    """Return the time at which a Job completed or failed."""
     over = condition_of(job, "Complete") or condition_of(job, "Failed")
     return over.last_transition_time if over else None
 

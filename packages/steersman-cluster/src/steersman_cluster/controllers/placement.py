@@ -40,6 +40,7 @@ class Victims(NamedTuple):
 
 
 def priority_of(pod: Pod) -> int:
+    """Return the priority of a Pod, 0 by default."""
     return pod.spec.priority or 0
 
 

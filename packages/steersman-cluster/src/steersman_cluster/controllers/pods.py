@@ -53,10 +53,12 @@ def orphaned_in(obj: Any) -> str | None:
 
 
 def phase_of(pod: Pod) -> str:
+    """Return the phase of a Pod, Pending by default."""
     return pod.status.phase or "Pending"
 
 
 def pod_condition(pod: Pod, type: str) -> PodCondition | None:
+    """Return the condition of a type, whatever its status."""
     return next((c for c in pod.status.conditions if c.type == type), None)
 
 
@@ -66,11 +68,13 @@ def is_active(pod: Pod) -> bool:
 
 
 def is_ready(pod: Pod) -> bool:
+    """Return whether the condition Ready of a Pod is True."""
     condition = pod_condition(pod, "Ready")
     return condition is not None and condition.status == "True"
 
 
 def ready_since(pod: Pod) -> datetime | None:
+    """Return the time since which a Pod is ready, or `None` if it is not."""
     condition = pod_condition(pod, "Ready")
     return condition.last_transition_time if condition is not None and condition.status == "True" else None
 

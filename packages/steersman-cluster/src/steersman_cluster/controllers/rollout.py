@@ -56,10 +56,12 @@ _BEGINNING = datetime.fromtimestamp(0, UTC)
 
 
 def replicas_of(obj: Deployment | ReplicaSet) -> int:
+    """Return the wanted number of replicas, 1 by default."""
     return 1 if obj.spec.replicas is None else obj.spec.replicas
 
 
 def total(sets: Iterable[ReplicaSet]) -> int:
+    """Return the sum of the wanted replicas."""
     return sum(map(replicas_of, sets))
 
 

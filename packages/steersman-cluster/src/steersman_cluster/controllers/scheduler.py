@@ -44,6 +44,7 @@ class Ledger:
         return uid in self._booked
 
     def used(self, node: str) -> Amounts:
+        """Return the resources that the Pods of a node request."""
         return self._used.get(node) or Counter()
 
     def node_of(self, pod: Pod) -> str:

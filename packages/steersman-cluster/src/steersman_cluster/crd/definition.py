@@ -69,9 +69,11 @@ class DefinitionStrategy(Strategy):
         meta(obj)["generation"] = count + (obj.get("spec") != old.get("spec"))
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
+        """Return the errors of a new definition."""
         return validate_definition(obj)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        """Return the errors of a changed definition."""
         return validate_definition_update(obj, old, status_only=ctx.subresource == "status")
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
@@ -82,6 +84,7 @@ class DefinitionStrategy(Strategy):
         return [f"unrecognized format {go_quote(name)}" for name in _unknown_formats(obj) if name not in before]
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the row of a table: name and creation time."""
         return [meta(obj).get("name") or "", meta(obj).get("creationTimestamp")]
 
 

@@ -64,6 +64,8 @@ def explain(schema: Schema, value: Any, *, old: Any = ABSENT, prefix: str = "") 
     """Return all errors of a value.
 
     Args:
+        schema: The schema.
+        value: The value.
         old: The previous value, for ratcheting.
         prefix: The path of the value.
     """

@@ -79,6 +79,8 @@ def schema_errors(schema: Schema, path: Path, *, status: bool, unchanged: bool =
     """Return the errors of an `openAPIV3Schema`.
 
     Args:
+        schema: The schema.
+        path: The path of the schema in the definition.
         status: Whether the version has the subresource `status`.
         unchanged: Whether the schema is stored already; then only the total cost of its rules is limited.
     """

@@ -30,6 +30,8 @@ def _fill(obj: Object, field: str, value: Any) -> None:
 
 
 class APIService(Plain):
+    """The rules of APIService objects."""
+
     namespaced = False
     has_status = True
     name_rule = "path"
@@ -42,6 +44,7 @@ class APIService(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         service = get_object(obj, "spec").get("service")
         conditions = {get_string(c, "type"): c for c in get_list(get_object(obj, "status"), "conditions")}
         available = conditions.get("Available", {})
@@ -52,10 +55,12 @@ class APIService(Plain):
         return [columns.name(obj), by, shown, columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
+        """Set the defaults of absent fields."""
         if (service := get_object(obj, "spec").get("service")) is not None:
             service.setdefault("port", 443)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        """Set the fields that the API server owns in a new object."""
         local = get_object(obj, "spec").get("service") is None
         condition = {
             "type": "Available",
@@ -67,6 +72,7 @@ class APIService(Plain):
         obj["status"] = {"conditions": [condition]} if local else {}
 
     def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         group, version, name = get_string(spec, "group"), get_string(spec, "version"), columns.name(obj)
         expected = f"{version}.{group}"
@@ -107,6 +113,8 @@ class APIService(Plain):
 
 
 class FlowSchema(Plain):
+    """The rules of FlowSchema objects."""
+
     namespaced = False
     generation = True
     has_status = True
@@ -120,6 +128,7 @@ class FlowSchema(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         spec = get_object(obj, "spec")
         dangling = [c for c in get_list(get_object(obj, "status"), "conditions") if c.get("type") == "Dangling"]
         method = get_string(get_object(spec, "distinguisherMethod"), "type")
@@ -133,6 +142,7 @@ class FlowSchema(Plain):
         ]
 
     def default(self, obj: Object) -> None:
+        """Set the defaults of absent fields."""
         spec = obj.setdefault("spec", {})
         if not spec.get("matchingPrecedence"):
             spec["matchingPrecedence"] = 1000
@@ -143,10 +153,12 @@ class FlowSchema(Plain):
                     account.setdefault("namespace", "")
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        """Set the fields that the API server owns in a new object."""
         super().prepare_create(obj, ctx)
         obj["status"] = {}
 
     def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         precedence, path = spec.get("matchingPrecedence") or 0, _SPEC / "matchingPrecedence"
         found: list[FieldError] = []
@@ -169,6 +181,8 @@ class FlowSchema(Plain):
 
 
 class PriorityLevelConfiguration(Plain):
+    """The rules of PriorityLevelConfiguration objects."""
+
     namespaced = False
     generation = True
     has_status = True
@@ -183,6 +197,7 @@ class PriorityLevelConfiguration(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         spec = get_object(obj, "spec")
         limited = get_object(spec, "limited")
         queuing = get_object(get_object(get_object(spec, "limited"), "limitResponse"), "queuing")
@@ -192,6 +207,7 @@ class PriorityLevelConfiguration(Plain):
         return [columns.name(obj), get_string(spec, "type"), shown, *sizes, columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
+        """Set the defaults of absent fields."""
         spec = obj.setdefault("spec", {})
         if (limited := spec.get("limited")) is not None:
             _fill(limited, "nominalConcurrencyShares", 30)
@@ -204,10 +220,12 @@ class PriorityLevelConfiguration(Plain):
             _fill(exempt, "lendablePercent", 0)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        """Set the fields that the API server owns in a new object."""
         super().prepare_create(obj, ctx)
         obj["status"] = {}
 
     def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         kind, limited = get_string(spec, "type"), spec.get("limited")
         found = check.enum(_SPEC / "type", kind, ("Exempt", "Limited"))
@@ -221,6 +239,8 @@ class PriorityLevelConfiguration(Plain):
 
 
 class CertificateSigningRequest(Plain):
+    """The rules of CertificateSigningRequest objects."""
+
     namespaced = False
     has_status = True
     revalidated = False
@@ -235,9 +255,11 @@ class CertificateSigningRequest(Plain):
     selectable = ("spec.signerName",)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
+        """Return the values for field selectors."""
         return {"spec.signerName": get_string(get_object(obj, "spec"), "signerName")}
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         spec, status = get_object(obj, "spec"), get_object(obj, "status")
         conditions = [get_string(condition, "type") for condition in get_list(status, "conditions")]
         shown = [kind for kind in ("Approved", "Denied", "Failed") if kind in conditions] or ["Pending"]
@@ -254,11 +276,13 @@ class CertificateSigningRequest(Plain):
         ]
 
     def default(self, obj: Object) -> None:
+        """Set the defaults of absent fields."""
         spec = obj.setdefault("spec", {})
         if not spec.get("usages") and get_string(spec, "signerName") == "kubernetes.io/legacy-unknown":
             spec["usages"] = ["digital signature", "key encipherment"]
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        """Set the fields that the API server owns in a new object."""
         spec, user = obj["spec"], ctx.user
         told: Object = {
             "username": user.name,
@@ -274,11 +298,13 @@ class CertificateSigningRequest(Plain):
         obj["status"] = {}
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
+        """Set the fields that the API server owns in a changed object."""
         obj["spec"] = old.get("spec", {})
         if not ctx.subresource:
             obj["status"] = old.get("status", {})
 
     def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         request, signer, seconds = (
             get_string(spec, "request"),
@@ -306,6 +332,7 @@ class CertificateSigningRequest(Plain):
         return found
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        """Return the errors of a changed object."""
         return []
 
 

@@ -51,6 +51,7 @@ class Autoscaler(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         spec, status = get_object(obj, "spec"), get_object(obj, "status")
         target = get_object(spec, "scaleTargetRef")
         least = spec.get("minReplicas")
@@ -65,6 +66,7 @@ class Autoscaler(Plain):
         ]
 
     def default(self, obj: Object) -> None:
+        """Set the defaults of absent fields."""
         spec = obj.setdefault("spec", {})
         if spec.get("minReplicas") is None:
             spec["minReplicas"] = 1
@@ -75,9 +77,11 @@ class Autoscaler(Plain):
             behavior["scaleDown"] = _rules(behavior.get("scaleDown"), _DOWN)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        """Set the fields that the API server owns in a new object."""
         obj["status"] = {"desiredReplicas": 0, "currentMetrics": None}
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        """Return the errors of a changed object."""
         again = metadata.repeated_update(obj, old)
         if not ctx.subresource:
             return again + self.errors(obj)
@@ -87,6 +91,7 @@ class Autoscaler(Plain):
         return again
 
     def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
         found: list[FieldError] = []
@@ -282,6 +287,7 @@ class AutoscalerV1(Autoscaler):
     """autoscaling/v1: one CPU target; all else of the newer version is kept in annotations."""
 
     def default(self, obj: Object) -> None:
+        """Set the defaults of absent fields."""
         spec = obj.setdefault("spec", {})
         if spec.get("minReplicas") is None:
             spec["minReplicas"] = 1
@@ -291,18 +297,23 @@ class AutoscalerV1(Autoscaler):
             spec["targetCPUUtilizationPercentage"] = cpu
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        """Set the fields that the API server owns in a new object."""
         obj["status"] = {"currentReplicas": 0, "desiredReplicas": 0}
 
     def to_storage(self, obj: Object) -> Object:
+        """Return the object in the version that is stored."""
         return conversion.to_v2(obj)
 
     def from_storage(self, obj: Object) -> Object:
+        """Return the stored object in this version."""
         return conversion.to_v1(obj)
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         return super().row(conversion.to_v2(obj), now)
 
     def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new or changed object, except those of its metadata."""
         return super().errors(conversion.to_v2(obj))
 
 
@@ -321,6 +332,7 @@ class Scale(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         desired, available = (get_object(obj, field).get("replicas") or 0 for field in ("spec", "status"))
         return [columns.name(obj), desired, available, columns.age(obj, now)]
 

@@ -105,6 +105,7 @@ def age(obj: Object, now: float) -> str:
 
 
 def name(obj: Object) -> str:
+    """Return the name of the object."""
     return meta(obj).get("name") or ""
 
 
@@ -114,6 +115,7 @@ def labels(values: Mapping[str, str] | None) -> str:
 
 
 def join(items: Iterable[str], empty: str = NONE) -> str:
+    """Return the items separated by commas, or `empty` if there are none."""
     return ",".join(items) or empty
 
 

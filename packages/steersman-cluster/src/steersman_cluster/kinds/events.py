@@ -82,9 +82,11 @@ class Event(Plain):
     )
 
     def default(self, obj: Object) -> None:
+        """Set the defaults of absent fields."""
         _fill(obj, _CORE_ALWAYS)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
+        """Return the values for field selectors."""
         about = get_object(obj, "involvedObject")
         found = {f"involvedObject.{field}": get_string(about, field) for field in _REFERENCE}
         reporter = get_string(obj, "reportingComponent")
@@ -94,6 +96,7 @@ class Event(Plain):
         return found
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         about, source, series = get_object(obj, "involvedObject"), get_object(obj, "source"), obj.get("series")
         first = columns.since(obj.get("firstTimestamp") or obj.get("eventTime"), now)
         last = columns.since(obj["lastTimestamp"], now) if obj.get("lastTimestamp") else first
@@ -119,9 +122,11 @@ class Event(Plain):
         ]
 
     def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new or changed object, except those of its metadata."""
         return legacy_errors(obj, "reportingComponent")
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        """Return the errors of a changed object."""
         return self.errors(obj)
 
 
@@ -156,14 +161,17 @@ class EventsEvent(Event):
     selectable = (*(f"regarding.{field}" for field in _REFERENCE), "reason", "reportingController", "type")
 
     def default(self, obj: Object) -> None:
+        """Set the defaults of absent fields."""
         _fill(obj, _EVENTS_ALWAYS)
 
     def to_storage(self, obj: Object) -> Object:
+        """Return the object in the version that is stored."""
         return _fill(
             {_RENAMED.get(field, field): value for field, value in obj.items()} | {"apiVersion": "v1"}, _CORE_ALWAYS
         )
 
     def from_storage(self, obj: Object) -> Object:
+        """Return the stored object in this version."""
         made = {_CORE_NAMES.get(field, field): value for field, value in obj.items()} | {
             "apiVersion": "events.k8s.io/v1"
         }
@@ -173,6 +181,7 @@ class EventsEvent(Event):
         return _fill(made, _EVENTS_ALWAYS)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
+        """Return the values for field selectors."""
         about = get_object(obj, "regarding")
         found = {f"regarding.{field}": get_string(about, field) for field in _REFERENCE}
         for field in ("reason", "reportingController", "type"):
@@ -180,9 +189,11 @@ class EventsEvent(Event):
         return found
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         return super().row(self.to_storage(obj), now)
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
+        """Return the errors of a new object."""
         core = self.to_storage(obj)
         found = legacy_errors(core, "reportingController") + _series(core)
         if not core.get("eventTime"):
@@ -196,6 +207,7 @@ class EventsEvent(Event):
         ]
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        """Return the errors of a changed object."""
         new, before = self.to_storage(obj), self.to_storage(old)
         found = legacy_errors(new, "reportingController") + metadata.repeated_update(obj, old)
         if new.get("series") != before.get("series"):

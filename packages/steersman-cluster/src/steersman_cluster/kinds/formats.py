@@ -251,6 +251,7 @@ def env_var_name(value: str) -> Sequence[str]:
 
 
 def http_header_name(value: str) -> Sequence[str]:
+    """Return the errors of an HTTP header name."""
     if _IS_HEADER(value):
         return ()
     text = "a valid HTTP header must consist of alphanumeric characters or '-'"
@@ -266,10 +267,12 @@ def percent(value: str) -> Sequence[str]:
 
 
 def in_range(value: int, low: int, high: int) -> Sequence[str]:
+    """Return an error message if a number is outside of the bounds."""
     return () if low <= value <= high else (f"must be between {low} and {high}, inclusive",)
 
 
 def port_number(value: int) -> Sequence[str]:
+    """Return an error message if a number is not a port."""
     return in_range(value, 1, 65535)
 
 

@@ -46,11 +46,14 @@ def validate_metadata(
 ) -> list[FieldError]:
     """Return the errors of a new object's metadata, whose values have the right JSON types.
 
+    A missing name is an error: names are generated before.
+
     Args:
+        obj: The object.
+        path: The path of the metadata.
+        namespaced: Whether the kind is namespaced.
         rule: A rule, or the name of a rule in `formats.name_rule`.
         builtin: Whether finalizers must be qualified, as for the kinds of Kubernetes and not for custom resources.
-
-    A missing name is an error: names are generated before.
     """
     metadata = meta(obj)
     complaints = formats.name_rule(rule) if isinstance(rule, str) else rule

@@ -65,18 +65,22 @@ def check(rule: formats.Rule, path: str, value: str) -> list[FieldError]:
 
 
 def dns_subdomain(path: str, value: str) -> list[FieldError]:
+    """Return the errors of a DNS subdomain (RFC 1123)."""
     return check(formats.dns_subdomain, path, value)
 
 
 def dns_label(path: str, value: str) -> list[FieldError]:
+    """Return the errors of a DNS label (RFC 1123)."""
     return check(formats.dns_label, path, value)
 
 
 def dns1035_label(path: str, value: str) -> list[FieldError]:
+    """Return the errors of a DNS label (RFC 1035)."""
     return check(formats.dns1035_label, path, value)
 
 
 def label_key(path: str, value: str) -> list[FieldError]:
+    """Return the errors of a label key."""
     return check(formats.label_key, path, value)
 
 
@@ -84,18 +88,22 @@ qualified_name = label_key
 
 
 def label_value(path: str, value: str) -> list[FieldError]:
+    """Return the errors of a label value."""
     return check(formats.label_value, path, value)
 
 
 def path_segment(path: str, value: str) -> list[FieldError]:
+    """Return the errors of a name that is a segment of a URL path."""
     return check(formats.path_segment, path, value)
 
 
 def port_name(path: str, value: str) -> list[FieldError]:
+    """Return the errors of a port name."""
     return check(formats.port_name, path, value)
 
 
 def port_number(path: str, value: int) -> list[FieldError]:
+    """Return an error if a number is not a port from 1 to 65535."""
     return in_range(path, value, 1, 65535)
 
 
@@ -105,18 +113,22 @@ def ip_address(path: str, value: str) -> list[FieldError]:
 
 
 def cidr(path: str, value: str) -> list[FieldError]:
+    """Return the errors of a CIDR block."""
     return check(formats.cidr, path, value)
 
 
 def in_range(path: str, value: int, low: int, high: int) -> list[FieldError]:
+    """Return an error if a number is outside of the bounds, which are allowed values."""
     return [field_invalid(path, value, text) for text in formats.in_range(value, low, high)]
 
 
 def non_negative(path: str, value: int) -> list[FieldError]:
+    """Return an error if a number is negative."""
     return [field_invalid(path, value, NOT_NEGATIVE)] if value < 0 else []
 
 
 def positive(path: str, value: int) -> list[FieldError]:
+    """Return an error if a number is not positive."""
     return [field_invalid(path, value, "must be greater than 0")] if value <= 0 else []
 
 
@@ -137,6 +149,7 @@ def too_long(path: str, most: int) -> FieldError:
 
 
 def not_found(path: str, value: Any) -> FieldError:
+    """Return the error of a reference to an unknown value."""
     return FieldError(ErrorType.NOT_FOUND, path, value)
 
 
@@ -153,6 +166,7 @@ def duplicates(path: Path, values: Iterable[Any]) -> list[FieldError]:
 
 
 def labels(path: str, values: Mapping[str, str] | None) -> list[FieldError]:
+    """Return the errors of labels."""
     found: list[FieldError] = []
     for key, value in sorted(values.items()) if values else ():
         found += check(formats.label_key, path, key)
@@ -211,6 +225,7 @@ def int_or_percent(path: str, value: int | str) -> list[FieldError]:
 
 
 def percent_at_most_100(path: str, value: int | str) -> list[FieldError]:
+    """Return an error if a percentage exceeds 100."""
     if isinstance(value, str) and not formats.percent(value) and int(value[:-1]) > 100:
         return [field_invalid(path, value, "must not be greater than 100%")]
     return []

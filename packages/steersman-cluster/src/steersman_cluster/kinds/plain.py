@@ -33,12 +33,15 @@ class Plain(Strategy):
     columns: tuple[Column, ...] = (columns.NAME, CREATED_AT)
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         return [columns.name(obj), meta(obj).get("creationTimestamp")]
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
+        """Return the errors of a new object."""
         return self.errors(obj)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        """Return the errors of a changed object."""
         again = metadata.repeated_update(obj, old, self.qualified_finalizers)
         if ctx.subresource:
             return [*again, *self.status_errors(obj, old, ctx)]

@@ -19,26 +19,33 @@ _GROUP = "rbac.authorization.k8s.io"
 
 
 class Role(Plain):
+    """The rules of Role objects."""
+
     create_on_update = True
     name_rule = "path"
     revalidated_first = True
     columns = (columns.NAME, CREATED_AT)
 
     def default(self, obj: Object) -> None:
+        """Set the defaults of absent fields."""
         obj.setdefault("rules", None)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        """Set the fields that the API server owns in a new object."""
         super().prepare_create(obj, ctx)
         obj["rules"] = obj.get("rules") or None
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
+        """Set the fields that the API server owns in a changed object."""
         super().prepare_update(obj, old, ctx)
         obj["rules"] = obj.get("rules") or None
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         return [columns.name(obj), meta(obj).get("creationTimestamp")]
 
     def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new or changed object, except those of its metadata."""
         rules = enumerate(get_list(obj, "rules"))
         return [error for index, rule in rules for error in self._rule(Path("rules").at(index), rule)]
 
@@ -62,9 +69,12 @@ class Role(Plain):
 
 
 class ClusterRole(Role):
+    """The rules of ClusterRole objects."""
+
     namespaced = False
 
     def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new or changed object, except those of its metadata."""
         found = super().errors(obj)
         aggregation = obj.get("aggregationRule")
         if aggregation is None:
@@ -79,6 +89,8 @@ class ClusterRole(Role):
 
 
 class RoleBinding(Plain):
+    """The rules of RoleBinding objects."""
+
     create_on_update = True
     name_rule = "path"
     revalidated_first = True
@@ -93,6 +105,7 @@ class RoleBinding(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         role, subjects = get_object(obj, "roleRef"), get_list(obj, "subjects")
         users = [get_string(s, "name") for s in subjects if s.get("kind") == "User"]
         groups = [get_string(s, "name") for s in subjects if s.get("kind") == "Group"]
@@ -111,6 +124,7 @@ class RoleBinding(Plain):
         ]
 
     def default(self, obj: Object) -> None:
+        """Set the defaults of absent fields."""
         reference = obj.setdefault("roleRef", {})
         reference["apiGroup"] = get_string(reference, "apiGroup") or _GROUP
         for subject in get_list(obj, "subjects"):
@@ -118,6 +132,7 @@ class RoleBinding(Plain):
                 subject["apiGroup"] = _GROUP
 
     def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new or changed object, except those of its metadata."""
         reference, path = get_object(obj, "roleRef"), Path("roleRef")
         found: list[FieldError] = []
         if (group := get_string(reference, "apiGroup")) != _GROUP:
@@ -146,6 +161,7 @@ class RoleBinding(Plain):
         return found
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
+        """Return the errors of immutable fields, except those of metadata."""
         if obj.get("roleRef") == old.get("roleRef"):
             return []
         reference = get_object(obj, "roleRef")
@@ -155,6 +171,8 @@ class RoleBinding(Plain):
 
 
 class ClusterRoleBinding(RoleBinding):
+    """The rules of ClusterRoleBinding objects."""
+
     namespaced = False
     roles = ("ClusterRole",)
 

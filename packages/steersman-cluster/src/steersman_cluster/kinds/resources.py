@@ -29,22 +29,29 @@ def _default_requests(spec: Object) -> None:
 
 
 class DeviceClass(Plain):
+    """The rules of DeviceClass objects."""
+
     namespaced = False
     generation = True
     columns = (columns.NAME, columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         return [columns.name(obj), columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
+        """Set the defaults of absent fields."""
         obj.setdefault("spec", {})
 
 
 class ResourceClaim(Plain):
+    """The rules of ResourceClaim objects."""
+
     has_status = True
     columns = (columns.NAME, Column("State", description="Whether it is allocated and used."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         status = get_object(obj, "status")
         states = ["deleted"] if meta(obj).get("deletionTimestamp") else []
         allocated = status.get("allocation") is not None
@@ -54,29 +61,39 @@ class ResourceClaim(Plain):
         return [columns.name(obj), ",".join(states), columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
+        """Set the defaults of absent fields."""
         _default_requests(obj.setdefault("spec", {}))
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        """Set the fields that the API server owns in a new object."""
         obj["status"] = {}
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
+        """Return the errors of immutable fields, except those of metadata."""
         return check.immutable(Path("spec"), obj.get("spec"), old.get("spec"))
 
 
 class ResourceClaimTemplate(Plain):
+    """The rules of ResourceClaimTemplate objects."""
+
     columns = (columns.NAME, columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         return [columns.name(obj), columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
+        """Set the defaults of absent fields."""
         _default_requests(obj.setdefault("spec", {}).setdefault("spec", {}))
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
+        """Return the errors of immutable fields, except those of metadata."""
         return check.immutable(Path("spec"), obj.get("spec"), old.get("spec"))
 
 
 class ResourceSlice(Plain):
+    """The rules of ResourceSlice objects."""
+
     namespaced = False
     generation = True
     columns = (
@@ -88,6 +105,7 @@ class ResourceSlice(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         spec = get_object(obj, "spec")
         node = "<all>" if spec.get("allNodes") else get_string(spec, "nodeName")
         pool = get_string(get_object(spec, "pool"), "name")

@@ -34,6 +34,7 @@ _POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 
 
 def is_headless(spec: Object) -> bool:
+    """Return whether a Service is headless."""
     return spec.get("clusterIPs") == ["None"]
 
 
@@ -50,6 +51,7 @@ def has_node_ports(spec: Object) -> bool:
 
 
 def needs_health_check(spec: Object) -> bool:
+    """Return whether a Service needs a health check node port."""
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 

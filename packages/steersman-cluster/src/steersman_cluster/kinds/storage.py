@@ -28,6 +28,8 @@ _PARAMETERS_SIZE, _PARAMETERS_COUNT = 262144, 512
 
 
 class PersistentVolume(Plain):
+    """The rules of PersistentVolume objects."""
+
     namespaced = False
     has_status = True
     revalidated_first = True
@@ -47,9 +49,11 @@ class PersistentVolume(Plain):
     selectable = ("name",)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
+        """Return the values for field selectors."""
         return {"name": columns.name(obj)}
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         spec, status = get_object(obj, "spec"), get_object(obj, "status")
         claim = spec.get("claimRef")
         gone = meta(obj).get("deletionTimestamp") is not None
@@ -68,6 +72,7 @@ class PersistentVolume(Plain):
         ]
 
     def default(self, obj: Object) -> None:
+        """Set the defaults of absent fields."""
         spec, status = obj.setdefault("spec", {}), obj.setdefault("status", {})
         status["phase"] = get_string(status, "phase") or "Pending"
         spec["persistentVolumeReclaimPolicy"] = get_string(spec, "persistentVolumeReclaimPolicy") or "Retain"
@@ -76,9 +81,11 @@ class PersistentVolume(Plain):
             host.setdefault("type", "")
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        """Set the fields that the API server owns in a new object."""
         obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": ctx.now}
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
+        """Set the fields that the API server owns in a changed object."""
         super().prepare_update(obj, old, ctx)
         if ctx.subresource == "status":
             status, before = get_object(obj, "status"), get_object(old, "status")
@@ -87,6 +94,7 @@ class PersistentVolume(Plain):
                 status["lastPhaseTransitionTime"] = ctx.now
 
     def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         modes, policy = get_list(spec, "accessModes"), get_string(spec, "persistentVolumeReclaimPolicy")
         found = mode_errors(modes) if modes else [required(_SPEC / "accessModes")]
@@ -100,6 +108,7 @@ class PersistentVolume(Plain):
         return found
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
+        """Return the errors of immutable fields, except those of metadata."""
         spec, before = get_object(obj, "spec"), get_object(old, "spec")
         found: list[FieldError] = []
         changed = [source for source in _SOURCES if spec.get(source) != before.get(source)]
@@ -165,6 +174,8 @@ def _driver_name(path: Path, name: str) -> list[FieldError]:
 
 
 class StorageClass(Plain):
+    """The rules of StorageClass objects."""
+
     namespaced = False
     revalidated = False
     columns = (
@@ -177,6 +188,7 @@ class StorageClass(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         default = " (default)" if annotations_of(obj).get(_DEFAULT_CLASS) == "true" else ""
         return [
             columns.name(obj) + default,
@@ -188,13 +200,16 @@ class StorageClass(Plain):
         ]
 
     def default(self, obj: Object) -> None:
+        """Set the defaults of absent fields."""
         obj.setdefault("reclaimPolicy", "Delete")
         obj.setdefault("volumeBindingMode", "Immediate")
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        """Return the errors of a changed object."""
         return metadata.repeated_update(obj, old) + self.changes(obj, old)
 
     def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new or changed object, except those of its metadata."""
         provisioner = get_string(obj, "provisioner")
         found = [] if provisioner else [required("provisioner")]
         if provisioner:
@@ -206,6 +221,7 @@ class StorageClass(Plain):
         return found + check.enum("volumeBindingMode", mode, ("Immediate", "WaitForFirstConsumer"))
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
+        """Return the errors of immutable fields, except those of metadata."""
         fields = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
         return [error for field in fields for error in check.immutable(field, obj.get(field), old.get(field))]
 
@@ -237,10 +253,12 @@ class CSIDriver(Plain):
     generation = True
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        """Set the fields that the API server owns in a new object."""
         # The generation of a driver is not set on creation, only counted on changes.
         return
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         spec = get_object(obj, "spec")
         audiences = [get_string(request, "audience") for request in get_list(spec, "tokenRequests")]
         return [
@@ -255,6 +273,7 @@ class CSIDriver(Plain):
         ]
 
     def default(self, obj: Object) -> None:
+        """Set the defaults of absent fields."""
         spec = obj.setdefault("spec", {})
         spec.setdefault("attachRequired", True)
         for field in ("podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"):
@@ -264,6 +283,7 @@ class CSIDriver(Plain):
             spec["volumeLifecycleModes"] = ["Persistent"]
 
     def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         found = _driver_name(Path("metadata.name"), columns.name(obj))
         policy = get_string(spec, "fsGroupPolicy")
@@ -274,6 +294,7 @@ class CSIDriver(Plain):
         return found
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
+        """Return the errors of immutable fields, except those of metadata."""
         path, spec, before = _SPEC, get_object(obj, "spec"), get_object(old, "spec")
         return check.immutable(path / "attachedRequired", spec.get("attachRequired"), before.get("attachRequired"))
 
@@ -285,9 +306,11 @@ class CSINode(Plain):
     columns = (columns.NAME, Column("Drivers", "integer", description="How many drivers there are."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         return [columns.name(obj), len(get_list(get_object(obj, "spec"), "drivers")), columns.age(obj, now)]
 
     def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new or changed object, except those of its metadata."""
         found: list[FieldError] = []
         for index, driver in enumerate(get_list(get_object(obj, "spec"), "drivers")):
             path = (_SPEC / "drivers").at(index)
@@ -312,6 +335,7 @@ class VolumeAttachment(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         spec = get_object(obj, "spec")
         volume = dig(spec, "source", "persistentVolumeName", default="")
         attached = dig(obj, "status", "attached", default=False)
@@ -321,12 +345,15 @@ class VolumeAttachment(Plain):
         ]  # fmt: skip
 
     def default(self, obj: Object) -> None:
+        """Set the defaults of absent fields."""
         obj.setdefault("status", {}).setdefault("attached", False)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        """Set the fields that the API server owns in a new object."""
         obj["status"] = {"attached": False}
 
     def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         source, path = get_object(spec, "source"), _SPEC / "source"
         found = _driver_name(_SPEC / "attacher", get_string(spec, "attacher"))
@@ -339,6 +366,7 @@ class VolumeAttachment(Plain):
         return found + check.dns_subdomain(_SPEC / "nodeName", get_string(spec, "nodeName"))
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
+        """Return the errors of immutable fields, except those of metadata."""
         return check.immutable(_SPEC, obj.get("spec"), old.get("spec"))
 
 
@@ -346,6 +374,7 @@ class CSIStorageCapacity(Plain):
     unconditional_update = False
 
     def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new or changed object, except those of its metadata."""
         found = check.dns_subdomain("storageClassName", get_string(obj, "storageClassName"))
         for field in ("capacity", "maximumVolumeSize"):
             if obj.get(field) is not None:
@@ -353,6 +382,7 @@ class CSIStorageCapacity(Plain):
         return found + check.label_selector(Path("nodeTopology"), obj.get("nodeTopology"))
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
+        """Return the errors of immutable fields, except those of metadata."""
         fields = ("nodeTopology", "storageClassName")
         return [error for field in fields for error in check.immutable(field, obj.get(field), old.get(field))]
 
@@ -362,9 +392,11 @@ class VolumeAttributesClass(Plain):
     columns = (columns.NAME, Column("DriverName", description="Whose attributes."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
+        """Return the cells of the row in a table."""
         return [columns.name(obj), get_string(obj, "driverName"), columns.age(obj, now)]
 
     def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new or changed object, except those of its metadata."""
         found = _driver_name(Path("driverName"), get_string(obj, "driverName"))
         parameters = get_object(obj, "parameters")
         if not parameters:
@@ -372,6 +404,7 @@ class VolumeAttributesClass(Plain):
         return found + _parameters(parameters)
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
+        """Return the errors of immutable fields, except those of metadata."""
         fields = ("driverName", "parameters")
         return [error for field in fields for error in check.immutable(field, obj.get(field), old.get(field))]
 

@@ -47,16 +47,19 @@ class Workload(Plain):
         """Set the defaults of the kind outside of the template."""
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
+        """Set the fields that the API server owns in a changed object."""
         drop_disabled(dig(obj, *self.template, "spec", default={}))
         super().prepare_update(obj, old, ctx)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
+        """Set the fields that the API server owns in a new object."""
         drop_disabled(dig(obj, *self.template, "spec", default={}))
         super().prepare_create(obj, ctx)
         if self.has_status:
             obj["status"] = dict.fromkeys(self.counted, 0)
 
     def isolate_status(self, obj: Object, old: Object, ctx: WriteContext) -> None:
+        """Restore the fields that the endpoint of the request does not change."""
         super().isolate_status(obj, old, ctx)
         if ctx.subresource == "status":
             for name in self.kept_metadata:
@@ -69,6 +72,7 @@ class Workload(Plain):
     """Whether the spec's errors come before what may not change."""
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
+        """Return the errors of a changed object."""
         if ctx.subresource == "status":
             return super().validate_update(obj, old, ctx)
         if not self.revalidated_after:
@@ -77,6 +81,7 @@ class Workload(Plain):
         return [*metadata.repeated_update(obj, old), *self.errors(obj), *self.changes(obj, old)]
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
+        """Return warnings for the client."""
         if ctx.subresource:
             return ()
         found = list(name_warnings(obj)) if old is None and self.warns_of_name else []

@@ -84,14 +84,17 @@ class NodePod:
 
     @property
     def namespace(self) -> str:
+        """The namespace of the Pod."""
         return namespace_of(self.pod_state.pod)
 
     @property
     def name(self) -> str:
+        """The name of the Pod."""
         return name_of(self.pod_state.pod)
 
     @property
     def uid(self) -> str:
+        """The UID of the Pod."""
         return self.pod_state.uid
 
 

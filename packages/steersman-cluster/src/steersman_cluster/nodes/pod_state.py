@@ -123,6 +123,7 @@ class Container:
 
     @property
     def name(self) -> str:
+        """The name of the Pod."""
         return self.spec["name"]
 
     @property
@@ -160,18 +161,22 @@ class PodState:
 
     @property
     def uid(self) -> str:
+        """The UID of the Pod."""
         return uid_of(self.pod)
 
     @property
     def spec(self) -> Object:
+        """The spec of the Pod."""
         return self.pod.get("spec") or {}
 
     @property
     def deleting(self) -> bool:
+        """Whether the Pod has a deletion timestamp."""
         return bool(meta(self.pod).get("deletionTimestamp"))
 
     @property
     def policy(self) -> str:
+        """The restart policy, Always by default."""
         return self.spec.get("restartPolicy") or "Always"
 
     @property

@@ -51,6 +51,7 @@ class SimulatedRuntime:
         self._behaviours: dict[str, dict[str, Behaviour]] = {}
 
     def added(self, node_pod: NodePod) -> None:
+        """Handle a Pod that the agent sees for the first time."""
         self._behaviours[node_pod.uid] = {}
         for container in node_pod.pod_state.containers:
             if container.stage is Stage.RUNNING:
@@ -79,6 +80,7 @@ class SimulatedRuntime:
                 self._will_be_ready(node_pod, container.name, container.attempt, after)
 
     def perform(self, node_pod: NodePod, effect: Effect) -> None:
+        """Execute an effect of the state machine."""
         match effect:
             case Prepare():
                 self._agent.post(node_pod.uid, Prepared(self._address(node_pod)))
@@ -95,9 +97,10 @@ class SimulatedRuntime:
                 pass
 
     async def removed(self, node_pod: NodePod) -> None:
-        pass
+        """Clean up after a Pod that has ended."""
 
     def forgotten(self, node_pod: NodePod) -> None:
+        """Kill what still runs of a Pod whose object is gone."""
         self._behaviours.pop(node_pod.uid, None)
 
     def _read(self, node_pod: NodePod, container: Container) -> Behaviour:

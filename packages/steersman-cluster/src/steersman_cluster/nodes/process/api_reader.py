@@ -38,6 +38,7 @@ class ApiReader:
         await self._cache.start()
 
     async def close(self) -> None:
+        """End the session: kill its own process, or detach from a shared one."""
         await self._cache.close()
 
     async def objects(self, namespace: str, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Object | None]:

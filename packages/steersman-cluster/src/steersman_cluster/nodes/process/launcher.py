@@ -59,7 +59,7 @@ def _call(name: str, *arguments: Any) -> None:
 
 
 def mount(source: str | None, target: str, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:
-    """mount(2); raises `OSError` that names the target."""
+    """Mount a file system with the system call of Linux. Raises `OSError` that names the target."""
     texts = [None if text is None else os.fsencode(text) for text in (source, target, kind, data)]
     if _libc.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3]) < 0:
         number = ctypes.get_errno()

@@ -47,6 +47,7 @@ class PodResources:
 
     @property
     def pod(self) -> Object:
+        """The Pod."""
         return self.facts.pod
 
     async def make(self, reader: ApiReader) -> None:
@@ -189,6 +190,7 @@ class PodResources:
 
     @property
     def hostname(self) -> str:
+        """The Pod's host name."""
         name = (dig(self.pod, "spec", "hostname") or name_of(self.pod))[:63]
         return (dig(self.pod, "spec", "setHostnameAsFQDN") and full_name(self.pod)) or name
 

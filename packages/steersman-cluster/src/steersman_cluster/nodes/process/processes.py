@@ -91,10 +91,12 @@ class Process:
 
     @property
     def pid(self) -> int:
+        """The process ID."""
         return self.process.pid
 
     @property
     def ended(self) -> bool:
+        """Whether the process has ended."""
         return self._ended.done()
 
     async def wait(self) -> Exit:
@@ -341,19 +343,24 @@ class Session:
             yield item
 
     async def write(self, data: bytes) -> None:
+        """Write to the standard input."""
         await self._process.write(data)
 
     async def close_stdin(self) -> None:
+        """Close the standard input, if this session feeds it."""
         if self._feeds:
             await self._process.close_stdin()
 
     async def resize(self, columns: int, rows: int) -> None:
+        """Set the size of the terminal."""
         self._process.resize(columns, rows)
 
     async def wait(self) -> int:
+        """Return the exit code when the process has ended."""
         return (await self._process.wait())[0]
 
     async def close(self) -> None:
+        """End the session: kill its own process, or detach from a shared one."""
         self._process.listeners.discard(self._output)
         if self._process.ended:
             return

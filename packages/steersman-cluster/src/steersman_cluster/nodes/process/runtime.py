@@ -166,9 +166,10 @@ class ProcessRuntime:
     # What the agent calls.
 
     def added(self, node_pod: NodePod) -> None:
-        pass
+        """Handle a Pod that the agent sees for the first time."""
 
     def synced(self, node_pod: NodePod) -> None:
+        """Handle a new version of a Pod."""
         resources = self.resources.get(node_pod.uid)
         if resources is None:
             return
@@ -177,6 +178,7 @@ class ProcessRuntime:
             self._refresh(resources)
 
     def perform(self, node_pod: NodePod, effect: Effect) -> None:
+        """Execute an effect of the state machine."""
         match effect:
             case Prepare():
                 resources = self.resources.get(node_pod.uid) or self._new_resources(node_pod)
@@ -195,6 +197,7 @@ class ProcessRuntime:
                 pass
 
     async def removed(self, node_pod: NodePod) -> None:
+        """Clean up after a Pod that has ended."""
         resources = self.resources.pop(node_pod.uid, None)
         if resources is not None:
             await self._clear(resources)
@@ -202,6 +205,7 @@ class ProcessRuntime:
             await asyncio.to_thread(resources.remove)
 
     def forgotten(self, node_pod: NodePod) -> None:
+        """Kill what still runs of a Pod whose object is gone."""
         self._task(self._cleaning, self.removed(node_pod), f"forget {node_pod.name}")
 
     # PodResources.
