@@ -120,6 +120,7 @@ def main() -> int:
     parser.add_argument("--cached", action="store_true", help="build nothing")
     parser.add_argument("--quick", action="store_true", help="only tests that took few seconds in the run on record")
     parser.add_argument("--logs", type=Path, default=_ROOT / "build" / "conformance", help="where output is kept")
+    parser.add_argument("--resume", action="store_true", help="keep the results of a run that was interrupted")
     parser.add_argument("--no-report", action="store_true", help="do not write docs/conformance-suite.*")
     options = parser.parse_args()
     programs, source = _built(cached_only=options.cached), _module()
@@ -129,6 +130,10 @@ def main() -> int:
     tests = [test for test in every if re.search(options.focus, test)]
     if options.quick:
         tests = _quick(tests, before)
+    kept = options.logs / "results.json"
+    results = from_json(kept.read_text("utf-8")) if options.resume and kept.exists() else []
+    done = {result.test for result in results}
+    tests = [test for test in tests if test not in done]
     try:
         expectations = expected(_EXPECTED, every)
     except ExpectationError as problem:
@@ -143,12 +148,11 @@ def main() -> int:
         _cluster(images.images_file(root_file_systems), Path(directory)) as kubeconfig,
     ):
         suite = Suite(programs["e2e.test"], programs["kubectl"], kubeconfig, options.logs)
-        results: list[Result] = []
         try:
             asyncio.run(_run(suite, tests, options.workers, results))
         finally:
             options.logs.mkdir(parents=True, exist_ok=True)
-            (options.logs / "results.json").write_text(to_json(results, version), "utf-8")
+            kept.write_text(to_json(results, version), "utf-8")
     complete = len(results) == len(every)
     if complete and not options.no_report:
         changes = differences(results, before)
