@@ -87,6 +87,7 @@ class Suite:
         return [
             str(self.program),
             f"--ginkgo.focus={re.escape(test)}",
+            "--ginkgo.fail-on-empty",
             "--ginkgo.no-color",
             "--ginkgo.succinct",
             f"--ginkgo.timeout={int(seconds_allowed(test))}s",

@@ -161,6 +161,8 @@ class DevCluster:
 
             self._front.also(self.network.listener("tcp", API_ADDRESS, API_PORT))
             self.server.kubernetes.publish(API_ADDRESS, API_PORT)
+            # Pods verify the tokens of other Pods, and reach neither loopback nor the host's addresses.
+            self.server.key_set_address = self.server.auth.tokens.issuer
         else:
             self.server.kubernetes.publish(self.options.host, self.port)
         credential = self.authority.client(ADMIN.name, ("system:masters",))

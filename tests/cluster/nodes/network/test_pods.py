@@ -50,6 +50,16 @@ def test_a_pod_reaches_the_api_server_under_its_name(pods: Pods) -> None:
 
 
 @pytest.mark.slow
+def test_a_pod_reaches_the_address_of_the_keys_that_verify_tokens(pods: Pods) -> None:
+    pods.cluster.apply(pod("client"))
+    pods.ready("client")
+    document = pods.cluster.call("GET", "/.well-known/openid-configuration")
+    server = document["jwks_uri"].removesuffix("/openid/v1/jwks")
+    assert server == document["issuer"]
+    assert pods.found("client", f"fetch/{server.replace('/', '|')}|version")["gitVersion"].startswith("v1.")
+
+
+@pytest.mark.slow
 def test_each_pod_has_a_loopback_of_its_own(pods: Pods) -> None:
     local = {"name": "local", "image": "web", "env": [{"name": "PORT", "value": "8081"}]}
     pods.cluster.apply(pod("one", containers=[container(), local]), pod("two"))

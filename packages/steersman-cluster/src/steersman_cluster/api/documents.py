@@ -67,7 +67,8 @@ class Documents:
         if path.startswith("/openapi/"):
             return await self._openapi.serve(path, request)
         if path == "/.well-known/openid-configuration":
-            return json_response(self._server.auth.openid_configuration(self._server.address))
+            address = self._server.key_set_address or self._server.address
+            return json_response(self._server.auth.openid_configuration(address))
         if path == "/openid/v1/jwks":
             return Response(200, encode(self._server.auth.key_set()), "application/jwk-set+json")
         if path == "/":

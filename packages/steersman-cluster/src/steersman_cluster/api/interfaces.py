@@ -396,6 +396,11 @@ class Server(Protocol):
         ...
 
     @property
+    def key_set_address(self) -> str:
+        """The URL at which verifiers of tokens fetch the keys; empty for `address`."""
+        ...
+
+    @property
     def admission(self) -> Admission:
         """The admission chain."""
         ...

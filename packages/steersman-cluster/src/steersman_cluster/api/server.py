@@ -94,6 +94,8 @@ class APIServer:
         self.watches: set[OpenWatch] = set()
         self.address = "https://127.0.0.1:6443"
         """The URL of the server, which its documents contain."""
+        self.key_set_address = ""
+        """The URL at which verifiers of tokens fetch the keys; empty for `address`."""
         self.builtins = Builtins(self)
         self.kubernetes = KubernetesService(self)
         self.builtins.register()
