@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 import steersman
-from steersman.cli.app import run
+from steersman.cli.dispatch import run
 
 
 @pytest.fixture
@@ -54,14 +54,14 @@ def test_the_version_is_printed_for_people_and_for_programs(command):
 def test_what_is_logged_never_mixes_with_what_is_printed(words, logged):
     """A request that was tried again, say, in the middle of `-o json`."""
     program = (
-        "from steersman.cli import app, main\n"
+        "from steersman.cli import dispatch, main\n"
         "def run():\n"
         "    from steersman.telemetry.log import get_logger\n"
         "    get_logger('client').debug('tried again')\n"
         "    get_logger('client').warning('odd')\n"
         "    print('{}')\n"
         "    raise SystemExit(0)\n"
-        "app.run = run\n"
+        "dispatch.run = run\n"
         "main()\n"
     )
     done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from steersman.cli.app import run
 from steersman.cli.build import Tool, commands
+from steersman.cli.dispatch import run
 from steersman.cli.operator_loader import LoadError
 
 APP = (Path(__file__).parents[1] / "manifests/shipped_app.py").read_text()

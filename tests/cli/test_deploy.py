@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from steersman.cli.app import run
 from steersman.cli.applyset import set_id
+from steersman.cli.dispatch import run
 from steersman.cli.rollout import RolloutError, rolled_out
 from steersman.testing import ControlPlane, EmbeddedCluster
 from steersman_cluster.cluster import DevCluster

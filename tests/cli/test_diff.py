@@ -12,7 +12,7 @@ import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from steersman.cli.app import run
+from steersman.cli.dispatch import run
 from steersman.manifests import crds
 from steersman.manifests.compat import changes_between
 from steersman_cluster.crd.schema_validation import compile_check

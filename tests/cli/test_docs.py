@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from steersman.cli.app import run
+from steersman.cli.dispatch import run
 from steersman.manifests import crds
 from steersman.manifests.reference import foreign_types, reference
 from tests.manifests import broad, golden_types

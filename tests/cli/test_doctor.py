@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from steersman.cli.app import run
+from steersman.cli.dispatch import run
 from steersman.cli.doctor_checks import check_clock, check_local, check_server
 from steersman.manifests import classes_of, crds
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from steersman.cli.app import run
+from steersman.cli.dispatch import run
 from steersman.extras import require
 
 APP = """
@@ -69,6 +69,36 @@ def test_cluster_commands_without_the_embedded_cluster_name_the_command_that_ins
         "error: `steersman cluster` needs steersman-cluster, which is not installed: pip install 'steersman[dev]'\n"
     )
     assert not (tmp_path / "state").exists()
+
+
+HIDDEN = "import sys; sys.modules.update(dict.fromkeys(('typer', 'rich', 'click', 'pydantic', 'steersman_cluster')));"
+
+
+def without_typer(cwd, *words):
+    program = f"{HIDDEN} from steersman.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program, *words], cwd=cwd, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_run_needs_no_package_of_the_other_commands(tmp_path):
+    (tmp_path / "bare_app.py").write_text(APP)
+    code, _, err = without_typer(tmp_path, "run", "bare_app:operator", "--kubeconfig", "none.yaml")
+    assert code == 1
+    assert "none.yaml" in err
+    code, out, err = without_typer(tmp_path, "run", "--help")
+    assert (code, err) == (0, "")
+    assert "--leader-elect" in out
+
+
+def test_other_commands_name_the_extra_that_installs_them(tmp_path):
+    assert without_typer(tmp_path, "manifests", "bare_app:operator") == (
+        1,
+        "",
+        "error: `steersman manifests` needs typer, which is not installed: pip install 'steersman[cli]'\n",
+    )
+    code, out, err = without_typer(tmp_path, "--help")
+    assert (code, err) == (0, "")
+    assert "pip install 'steersman[cli]'" in out
 
 
 def test_run_with_reload_names_watchfiles(command):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from steersman.cli.app import run
+from steersman.cli.dispatch import run
 
 APP = """{first}
 from typing import Annotated

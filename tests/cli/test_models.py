@@ -15,7 +15,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from steersman.cli.app import run
+from steersman.cli.dispatch import run
 from steersman.cli.model_shapes import known_shapes
 from steersman.manifests import crds
 from steersman.models import Quantity, from_dict, to_dict

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steersman.cli.app import run
+from steersman.cli.dispatch import run
 from steersman.manifests.audit_usage import AuditLogError, ObservedRequest, compare_use, observed_requests, read_events
 from steersman.manifests.grants import Grant, Request
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from steersman.cli.app import run
+from steersman.cli.dispatch import run
 from steersman.manifests import to_yaml
 
 HELLOAPP = Path(__file__).parents[2] / "operators" / "helloapp"

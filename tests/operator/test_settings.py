@@ -10,6 +10,7 @@ import typer
 
 import steersman.operator
 from steersman.cli.app import app
+from steersman.cli.run_options import run_parser
 from steersman.operator.settings import (
     SETTINGS,
     Address,
@@ -138,11 +139,19 @@ def test_durations(text, seconds):
 
 
 def test_every_setting_is_an_option_of_run():
-    command = typer.main.get_command(app).commands["run"]
-    options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    options = options_of_run()
     for setting in SETTINGS.values():
         assert setting.option in options, setting.name
         assert setting.is_switch == (f"--no-{setting.option.removeprefix('--')}" in options), setting.name
+
+
+def test_shells_complete_every_option_of_run():
+    completed = {option for option in options_of(typer.main.get_command(app).commands["run"]) if option[0] == "-"}
+    assert completed | {"-h", "--help"} == options_of_run()
+
+
+def options_of_run():
+    return {option for action in run_parser().options() for option in action.option_strings}
 
 
 def options_of(command):
@@ -159,7 +168,7 @@ def options_in_messages(path):
 
 
 def test_messages_name_only_options_that_exist():
-    known = options_of(typer.main.get_command(app)) | {"--help"}
+    known = options_of(typer.main.get_command(app)) | options_of_run()
     root = Path(steersman.operator.__file__).parent.parent
     named = {
         (option, path.name)

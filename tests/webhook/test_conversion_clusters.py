@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from steersman import ALL_NAMESPACES, DeniedError, Model, Operator, Resource, replace
-from steersman.cli.app import run
+from steersman.cli.dispatch import run
 from steersman.testing import CallError, objects
 
 both = pytest.mark.parametrize("server", ["embedded", pytest.param("real", marks=pytest.mark.realcluster)])

@@ -19,7 +19,7 @@ def main() -> None:
     from steersman.telemetry import startup_level
 
     startup_level.level = "debug" if "--debug" in sys.argv else "warning"
-    from steersman.cli.app import run
+    from steersman.cli.dispatch import run
 
     try:
         run()

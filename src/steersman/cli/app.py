@@ -1,12 +1,7 @@
-"""The tree of commands, and the one place where errors become messages and exit codes.
-
-Exit codes: 0 all went well (a shutdown that was asked for included), 1 it failed, 2 it was asked for wrongly, 130 it
-was interrupted before it had shut down. No traceback reaches a user unless `--debug` asks for one.
-"""
+"""The tree of commands, for typer. `steersman run` is parsed by `run_options`, and shown here."""
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Literal
 
 import typer
@@ -24,7 +19,6 @@ from steersman.cli.diff import diff as diff_command
 from steersman.cli.docs import docs as docs_command
 from steersman.cli.doctor import doctor as doctor_command
 from steersman.cli.edit import edit as edit_command
-from steersman.cli.errors import explain
 from steersman.cli.init import init as init_command
 from steersman.cli.install import install as install_command
 from steersman.cli.install import uninstall as uninstall_command
@@ -32,11 +26,11 @@ from steersman.cli.manifests import manifests as manifests_command
 from steersman.cli.migrate_storage import migrate_storage as migrate_storage_command
 from steersman.cli.models import models as models_command
 from steersman.cli.rbac import rbac as rbac_command
-from steersman.cli.run import run as run_command
+from steersman.cli.run_completion import run_placeholder
 from steersman.cli.tutorial_flags import translate
 from steersman.cli.update import update as update_command
 
-__all__ = ["app", "run"]
+__all__ = ["app", "run_command"]
 
 app = typer.Typer(
     name="steersman",
@@ -77,7 +71,7 @@ def root(
 app.command("init")(init_command)
 app.command("edit")(edit_command)
 app.command("update")(update_command)
-app.command("run")(run_command)
+app.command("run")(run_placeholder)
 app.command("dev")(dev_command)
 app.command("manifests")(manifests_command)
 app.command("install")(install_command)
@@ -119,25 +113,18 @@ def _mount_assets() -> None:
     cluster.add_typer(assets, name="assets")
 
 
-def run(arguments: list[str] | None = None) -> None:
-    """Parse and run; raises `SystemExit`."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    debug = "--debug" in words
-    if debug and words[0] != "run":
-        words.remove("--debug")  # an option of the whole program; `run` lists it among its own
+def run_command(words: list[str]) -> None:
+    """Parse the words of a command line and run its command.
+
+    Raises:
+        SystemExit: The command has ended, the words contain `--help`, or they are wrong.
+    """
     if words[:1] == ["cluster"] or "--help" in words or "-h" in words:
-        _mount_assets()  # the testing room is not loaded by an operator in production
+        _mount_assets()  # other commands do not load the test kit
+    words, notes = translate(words)
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
     try:
-        words, notes = translate(words)
-        for note in notes:
-            typer.echo(f"note: {note}", err=True)
         app(args=words, prog_name="steersman")
-    except (typer.Exit, SystemExit):
-        raise
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
-    except BrokenPipeError:
-        sys.stderr.close()
-        raise SystemExit(1) from None
-    except Exception as problem:  # noqa: BLE001 - the last line of defence against tracebacks
-        raise SystemExit(explain(problem, debug=debug)) from None
+    except typer.Exit as ended:
+        raise SystemExit(ended.exit_code) from None

@@ -128,4 +128,6 @@ def _read(setting: Setting, value: Any, source: str) -> Any:
         return msgspec.convert(value, kind, strict=not isinstance(value, str))
     except (msgspec.ValidationError, ValueError) as problem:
         reason = re.sub(r" - at `[^`]*`", "", str(problem))
+        if setting.choices:
+            reason = f"expected {' or '.join(setting.choices)}"
         raise SettingsError(f"{source}={value!r}: {reason}") from None

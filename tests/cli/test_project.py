@@ -1,9 +1,9 @@
 """Which operator a command is about where nobody says: the project's, and only in its directory."""
 
 import pytest
-import typer
 
-from steersman.cli.target import project_operator
+from steersman.cli.operator_loader import LoadError
+from steersman.cli.project import project_operator
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def test_a_projects_operator_is_the_one_that_its_package_exports(here):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (None, "as in helloapp:operator; only in a project's directory"),
+        (None, "only in a project's directory"),
         ("[", "PROJECT cannot be read"),
         ("- a\n", "names no package"),
         ("package: ''\n", "names no package"),
@@ -30,5 +30,5 @@ def test_a_projects_operator_is_the_one_that_its_package_exports(here):
 def test_without_a_project_the_way_out_is_told(here, content, words):
     if content is not None:
         (here / "PROJECT").write_text(content)
-    with pytest.raises(typer.BadParameter, match=words):
+    with pytest.raises(LoadError, match=words):
         project_operator()
