@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rocketmq.remoting import BrokerAdmin
 
-__all__ = ["copy_topics", "is_system_topic"]
+__all__ = ["copy_groups", "copy_topics", "is_system_topic"]
 
 SYSTEM_TOPICS = frozenset(
     {
@@ -31,20 +31,26 @@ async def copy_topics(source: BrokerAdmin, target: BrokerAdmin) -> tuple[int, in
     Subscription groups come first: a topic has a route, and with it clients, as soon as it exists. What exists with
     the same settings is left alone, so a copy that ended early can be repeated.
     """
+    groups = await copy_groups(source, target)
     config = await source.config()
     own = frozenset({config.get("brokerName", ""), config.get("brokerClusterName", "")})
-    existing_groups = await target.subscription_groups()
+    existing_topics = await target.topic_configs()
+    topics = {name: topic for name, topic in (await source.topic_configs()).items() if not is_system_topic(name, own)}
+    for name, topic in topics.items():
+        if existing_topics.get(name) != topic:
+            await target.put_topic(topic)
+    return len(topics), groups
+
+
+async def copy_groups(source: BrokerAdmin, target: BrokerAdmin) -> int:
+    """Create the subscription groups of one broker on another, and return their number."""
+    existing = await target.subscription_groups()
     groups = {
         name: group
         for name, group in (await source.subscription_groups()).items()
         if not name.startswith(SYSTEM_GROUPS)
     }
     for name, group in groups.items():
-        if existing_groups.get(name) != group:
+        if existing.get(name) != group:
             await target.put_subscription_group(group)
-    existing_topics = await target.topic_configs()
-    topics = {name: topic for name, topic in (await source.topic_configs()).items() if not is_system_topic(name, own)}
-    for name, topic in topics.items():
-        if existing_topics.get(name) != topic:
-            await target.put_topic(topic)
-    return len(topics), len(groups)
+    return len(groups)

@@ -15,6 +15,7 @@ from rocketmq.remoting.records import (
     TopicRoute,
     integer,
     mapping,
+    objects,
     read_cluster_info,
     read_consumer_stats,
     read_subscription_groups,
@@ -152,6 +153,11 @@ class BrokerAdmin:
     async def topic_configs(self) -> dict[str, TopicConfig]:
         """Return the settings of all topics of this broker, by name."""
         return read_topic_configs(await self._body(RequestCode.GET_ALL_TOPIC_CONFIG))
+
+    async def topic_end(self, topic: str) -> int:
+        """Return the sum of the ends of all queues of a topic on this broker, which grows with every message."""
+        document = read_document(await self._body(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}), "the topic")
+        return sum(integer(offsets, "maxOffset") for offsets in objects(document, "offsetTable").values())
 
     async def subscription_groups(self) -> dict[str, SubscriptionGroup]:
         """Return the consumer groups that are configured, by name."""

@@ -1,5 +1,6 @@
 """The kind TopicTransfer: the move of a topic from one RocketMQ cluster to another, step by step."""
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from steersman import CEL, Column, Conditions, Model, Resource
@@ -41,7 +42,16 @@ class TopicTransferStatus(Model):
     phase: Phase = ""
     lag: Annotated[int, Format("int64")] | None = None
     """Messages of the source that are not consumed yet."""
+    created: bool = False
+    """The transfer has created the topic on the target, so that `undo` may delete it."""
+    permission: Annotated[int, Format("int32")] | None = None
+    """What clients might do with the topic on the source before: 2 is writing, 4 reading, 6 both."""
+    end: Annotated[int, Format("int64")] | None = None
+    """Sum of the ends of the queues that are drained."""
+    unchanged_since: datetime | None = None
+    """Since when no message has come to the queues that are drained."""
     conditions: Conditions = ()
+    """Complete."""
 
 
 class TopicTransfer(
