@@ -13,6 +13,7 @@ from steersman.testing import EmbeddedCluster, Operators
 from steersman.testing.node_faults import forwarded
 
 from rocketmq.access import RemotingServers, use_servers
+from rocketmq.remoting import RemotingError
 from tests.remoting_servers import server_files
 
 PROJECT = Path(__file__).parents[1]
@@ -30,7 +31,7 @@ SMALL_BROKER = {
 
 
 class Ports:
-    """Forwards a port of this machine to each server that is asked for, by the stable name of its Pod."""
+    """Forwards a port of this machine to each server that is asked for, by the name or the address of its Pod."""
 
     def __init__(self, cluster: EmbeddedCluster, stack: contextlib.ExitStack) -> None:
         self._cluster = cluster
@@ -39,10 +40,19 @@ class Ports:
 
     def __call__(self, address: str) -> str:
         host, _, port = address.rpartition(":")
-        if address not in self._ports:
-            forwarding = forwarded(self._cluster, host.split(".")[0], int(port))
-            self._ports[address] = self._stack.enter_context(forwarding)[1]
-        return f"127.0.0.1:{self._ports[address]}"
+        place = f"{self._pod(host)}:{port}"
+        if place not in self._ports:
+            forwarding = forwarded(self._cluster, self._pod(host), int(port))
+            self._ports[place] = self._stack.enter_context(forwarding)[1]
+        return f"127.0.0.1:{self._ports[place]}"
+
+    def _pod(self, host: str) -> str:
+        if not host.replace(".", "").isdigit():
+            return host.split(".")[0]
+        for pod in self._cluster.list("pods"):
+            if pod.get("status", {}).get("podIP") == host and pod["status"].get("phase") == "Running":
+                return pod["metadata"]["name"]
+        raise RemotingError(f"no Pod has the address {host}")
 
 
 @contextlib.contextmanager

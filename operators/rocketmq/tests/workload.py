@@ -8,8 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 
-from steersman.testing import EmbeddedCluster
-
 from rocketmq.remoting import Connection, MessageClient, NameServerAdmin, RemotingError, TopicRoute
 from tests.history import Report, check
 from tests.process_cluster import Ports
@@ -23,8 +21,7 @@ RETRY_SECONDS = 0.2
 class Routes:
     """The master of each group, as a name server reports it, at an address that this process reaches."""
 
-    def __init__(self, cluster: EmbeddedCluster, ports: Ports, name_servers: Callable[[], tuple[str, ...]]) -> None:
-        self._cluster = cluster
+    def __init__(self, ports: Ports, name_servers: Callable[[], tuple[str, ...]]) -> None:
         self._ports = ports
         self._name_servers = name_servers
 
@@ -43,15 +40,8 @@ class Routes:
         """Return the address of a group's master."""
         for found in (await self.route(topic)).groups:
             if found.name == group and 0 in found.addresses:
-                return await asyncio.to_thread(self._reach, found.addresses[0])
+                return await asyncio.to_thread(self._ports, found.addresses[0])
         raise RemotingError(f"group {group} has no master")
-
-    def _reach(self, registered: str) -> str:
-        ip, _, port = registered.partition(":")
-        for pod in self._cluster.list("pods"):
-            if pod.get("status", {}).get("podIP") == ip and pod["status"].get("phase") == "Running":
-                return self._ports(f"{pod['metadata']['name']}:{port}")
-        raise RemotingError(f"no Pod has the address {ip}")
 
 
 class Workload:
