@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from steersman.testing import eventually
 
 KIND = "nameservices.rocketmq.daocloud.io"
@@ -12,9 +11,6 @@ kind: NameService
 metadata: {name: mq}
 spec: {size: 2, nameServiceImage: "rocketmq:5.5.0"}
 """
-NOT_SUPPORTED = [
-    ("consoles", "Console", {"consoleImage": "c"}),
-]
 
 
 def address(cluster, ordinal, port=9876):
@@ -77,14 +73,3 @@ def test_a_stateful_set_that_a_quota_refuses_is_reported(cluster, operator):
         return [each["reason"] for each in found if "quota" in each["message"]] == ["ChildRefused"]
 
     cluster.wait(KIND, "mq", refused)
-
-
-@pytest.mark.parametrize(("plural", "kind", "spec"), NOT_SUPPORTED)
-def test_a_kind_without_an_implementation_never_looks_available(cluster, operator, plural, kind, spec):
-    operator("rocketmq:operator")
-    path = f"/apis/rocketmq.daocloud.io/v1/namespaces/{cluster.namespace}/{plural}"
-    body = {"apiVersion": "rocketmq.daocloud.io/v1", "kind": kind, "metadata": {"name": "mq"}, "spec": spec}
-    cluster.call("POST", path, body)
-    found = cluster.wait(f"{plural}.rocketmq.daocloud.io", "mq", lambda each: each.get("status", {}).get("conditions"))
-    (condition,) = found["status"]["conditions"]
-    assert (condition["type"], condition["status"], condition["reason"]) == ("Available", "False", "NotSupported")

@@ -1,13 +1,21 @@
-"""Reports that this version of the operator does not act on a RocketMQCluster."""
+"""Keeps the objects of every RocketMQCluster and reports what they are."""
 
 from steersman import Context
 
+from rocketmq import umbrella
+from rocketmq.api.v1.broker_types import Broker
+from rocketmq.api.v1.console_types import Console
+from rocketmq.api.v1.controller_types import Controller
+from rocketmq.api.v1.nameservice_types import NameService
 from rocketmq.api.v1.rocketmqcluster_types import RocketMQCluster, RocketMQClusterStatus
 from rocketmq.manager import operator
-from rocketmq.support import NOT_SUPPORTED
 
 
-@operator.controller
-async def reconcile(rocketmqcluster: RocketMQCluster, ctx: Context) -> RocketMQClusterStatus:
-    """Report the RocketMQCluster as not supported, because nothing is deployed for it."""
-    return RocketMQClusterStatus(observed_generation=rocketmqcluster.metadata.generation, conditions=NOT_SUPPORTED)
+@operator.controller(owns=[Broker, Console, Controller, NameService])
+async def reconcile(cluster: RocketMQCluster, ctx: Context) -> RocketMQClusterStatus:
+    """Apply an object of each kind, remove a console that is no longer in the spec, and report the status."""
+    children = [await ctx.apply(child) for child in umbrella.sync(cluster)]
+    if cluster.spec.console is None and ctx.get(Console, cluster.metadata.name) is not None:
+        await ctx.delete(Console, cluster.metadata.name)
+        ctx.log.info("console_removed", name=cluster.metadata.name, reason="spec_has_none")
+    return umbrella.status(cluster, children, ctx.now())

@@ -29,7 +29,7 @@ class ConsoleStatus(Model):
     """Number of Pods, for the scale subresource."""
     selector: str = ""
     conditions: Conditions = ()
-    """Available and NameServersReachable."""
+    """Available."""
 
 
 class Console(

@@ -1,0 +1,105 @@
+"""The stages of a Console as pure functions: Sync and Status. It has no configuration file and no data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from steersman import Condition, LabelSelector, ObjectMeta
+from steersman.k8s import (
+    Container,
+    ContainerPort,
+    Deployment,
+    DeploymentSpec,
+    EnvVar,
+    PodSpec,
+    PodTemplateSpec,
+    Probe,
+    ResourceRequirements,
+    Service,
+    ServicePort,
+    ServiceSpec,
+    TCPSocketAction,
+)
+from steersman.models import merge_conditions
+
+from rocketmq.api.v1.console_types import Console, ConsoleStatus
+
+__all__ = ["LABEL", "child_name", "status", "sync"]
+
+LABEL = "rocketmq.daocloud.io/console"
+"""The label that names the Console a Pod belongs to."""
+NAME_SERVERS_VARIABLE = "NAMESRV_ADDR"
+"""Where the clients of RocketMQ look for name servers."""
+
+
+def child_name(console: Console) -> str:
+    """Return the name of the Service and the Deployment."""
+    return f"{console.metadata.name}-console"
+
+
+def _labels(console: Console) -> Mapping[str, str]:
+    return {LABEL: console.metadata.name}
+
+
+def sync(console: Console, name_servers: tuple[str, ...]) -> tuple[Service, Deployment]:
+    """Return the Service and the Deployment of a Console that shows what some name servers know."""
+    labels = _labels(console)
+    metadata = ObjectMeta(name=child_name(console), namespace=console.metadata.namespace, labels=labels)
+    port = ServicePort(name="http", port=console.spec.port, target_port="http", protocol="TCP")
+    template = PodTemplateSpec(metadata=ObjectMeta(labels=labels), spec=_pod(console, name_servers))
+    return (
+        Service(metadata=metadata, spec=ServiceSpec(selector=labels, ports=(port,))),
+        Deployment(
+            metadata=metadata,
+            spec=DeploymentSpec(
+                replicas=console.spec.size, selector=LabelSelector(match_labels=labels), template=template
+            ),
+        ),
+    )
+
+
+def _pod(console: Console, name_servers: tuple[str, ...]) -> PodSpec:
+    spec = console.spec
+    container = Container(
+        name="console",
+        image=spec.console_image,
+        image_pull_policy=spec.image_pull_policy,
+        env=(EnvVar(name=NAME_SERVERS_VARIABLE, value=";".join(name_servers)), *spec.env),
+        resources=spec.resources or ResourceRequirements(),
+        security_context=spec.container_security_context,
+        ports=(ContainerPort(name="http", container_port=spec.port),),
+        readiness_probe=Probe(tcp_socket=TCPSocketAction(port="http"), period_seconds=5),
+    )
+    return PodSpec(
+        containers=(container,),
+        host_network=spec.host_network or None,
+        dns_policy=spec.dns_policy,
+        node_selector=spec.node_selector,
+        affinity=spec.affinity,
+        tolerations=spec.tolerations,
+        image_pull_secrets=spec.image_pull_secrets,
+        priority_class_name=spec.priority_class_name or None,
+        service_account_name=spec.service_account_name or None,
+        security_context=spec.security_context,
+    )
+
+
+def status(console: Console, child: Deployment, name_servers: tuple[str, ...], now: datetime) -> ConsoleStatus:
+    """Return the status: the name servers that are shown and whether a Pod serves."""
+    ready = (child.status.ready_replicas or 0) if child.status else 0
+    found = (
+        Condition(
+            type="Available",
+            status="True" if ready and name_servers else "False",
+            reason="PodsReady" if ready and name_servers else "NoPodReady" if name_servers else "NoNameServers",
+            message=f"{ready} of {console.spec.size} Pods are ready",
+        ),
+    )
+    return ConsoleStatus(
+        observed_generation=console.metadata.generation,
+        name_servers=name_servers,
+        size=(child.status.replicas or 0) if child.status else 0,
+        selector=f"{LABEL}={console.metadata.name}",
+        conditions=merge_conditions(console.status.conditions, found, now, console.metadata.generation),
+    )
