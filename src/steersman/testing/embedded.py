@@ -25,6 +25,7 @@ from steersman.testing.controlplane_kubeconfig import certificate_user, cluster_
 from steersman.testing.faults import Faults
 from steersman_cluster.auth.audit_policy import Policy
 from steersman_cluster.cluster import DevCluster, Options
+from steersman_cluster.nodes.image_store import ImageStore
 
 __all__ = ["EmbeddedCluster"]
 
@@ -37,7 +38,13 @@ class EmbeddedCluster(Cluster):
 
     def __init__(self, options: Options, directory: Path) -> None:
         super().__init__(kubeconfig=directory / "admin.kubeconfig", directory=directory, kubectl=_kubectl())
-        self._options = replace(options, kubeconfig=self.kubeconfig, audit_path=directory / "audit.log")
+        self._images = ImageStore(options.image_store or directory / "images")
+        self._options = replace(
+            options,
+            kubeconfig=self.kubeconfig,
+            audit_path=directory / "audit.log",
+            image_store=self._images.directory,
+        )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="embedded-cluster", daemon=True)
         self._closed = False
@@ -126,6 +133,18 @@ class EmbeddedCluster(Cluster):
         """Create a Node that is ready and runs nothing."""
         capacity = {"cpu": cpu, "memory": memory, "pods": str(pods)}
         self.run(lambda: self.cluster.add_node(name, capacity=capacity, labels=labels))
+
+    def import_image(self, path: Path, tag: str = "") -> list[str]:
+        """Import an image archive for the process nodes of this cluster alone; return the names of its images.
+
+        Args:
+            path: A file of `docker save` or `buildah push docker-archive:` or `oci-archive:`, or a directory of `oci:`.
+            tag: The name of the image, in place of those that the archive gives it.
+
+        Raises:
+            ImageArchiveError: The archive cannot be imported.
+        """
+        return [image.name for image in self._images.add(path, tag)]
 
     def kill_apiserver(self) -> None:
         """Stop listening, and close all connections."""

@@ -31,6 +31,7 @@ from steersman_cluster.api.server import APIServer
 from steersman_cluster.auth import SERVING_HOSTS, SigningKey, kubeconfig, write_kubeconfig
 from steersman_cluster.auth.audit import Log
 from steersman_cluster.auth.audit_policy import Policy
+from steersman_cluster.detached import image_directory
 from steersman_cluster.storage import Database, Storage
 from steersman_cluster.strategy import User
 
@@ -67,6 +68,8 @@ class Options:
     node_kind: str = "simulated"
     images: Path | None = None
     """The file that maps images of process nodes to commands."""
+    image_store: Path | None = None
+    """A directory of imported images, which process nodes search before the user's (`steersman cluster image`)."""
     network: NetworkMode = "auto"
     """Of process nodes: `namespaces` gives each Pod a network of its own, `loopback` shares this machine's, and `auto`
     takes `namespaces` where the kernel allows it."""
@@ -289,6 +292,7 @@ class DevCluster:
             options.nodes,
             now=self._utc,
             images=options.images,
+            stores=[*([options.image_store] if options.image_store is not None else []), image_directory()],
             data=options.data / "nodes" if options.data is not None else None,
             server=(options.host, self.port) if self.port else None,
             capacity=options.capacity,

@@ -34,6 +34,7 @@ __all__ = [
     "StateError",
     "claim",
     "find",
+    "image_directory",
     "names",
     "spawn",
     "state_directory",
@@ -94,6 +95,11 @@ def state_directory(environment: Mapping[str, str] = os.environ) -> Path:
     home = environment.get("XDG_STATE_HOME") or ""
     base = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state"
     return base / "steersman" / "clusters"
+
+
+def image_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the directory of the images that this user has imported."""
+    return state_directory(environment).parent / "images"
 
 
 def checked(name: str) -> str:

@@ -13,6 +13,7 @@ import typer
 
 from steersman.version import __version__
 from steersman_cluster.cli.fault import app as fault
+from steersman_cluster.cli.image import app as image
 from steersman_cluster.program import program
 
 __all__ = ["app"]
@@ -46,6 +47,7 @@ app = typer.Typer(
 )
 
 app.add_typer(fault)
+app.add_typer(image)
 
 
 def _print_version(requested: bool) -> None:

@@ -12,5 +12,6 @@ def user_errors() -> tuple[type[Exception], ...]:
     from steersman_cluster.cli.host import ClusterStartError
     from steersman_cluster.cli.user_kubeconfig import KubeconfigError
     from steersman_cluster.detached import StateError
+    from steersman_cluster.nodes.image_store.errors import ImageArchiveError
 
-    return ClusterStartError, KubeconfigError, StateError, ClientError, MissingExtraError
+    return ClusterStartError, KubeconfigError, StateError, ClientError, MissingExtraError, ImageArchiveError

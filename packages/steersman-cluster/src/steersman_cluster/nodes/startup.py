@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +15,7 @@ from steersman.telemetry.clock import Now, utc_now
 from steersman_cluster.kubelet import Kubelet
 from steersman_cluster.nodes.agent import Agent
 from steersman_cluster.nodes.behaviour import Defaults
+from steersman_cluster.nodes.image_store import ImageStore
 from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
 from steersman_cluster.nodes.process.images import Images
 from steersman_cluster.nodes.process.kubelet import ProcessKubelet
@@ -105,6 +106,7 @@ async def start(
     events: bool = True,
     now: Now = utc_now,
     images: Path | None = None,
+    stores: Sequence[Path] = (),
     data: Path | None = None,
     server: tuple[str, int] | None = None,
     mode: Mode | None = None,
@@ -113,7 +115,8 @@ async def start(
     """Register nodes and run their Pods until `close`; returns once they are Ready and know their Pods.
 
     They are called `node-1`, `node-2`, … unless `names` says otherwise. `defaults` are of simulated nodes. Of process
-    nodes are `images` (the file that maps images to local directories or commands), `data` (where volumes and logs
+    nodes are `images` (the file that maps images to local directories or commands), `stores` (directories of imported
+    images), `data` (where volumes and logs
     lie), `server` (what Pods get as `KUBERNETES_SERVICE_HOST` and `_PORT`), `mode` (default: the best that works) and
     `network` (a network of namespaces that the caller closes; without it all Pods share this machine's).
     `events=False` writes no Events. Raises `ValueError` for another kind, and the client's errors when the API server
@@ -123,7 +126,8 @@ async def start(
     if kind == "simulated":
         return await _simulated(client, every, capacity, labels or {}, defaults or Defaults(), events, now)
     if kind == "process":
-        return await _process(client, every, capacity, labels or {}, images, data, server, events, now, mode, network)
+        found = Images(images, [ImageStore(store) for store in stores])
+        return await _process(client, every, capacity, labels or {}, found, data, server, events, now, mode, network)
     raise ValueError(f"no such kind of node: {kind}; there are simulated and process")
 
 
@@ -159,7 +163,7 @@ async def _process(
     names: tuple[str, ...],
     capacity: Mapping[str, str] | None,
     labels: Mapping[str, str],
-    images: Path | None,
+    images: Images,
     data: Path | None,
     server: tuple[str, int] | None,
     events: bool,
@@ -182,7 +186,7 @@ async def _process(
     agent = Agent(
         client,
         registrations,
-        lambda a: ProcessRuntime(a, Images(images), home, mode, server, network),
+        lambda a: ProcessRuntime(a, images, home, mode, server, network),
         now=now,
         events=events,
     )

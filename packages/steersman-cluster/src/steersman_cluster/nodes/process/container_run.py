@@ -36,6 +36,8 @@ class Run:
     group: ContainerGroup | None = None
     """The control groups, where the container has limits and the node can set them."""
     meter: Meter = field(default_factory=lambda: Meter(time.monotonic()))
+    stop_signal: int = 15
+    """The signal that asks the container to end."""
     started_up: asyncio.Event = field(default_factory=asyncio.Event)
     tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     stopping: asyncio.Task[None] | None = None

@@ -11,9 +11,10 @@ from typing import Final
 
 from steersman_cluster.nodes.process.command import Identity
 from steersman_cluster.nodes.process.environment import ConfigError
+from steersman_cluster.nodes.process.sandbox import real
 from steersman_cluster.objects import Object, dig, name_of, namespace_of, uid_of
 
-__all__ = ["Account", "account_of", "accounts", "identity_of"]
+__all__ = ["Account", "Group", "account_of", "accounts", "groups_of", "identity_of"]
 
 _NAMES: Final = (
     "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
@@ -43,19 +44,40 @@ class Account:
     home: str
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A line of /etc/group."""
+
+    name: str
+    group: int
+    members: tuple[str, ...]
+
+
 def accounts(root: Path) -> tuple[Account, ...]:
     """Return the accounts of an image's /etc/passwd; none where it has none. Lines that are wrong are skipped."""
+    return tuple(
+        Account(fields[0], int(fields[2]), int(fields[3]), fields[5])
+        for fields in _records(root, "etc/passwd")
+        if len(fields) >= 6 and fields[2].isdecimal() and fields[3].isdecimal()
+    )
+
+
+def groups_of(root: Path) -> tuple[Group, ...]:
+    """Return the groups of an image's /etc/group; none where it has none. Lines that are wrong are skipped."""
+    return tuple(
+        Group(fields[0], int(fields[2]), tuple(filter(None, fields[3].split(","))))
+        for fields in _records(root, "etc/group")
+        if len(fields) >= 4 and fields[2].isdecimal()
+    )
+
+
+def _records(root: Path, name: str) -> list[list[str]]:
     try:
-        with (root / "etc/passwd").open("rb") as file:
+        with (root / real(root, f"/{name}").lstrip("/")).open("rb") as file:
             text = file.read(_MAX_PASSWD_BYTES).decode(errors="replace")
     except OSError:
-        return ()
-    found: list[Account] = []
-    for line in text.splitlines():
-        fields = line.split(":")
-        if len(fields) >= 6 and fields[2].isdecimal() and fields[3].isdecimal():
-            found.append(Account(fields[0], int(fields[2]), int(fields[3]), fields[5]))
-    return tuple(found)
+        return []
+    return [line.split(":") for line in text.splitlines()]
 
 
 def account_of(user: int, known: tuple[Account, ...]) -> Account:
@@ -63,29 +85,79 @@ def account_of(user: int, known: tuple[Account, ...]) -> Account:
     return next((one for one in known if one.user == user), Account("", user, 0, "/"))
 
 
-def identity_of(pod: Object, container: Object, known: tuple[Account, ...]) -> Identity:
-    """Return who a container's processes are. Raises `ConfigError` for root where `runAsNonRoot` forbids it."""
+def _image_user(user: str, known: tuple[Account, ...], groups: tuple[Group, ...]) -> tuple[int, int | None]:
+    """Return the numbers of an image's user and group; no group where the account decides. Raises `ConfigError`."""
+    name, _, group = user.partition(":")
+    accounts_by_name = {one.name: one for one in reversed(known)}
+    groups_by_name = {one.name: one.group for one in reversed(groups)}
+    if name.isdecimal():
+        number = int(name)
+    elif not name:
+        number = 0
+    elif name in accounts_by_name:
+        number = accounts_by_name[name].user
+    else:
+        raise ConfigError(f"the image's user {name} is not in its /etc/passwd: set securityContext.runAsUser")
+    if not group:
+        return number, None
+    if group.isdecimal():
+        return number, int(group)
+    if group not in groups_by_name:
+        raise ConfigError(f"the image's group {group} is not in its /etc/group: set securityContext.runAsGroup")
+    return number, groups_by_name[group]
+
+
+def identity_of(
+    pod: Object,
+    container: Object,
+    known: tuple[Account, ...],
+    groups: tuple[Group, ...] = (),
+    image_user: str = "",
+) -> Identity:
+    """Return who a container's processes are.
+
+    Args:
+        pod: The Pod.
+        container: The container of its spec.
+        known: The accounts of the image.
+        groups: The groups of the image.
+        image_user: The user of the image's configuration, for a container without `runAsUser`.
+
+    Raises:
+        ConfigError: The user is root where `runAsNonRoot` forbids it, or the image does not know its own user.
+    """
     shared: Object = dig(pod, "spec", "securityContext", default={})
     own: Object = container.get("securityContext") or {}
 
     def setting(name: str) -> int | None:
         return own.get(name) if own.get(name) is not None else shared.get(name)
 
-    user = setting("runAsUser") or 0
+    of_image, group_of_image = _image_user(image_user, known, groups) if setting("runAsUser") is None else (0, None)
+    user = of_image if setting("runAsUser") is None else setting("runAsUser") or 0
+    name = image_user.partition(":")[0]
+    if setting("runAsNonRoot") and setting("runAsUser") is None and name and not name.isdecimal():
+        raise ConfigError(
+            f"container has runAsNonRoot and image has non-numeric user ({name}), cannot verify user is non-root "
+            f'(pod: "{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})", container: {container["name"]})'
+        )
     if setting("runAsNonRoot") and not user:
         where = f'(pod: "{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})", container: {container["name"]})'
         if setting("runAsUser") is None:
             raise ConfigError(f"container has runAsNonRoot and image will run as root {where}")
         raise ConfigError(f"container's runAsUser breaks non-root policy {where}")
     asked = setting("runAsGroup")
-    group = account_of(user, known).group if asked is None else asked
-    groups = [*(shared.get("supplementalGroups") or ())]
+    group = asked if asked is not None else group_of_image
+    account = account_of(user, known)
+    group = account.group if group is None else group
+    every = [*(shared.get("supplementalGroups") or ())]
+    if shared.get("supplementalGroupsPolicy") != "Strict" and account.name:
+        every += [one.group for one in groups if account.name in one.members]
     if (fs_group := shared.get("fsGroup")) is not None:
-        groups.append(fs_group)
+        every.append(fs_group)
     return {
         "user": user,
         "group": group,
-        "groups": list(dict.fromkeys([group, *groups])),
+        "groups": list(dict.fromkeys([group, *every])),
         "capabilities": _capabilities(own),
         "no_new_privileges": own.get("allowPrivilegeEscalation") is False,
     }

@@ -1,4 +1,4 @@
-"""Which image is what on this machine: a YAML file that maps images to local commands or root directories.
+"""Which image is what on this machine: a mapping in a YAML file, or an image that was imported into a store.
 
     images:
       nginx:                                  # any tag; "nginx:1.29" would be that tag alone
@@ -9,12 +9,15 @@
       ghcr.io/acme/*: {root: ./rootfs}        # patterns; `root` is a directory that becomes the container's /
 
 A container's `command` and `args` take the places of the image's, as in Kubernetes. `steersman.dev/host` is always
-there: the machine itself, without a command. The file is read anew whenever it has changed.
+there: the machine itself, without a command. The file is read anew whenever it has changed. An image that the file does
+not map is looked up in the stores.
 """
 
 from __future__ import annotations
 
 import re
+import signal
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -23,6 +26,7 @@ from typing import Any, Final, cast
 import yaml
 
 from steersman import documents
+from steersman_cluster.nodes.image_store import ImageArchiveError, ImageStore, StoredImage
 
 __all__ = ["HOST_IMAGE", "Image", "ImageError", "Images", "names_of"]
 
@@ -44,6 +48,9 @@ class Image:
     root: Path | None = None
     """The container's root directory; `None` shows it the machine's own."""
     env: dict[str, str] = field(default_factory=dict[str, str])
+    user: str = ""
+    """User and group, as numbers or names of the image; root where it is empty."""
+    stop_signal: int = signal.SIGTERM
 
 
 def names_of(image: str) -> list[str]:
@@ -57,10 +64,11 @@ def names_of(image: str) -> list[str]:
 
 
 class Images:
-    """The mapping of a file, or of no file: then only `steersman.dev/host` is known."""
+    """The mapping of a file, if there is one, and the images of stores; `steersman.dev/host` is always known."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, stores: Sequence[ImageStore] = ()) -> None:
         self._path = path
+        self._stores = tuple(stores)
         self._read_at: float | None = None
         self._images: dict[str, Image] = {}
 
@@ -76,11 +84,28 @@ class Images:
                 return found
         if HOST_IMAGE in names:
             return Image()
+        if (stored := self._stored(image)) is not None:
+            return stored
         where = f"{self._path}" if self._path is not None else "the file given as images="
         raise ImageError(
-            f"image {image!r} is not mapped to anything on this machine: add it under images: in {where}, "
-            f"with a command or a root directory (or use {HOST_IMAGE})"
+            f"image {image!r} is not mapped to anything on this machine: import it with "
+            f"`steersman cluster image import`, or add it under images: in {where}, with a command or a root directory (or use {HOST_IMAGE})"
         )
+
+    def close(self) -> None:
+        """Release the stored images that containers have used."""
+        for store in self._stores:
+            store.release()
+
+    def _stored(self, image: str) -> Image | None:
+        try:
+            for store in self._stores:
+                if (found := store.find(image)) is not None:
+                    store.hold(found)
+                    return _of_store(found)
+        except ImageArchiveError as problem:
+            raise ImageError(str(problem)) from None
+        return None
 
     def _refresh(self) -> None:
         if self._path is None:
@@ -97,6 +122,15 @@ class Images:
             raise ImageError(f"{self._path} cannot be read: {problem}") from None
         self._images = _parse(content, self._path)
         self._read_at = changed
+
+
+def _of_store(image: StoredImage) -> Image:
+    name = image.stop_signal.upper()
+    known = {**signal.Signals.__members__, **{str(one.value): one for one in signal.Signals}}
+    stop_signal = known.get(name) or known.get(f"SIG{name}") or signal.SIGTERM
+    return Image(
+        image.entrypoint, image.command, image.working_dir, image.root, dict(image.env), image.user, stop_signal
+    )
 
 
 def _parse(content: Any, path: Path) -> dict[str, Image]:

@@ -38,7 +38,7 @@ from steersman_cluster.nodes.pod_state import (
 from steersman_cluster.nodes.process import cleanup, probe_tasks
 from steersman_cluster.nodes.process.api_reader import ApiReader
 from steersman_cluster.nodes.process.cgroups import NodeGroups, limits_of
-from steersman_cluster.nodes.process.command import DEFAULT_PATH, Sandbox
+from steersman_cluster.nodes.process.command import DEFAULT_PATH, Identity, Sandbox
 from steersman_cluster.nodes.process.container_run import Run
 from steersman_cluster.nodes.process.environment import (
     ConfigError,
@@ -49,7 +49,7 @@ from steersman_cluster.nodes.process.environment import (
     service_variables,
 )
 from steersman_cluster.nodes.process.handlers import act
-from steersman_cluster.nodes.process.identity import account_of, accounts, identity_of
+from steersman_cluster.nodes.process.identity import account_of, accounts, groups_of, identity_of
 from steersman_cluster.nodes.process.images import Image, ImageError, Images
 from steersman_cluster.nodes.process.logfile import LogFile, last_text
 from steersman_cluster.nodes.process.meter import SAMPLE_EVERY_SECONDS
@@ -146,6 +146,7 @@ class ProcessRuntime:
         for process in beside:
             await process.wait()
         await self._reader.close()
+        self._images.close()
         if self._guard is not None and self._guard.stdin is not None:
             self._guard.stdin.close()
             await self._guard.wait()
@@ -384,7 +385,7 @@ class ProcessRuntime:
         message_file.write_bytes(b"")
         message_file.chmod(0o666)
         (home / "tmp").chmod(0o1777)
-        identity = identity_of(pod, spec, accounts(image.root or Path("/"))) if os.geteuid() == 0 else None
+        identity = self._identity(pod, spec, image) if os.geteuid() == 0 else None
         mounts = resources.mounts(spec, env)
         if self.mode == "plain":
             sandbox = None
@@ -422,6 +423,7 @@ class ProcessRuntime:
                 group.remove()
             raise
         run = Run(spec, attempt, process, log, env, directory, message_file, resources.namespaces, identity, group)
+        run.stop_signal = image.stop_signal
         resources.runs[spec["name"]] = run
         return run
 
@@ -438,12 +440,17 @@ class ProcessRuntime:
             env["LANG"] = os.environ["LANG"]
         return env
 
+    def _identity(self, pod: Object, spec: Object, image: Image) -> Identity:
+        root = image.root or Path("/")
+        groups = groups_of(root) if image.root is not None else ()
+        return identity_of(pod, spec, accounts(root), groups, image.user)
+
     def _home(self, resources: PodResources, image: Image, spec: Object) -> str:
         """The home directory of a container's user: of the image's /etc/passwd, or private to the container."""
         if image.root is None:
             return "/tmp"  # noqa: S108
         known = accounts(image.root)
-        user = identity_of(resources.pod, spec, known)["user"] if os.geteuid() == 0 else 0
+        user = self._identity(resources.pod, spec, image)["user"] if os.geteuid() == 0 else 0
         return account_of(user, known).home if user or known else "/root"
 
     def _without_sandbox(
@@ -586,7 +593,7 @@ class ProcessRuntime:
                 self._agent.report(node_pod, "Warning", "FailedPreStopHook", "PreStopHook failed", path)
         if grace > 0:
             left = max(_LEAST_GRACE, deadline - time())
-            run.process.signal(15, sandboxed=self.mode != "plain")
+            run.process.signal(run.stop_signal, sandboxed=self.mode != "plain")
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await run.process.wait()
