@@ -67,18 +67,30 @@ class Contents(Protocol):
         ...
 
 
-class BoundedReader(io.BufferedReader):
-    """A file whose single reads are bounded, since tarfile reads extended headers of any size at once."""
+class BoundedReader:
+    """The file that tarfile reads: single reads are bounded, because tarfile reads extended headers in one piece."""
 
     def __init__(self, file: IO[bytes], max_read_bytes: int) -> None:
-        super().__init__(cast(Any, file))
+        self._file = file
         self._max_read_bytes = max_read_bytes
 
-    def read(self, size: int | None = -1, /) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
         """Read some bytes. Raises `ImageArchiveError` for a size beyond the bound."""
-        if size is None or size < 0 or size > self._max_read_bytes:
+        if size < 0 or size > self._max_read_bytes:
             raise ImageArchiveError("a header of the archive is too large")
-        return super().read(size)
+        return self._file.read(size)
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """Change the position."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._file.tell()
+
+    def seekable(self) -> bool:
+        """Return whether the position can be changed."""
+        return self._file.seekable()
 
 
 class _Directory:
@@ -109,7 +121,9 @@ class _Tar:
 
     def __init__(self, file: IO[bytes], name: str, limits: Limits) -> None:
         self._name = name
-        self._tar = tarfile.open(fileobj=BoundedReader(file, max(limits.document_bytes + 1, _CHUNK_BYTES)), mode="r:")  # noqa: SIM115 - closed with its file
+        self._tar = tarfile.open(  # noqa: SIM115 - it is closed with its file
+            fileobj=cast(Any, BoundedReader(file, max(limits.document_bytes + 1, _CHUNK_BYTES))), mode="r:"
+        )
         self._members: dict[str, tarfile.TarInfo] = {}
         while (member := self._tar.next()) is not None:
             self._members[os.path.normpath(member.name)] = member
@@ -289,7 +303,7 @@ def unpacked_layer(contents: Contents, blob: Blob, diff_id: str, target: Path, m
 
 
 class _Hashed(io.RawIOBase):
-    """A file that hashes what is read from it."""
+    """A file with the digest of all bytes that have been read."""
 
     def __init__(self, file: IO[bytes], algorithm: str) -> None:
         super().__init__()

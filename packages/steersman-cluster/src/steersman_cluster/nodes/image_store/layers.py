@@ -50,7 +50,7 @@ class RootDirectory:
         """Unpack a layer, an uncompressed tar file, above those before. Raises `ImageArchiveError`."""
         made: set[Path] = set()
         try:
-            reader = BoundedReader(layer, self._limits.header_bytes)
+            reader: Any = BoundedReader(layer, self._limits.header_bytes)
             with tarfile.open(fileobj=reader, mode="r:") as tar:
                 while (member := tar.next()) is not None:
                     cast(Any, tar).members.clear()  # tarfile would keep all of them

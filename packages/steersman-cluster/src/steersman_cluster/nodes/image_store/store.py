@@ -116,16 +116,12 @@ class ImageStore:
             return None
         entries = self._read()
         for name in reference.candidates():
-            entry = entries.get(name)
             if reference.digest:
                 repository = name.rpartition(":")[0]
-                matching = [
-                    one
-                    for other, one in entries.items()
-                    if other.rpartition(":")[0] == repository and reference.digest in (one.digest, one.id)
-                ]
-                entry = matching[0] if matching else None
-            if entry is not None:
+                for other, entry in entries.items():
+                    if other.rpartition(":")[0] == repository and reference.digest in (entry.digest, entry.id):
+                        return self._stored(other, entry)
+            elif (entry := entries.get(name)) is not None:
                 return self._stored(name, entry)
         return None
 

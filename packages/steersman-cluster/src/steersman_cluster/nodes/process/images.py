@@ -89,7 +89,8 @@ class Images:
         where = f"{self._path}" if self._path is not None else "the file given as images="
         raise ImageError(
             f"image {image!r} is not mapped to anything on this machine: import it with "
-            f"`steersman cluster image import`, or add it under images: in {where}, with a command or a root directory (or use {HOST_IMAGE})"
+            f"`steersman cluster image import`, or add it under images: in {where}, with a command "
+            f"or a root directory (or use {HOST_IMAGE})"
         )
 
     def close(self) -> None:
