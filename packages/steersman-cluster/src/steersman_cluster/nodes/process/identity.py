@@ -114,7 +114,7 @@ def identity_of(
     groups: tuple[Group, ...] = (),
     image_user: str = "",
 ) -> Identity:
-    """Return who a container's processes are.
+    """Return the user, groups and capabilities of a container's processes.
 
     Args:
         pod: The Pod.
