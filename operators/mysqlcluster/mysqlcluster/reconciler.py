@@ -15,11 +15,12 @@ from mysqlcluster.agents import Agents, observe, perform
 from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster as CompactCluster
 from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
 from mysqlcluster.certificates import certificate_data
+from mysqlcluster.claims import ClaimError, claim
 from mysqlcluster.connections import source_of_agents
 from mysqlcluster.desired import Desired, SpecError, desired
 from mysqlcluster.machine import ClusterState, Decision, Policy, decide
 from mysqlcluster.observation import Observation, Role
-from mysqlcluster.status import role_of, state_of, with_invalid_spec, with_observation, with_state
+from mysqlcluster.status import role_of, state_of, with_invalid_spec, with_name_conflict, with_observation, with_state
 from mysqlcluster.storing import store_status
 
 __all__ = ["FORCE", "SwitchRequest", "reconcile_cluster"]
@@ -31,6 +32,7 @@ FORCE = "database.example.com/force-failover"
 MAX_ROUNDS = 25
 """Decisions in one reconcile; the next one continues."""
 REFUSED_RETRY_SECONDS = 1.0
+NAME_CONFLICT_RETRY_SECONDS = 5.0
 
 
 class SwitchRequest(NamedTuple):
@@ -62,9 +64,26 @@ async def reconcile_cluster(cluster: C, ctx: Context, switch: SwitchRequest = NO
         return await _reconcile(cluster, want, ctx, switch)
     except Conflict:
         return Result(requeue_after=0.05)  # another write came first; the cache has it soon
+    except ClaimError as problem:
+        return await _refuse(cluster, str(problem), ctx)
+
+
+async def _refuse(cluster: C, problem: str, ctx: Context) -> Result:
+    """Report that the names of the children belong to another object; nothing else is written."""
+    status = with_name_conflict(cluster.status, cluster.metadata.generation, problem, ctx.now())
+    if status.phase != cluster.status.phase:
+        ctx.event("NameConflict", problem, type="Warning", action="Claim")
+        ctx.log.warning("name_conflict", error=problem)
+    try:
+        await store_status(ctx, cluster, status)
+    except Conflict:
+        return Result(requeue_after=0.05)
+    return Result(requeue_after=NAME_CONFLICT_RETRY_SECONDS)
 
 
 async def _reconcile(cluster: C, want: Desired, ctx: Context, switch: SwitchRequest) -> Result:
+    size = _running_size(want, state_of(cluster.status))
+    await claim(cluster, children.config_map(want, size), ctx)
     secret = await _secret(want, ctx)
     missing = credentials.missing_keys(secret)
     if missing:
@@ -74,7 +93,6 @@ async def _reconcile(cluster: C, want: Desired, ctx: Context, switch: SwitchRequ
         )
         return Result(requeue_after=REFUSED_RETRY_SECONDS)
     authority = await _authority(want, ctx)
-    size = _running_size(want, state_of(cluster.status))
     await _apply(want, size, ctx)
     agents = await source_of_agents().of(want.key, secret["agent-token"].decode(), authority)
     cluster, done = await _decide(cluster, want, agents, ctx, switch, size)

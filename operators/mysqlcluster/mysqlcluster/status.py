@@ -21,7 +21,15 @@ from mysqlcluster.machine.failover import is_lost
 from mysqlcluster.machine.state import Errant
 from mysqlcluster.observation import MemberState, Observation, Role
 
-__all__ = ["phase_of", "role_of", "state_of", "with_invalid_spec", "with_observation", "with_state"]
+__all__ = [
+    "phase_of",
+    "role_of",
+    "state_of",
+    "with_invalid_spec",
+    "with_name_conflict",
+    "with_observation",
+    "with_state",
+]
 
 
 def state_of(status: MySQLClusterStatus) -> ClusterState:
@@ -122,7 +130,18 @@ def with_observation(
 
 def with_invalid_spec(status: MySQLClusterStatus, generation: int, message: str, now: datetime) -> MySQLClusterStatus:
     """Return the status of a cluster whose spec cannot be followed; what runs goes on unchanged."""
-    found = (_condition("Progressing", False, "", "InvalidSpec", message),)
+    return _blocked(status, generation, "InvalidSpec", message, now)
+
+
+def with_name_conflict(status: MySQLClusterStatus, generation: int, message: str, now: datetime) -> MySQLClusterStatus:
+    """Return the status of a cluster when another object owns the names of its children."""
+    return _blocked(status, generation, "NameConflict", message, now)
+
+
+def _blocked(
+    status: MySQLClusterStatus, generation: int, reason: str, message: str, now: datetime
+) -> MySQLClusterStatus:
+    found = (_condition("Progressing", False, "", reason, message),)
     conditions = merge_conditions(status.conditions, found, now, generation)
     return replace(status, observed_generation=generation, phase="Blocked", conditions=conditions)
 

@@ -5,6 +5,7 @@ from steersman.k8s import ConfigMap, Pod, PodDisruptionBudget, Secret, Service, 
 from steersman.predicates import annotations_changed, generation_changed
 
 from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster
+from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster as FullCluster
 from mysqlcluster.manager import operator
 from mysqlcluster.names import CLUSTER_LABEL
 from mysqlcluster.reconciler import reconcile_cluster
@@ -13,6 +14,7 @@ from mysqlcluster.reconciler import reconcile_cluster
 @operator.controller(
     name="cr-mysqlcluster",
     owns=[StatefulSet, Service, ConfigMap, Secret, PodDisruptionBudget],
+    reads=[FullCluster],
     watches=[Watch(Pod, to=to_label(CLUSTER_LABEL))],
     where=generation_changed | annotations_changed,
     workers=16,

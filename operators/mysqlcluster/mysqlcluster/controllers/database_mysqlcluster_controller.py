@@ -4,6 +4,7 @@ from steersman import Context, Result, Watch, to_label
 from steersman.k8s import ConfigMap, Pod, PodDisruptionBudget, Secret, Service, StatefulSet
 from steersman.predicates import annotations_changed, generation_changed
 
+from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster as CompactCluster
 from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
 from mysqlcluster.api.database.v1alpha1.mysqlswitchover_types import MySQLSwitchover
 from mysqlcluster.connections import source_of_agents
@@ -19,7 +20,7 @@ operator.permit("patch", Pod)
 
 @operator.controller(
     owns=OWNED,
-    reads=[MySQLSwitchover],
+    reads=[MySQLSwitchover, CompactCluster],
     watches=[Watch(Pod, to=to_label(CLUSTER_LABEL))],
     where=generation_changed | annotations_changed,
     workers=16,
