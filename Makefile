@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real test-foreign test-pythons test-compiled conformance fuzz lint types imports check format generate controlplane wheels bench lock clean
+.PHONY: help demo docs test test-real test-foreign test-pythons test-compiled conformance fuzz lint types imports check format generate controlplane wheels bench lock clean
 
 help: ## Show what can be done here
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,12 +74,20 @@ $(VENV)/.bench: $(READY) requirements/bench.txt
 bench: $(VENV)/.bench ## Run the benchmarks side by side with the peers, within 20 minutes (ARGS="ROW --runs 5": doubt a row)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+$(VENV)/.docs: $(READY) requirements/docs.txt
+	@$(BIN)/python -m venv $(VENV)/docs
+	@$(VENV)/docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $@
+
+docs: $(VENV)/.docs ## Build the documentation site into build/site (ARGS=serve: show it and follow changes)
+	@PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs $(or $(ARGS),build --quiet --strict)
+
 lock: $(READY) ## Bring requirements/*.txt, the lock files, in step with pyproject.toml
-	@for set in "runtime" "dev --extra dev --extra otel --extra proxy --extra pydantic --extra uvloop --group dev" "bench --group bench"; do \
+	@for set in "runtime pyproject.toml" "dev pyproject.toml --extra dev --extra otel --extra proxy --extra pydantic --extra uvloop --group dev" "bench pyproject.toml --group bench" "docs --group docs"; do \
 	  set -- $$set; name=$$1; shift; \
 	  $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-emit-index-url --no-header \
 	    --no-emit-package steersman --no-emit-package steersman-cluster \
-	    --python-version 3.11 pyproject.toml "$$@" -o requirements/$$name.txt || exit 1; \
+	    --python-version 3.11 "$$@" -o requirements/$$name.txt || exit 1; \
 	done
 
 clean: ## Remove what was built here
