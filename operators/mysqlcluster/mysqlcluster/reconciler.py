@@ -101,6 +101,9 @@ async def _reconcile(cluster: C, want: Desired, ctx: Context, switch: SwitchRequ
     status = with_observation(
         cluster.status, want, cluster.metadata.generation, done.seen, done.decision.blocked, ctx.now()
     )
+    if status.phase == "Blocked" and cluster.status.phase != "Blocked" and done.decision.blocked:
+        ctx.event("FailoverBlocked", done.decision.blocked, type="Warning", action="Transition")
+        ctx.log.warning("failover_blocked", epoch=status.epoch, error=done.decision.blocked)
     cluster = await store_status(ctx, cluster, status)
     metrics.record(want.key, state_of(cluster.status), done.seen)
     return Result(requeue_after=done.decision.after)
@@ -156,6 +159,8 @@ def _policy(cluster: MySQLCluster | CompactCluster, want: Desired, switch: Switc
         failover=want.failover.enabled,
         detection_seconds=want.failover.detection_seconds,
         min_interval_seconds=want.failover.min_interval_seconds,
+        max_lag_seconds=want.failover.max_lag_seconds,
+        degrade_to_async=want.replication.degrade_to_async,
         reclone=want.rejoin.errant_policy == "Reclone",
         paused=want.paused,
         force=force,

@@ -80,6 +80,7 @@ class Member:
         self._source = ("", "")
         self._restart_required: tuple[str, ...] = ()
         self._copy = CloneProgress()
+        self._lag: float | None = None
         self._copying: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
 
@@ -150,11 +151,17 @@ class Member:
             semi_sync_replica=facts.semi_sync_replica,
             ack_count=facts.ack_count,
             commits_waiting=facts.commits_waiting,
-            lag_seconds=facts.lag_seconds,
+            lag_seconds=self._lag_of(facts),
             version=facts.version,
             connections=facts.connections,
             max_connections=facts.max_connections,
         )
+
+    def _lag_of(self, facts: ServerFacts) -> float | None:
+        """Servers tell no lag without their source. The last one remains true while they have a backlog."""
+        if facts.lag_seconds is not None or facts.executed.contains(facts.retrieved):
+            self._lag = facts.lag_seconds
+        return self._lag
 
     async def _facts(self) -> ServerFacts | None:
         if not self._server.running:

@@ -43,11 +43,36 @@ def suspect(policy: Policy, state: ClusterState, transition: Transition, seen: O
         return Decision(blocked=f"replicas still receive from {state.primary}", after=POLL_SECONDS)
     if not policy.failover and not policy.force:
         return Decision(blocked=f"{state.primary} is lost and failover is disabled", after=POLL_SECONDS)
-    since = seen.time - state.last_failover
-    if since < policy.min_interval_seconds and not policy.force:
-        text = f"the last failover was {since:.0f} s ago, and {policy.min_interval_seconds:.0f} s must pass"
+    if seen.time - state.last_failover < policy.min_interval_seconds and not policy.force:
+        text = f"the last failover was less than failover.minIntervalSeconds ({policy.min_interval_seconds:.0f}) ago"
+        return Decision(blocked=text, after=1.0)
+    if (slow := _lagging(policy, state, seen)) and not policy.force:
+        text = (
+            f"{', '.join(slow)} received transactions whose execution takes more than failover.maxLagSeconds"
+            f" ({policy.max_lag_seconds:.0f})"
+        )
         return Decision(blocked=text, after=1.0)
     return begin(state, state.primary, f"{state.primary} is lost", seen)
+
+
+def _lagging(policy: Policy, state: ClusterState, seen: Observation) -> list[str]:
+    """Return the members that could be chosen, if none of them can be the primary soon enough.
+
+    The fence and the choice do not look at the lag: only a member that has received everything can be chosen.
+    """
+    fit = [
+        member
+        for member in seen.select(state.quorum.members)
+        if member.name != state.primary and member.usable and member.complete and not state.is_errant(member.name)
+    ]
+    best = [member for member in fit if all(member.received.contains(other.received) for other in fit)]
+    slow = [member.name for member in best if _lags(member, policy.max_lag_seconds)]
+    return slow if len(slow) == len(best) else []
+
+
+def _lags(member: MemberState, most: float) -> bool:
+    behind = member.lag_seconds is not None and member.lag_seconds > most
+    return behind and not member.executed.contains(member.retrieved)
 
 
 def begin(state: ClusterState, source: str, reason: str, seen: Observation, kind: Kind = Kind.FAILOVER) -> Decision:

@@ -116,6 +116,10 @@ class Policy(msgspec.Struct, frozen=True):
     failover: bool = True
     detection_seconds: float = 2.0
     min_interval_seconds: float = 60.0
+    max_lag_seconds: float = 60.0
+    """Most time that a failover may let the new primary need for what it has received; a longer backlog blocks it."""
+    degrade_to_async: bool = False
+    """Lower the number of acknowledgements while commits wait for replicas that are gone."""
     catch_up_seconds: float = 10.0
     """How long a switchover may refuse writes before it is given up."""
     reclone: bool = False

@@ -166,7 +166,7 @@ def _change_quorum(policy: Policy, state: ClusterState, primary: MemberState, se
     joint = Quorum(both, min(state.quorum.acks, target.acks))
     if joint != state.quorum or not state.changing:
         changing = replace(state, quorum=joint, changing=True, baseline="", epoch=state.epoch + 1)
-        return Decision(store=changing, after=POLL_SECONDS)
+        return Decision(store=changing, notices=_degraded(policy, state, target), after=POLL_SECONDS)
     waits = (
         primary.epoch == state.epoch
         and primary.ack_count >= target.acks
@@ -201,7 +201,25 @@ def _target_quorum(policy: Policy, state: ClusterState, primary: MemberState, se
     )
     if primary.name not in members:
         members = (primary.name, *members)
-    return Quorum(members, policy.acks(len(members)))
+    return Quorum(members, _target_acks(policy, state, primary, members, seen))
+
+
+def _target_acks(
+    policy: Policy, state: ClusterState, primary: MemberState, members: tuple[str, ...], seen: Observation
+) -> int:
+    """Return the acknowledgements that commits should wait for.
+
+    With `degrade_to_async` they fall to the number of replicas that are left once commits wait in vain, and rise again
+    with the replicas. A quorum of fewer acknowledgements needs more fenced members, so that a failover from a degraded
+    cluster is blocked until the primary's own data can be read.
+    """
+    wanted = policy.acks(len(members))
+    if not policy.degrade_to_async:
+        return wanted
+    # The epoch does not matter here: it rises with each change of the quorum, and the replicas learn it afterwards.
+    present = [each for each in seen.select(members) if each.source == primary.name and each.io_running]
+    possible = min(wanted, sum(each.reachable and each.semi_sync_replica for each in present))
+    return possible if possible >= state.quorum.acks or primary.commits_waiting else min(wanted, state.quorum.acks)
 
 
 def _acknowledging(target: Quorum, state: ClusterState, primary: MemberState, seen: Observation) -> list[MemberState]:
@@ -213,6 +231,13 @@ def _removed_are_silent(target: Quorum, state: ClusterState, seen: Observation) 
     """Return whether members that leave the quorum acknowledge nothing any more."""
     removed = seen.select([name for name in state.quorum.members if name not in target.members])
     return all(member.reachable and not member.io_running and member.epoch >= state.epoch for member in removed)
+
+
+def _degraded(policy: Policy, state: ClusterState, target: Quorum) -> tuple[Notice, ...]:
+    if target.acks >= state.quorum.acks or set(target.members) != set(state.quorum.members):
+        return ()
+    text = f"commits wait for {target.acks} acknowledgements instead of {policy.acks(len(target.members))}"
+    return (Notice("ReplicationDegraded", f"{text}: too few replicas are left", warning=True),)
 
 
 def _scaled(state: ClusterState, target: Quorum) -> tuple[Notice, ...]:

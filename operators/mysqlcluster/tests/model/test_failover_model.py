@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from mysqlcluster.actions import Promote
 from mysqlcluster.machine import Decision, Quorum, Step, failover
+from mysqlcluster.observation import Role
 
 from .search import Found, search
 from .world import Limits, Member, Model, World, decided, start
@@ -72,6 +73,31 @@ def test_a_change_of_size_in_which_members_fail_loses_nothing(members, before, w
         return len(world.state.quorum.members) == wanted and not world.state.changing
 
     found = search(model, start(members, 1, quorum=before), most=200_000, goal=done)
+    assert found.violation == "", "\n".join(found.trace)
+    assert found.complete
+    assert found.reached > 0
+
+
+class CommitsThatWait(Model):
+    """The policy degrades, and commits of a primary wait in every view."""
+
+    def __init__(self, count, limits):
+        super().__init__(count, limits)
+        self.policy = replace(self.policy, degrade_to_async=True)
+
+    def decided(self, state, members):
+        waiting = tuple(replace(m, commits_waiting=1) if m.role is Role.PRIMARY else m for m in members)
+        return super().decided(state, waiting)
+
+
+@pytest.mark.parametrize("members", [2, 3])
+def test_a_cluster_that_degrades_to_asynchronous_commits_fails_over_only_with_all_of_them(members):
+    model = CommitsThatWait(members, Limits(writes=1, faults=1, missing=1, versions=6))
+
+    def degraded(world: World) -> bool:
+        return world.state.quorum.acks == 0 and world.state.transition is None
+
+    found = search(model, start(members, 1), most=200_000, goal=degraded)
     assert found.violation == "", "\n".join(found.trace)
     assert found.complete
     assert found.reached > 0

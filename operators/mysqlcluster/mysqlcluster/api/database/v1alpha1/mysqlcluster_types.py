@@ -26,7 +26,7 @@ class ReplicationPolicy(Model):
     ack_count: Annotated[int, Ge(0), Le(8)] | None = None
     """Replicas that acknowledge a transaction before its commit returns; half of the size by default."""
     degrade_to_async: bool = False
-    """Commit without acknowledgements when too few replicas are left. Such commits may be lost in a failover."""
+    """Commit with fewer acknowledgements while too few replicas are left. A failover waits for the primary then."""
 
 
 class RejoinPolicy(Model):
