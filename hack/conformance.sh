@@ -56,6 +56,7 @@ build e2e.test go test -c -ldflags "$stamp" -o "$staging/e2e.test" $suite/e2e
 build agnhost go build -ldflags "$stamp" -o "$staging/agnhost" $suite/images/agnhost
 build resource-consumer go build -ldflags "$stamp" -o "$staging/resource-consumer" $suite/images/resource-consumer
 build consume-cpu go build -ldflags "$stamp" -o "$staging/consume-cpu" $suite/images/resource-consumer/consume-cpu
+build nnp go build -ldflags "$stamp" -o "$staging/nnp" $suite/images/nonewprivs
 build pause go build -ldflags "$stamp" -o "$staging/pause" ./cmd/pause
 build sample-apiserver env GOBIN="$staging" go install "k8s.io/sample-apiserver@$SAMPLE_APISERVER"
 echo "$target"

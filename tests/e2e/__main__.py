@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -92,14 +92,12 @@ def _cluster(images_file: Path, directory: Path) -> Iterator[Path]:
             process.wait()
 
 
-async def _run(suite: Suite, tests: Sequence[str], workers: int, results: list[Result]) -> None:
-    """Run the tests, first those that may run side by side, then the serial ones, and append each result."""
+async def _run(suite: Suite, tests: Sequence[str], workers: int, keep: Callable[[Result], None]) -> None:
+    """Run the tests, first those that may run side by side, then the serial ones, and give each result to `keep`."""
 
     async def work(queue: list[str]) -> None:
         while queue:
-            result = await suite.run(queue.pop(0))
-            results.append(result)
-            _show(result, len(results), len(tests))
+            keep(await suite.run(queue.pop(0)))
 
     serial = [test for test in tests if is_serial(test)]
     parallel = [test for test in tests if not is_serial(test)]
@@ -107,9 +105,18 @@ async def _run(suite: Suite, tests: Sequence[str], workers: int, results: list[R
     await work(serial)
 
 
-def _show(result: Result, done: int, total: int) -> None:
-    line = f"[{done}/{total}] {result.outcome} {result.seconds:5.1f} s  {result.test}"
-    print(line if result.outcome is Outcome.PASSED else f"{line}\n    {result.reason}", flush=True)
+def _line(result: Result) -> str:
+    line = f"{result.outcome} {result.seconds:5.1f} s  {result.test}"
+    return line if result.outcome is Outcome.PASSED else f"{line}\n    {result.reason}"
+
+
+def _listed(file: Path, known: Sequence[str]) -> list[str]:
+    """Return the tests that a file lists, one a line; blank lines and lines that begin with `#` are skipped."""
+    lines = [line.strip() for line in file.read_text("utf-8").splitlines()]
+    wanted = {line for line in lines if line and not line.startswith("#")}
+    if unknown := wanted - set(known):
+        raise SystemExit(f"conformance: {file}: {min(unknown)!r} is not a conformance test")
+    return [test for test in known if test in wanted]
 
 
 def main() -> int:
@@ -120,7 +127,9 @@ def main() -> int:
     parser.add_argument("--cached", action="store_true", help="build nothing")
     parser.add_argument("--quick", action="store_true", help="only tests that took few seconds in the run on record")
     parser.add_argument("--logs", type=Path, default=_ROOT / "build" / "conformance", help="where output is kept")
+    parser.add_argument("--tests", type=Path, help="a file with names of tests, one a line: only these tests")
     parser.add_argument("--resume", action="store_true", help="keep the results of a run that was interrupted")
+    parser.add_argument("--retry", action="store_true", help="with --resume: run the tests again that failed")
     parser.add_argument("--no-report", action="store_true", help="do not write docs/conformance-suite.*")
     options = parser.parse_args()
     programs, source = _built(cached_only=options.cached), _module()
@@ -128,10 +137,14 @@ def main() -> int:
     version = source.name.rpartition("@")[2]
     before = from_json(_RESULTS.read_text("utf-8")) if _RESULTS.exists() else []
     tests = [test for test in every if re.search(options.focus, test)]
+    if options.tests:
+        tests = _listed(options.tests, tests)
     if options.quick:
         tests = _quick(tests, before)
     kept = options.logs / "results.json"
     results = from_json(kept.read_text("utf-8")) if options.resume and kept.exists() else []
+    if options.retry:
+        results = [result for result in results if result.outcome is Outcome.PASSED or result.test not in set(tests)]
     done = {result.test for result in results}
     tests = [test for test in tests if test not in done]
     try:
@@ -148,11 +161,14 @@ def main() -> int:
         _cluster(images.images_file(root_file_systems), Path(directory)) as kubeconfig,
     ):
         suite = Suite(programs["e2e.test"], programs["kubectl"], kubeconfig, options.logs)
-        try:
-            asyncio.run(_run(suite, tests, options.workers, results))
-        finally:
-            options.logs.mkdir(parents=True, exist_ok=True)
+        options.logs.mkdir(parents=True, exist_ok=True)
+
+        def keep(result: Result) -> None:
+            results.append(result)
             kept.write_text(to_json(results, version), "utf-8")
+            print(_line(result), flush=True)
+
+        asyncio.run(_run(suite, tests, options.workers, keep))
     complete = len(results) == len(every)
     if complete and not options.no_report:
         changes = differences(results, before)

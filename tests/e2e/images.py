@@ -21,7 +21,7 @@ _APT_SECONDS: Final = 600
 _E2E: Final = "registry.k8s.io/e2e-test-images"
 
 _BUSYBOX: Final = ("busybox", "libc6", "netbase")
-_AGNHOST: Final = (*_BUSYBOX, "bash", "bind9-dnsutils", "curl", "netcat-openbsd", "iproute2", "util-linux")
+_AGNHOST: Final = (*_BUSYBOX, "bash", "bind9-dnsutils", "curl", "netcat-openbsd", "iproute2", "libc-bin", "util-linux")
 
 _PASSWD: Final = """\
 root:x:0:0:root:/root:/bin/sh
@@ -71,6 +71,7 @@ class Image:
         links: Symbolic links by their path in the image.
         files: Texts by their path in the image.
         sources: Directories of the module of Kubernetes whose files are copied to the root.
+        setuid: Paths of programs that run as their owner, root.
         command: The entry point.
         args: The default arguments.
     """
@@ -81,16 +82,23 @@ class Image:
     links: Mapping[str, str] = field(default_factory=dict[str, str])
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     sources: tuple[str, ...] = ()
+    setuid: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
 
 
-def _agnhost(*names: str, args: tuple[str, ...] = ("pause",), sources: tuple[str, ...] = ()) -> Image:
+def _agnhost(
+    *names: str,
+    args: tuple[str, ...] = ("pause",),
+    sources: tuple[str, ...] = (),
+    files: Mapping[str, str] | None = None,
+) -> Image:
     return Image(
         names,
         _AGNHOST,
         {"agnhost": "agnhost"},
-        {"agnhost-2": "agnhost"},
+        {"agnhost-2": "agnhost", "usr/bin/nc": "nc.openbsd"},
+        files or {},
         sources=("test/images/agnhost/porter", *sources),
         command=("/agnhost",),
         args=args,
@@ -99,11 +107,29 @@ def _agnhost(*names: str, args: tuple[str, ...] = ("pause",), sources: tuple[str
 
 IMAGES: Final[Mapping[str, Image]] = {
     "agnhost": _agnhost(f"{_E2E}/agnhost"),
-    "kitten": _agnhost(f"{_E2E}/kitten", args=("test-webserver",), sources=("test/images/kitten/html",)),
+    # The test of image volumes looks for the distribution that the original is built on.
+    "kitten": _agnhost(
+        f"{_E2E}/kitten",
+        args=("test-webserver",),
+        sources=("test/images/kitten/html",),
+        files={"etc/os-release": 'NAME="Alpine Linux"\n'},
+    ),
     "nautilus": _agnhost(f"{_E2E}/nautilus", args=("test-webserver",), sources=("test/images/nautilus/html",)),
-    # ash drops environment variables whose names are no identifiers, so that sh is bash here.
+    # The original's ash keeps environment variables whose names are no identifiers, Debian's older one drops them:
+    # /bin/sh is busybox, and the sh that a container finds by PATH is bash.
     "busybox": Image(
-        (f"{_E2E}/busybox", "busybox"), (*_BUSYBOX, "bash"), links={"usr/bin/sh": "bash"}, command=("sh",)
+        (f"{_E2E}/busybox", "busybox"),
+        (*_BUSYBOX, "bash"),
+        links={"usr/bin/sh": "busybox", "usr/local/bin/sh": "/usr/bin/bash"},
+        command=("sh",),
+    ),
+    "glibc-dns-testing": Image((f"{_E2E}/glibc-dns-testing",), (*_AGNHOST, "coreutils", "hostname"), command=("bash",)),
+    "nonewprivs": Image(
+        (f"{_E2E}/nonewprivs",),
+        _BUSYBOX,
+        {"usr/local/bin/nnp": "nnp"},
+        setuid=("usr/local/bin/nnp",),
+        command=("nnp",),
     ),
     "nginx": Image(
         (f"{_E2E}/nginx", "nginx"),
@@ -180,11 +206,15 @@ def _make(root: Path, image: Image, packages: Path, programs: Mapping[str, Path]
         shutil.copy2(programs[program], root / path)
         (root / path).chmod(0o755)
     for path, target in image.links.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).unlink(missing_ok=True)
         (root / path).symlink_to(target)
     for path, text in {"etc/passwd": _PASSWD, "etc/group": _GROUP, **image.files}.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).unlink(missing_ok=True)  # the file may be a link
         (root / path).write_text(text)
+    for path in image.setuid:
+        (root / path).chmod(0o4755)
     for file in (file for directory in image.sources for file in (source / directory).iterdir()):
         if file.is_file():
             shutil.copyfile(file, root / file.name)

@@ -25,6 +25,7 @@ _TEST_SECONDS: Final = 300.0
 _SECONDS: Final = {
     "CronJob": 600.0,
     "500 podspec updates": 480.0,
+    "compacted away": 720.0,
     "StatefulSet": 480.0,
 }
 """The time that tests get which need more than the others, by a part of their names."""

@@ -7,5 +7,6 @@ import (
 	_ "bitbucket.org/bertimus9/systemstat"
 	_ "k8s.io/kubernetes/test/e2e"
 	_ "k8s.io/kubernetes/test/images/agnhost"
+	_ "k8s.io/kubernetes/test/images/nonewprivs"
 	_ "k8s.io/kubernetes/test/images/resource-consumer"
 )

@@ -440,6 +440,22 @@ async def test_a_proxy_passes_on_a_body_while_it_comes(node: Node):
         assert await _chunked(wire) == b"two"
 
 
+async def test_links_and_redirects_of_a_proxied_server_lead_through_the_proxy(node: Node):
+    page = b'<p>a<a href="/b?c=d">b</a><a href="e">e</a><a href="http://other/f">f</a>'
+
+    def handler(head: bytes) -> list[bytes]:
+        if head.startswith(b"GET /from"):
+            return [b"HTTP/1.1 302 Found\r\nLocation: /to/\r\nContent-Length: 0\r\n\r\n"]
+        return [b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n" + page]
+
+    async with await _serve(handler, node.kubelet), node.door.wire() as wire:
+        await wire.request("GET", f"{POD}:80/proxy/from")
+        status, headers = await wire.head()
+        assert (status, headers["location"]) == (302, f"{POD}:80/proxy/to/")
+        _, text = await node.door.ask("GET", f"{POD}:80/proxy/")
+        assert text == page.decode().replace('"/b', f'"{POD}:80/proxy/b')
+
+
 @pytest.mark.parametrize("answer", [[], [b"nonsense\r\n\r\n"], [b"HTTP/1.1 2"]], ids=["nothing", "nonsense", "half"])
 async def test_a_proxy_tells_of_a_pod_that_speaks_no_http(node: Node, answer: list[bytes]):
     async with await _serve(lambda _: answer, node.kubelet):

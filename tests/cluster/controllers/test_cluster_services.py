@@ -15,6 +15,7 @@ from steersman.k8s import (
     Pod,
     PodDisruptionBudget,
     ReplicationController,
+    ResourceQuota,
     Service,
 )
 from steersman.models import get_condition
@@ -156,6 +157,15 @@ async def test_a_cron_job_starts_jobs_and_keeps_the_last_few(lab):
         return not await lab.list(Job)
 
     await lab.eventually(none, "its Jobs go with it")
+
+
+async def test_a_quota_with_a_scope_counts_the_pods_in_the_scope(lab):
+    for scope in ("BestEffort", "NotBestEffort"):
+        spec = {"hard": {"pods": "5"}, "scopes": [scope]}
+        await lab.create(ResourceQuota, {"metadata": {"name": scope.lower()}, "spec": spec})
+    await lab.create(Pod, {"metadata": {"name": "modest"}, "spec": {"containers": [{"name": "a", "image": "a"}]}})
+    await lab.until(ResourceQuota, "besteffort", lambda quota: str(quota.status.used.get("pods")) == "1")
+    await lab.until(ResourceQuota, "notbesteffort", lambda quota: str(quota.status.used.get("pods")) == "0")
 
 
 async def test_a_replication_controller_keeps_its_pods(lab):

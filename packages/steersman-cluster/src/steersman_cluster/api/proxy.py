@@ -1,6 +1,6 @@
 """The proxy sub-resources: an HTTP request of the client, repeated to a Pod over its node's connection.
 
-Which Pod and which port is decided here; how the request gets there is in `proxying`.
+This module chooses the Pod and the port; `upstream` forwards the request.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from steersman_cluster.api import node_proxy
 from steersman_cluster.api.interfaces import Call
 from steersman_cluster.api.messages import Response
 from steersman_cluster.api.pod_options import items_of, pod_of
+from steersman_cluster.api.proxy_links import rewrite_response
 from steersman_cluster.api.streams import kubelet_of
 from steersman_cluster.api.upstream import repeat
 from steersman_cluster.errors import APIError, bad_request, not_found
@@ -102,7 +103,10 @@ async def _repeat(call: Call, pod: Object, scheme: str, port: int) -> Response:
         return await kubelet.connect(call.namespace, pod["metadata"]["name"], port)
 
     host = f"{call.name.split(':')[1 if scheme else 0]}:{port}"
+    prefix = f"/api/v1/namespaces/{call.namespace}/{call.resource.plural}/{call.name}/proxy"
+    hosts = {host, f"{dig(pod, 'status', 'podIP', default='')}:{port}", call.request.headers.get("Host") or host}
     try:
-        return await repeat(call.request, f"/{call.rest}", host, connect, secure=scheme == "https")
+        response = await repeat(call.request, f"/{call.rest}", host, connect, secure=scheme == "https")
+        return await rewrite_response(response, prefix, hosts)
     except (OSError, APIError) as problem:
         raise _unreachable(str(problem) or type(problem).__name__) from None

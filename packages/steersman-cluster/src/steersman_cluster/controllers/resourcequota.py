@@ -85,7 +85,9 @@ async def _all(group: str, resource: str, namespace: str, ctx: Context) -> list[
         answer = await ctx.client.raw.request("GET", f"{base}/{place}")
     except NotFound:
         return []
-    return json.loads(answer.body)["items"]
+    listed = json.loads(answer.body)
+    # Items of lists do not name their kind, and scopes depend on it.
+    return [{**item, "kind": listed["kind"].removesuffix("List")} for item in listed["items"]]
 
 
 async def _version(group: str, ctx: Context) -> str | None:

@@ -12,6 +12,7 @@ __all__ = ["DNS_SERVICE_ADDRESS", "full_name", "hosts_file", "resolv_conf"]
 DNS_SERVICE_ADDRESS: Final = "10.0.0.10"
 _MAX_NAMESERVERS: Final = 3
 _HEADER: Final = "# Kubernetes-managed hosts file."
+_HEADER_HOST_NETWORK: Final = "# Kubernetes-managed hosts file (host network)."
 
 
 def resolv_conf(pod: Object, host: str) -> str:
@@ -70,12 +71,22 @@ def full_name(pod: Object) -> str:
     return f"{hostname}.{subdomain}.{namespace_of(pod)}.svc.{ZONE}"
 
 
-def hosts_file(pod: Object, ip: str, hostname: str) -> str:
-    """Return the file for a Pod with its own name and its aliases."""
-    lines = [_HEADER, "127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback", "fe00::0\tip6-localnet"]
-    lines += ["fe00::0\tip6-mcastprefix", "fe00::1\tip6-allnodes", "fe00::2\tip6-allrouters"]
-    full = full_name(pod)
-    lines.append("\t".join([ip, *([full] if full else []), hostname]))
+def hosts_file(pod: Object, ip: str, hostname: str, host: str) -> str:
+    """Return the file for a Pod with its own name and its aliases; on the host network with the names of the node.
+
+    Args:
+        pod: The Pod.
+        ip: The address of the Pod.
+        hostname: The host name of the Pod.
+        host: The text of the node's own file.
+    """
+    if dig(pod, "spec", "hostNetwork", default=False):
+        lines = [_HEADER_HOST_NETWORK, *host.splitlines()]
+    else:
+        lines = [_HEADER, "127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback", "fe00::0\tip6-localnet"]
+        lines += ["fe00::0\tip6-mcastprefix", "fe00::1\tip6-allnodes", "fe00::2\tip6-allrouters"]
+        full = full_name(pod)
+        lines.append("\t".join([ip, *([full] if full else []), hostname]))
     aliases: list[Object] = dig(pod, "spec", "hostAliases", default=[])
     if aliases:
         lines += ["", "# Entries added by HostAliases."]

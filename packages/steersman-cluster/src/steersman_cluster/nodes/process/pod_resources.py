@@ -167,17 +167,13 @@ class PodResources:
     def hosts_file(self) -> Path:
         """The container's /etc/hosts, with the Pod's own name and its aliases."""
         path = self.directory / "hosts"
-        path.write_text(hosts_file(self.pod, self.facts.ip, self.hostname))
+        path.write_text(hosts_file(self.pod, self.facts.ip, self.hostname, _text_of(Path("/etc/hosts"))))
         return path
 
     def resolv_conf(self) -> Path:
         """The container's /etc/resolv.conf."""
-        try:
-            host = Path("/etc/resolv.conf").read_text(errors="replace")
-        except OSError:
-            host = ""
         path = self.directory / "resolv.conf"
-        path.write_text(resolv_conf(self.pod, host))
+        path.write_text(resolv_conf(self.pod, _text_of(Path("/etc/resolv.conf"))))
         return path
 
     @property
@@ -204,6 +200,14 @@ def _open_directory(path: Path) -> Path:
         path.mkdir(parents=True)
         path.chmod(0o777)
     return path
+
+
+def _text_of(path: Path) -> str:
+    """Return the text of a file of the node; empty where it cannot be read."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def _host_path(source: Object) -> Path:
