@@ -83,7 +83,7 @@ docs: $(VENV)/.docs ## Build the documentation site into build/site (ARGS=serve:
 	@PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs $(or $(ARGS),build --quiet --strict)
 
 lock: $(READY) ## Bring requirements/*.txt, the lock files, in step with pyproject.toml
-	@for set in "runtime pyproject.toml" "dev pyproject.toml --extra dev --extra otel --extra proxy --extra pydantic --extra uvloop --group dev" "bench pyproject.toml --group bench" "docs --group docs"; do \
+	@for set in "runtime pyproject.toml" "dev pyproject.toml --extra dev --extra aiohttp --extra cli --extra otel --extra proxy --extra pydantic --extra uvloop --group dev" "bench pyproject.toml --group bench" "docs --group docs"; do \
 	  set -- $$set; name=$$1; shift; \
 	  $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-emit-index-url --no-header \
 	    --no-emit-package steersman --no-emit-package steersman-cluster \

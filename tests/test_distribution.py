@@ -64,6 +64,19 @@ def test_classifiers_name_every_python_from_the_oldest_supported_one():
 
 
 CLUSTER = ROOT / "packages" / "steersman-cluster"
+MAX_INSTALLED_BYTES = 60_000_000
+
+
+@pytest.mark.slow
+def test_the_core_installation_takes_less_than_60_megabytes():
+    sys.path.insert(0, str(ROOT / "hack"))
+    try:
+        from installed_size import sizes
+    finally:
+        sys.path.pop(0)
+    found = sizes()
+    assert found["zstandard"] > 1_000_000, "the packages are measured"
+    assert sum(found.values()) < MAX_INSTALLED_BYTES, found
 
 
 def test_the_distributions_have_one_version_and_depend_on_each_other_in_that_version():
@@ -72,9 +85,19 @@ def test_the_distributions_have_one_version_and_depend_on_each_other_in_that_ver
     assert cluster["version"] == __version__
     assert f"steersman=={__version__}" in cluster["dependencies"]
     assert f"steersman-cluster=={__version__}" in framework["optional-dependencies"]["dev"]
-    assert not [
-        name for name in framework["dependencies"] if name.startswith(("steersman-cluster", "rich", "pygments"))
-    ]
+    assert not [name for name in framework["dependencies"] if name.startswith("steersman-cluster")]
+
+
+def test_every_extra_that_a_message_names_exists_and_installs_what_the_message_says():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    asked: set[str] = set()
+    for path in (ROOT / "src" / "steersman").rglob("*.py"):
+        for _, extra, modules in re.findall(r'\brequire\((.+?), "([a-z]+)", ((?:"[\w.]+"(?:, )?)*)', path.read_text()):
+            asked.add(extra)
+            listed = " ".join(extras[extra])
+            named = [module.partition(".")[0].replace("_", "-") for module in re.findall(r'"([\w.]+)"', modules)]
+            assert [name for name in named if name not in listed] == [], path
+    assert asked >= {"aiohttp", "cli", "dev", "proxy"}
 
 
 def test_the_wheel_of_the_cluster_has_its_command_and_its_data(tmp_path: Path):

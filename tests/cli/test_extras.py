@@ -9,7 +9,9 @@ import sys
 import pytest
 
 from steersman.cli.dispatch import run
-from steersman.extras import require
+from steersman.client.config import Config
+from steersman.client.transport.websockets import websocket_transport
+from steersman.extras import MissingExtraError, require
 
 APP = """
 from steersman import Context, Model, Operator, Resource
@@ -71,7 +73,10 @@ def test_cluster_commands_without_the_embedded_cluster_name_the_command_that_ins
     assert not (tmp_path / "state").exists()
 
 
-HIDDEN = "import sys; sys.modules.update(dict.fromkeys(('typer', 'rich', 'click', 'pydantic', 'steersman_cluster')));"
+HIDDEN = (
+    "import sys; sys.modules.update(dict.fromkeys("
+    "('aiohttp', 'typer', 'rich', 'click', 'pydantic', 'multidict', 'yarl', 'steersman_cluster')));"
+)
 
 
 def without_typer(cwd, *words):
@@ -128,3 +133,13 @@ def test_init_names_copier_and_ruff_together_and_writes_nothing(command, tmp_pat
 
 def test_installed_packages_are_not_named():
     require("a test", "dev", "pytest", "copier", "ruff", "watchfiles", "steersman_cluster")
+
+
+def test_a_websocket_without_aiohttp_names_the_extra_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    with pytest.raises(MissingExtraError) as refused:
+        websocket_transport(Config(server="https://127.0.0.1:6443"))
+    assert str(refused.value) == (
+        "a WebSocket (exec, attach, port forwarding) needs aiohttp, which is not installed: "
+        "pip install 'steersman[aiohttp]'"
+    )

@@ -21,7 +21,7 @@ _HEADER = """\
 
 def lock_text(root: str = "steersman") -> str:
     """Return the text of `requirements.lock`."""
-    require("the lock file", "dev", "packaging")  # a dependency of copier
+    require("the lock file", "dev", "packaging")
     from packaging.requirements import Requirement
 
     found: dict[str, str] = {}

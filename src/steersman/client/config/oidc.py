@@ -20,6 +20,7 @@ from steersman.client.config.errors import ConfigError, CredentialError
 from steersman.client.config.files import check_token
 from steersman.client.config.refresh import Credentials, RefreshingAuth, bearer
 from steersman.client.config.tls import ssl_context
+from steersman.extras import require
 from steersman.telemetry.clock import Now, utc_now
 
 _TIMEOUT_SECONDS = 30.0
@@ -54,6 +55,7 @@ class OidcProvider:
 
 async def fetch_with_aiohttp(url: str, data: bytes | None, ca_pem: bytes | None, headers: Mapping[str, str]) -> bytes:
     """Send a request with aiohttp: verified TLS, no redirects (they could leak the refresh token), 30 s, 1 MiB."""
+    require("the auth provider oidc", "aiohttp", "aiohttp")
     import aiohttp  # imported on demand
 
     tls = ssl_context(TlsConfig(ca_pem=ca_pem)) if url.startswith("https:") else True

@@ -61,7 +61,7 @@ def transport_for(config: Config) -> Transport:
 
     if can_use_native(config):
         return NativeTransport(config)
-    require("the proxy of this client's configuration", "proxy", "pyreqwest", otherwise="remove the proxy")
+    require("the proxy of this client's configuration", "proxy", "aiohttp", "pyreqwest", otherwise="remove the proxy")
     from steersman.client.transport.reqwest import PyreqwestTransport, can_use_pyreqwest
 
     if can_use_pyreqwest(config):

@@ -32,6 +32,7 @@ from steersman.client.transport.connection import Connection
 from steersman.client.transport.http2 import RequestNotSentError
 from steersman.client.transport.pool import ConnectionPool
 from steersman.client.transport.response_streams import ResponseStreams
+from steersman.client.transport.websockets import websocket_transport
 from steersman.models.memo import Memo
 
 __all__ = ["NativeTransport", "can_use_native"]
@@ -120,9 +121,7 @@ class NativeTransport:
     ) -> WebSocket:
         """Open a WebSocket; see `Transport.websocket`."""
         if self._sockets is None:
-            from steersman.client.transport.aiohttp import AiohttpTransport
-
-            self._sockets = AiohttpTransport(self._config)
+            self._sockets = websocket_transport(self._config)
         return await self._sockets.websocket(path, query=query, headers=headers, protocols=protocols, timeout=timeout)
 
     async def close(self) -> None:

@@ -41,6 +41,7 @@ from steersman.client.transport.base import (
 )
 from steersman.client.transport.connect_hints import with_hint
 from steersman.client.transport.idle_watchdog import IdleWatchdog
+from steersman.client.transport.websockets import websocket_transport
 
 __all__ = ["PyreqwestTransport", "can_use_pyreqwest"]
 
@@ -189,9 +190,7 @@ class PyreqwestTransport(UnsupportedTransport):
     ) -> WebSocket:
         """Open a WebSocket; see `Transport.websocket`."""
         if self._sockets is None:
-            from steersman.client.transport.aiohttp import AiohttpTransport
-
-            self._sockets = AiohttpTransport(self._config)
+            self._sockets = websocket_transport(self._config)
         return await self._sockets.websocket(path, query=query, headers=headers, protocols=protocols, timeout=timeout)
 
     async def close(self) -> None:
