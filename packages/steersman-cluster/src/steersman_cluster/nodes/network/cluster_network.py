@@ -122,6 +122,11 @@ class ClusterNetwork:
         attachment = self._attached[address] = Attachment(address, namespace, self._router.user)
         return attachment
 
+    @property
+    def user_namespace(self) -> int | None:
+        """Return a descriptor of the user namespace of the network, where it has one."""
+        return self._router.user
+
     # Connections.
 
     def socket(self, kind: SocketKind = "tcp", *, within: str = "", source: str = GATEWAY_ADDRESS) -> socket.socket:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from steersman_cluster.nodes.network.cluster_network import Attachment
@@ -13,8 +14,9 @@ from steersman_cluster.nodes.network.resolver import full_name, hosts_file, reso
 from steersman_cluster.nodes.process.api_reader import ApiReader
 from steersman_cluster.nodes.process.container_run import Run
 from steersman_cluster.nodes.process.environment import ConfigError, Facts, expand
+from steersman_cluster.nodes.process.memory_volumes import MemoryVolumes, is_memory, size_of
 from steersman_cluster.nodes.process.payload import TokenRequest, files_of, references_of_volume, tokens_of, write
-from steersman_cluster.nodes.process.sandbox import Mount
+from steersman_cluster.nodes.process.sandbox import Mount, Op
 from steersman_cluster.objects import Object, dig, name_of, namespace_of, uid_of
 
 __all__ = ["MountError", "PodResources"]
@@ -28,9 +30,19 @@ class MountError(Exception):
 
 
 class PodResources:
-    """One Pod's place on this machine. `directory` is its own; `shared` holds what outlives it (volumes of claims)."""
+    """One Pod's place on this machine. `directory` is its own; `shared` holds what outlives it (volumes of claims).
 
-    def __init__(self, facts: Facts, directory: Path, shared: Path, clock: Callable[[], float]) -> None:
+    Without `memory` the volumes of medium Memory lie on the disk.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        directory: Path,
+        shared: Path,
+        clock: Callable[[], float],
+        memory: MemoryVolumes | None = None,
+    ) -> None:
         self.facts = facts
         self.directory = directory
         self.references: set[tuple[str, str]] = set()
@@ -43,6 +55,9 @@ class PodResources:
         """The Pod's network namespace, or its node's for a Pod on the host network."""
         self._shared = shared
         self._clock = clock
+        self._memory = memory
+        self._in_memory: list[Path] = []
+        """The directories upon which a tmpfs is mounted."""
         self._tokens: dict[TokenRequest, tuple[str, float]] = {}
 
     @property
@@ -69,9 +84,9 @@ class PodResources:
     def _own(self, volume: Object) -> None:
         """Give a writable volume to the Pod's `fsGroup`, as the kubelet does for those that it manages."""
         group = self._fs_group
-        if group is None or not any(kind in volume for kind in _OWNED):
-            return
         top = self.volumes[volume["name"]]
+        if group is None or top in self._in_memory or not any(kind in volume for kind in _OWNED):
+            return
         policy = dig(self.pod, "spec", "securityContext", "fsGroupChangePolicy")
         if policy == "OnRootMismatch" and top.stat().st_gid == group:
             return
@@ -100,6 +115,8 @@ class PodResources:
     async def _volume(self, volume: Object, reader: ApiReader) -> Path:
         if any(kind in volume for kind in _PAYLOADS):
             return await self._payload(volume, reader)
+        if is_memory(volume) and self._memory is not None:
+            return await self._in_tmpfs(volume, self._memory)
         if "emptyDir" in volume:
             return _open_directory(self.directory / "volumes" / volume["name"])
         if "hostPath" in volume:
@@ -110,6 +127,29 @@ class PodResources:
             return await self._claim(f"{name_of(self.pod)}-{volume['name']}", reader)
         kind = next((key for key in volume if key != "name"), "empty")
         raise ConfigError(f"volumes of kind {kind} are not known to nodes of kind process")
+
+    async def _in_tmpfs(self, volume: Object, memory: MemoryVolumes) -> Path:
+        directory = _open_directory(self.directory / "volumes" / volume["name"])
+        if directory not in self._in_memory:
+            group = self._fs_group
+            size = size_of(volume, self.pod.get("spec") or {}, self.facts.allocatable)
+            mode = 0o777 if group is None else 0o2777
+            await memory.mount(directory, size=size, mode=mode, group=group)
+            self._in_memory.append(directory)
+        return directory
+
+    def _visible(self, path: Path) -> Path:
+        """Return the path under which this process sees a path of the Pod's volumes."""
+        if self._memory is not None and any(path.is_relative_to(directory) for directory in self._in_memory):
+            return self._memory.visible(path)
+        return path
+
+    def visible(self, ops: Sequence[Op]) -> list[Op]:
+        """Return the steps of a plan with the sources under which this process sees them."""
+        if not self._in_memory:
+            return list(ops)
+        binds = ("bind", "ro-bind")
+        return [replace(op, source=str(self._visible(Path(op.source)))) if op.what in binds else op for op in ops]
 
     async def _payload(self, volume: Object, reader: ApiReader) -> Path:
         wanted = references_of_volume(volume)
@@ -157,8 +197,8 @@ class PodResources:
                 source = source / sub
                 if payload:
                     source = source.resolve()
-                elif not source.exists():
-                    _open_directory(source)
+                elif not (seen := self._visible(source)).exists():
+                    _open_directory(seen)
             claim: Object = kinds.get(name, {}).get("persistentVolumeClaim") or {}
             read_only = payload or bool(mount.get("readOnly")) or bool(claim.get("readOnly"))
             found.append(Mount(source, mount["mountPath"], read_only))
@@ -178,11 +218,14 @@ class PodResources:
 
     @property
     def namespaces(self) -> list[int]:
-        """The descriptors of the namespaces that the Pod's processes enter first."""
-        if self.attachment is None:
-            return []
-        user = self.attachment.user
-        return [*([user] if user is not None else []), self.attachment.namespace]
+        """The descriptors of the namespaces that the Pod's processes enter first: of its network and its volumes."""
+        found: list[int] = []
+        if self.attachment is not None:
+            user = self.attachment.user
+            found += [*([user] if user is not None else []), self.attachment.namespace]
+        if self._memory is not None and self._in_memory:
+            found += self._memory.namespaces
+        return found
 
     @property
     def hostname(self) -> str:
@@ -190,9 +233,11 @@ class PodResources:
         name = (dig(self.pod, "spec", "hostname") or name_of(self.pod))[:63]
         return (dig(self.pod, "spec", "setHostnameAsFQDN") and full_name(self.pod)) or name
 
-    def remove(self) -> None:
+    async def remove(self) -> None:
         """Delete the Pod's directory; volumes of claims stay."""
-        shutil.rmtree(self.directory, ignore_errors=True)
+        while self._memory is not None and self._in_memory:
+            await self._memory.unmount(self._in_memory.pop())
+        await asyncio.to_thread(shutil.rmtree, self.directory, ignore_errors=True)
 
 
 def _open_directory(path: Path) -> Path:

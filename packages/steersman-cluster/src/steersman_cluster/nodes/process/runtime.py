@@ -26,6 +26,7 @@ from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
 from steersman_cluster.nodes.pod_state import (
     Container,
     Effect,
+    End,
     Exited,
     NotPrepared,
     NotStarted,
@@ -52,6 +53,7 @@ from steersman_cluster.nodes.process.handlers import act
 from steersman_cluster.nodes.process.identity import account_of, accounts, groups_of, identity_of
 from steersman_cluster.nodes.process.images import Image, ImageError, Images
 from steersman_cluster.nodes.process.logfile import LogFile, last_text
+from steersman_cluster.nodes.process.memory_volumes import MemoryVolumes
 from steersman_cluster.nodes.process.meter import SAMPLE_EVERY_SECONDS
 from steersman_cluster.nodes.process.path_lookup import LaunchError, check_command
 from steersman_cluster.nodes.process.pod_resources import MountError, PodResources
@@ -65,6 +67,12 @@ from steersman_cluster.nodes.process.roots import (
     node_paths,
 )
 from steersman_cluster.nodes.process.sandbox import Mode, Mount, overlays_work, plan, real, sandbox_of
+from steersman_cluster.nodes.process.volume_sizes import (
+    CHECK_EVERY_SECONDS,
+    eviction_of,
+    limited_volumes,
+    used_bytes,
+)
 from steersman_cluster.objects import Object, dig, name_of, namespace_of
 
 __all__ = ["ProcessRuntime", "Run"]
@@ -109,9 +117,13 @@ class ProcessRuntime:
         self._overlays: bool | None = None
         """Whether writable layers above images work here; `None` before the first image with a root directory."""
         self._groups: NodeGroups | None = None
+        self._memory: MemoryVolumes | None = None
+        if mode != "plain":
+            self._memory = MemoryVolumes(network.user_namespace if network is not None else None)
         self._guard: asyncio.subprocess.Process | None = None
         self._cleaning: set[asyncio.Task[None]] = set()
-        self._metering: asyncio.Task[None] | None = None
+        self._watching: list[asyncio.Task[None]] = []
+        """The tasks that measure what containers and volumes use."""
         self._beside: list[Process] = []
         """What was started in containers that run: by probes, hooks and people."""
 
@@ -119,7 +131,10 @@ class ProcessRuntime:
         """Before the first Pod: watch what volumes show, and set the guard where the kernel does not help."""
         self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
         await self._reader.start()
-        self._metering = asyncio.create_task(self._meter(), name="container metrics")
+        self._watching = [
+            asyncio.create_task(self._meter(), name="container metrics"),
+            asyncio.create_task(self._watch_volumes(), name="volume sizes"),
+        ]
         self._groups = NodeGroups.create(f"steersman-{self.mark}") if os.geteuid() == 0 else None
         if self.mode == "plain" or self._groups is not None:
             groups = self._groups.directories if self._groups is not None else ()
@@ -131,10 +146,11 @@ class ProcessRuntime:
 
     async def close(self) -> None:
         """Kill everything and wait until it is gone. Pods stay in the API."""
-        if self._metering is not None:
-            self._metering.cancel()
-            await asyncio.wait([self._metering])
-            self._metering = None
+        for task in self._watching:
+            task.cancel()
+        if self._watching:
+            await asyncio.wait(self._watching)
+        self._watching = []
         for resources in list(self.resources.values()):
             await self._clear(resources)
         self.resources.clear()
@@ -145,6 +161,8 @@ class ProcessRuntime:
             process.kill()
         for process in beside:
             await process.wait()
+        if self._memory is not None:
+            await self._memory.close()
         await self._reader.close()
         self._images.close()
         if self._guard is not None and self._guard.stdin is not None:
@@ -163,6 +181,21 @@ class ProcessRuntime:
                 if not run.process.ended:
                     cpu_seconds, _ = await asyncio.to_thread(consumed, run.process.pid)
                     run.meter.take(time.monotonic(), cpu_seconds)
+
+    async def _watch_volumes(self) -> None:
+        while True:
+            await asyncio.sleep(CHECK_EVERY_SECONDS)
+            await self.check_volume_sizes()
+
+    async def check_volume_sizes(self) -> None:
+        """Evict each Pod with an emptyDir volume that uses more than its size limit."""
+        for uid, resources in list(self.resources.items()):
+            limits = limited_volumes(resources.pod)
+            used: dict[str, int] = {}
+            for name in limits.keys() & resources.volumes.keys():
+                used[name] = await asyncio.to_thread(used_bytes, resources.volumes[name])
+            if (termination := eviction_of(limits, used)) is not None:
+                self._agent.post(uid, End(termination))
 
     # What the agent calls.
 
@@ -203,7 +236,7 @@ class ProcessRuntime:
         if resources is not None:
             await self._clear(resources)
             self._detach(resources)
-            await asyncio.to_thread(resources.remove)
+            await resources.remove()
 
     def forgotten(self, node_pod: NodePod) -> None:
         """Kill what still runs of a Pod whose object is gone."""
@@ -224,7 +257,8 @@ class ProcessRuntime:
         facts = Facts(
             node_pod.pod_state.pod, ip=ip, host_ip=host, node=node_pod.node, allocatable=registration.info.capacity
         )
-        resources = PodResources(facts, self._data / "pods" / node_pod.uid, self._data / "volumes", self._agent.clock)
+        directory = self._data / "pods" / node_pod.uid
+        resources = PodResources(facts, directory, self._data / "volumes", self._agent.clock, self._memory)
         self.resources[node_pod.uid] = resources
         return resources
 
@@ -509,7 +543,7 @@ class ProcessRuntime:
             extra.append(Mount(layer.new_directory(), directory))
         targets = {m.target for m in mounts}
         ops = plan(root, [*mounts, *(m for m in extra if m.target not in targets)], home, read_only=read_only)
-        check_command(ops, command, env, directory)
+        check_command(resources.visible(ops), command, env, directory)
         place = home / "root"
         place.mkdir(exist_ok=True)
         if layer is None:
