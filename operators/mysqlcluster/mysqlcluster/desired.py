@@ -24,13 +24,27 @@ from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import (
     UpdatePolicy,
 )
 
-__all__ = ["AnyCluster", "AutoGrow", "Desired", "SpecError", "Storage", "desired", "parse_storage", "parse_version"]
+__all__ = [
+    "AnyCluster",
+    "AutoGrow",
+    "Desired",
+    "SpecError",
+    "Storage",
+    "check_supported",
+    "desired",
+    "parse_storage",
+    "parse_version",
+]
 
 AnyCluster = MySQLCluster | CompactCluster
 Flavor = Literal["mysql", "mariadb"]
 
 LATEST: Mapping[Flavor, str] = {"mysql": "9.7", "mariadb": "11.8"}
 """The series of a cluster whose spec names neither a version nor an image with one."""
+MARIADB_FROM = (10, 0)
+"""Versions from here on are MariaDB's; those of MySQL are lower."""
+SUPPORTED_FROM: Mapping[Flavor, tuple[int, int]] = {"mariadb": (10, 11)}
+"""The first supported version of each flavor that this operator has an engine for."""
 _VERSION = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){0,2}")
 _TAG = re.compile(r"v?([0-9]{1,3}(?:\.[0-9]{1,3}){0,2})(?:[-+].*)?")
 
@@ -104,13 +118,15 @@ def desired(cluster: AnyCluster) -> Desired:
     if isinstance(cluster, CompactCluster):
         return _compact(cluster)
     spec = cluster.spec
-    version = parse_version(spec.version) or version_of_image(spec.image) or LATEST[spec.flavor]
+    version = parse_version(spec.version) or version_of_image(spec.image)
+    flavor = spec.flavor or flavor_of(version, spec.image)
+    version = version or LATEST[flavor]
     return Desired(
         key=key_of(cluster),
         size=spec.size,
-        flavor=spec.flavor,
+        flavor=flavor,
         version=version,
-        image=spec.image or f"steersman/{spec.flavor}:{version}",
+        image=spec.image or f"steersman/{flavor}:{version}",
         port=spec.port,
         secret=spec.secret or f"{cluster.metadata.name}-accounts",
         storage=parse_storage(spec.storage),
@@ -130,8 +146,9 @@ def desired(cluster: AnyCluster) -> Desired:
 
 def _compact(cluster: CompactCluster) -> Desired:
     spec = cluster.spec
-    flavor: Flavor = "mariadb" if "mariadb" in spec.image else "mysql"
-    version = version_of_image(spec.image) or LATEST[flavor]
+    version = version_of_image(spec.image)
+    flavor = flavor_of(version, spec.image)
+    version = version or LATEST[flavor]
     return Desired(
         key=key_of(cluster),
         size=spec.replicas,
@@ -143,6 +160,38 @@ def _compact(cluster: CompactCluster) -> Desired:
         storage=parse_storage(spec.storage),
         from_backup=spec.from_backup,
     )
+
+
+def flavor_of(version: str, image: str) -> Flavor:
+    """Return the flavor that a version and the name of an image tell; MySQL if they tell none."""
+    if "mariadb" in image:
+        return "mariadb"
+    if "mysql" in image or not version:
+        return "mysql"
+    return "mariadb" if version_numbers(version) >= MARIADB_FROM else "mysql"
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version for comparison, such as `(11, 8, 9)` of `11.8.9-MariaDB-log`."""
+    found = _VERSION.match(version)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()
+
+
+def check_supported(want: Desired) -> None:
+    """Refuse what this version of the operator cannot run.
+
+    Raises:
+        SpecError: There is no engine of the flavor, or the version is older than the engine supports.
+    """
+    first = SUPPORTED_FROM.get(want.flavor)
+    if first is None:
+        raise SpecError(
+            "spec.flavor",
+            want.flavor,
+            "this version of the operator runs MariaDB only; set flavor: mariadb, or a version from 10.11 on",
+        )
+    if version_numbers(want.version) < first:
+        raise SpecError("spec.version", want.version, f"{want.flavor} is supported from {first[0]}.{first[1]} on")
 
 
 def parse_version(value: Any) -> str:

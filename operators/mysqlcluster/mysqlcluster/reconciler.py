@@ -17,7 +17,7 @@ from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
 from mysqlcluster.certificates import certificate_data
 from mysqlcluster.claims import ClaimError, claim
 from mysqlcluster.connections import source_of_agents
-from mysqlcluster.desired import Desired, SpecError, desired
+from mysqlcluster.desired import Desired, SpecError, check_supported, desired
 from mysqlcluster.machine import ClusterState, Decision, Policy, decide
 from mysqlcluster.observation import Observation, Role
 from mysqlcluster.status import role_of, state_of, with_invalid_spec, with_name_conflict, with_observation, with_state
@@ -56,6 +56,7 @@ async def reconcile_cluster(cluster: C, ctx: Context, switch: SwitchRequest = NO
     """Bring a cluster one or more steps nearer to what is desired, and store what it is."""
     try:
         want = desired(cluster)
+        check_supported(want)
     except SpecError as problem:
         status = with_invalid_spec(cluster.status, cluster.metadata.generation, str(problem), ctx.now())
         await store_status(ctx, cluster, status)

@@ -58,7 +58,7 @@ def test_a_version_without_quotes_is_a_number_and_is_accepted(api):
 
 def test_the_defaults_are_those_of_the_published_table(api):
     spec = create(api, manifest())["spec"]
-    assert (spec["size"], spec["flavor"], spec["port"], spec["paused"]) == (1, "mysql", 3306, False)
+    assert (spec["size"], spec.get("flavor"), spec["port"], spec["paused"]) == (1, None, 3306, False)
     assert spec["failover"] == {
         "enabled": True,
         "detectionSeconds": 2,

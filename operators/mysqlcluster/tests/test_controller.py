@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from steersman.k8s import StatefulSet
 from steersman.testing import simulated
 
 from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
@@ -56,3 +57,15 @@ async def test_the_death_of_the_primary_loses_no_acknowledged_transaction(world)
     await world.passes(seconds=30)
     assert (await fetched(world)).status.phase == "Running"
     assert plane.members["db-0"].source == status.primary
+
+
+@simulated(seed=3)
+async def test_a_cluster_without_an_engine_is_blocked_with_the_way_out_and_has_no_children(world):
+    use_agents(DataPlane())
+    await world.operator("mysqlcluster:operator")
+    await world.apply(CLUSTER.replace("flavor: mariadb", "version: 8.0"))
+    await world.passes(seconds=10)
+    status = (await fetched(world)).status
+    assert status.phase == "Blocked"
+    assert "set flavor: mariadb" in status.conditions[0].message
+    assert list(await world.client.list(StatefulSet, namespace="default")) == []

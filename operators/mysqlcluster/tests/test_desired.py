@@ -8,7 +8,7 @@ from steersman import ObjectMeta
 from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster as CompactCluster
 from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLClusterSpec as CompactSpec
 from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster, MySQLClusterSpec
-from mysqlcluster.desired import SpecError, desired, parse_storage, parse_version
+from mysqlcluster.desired import SpecError, check_supported, desired, parse_storage, parse_version
 
 META = ObjectMeta(name="db", namespace="shop")
 
@@ -45,6 +45,36 @@ def test_the_image_of_the_compact_form_tells_flavor_and_version():
 def test_half_of_the_size_acknowledges_as_far_as_the_server_can_wait(flavor, size, acks):
     made = desired(MySQLCluster(metadata=META, spec=MySQLClusterSpec(size=size, flavor=flavor)))
     assert made.ack_count(size) == acks
+
+
+@pytest.mark.parametrize(
+    ("spec", "flavor", "version"),
+    [
+        ({}, "mysql", "9.7"),
+        ({"version": 8.0}, "mysql", "8.0"),
+        ({"version": "9.7.4"}, "mysql", "9.7.4"),
+        ({"version": 11.8}, "mariadb", "11.8"),
+        ({"version": "10.11.18"}, "mariadb", "10.11.18"),
+        ({"image": "mirror.test/mariadb:11.8.9"}, "mariadb", "11.8.9"),
+        ({"flavor": "mariadb"}, "mariadb", "11.8"),
+        ({"flavor": "mysql", "version": "11.8"}, "mysql", "11.8"),
+    ],
+)
+def test_a_version_or_an_image_of_mariadb_makes_a_cluster_of_mariadb(spec, flavor, version):
+    made = desired(MySQLCluster(metadata=META, spec=MySQLClusterSpec(**spec)))
+    assert (made.flavor, made.version) == (flavor, version)
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ({"version": 8.0}, r"^spec\.flavor: 'mysql': .* runs MariaDB only; set flavor: mariadb"),
+        ({"flavor": "mariadb", "version": "10.5"}, r"^spec\.version: '10\.5': mariadb is supported from 10\.11 on"),
+    ],
+)
+def test_what_has_no_engine_is_refused_with_the_way_out(spec, says):
+    with pytest.raises(SpecError, match=says):
+        check_supported(desired(MySQLCluster(metadata=META, spec=MySQLClusterSpec(**spec))))
 
 
 def test_storage_is_a_size_or_an_object():

@@ -129,12 +129,16 @@ class MySQLClusterSpec(Model):
             field_path=".replication.ackCount",
         ),
         CEL(
-            "self.flavor != 'mariadb' || !has(self.replication) || !has(self.replication.ackCount)"
+            "!has(self.flavor) || self.flavor != 'mariadb' || !has(self.replication) || !has(self.replication.ackCount)"
             " || self.replication.ackCount <= 1",
             message="MariaDB waits for one acknowledgement at most",
             field_path=".replication.ackCount",
         ),
-        CEL("self.flavor == oldSelf.flavor", message="the flavor of existing data cannot change", field_path=".flavor"),
+        CEL(
+            "!has(self.flavor) || !has(oldSelf.flavor) || self.flavor == oldSelf.flavor",
+            message="the flavor of existing data cannot change",
+            field_path=".flavor",
+        ),
     )
     size: Annotated[int, Ge(1), Le(9)] = 1
     """Number of members. An even number tolerates no more failures than the odd number below it."""
@@ -142,7 +146,8 @@ class MySQLClusterSpec(Model):
     """Version or series, such as "11.8"; a number is accepted, and 8 means the series 8.0."""
     image: Annotated[str, MaxLength(1024)] = ""
     """Container image of the server; follows from flavor and version by default."""
-    flavor: Literal["mysql", "mariadb"] = "mysql"
+    flavor: Literal["mysql", "mariadb"] | None = None
+    """`mariadb` for a version or image of MariaDB, `mysql` otherwise, by default."""
     port: Annotated[int, Ge(1), Le(65535)] = 3306
     secret: Name = ""
     """Secret with the passwords of the accounts; generated when empty."""
