@@ -134,7 +134,7 @@ def _certificate(start: datetime, end: datetime) -> bytes:
         (
             {"service": {"name": "hook", "namespace": "nowhere"}, "caBundle": pem(100)},
             "Fail",
-            "fail  webhooks: {}: there is no Service nowhere/hook; what it is asked about is refused",
+            "fail  webhooks: {}: there is no Service nowhere/hook; its requests are refused",
         ),
         (
             {"service": {"name": "hook", "namespace": "nowhere"}, "caBundle": pem(100)},

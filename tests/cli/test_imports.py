@@ -68,7 +68,7 @@ def test_what_a_dependency_brings_and_what_does_not_run_is_no_problem(project: P
 def test_a_module_of_the_development_environment_is_named_with_its_place(project: Path) -> None:
     (project / "boats" / "harbour.py").write_text("def weather():\n    from hypothesis.strategies import text\n")
     assert messages(project) == [
-        "boats/harbour.py:2: the module hypothesis is of hypothesis, which is no dependency of the project; "
+        "boats/harbour.py:2: the module hypothesis belongs to hypothesis, which is not a dependency of the project; "
         "add hypothesis to `dependencies` in pyproject.toml, then run `make lock`"
     ]
 
@@ -119,7 +119,7 @@ def test_build_fails_before_the_image_is_built_unless_told_otherwise(project: Pa
     (project / "boats" / "harbour.py").write_text("import hypothesis\n")
     done = steersman(project, *words)
     assert done.returncode == 1
-    assert "error: boats/harbour.py:1: the module hypothesis is of hypothesis" in done.stderr
+    assert "error: boats/harbour.py:1: the module hypothesis belongs to hypothesis" in done.stderr
     assert "--no-check-imports" in done.stderr
     assert steersman(project, *words, "--no-check-imports").returncode == 0
     (project / "boats" / "harbour.py").write_text("import nowhere_at_all\n")

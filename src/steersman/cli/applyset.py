@@ -1,8 +1,8 @@
-"""Documents applied as one set: server-side apply, and pruning of what an older version of the set left behind.
+"""Applies documents as one set: server-side apply, and pruning of members that an older version of the set left.
 
-The set is an ApplySet as kubectl knows them (KEP-3659): a ConfigMap is its parent, every member has its label. The
-parent is told what will be there before anything is applied, so that a run that was cut short leaves nothing that the
-next one would not find. CustomResourceDefinitions and Namespaces are never pruned: too much would go with them.
+The set is an ApplySet of kubectl (KEP-3659): its parent is a ConfigMap, and every member has its label. The parent
+lists the kinds of the members before anything is applied, so that the next run finds every member after an
+interruption. CustomResourceDefinitions and Namespaces are never pruned, because their objects would go with them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Action = Literal["created", "configured", "unchanged", "pruned", "deleted", "lef
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reference:
-    """An object, without its version: that may differ between two releases."""
+    """The identity of an object without its version, which may differ between releases."""
 
     group: str
     kind: str
@@ -64,7 +64,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of one object, or would become of it."""
+    """The outcome of one object; with a dry run, the expected outcome."""
 
     reference: Reference
     action: Action
@@ -81,20 +81,20 @@ class _Kind:
 
 
 def reference_of(document: Mapping[str, Any]) -> Reference:
-    """What a document refers to."""
+    """Return the reference of a document."""
     group = str(document["apiVersion"]).rpartition("/")[0]
     found = document["metadata"]
     return Reference(group, str(document["kind"]), str(found.get("namespace") or ""), str(found["name"]))
 
 
 def set_id(name: str, namespace: str) -> str:
-    """The set's identity: that of its parent, as KEP-3659 derives it."""
+    """Return the identity of the set, derived from its parent as in KEP-3659."""
     digest = hashlib.sha256(f"{name}.{namespace}.ConfigMap.".encode()).digest()
     return f"applyset-{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}-v1"
 
 
 class ApplySet:
-    """The set of an operator, whose parent is the ConfigMap `name` in `namespace`."""
+    """Return the set of an operator, whose parent is the ConfigMap `name` in `namespace`."""
 
     def __init__(
         self, client: Client, name: str, namespace: str, *, dry_run: bool = False, force: bool = False
@@ -111,9 +111,12 @@ class ApplySet:
         self._new_namespaces: set[str] = set()
 
     async def apply(self, documents: Sequence[Mapping[str, Any]]) -> AsyncGenerator[Done]:
-        """Apply in the order given, then prune. Raises the first `ApiError`; what is done by then stays done.
+        """Apply in the given order, then prune.
 
-        CustomResourceDefinitions are waited for until they are served. The Namespace of the set may be a document.
+        Waits for CustomResourceDefinitions until they are served. The Namespace of the set may be a document.
+
+        Raises:
+            ApiError: A request failed. Earlier changes are not rolled back.
         """
         wanted = [reference_of(document) for document in documents]
         before = await self._contained()
@@ -138,7 +141,7 @@ class ApplySet:
         await self._tell({(r.group, r.kind) for r in wanted}, wanted)
 
     async def apply_loosely(self, documents: Sequence[Mapping[str, Any]]) -> AsyncGenerator[Done]:
-        """Apply without a parent: nothing is labelled, nothing pruned. CustomResourceDefinitions are waited for."""
+        """Apply without a parent, labels and pruning; waits until CustomResourceDefinitions are served."""
         for document in documents:
             yield await self._one(document, labelled=False)
         for document in documents:
@@ -146,7 +149,7 @@ class ApplySet:
                 await self._established(document["metadata"]["name"])
 
     async def members(self, kinds: Iterable[tuple[str, str]] | None = None) -> list[Reference]:
-        """Every object with the set's label, of the kinds that the parent tells of; sorted."""
+        """Return all objects with the label of the set, of the kinds that the parent lists; sorted."""
         found: list[Reference] = []
         for group, kind in sorted(kinds if kinds is not None else await self._contained()):
             where = await self._any_version(group, kind)
@@ -163,7 +166,7 @@ class ApplySet:
         return sorted(found)
 
     async def delete(self, references: Iterable[Reference], action: Action = "deleted") -> AsyncGenerator[Done]:
-        """Delete in the order given, and wait for those that something else must finish (CRDs)."""
+        """Delete in the given order, and wait for objects whose deletion takes time (CRDs)."""
         for reference in references:
             path = await self._path(reference)
             if path is None:
@@ -179,7 +182,7 @@ class ApplySet:
             yield Done(reference, action)
 
     async def forget(self) -> None:
-        """Remove the parent."""
+        """Delete the parent."""
         async for _ in self.delete([Reference("", "ConfigMap", self.namespace, self.name)]):
             pass
 
@@ -235,7 +238,7 @@ class ApplySet:
             yield done
 
     async def _contained(self) -> set[tuple[str, str]]:
-        """Groups and kinds that the parent tells of. Raises `LookupError` for a parent of another tool."""
+        """Return the groups and kinds in the parent. Raises `LookupError` for a parent of another tool."""
         parent = await self._read(self._parent_path)
         if parent is None:
             return set()
@@ -349,18 +352,18 @@ class ApplySet:
                 return
             if loop.time() > deadline:
                 raise LookupError(
-                    f"{path.rpartition('/')[2]} does not go away: its objects have finalizers that nobody carries out"
+                    f"{path.rpartition('/')[2]} is not deleted: its objects have finalizers that no controller removes"
                 )
             await asyncio.sleep(0.1)
 
 
 def comparable(body: dict[str, Any]) -> dict[str, Any]:
-    """What of an object a person compares: not its status, nor what the server counts."""
+    """Return the object without its status and the metadata that the server sets."""
     hidden = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
     metadata = {key: value for key, value in body["metadata"].items() if key not in hidden}
     return {**{key: value for key, value in body.items() if key != "status"}, "metadata": metadata}
 
 
 def refusal(problem: ApiError) -> str:
-    """The server's own words."""
+    """Return the message of the server."""
     return problem.status.message or str(problem)

@@ -27,7 +27,7 @@ _USABLE: Final[dict[Tool, tuple[str, ...]]] = {
     "podman": ("podman", "info", "--format", "{{.Host.Os}}"),
     "buildah": ("buildah", "version"),
 }
-"""Commands that succeed where a tool can build: docker, and podman outside of Linux, need a daemon that answers."""
+"""Commands that succeed where a tool can build: docker, and podman outside of Linux, need a running daemon."""
 _PROBE_TIMEOUT_SECONDS: Final = 10.0
 _HUB: Final = "docker.io"
 
@@ -131,7 +131,7 @@ def commands(
         raise LoadError("docker keeps images of several platforms in registries only: add --push, or use podman")
     words: list[str] = [tool, "buildx", "build"] if several and tool == "docker" else [tool, "build"]
     if tool == "buildah":
-        words.append("--layers")  # the others keep layers for the next build by themselves
+        words.append("--layers")  # The other tools cache layers without an option.
     words += ["--file", str(dockerfile)]
     words += ["--manifest" if several and tool != "docker" else "--tag", image]
     if platforms:
@@ -169,7 +169,7 @@ def qualified(image: str) -> str:
 
 
 def _chosen(tool: Literal["auto"] | Tool) -> Tool:
-    """The tool that was asked for, or the first that can build. Raises `LoadError` with each tool's reason."""
+    """Return the requested tool, or the first that can build. Raises `LoadError` with the reason of each tool."""
     if tool != "auto":
         return tool
     reasons: list[str] = []
@@ -182,7 +182,7 @@ def _chosen(tool: Literal["auto"] | Tool) -> Tool:
 
 
 def _unusable(tool: Tool) -> str:
-    """Why a tool cannot build; empty where it can."""
+    """Return why a tool cannot build; an empty string if it can."""
     if shutil.which(tool) is None:
         return "not installed"
     words = _USABLE[tool]
@@ -209,7 +209,7 @@ def _image_of(directory: Path) -> str:
 
 def _run(line: list[str]) -> None:
     try:
-        done = subprocess.run(line, check=False, env=os.environ)  # noqa: S603 - what was asked for, without a shell
+        done = subprocess.run(line, check=False, env=os.environ)  # noqa: S603 - the user's command, without a shell
     except FileNotFoundError:
         raise LoadError(f"{line[0]} is not installed", 1) from None
     if done.returncode:

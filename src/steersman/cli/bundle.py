@@ -24,7 +24,7 @@ __all__ = ["app"]
 
 
 class _MakeByDefault(TyperGroup):
-    """`steersman bundle helloapp:operator` makes one: what is no command is an operator."""
+    """Reads `steersman bundle helloapp:operator` as `bundle make`: an argument that names no command is an operator."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
@@ -46,7 +46,7 @@ def make(
     default_channel: Annotated[str, typer.Option(help="The first of the channels if left out.")] = "",
     replaces: Annotated[str, typer.Option(help="The version before, as in helloapp.v0.1.0.")] = "",
     display_name: Annotated[str, typer.Option(help="What people call it.")] = "",
-    provider: Annotated[str, typer.Option(help="Who publishes it; the project's first author if left out.")] = "",
+    provider: Annotated[str, typer.Option(help="The publisher; by default the project's first author.")] = "",
     capability: Annotated[
         Literal["Basic Install", "Seamless Upgrades", "Full Lifecycle", "Deep Insights", "Auto Pilot"],
         typer.Option(help="How much of the application's life the operator takes care of."),
@@ -148,7 +148,9 @@ def _listing(**given: Any) -> Listing:
         raise LoadError(f"--default-channel: {given['default_channel']} is not among the channels")
     given["provider"] = given["provider"] or next((one["name"] for one in authors if one.get("name")), "")
     if not given["provider"]:
-        raise LoadError("a catalog names who publishes an operator: say --provider, or authors in pyproject.toml")
+        raise LoadError(
+            "a catalog names the publisher of an operator: pass --provider, or set authors in pyproject.toml"
+        )
     return Listing(
         maintainers=tuple((one["name"], one["email"]) for one in authors if one.get("name") and one.get("email")),
         links=tuple(sorted(urls.items())),

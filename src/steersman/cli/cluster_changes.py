@@ -1,4 +1,4 @@
-"""What `install`, `deploy` and their opposites have in common: the cluster, what is told, differences, errors."""
+"""Shared parts of `install`, `deploy`, `uninstall` and `undeploy`: client, progress output, differences, errors."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ Yes = Annotated[
 
 
 def on_cluster(kubeconfig: str | None, context: str | None, work: Callable[[Client], Awaitable[T]]) -> T:
-    """Run `work` with a client; refusals and what is in the way become errors for the terminal."""
-    # Here, and in all that deploys: the program starts without the client for those who ask for help.
+    """Run `work` with a client; API errors and conflicts become errors of the command line."""
+    # Imported here, because the help texts do not need the client.
     from steersman.cli.applyset import refusal
     from steersman.client import Client
     from steersman.client.config import load_config
@@ -54,7 +54,7 @@ def on_cluster(kubeconfig: str | None, context: str | None, work: Callable[[Clie
 
 
 class ChangePrinter:
-    """Prints what is done, or collects it for JSON."""
+    """Prints each change, or collects the changes for JSON."""
 
     def __init__(self, *, format: str, dry_run: bool = False, diff: bool = False) -> None:
         self.format = format
@@ -64,12 +64,12 @@ class ChangePrinter:
         self._told: list[dict[str, Any]] = []
 
     async def all_of(self, steps: AsyncGenerator[Done]) -> None:
-        """Tell of each step as it is done."""
+        """Print a step."""
         async for done in steps:
             self.one(done)
 
     def one(self, done: Done) -> None:
-        """Tell of one object."""
+        """Print or collect the outcome of one object."""
         self.differs |= done.action != "unchanged"
         if self.format == "json":
             r = done.reference
@@ -82,12 +82,12 @@ class ChangePrinter:
             typer.echo(f"{done.reference} {done.action}{self._suffix}{note}")
 
     def words(self, text: str) -> None:
-        """Progress, for people."""
+        """Print progress to stderr."""
         if self.format != "json":
             typer.echo(text)
 
     def end(self) -> None:
-        """Print what was collected."""
+        """Print the collected changes."""
         if self.format == "json":
             typer.echo(json.dumps(self._told, indent=2))
 
@@ -109,7 +109,7 @@ class ChangePrinter:
 
 
 async def objects_of(client: Client, crds: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """How many objects a cluster has of each definition that it knows; more than 500 are not counted further."""
+    """Return the number of objects of each installed definition; counting stops at 500."""
     from steersman.client.errors import ApiError
 
     found: dict[str, int] = {}
@@ -119,7 +119,7 @@ async def objects_of(client: Client, crds: Sequence[dict[str, Any]]) -> dict[str
             path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
             live = json.loads((await client.raw.request("GET", path)).body)
             served = [v for v in live["spec"]["versions"] if v["served"]]
-            # The stored version is read without a conversion, whose operator may not run any more.
+            # Read in the stored version: a conversion needs the operator, which may have stopped.
             version = next(v["name"] for v in sorted(served, key=lambda v: not v["storage"]))
             path = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
             answer = json.loads((await client.raw.request("GET", path, query=(("limit", "500"),))).body)

@@ -1,6 +1,6 @@
-"""Where the side tools get CustomResourceDefinitions from: files, directories, stdin, a cluster.
+"""Reads CustomResourceDefinitions from files, directories, stdin or a cluster.
 
-Errors name the file and the line; nothing is ever written here.
+Errors name the file and the line. Nothing is written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["crds_from", "crds_in", "crds_of_cluster"]
 
 
 def crds_from(sources: Iterable[str]) -> list[dict[str, Any]]:
-    """The CRDs in files, in the YAML and JSON files below directories, and on stdin (`-`). Raises `LoadError`."""
+    """Return the CRDs in files, in YAML and JSON files below directories, and on stdin (`-`). Raises `LoadError`."""
     found: list[dict[str, Any]] = []
     for source in sources:
         path = Path(source)
@@ -43,7 +43,7 @@ def crds_from(sources: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def crds_in(text: str, source: str) -> list[dict[str, Any]]:
-    """The CustomResourceDefinitions in YAML or JSON, those in Lists included; raises `LoadError`."""
+    """Return the CustomResourceDefinitions in YAML or JSON, including those in Lists. Raises `LoadError`."""
     try:
         found_documents = [document.value for document in documents.load_all(text)]
     except yaml.YAMLError as wrong:
@@ -68,9 +68,9 @@ def crds_of_cluster(
     *,
     missing_ok: bool = False,
 ) -> list[dict[str, Any]]:
-    """The CRDs that a cluster has by these names, and of these groups.
+    """Return the CRDs of a cluster with these names, and of these groups.
 
-    Raises `LoadError` for what it has not, unless that is fine.
+    Raises `LoadError` for missing CRDs, unless `missing_ok` is set.
     """
     names, groups = list(names), list(groups)
     if not names and not groups:

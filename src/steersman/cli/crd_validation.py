@@ -1,6 +1,6 @@
-"""The embedded cluster's validation of CRDs, where its CEL library is installed.
+"""Validation of CRDs with the embedded cluster, if `steersman-cluster` is installed.
 
-Loaded on demand: the runtime image has neither.
+Loaded on demand, because the runtime image does not contain it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["embedded_check"]
 
 
 def embedded_check() -> Check | None:
-    """The checker, or `None` without `steersman-cluster`."""
+    """Return the validator, or `None` without `steersman-cluster`."""
     return _check if is_installed("steersman_cluster") else None
 
 

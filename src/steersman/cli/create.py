@@ -51,8 +51,8 @@ def api(
 ) -> None:
     """Add a version of a kind, with its controller, sample and tests.
 
-    A second version of a kind gets no controller of its own. With --no-resource the controller is for a kind that is
-    there: of this project, of Kubernetes (`--group apps --version v1 --kind Deployment`), or of somebody else.
+    A second version of a kind gets no controller of its own. With --no-resource the controller is for an existing kind:
+    of this project, of Kubernetes (`--group apps --version v1 --kind Deployment`), or of another operator.
     """
     with telling():
         from steersman.scaffold import ApiOptions, create_api, files_between, open_project, update_files
@@ -79,7 +79,7 @@ def webhook(
     kind: Kind,
     defaulting: Annotated[bool, typer.Option("--defaulting", help="A webhook that fills in defaults.")] = False,
     programmatic_validation: Annotated[
-        bool, typer.Option("--programmatic-validation", help="A webhook that refuses what is wrong.")
+        bool, typer.Option("--programmatic-validation", help="A webhook that refuses invalid objects.")
     ] = False,
     conversion: Annotated[
         bool, typer.Option("--conversion", help="Convert between this version, the hub, and others.")

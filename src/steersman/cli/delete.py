@@ -1,4 +1,4 @@
-"""`steersman delete api` and `delete webhook`: what undoes `create`."""
+"""`steersman delete api` and `delete webhook`: the inverse of `create`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["app"]
 app = typer.Typer(name="delete", help="Take a kind or a webhook out of a project.", no_args_is_help=True)
 
 _Force = Annotated[
-    bool, typer.Option("--force", "--yes", "-y", help="Delete what was changed since it was generated, too.")
+    bool, typer.Option("--force", "--yes", "-y", help="Also delete files that were changed since they were generated.")
 ]
 
 
@@ -28,9 +28,9 @@ def api(
     directory: Directory = Path(),
     output: Output = "text",
 ) -> None:
-    """Take a version of a kind away, with its controllers, webhooks, sample and tests.
+    """Remove a version of a kind with its controllers, webhooks, sample and tests.
 
-    Files that were changed since they were generated are deleted with --force alone. The CRD in a cluster stays.
+    Generated files with changes of yours are deleted only with --force. The CRD in a cluster stays.
     """
     with telling():
         from steersman.scaffold import delete_api, open_project, update_files
@@ -48,7 +48,7 @@ def webhook(
     kind: Kind,
     defaulting: Annotated[bool, typer.Option("--defaulting", help="The one that fills in defaults.")] = False,
     programmatic_validation: Annotated[
-        bool, typer.Option("--programmatic-validation", help="The one that refuses what is wrong.")
+        bool, typer.Option("--programmatic-validation", help="The webhook that refuses invalid objects.")
     ] = False,
     conversion: Annotated[bool, typer.Option("--conversion", help="Conversion between versions.")] = False,
     external_api_domain: Domain = "",
@@ -56,7 +56,7 @@ def webhook(
     directory: Directory = Path(),
     output: Output = "text",
 ) -> None:
-    """Take webhooks of a kind away: those that are named, or all of them."""
+    """Remove the named webhooks of a kind, or all of them."""
     with telling():
         from steersman.scaffold import WebhookOptions, delete_webhook, open_project, update_files
 

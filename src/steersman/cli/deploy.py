@@ -1,4 +1,4 @@
-"""`steersman deploy` and `undeploy`: all that an operator needs, into a cluster and out of it."""
+"""`steersman deploy` and `undeploy`: install an operator in a cluster with all its objects, and remove it."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def deploy(
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait.")] = 180.0,
     format: packages.Format = "text",
 ) -> None:
-    """Apply everything that `steersman manifests` writes, prune what an older version left, and wait.
+    """Apply all manifests of `steersman manifests`, prune objects that an older version left, and wait.
 
-    Ctrl-C leaves what has been applied; the next run carries on.
+    After Ctrl-C the applied objects stay; the next run continues.
     """
     from steersman.cli.applyset import ApplySet
     from steersman.manifests import ManifestError, everything
@@ -105,9 +105,9 @@ def undeploy(
     yes: cluster_changes.Yes = False,
     format: packages.Format = "text",
 ) -> None:
-    """Delete what `steersman deploy` has applied, of whatever version; its namespace goes last.
+    """Delete all objects that `steersman deploy` applied, of any version; the namespace goes last.
 
-    While there are objects of the operator's kinds, `--yes` (they go, too) or `--keep-crds` is needed.
+    While objects of the operator's kinds exist, `--yes` (deletes them, too) or `--keep-crds` is needed.
     """
     from steersman.cli.applyset import ApplySet
 
@@ -138,7 +138,7 @@ def undeploy(
 
 
 def _rank(reference: Reference) -> tuple[int, Reference]:
-    """Definitions first, while the operator is there to carry out finalizers; permissions after those who need them."""
+    """Order the deletion: definitions while the operator still runs finalizers, permissions after their users."""
     return (_FIRST.index(reference.kind) if reference.kind in _FIRST else len(_FIRST)), reference
 
 

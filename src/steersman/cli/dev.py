@@ -1,4 +1,4 @@
-"""`steersman dev`: a cluster, the operator, and what happens between them, from one command."""
+"""`steersman dev`: runs a cluster and an operator, and shows their objects and Events, with one command."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def dev(
     with their children, its queues, the last reconciles, Events and the log. kubectl in another terminal works with
     the kubeconfig that is shown. Ctrl-C ends everything and leaves nothing behind.
 
-    Examples:
+    For example:
 
         steersman dev helloapp:operator
 
@@ -113,7 +113,7 @@ def dev(
         "webhook_bind_address": "127.0.0.1:0",
         "shutdown_grace": 5.0,
     }
-    # Not what the user asks for by a variable: flags would beat it.
+    # `STEERSMAN_*` variables do not count here, because flags would override them.
     settings |= {key: value for key, value in quiet.items() if f"STEERSMAN_{key.upper()}" not in os.environ}
     wanted = Wanted(
         target=target,

@@ -1,4 +1,4 @@
-"""The log file of `steersman dev`: everything that the live view shows shortened, and what has scrolled out of it."""
+"""The log file of `steersman dev`: the complete log, of which the live view shows the last lines, shortened."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _OLD_FILES: Final = 1
 
 
 def log_path(name: str) -> Path:
-    """Where the sessions of a cluster name keep their log: it outlives the session, unlike the cluster's state."""
+    """Return the directory of the logs of a cluster name. Logs outlive the session, unlike the state of the cluster."""
     return state_directory().parent / "logs" / f"dev-{checked(name)}.log"
 
 
 class LogFile(RotatingFileHandler):
-    """Lines in a file of mode 0600 and of bounded size; the log of the session before has the suffix `.1`."""
+    """A log file of mode 0600 and bounded size; the log of the previous session has the suffix `.1`."""
 
     def __init__(self, path: Path) -> None:
         """Open the file. Raises `StateError` if it cannot be written."""
@@ -47,5 +47,5 @@ class LogFile(RotatingFileHandler):
         return cast("TextIOWrapper", opened)
 
     def write(self, line: str) -> None:
-        """Append one line, or several with line feeds between them."""
+        """Append one line, or several that are separated by line feeds."""
         self.emit(logging.makeLogRecord({"msg": "%s", "args": (line,)}))

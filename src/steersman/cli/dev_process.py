@@ -1,7 +1,7 @@
-"""The operator's process under `steersman dev`: `steersman run`, telling its parent what reconciles and queues do.
+"""The operator's process under `steersman dev`: `steersman run` with reports of reconciles and queues to its parent.
 
-Reports are JSON lines on a pipe that never blocks: what the parent does not read in time is dropped. The process ends
-when its parent does, however that ends, by a second pipe that nobody writes to.
+Reports are JSON lines on a non-blocking pipe: reports that the parent does not read in time are dropped. A second
+pipe, on which the parent never writes, ends the process when the parent ends for any reason.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _GRACE = 10.0
 
 
 def command(target: str, settings: Mapping[str, Any], report: int, lifeline: int) -> list[str]:
-    """How to start it; both descriptors must be passed on."""
+    """The environment of the child; it must inherit both file descriptors."""
     return [sys.executable, "-m", __name__, target, json.dumps(settings), str(report), str(lifeline)]
 
 
 def observe(operator: Operator, report: Report) -> None:
-    """Let every controller's function report how it went."""
+    """Wrap the function of every controller to report its results."""
     declared = operator._controllers  # pyright: ignore[reportPrivateUsage] - a debugger's privilege
     for name, declaration in declared.items():
         declared[name] = replace(declaration, handler=_timed(declaration.handler, name, report))
@@ -52,7 +52,7 @@ def _timed(handler: Handler, controller: str, report: Report) -> Handler:
                 "name": getattr(metadata, "name", None) or "",
                 "seconds": time.monotonic() - started,
                 "ok": problem is None,
-                "result": _result(returned, problem)[:500],  # lines below PIPE_BUF go whole or not at all
+                "result": _result(returned, problem)[:500],  # Writes below PIPE_BUF bytes are atomic.
             }
         )
 
@@ -105,14 +105,14 @@ def _reporter(descriptor: int) -> Report:
     os.set_blocking(descriptor, False)
 
     def report(what: Mapping[str, Any]) -> None:
-        with suppress(OSError):  # the parent is slow, or gone
+        with suppress(OSError):  # The parent is slow, or has ended.
             os.write(descriptor, json.dumps(what, default=str).encode() + b"\n")
 
     return report
 
 
 def _sample(report: Report) -> None:
-    """Tell of queues and workers, now and then, from a thread: the loop may be what hangs."""
+    """Report queues and workers periodically, from a thread, because the event loop may be blocked."""
     from steersman.controller.metrics import collector
 
     wanted = {
@@ -133,7 +133,7 @@ def _sample(report: Report) -> None:
                         result = "errors" if sample.labels["result"] == "error" else "reconciles"
                         queue[result] = queue.get(result, 0) + sample.value
         except RuntimeError:
-            queues = last  # a dictionary grew while it was read
+            queues = last  # Another thread changed a dictionary during the read.
         if queues != last:
             last = queues
             report({"queues": queues})
@@ -152,7 +152,7 @@ def _end_with_parent(lifeline: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the operator; the exit code is that of `steersman run`."""
+    """Run the operator; returns the exit code of `steersman run`."""
     from steersman.cli.errors import explain
     from steersman.cli.process import run_replica
     from steersman.operator.settings import load_settings

@@ -1,7 +1,7 @@
-"""One run of `steersman dev`: a cluster, the CRDs of the project, the operator beside it, and all of it taken down.
+"""One session of `steersman dev`: a cluster, the CRDs of the project, and the operator.
 
-The cluster lives in this process. The operator is a child, so that it can be restarted when a file changes, and so
-that nothing it does (a blocked loop, a crash) stops the cluster or the view.
+The cluster runs in this process. The operator is a child process: it can be restarted when a file changes, and a
+blocked event loop or a crash of the operator does not stop the cluster or the view.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _CHILDREN = (
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked of a session."""
+    """The options of a session."""
 
     target: str
     options: Options
@@ -64,11 +64,11 @@ class Wanted:
     reload: bool = True
     live: bool = True
     settings: tuple[tuple[str, Any], ...] = ()
-    """Settings of the operator, as `steersman run` has them."""
+    """Settings of the operator, as for `steersman run`."""
 
 
 def project_directory(target: str, here: Path) -> Path:
-    """Where `config/crd` is: the current directory, or the one of the module's project above it."""
+    """The directory with `config/crd`: the current one, or the directory of the project that contains the module."""
     if (here / "config" / "crd").is_dir():
         return here
     top = target.partition(":")[0].partition(".")[0]
@@ -83,7 +83,7 @@ def project_directory(target: str, here: Path) -> Path:
 
 
 class Session:
-    """See `run`."""
+    """Create a session; see `run`."""
 
     def __init__(self, wanted: Wanted, say: Callable[[str], None]) -> None:
         self.wanted = wanted
@@ -101,13 +101,13 @@ class Session:
 
     @property
     def crds(self) -> Path:
-        """The directory of the CustomResourceDefinitions of the project."""
+        """Return the directory of the project's CustomResourceDefinitions."""
         return self.project / "config" / "crd"
 
     async def run(self, ready: Callable[[], None], draw: Callable[[], None]) -> int:
-        """Bring everything up, keep it until a signal or the operator's end, take it down; returns the exit code.
+        """Start everything, wait for a signal or the end of the operator, and stop everything; returns the exit code.
 
-        `ready` is called when the cluster is there and all is loaded; `draw` when the scene has changed.
+        Calls `ready` when the cluster runs and the manifests are loaded, and `draw` when the state has changed.
         """
         with claim(self.wanted.name) as mine, stop_on_signals(*STOP_SIGNALS) as stop:
             record = Record(
@@ -179,7 +179,7 @@ class Session:
                     self._log(outcome_line(outcome))
 
     def _without_conversions(self, manifests: Sequence[Manifest]) -> list[Manifest]:
-        """The manifests, without `spec.conversion` in the project's CRDs: the running operator sets and restores it."""
+        """Return the manifests, without `spec.conversion` of the project's CRDs, which the running operator sets."""
         own = {m.name for m in read([self.crds])[0] if m.kind == _CRD} if self.crds.is_dir() else set[str]()
 
         def changed(manifest: Manifest) -> Manifest:
@@ -191,7 +191,7 @@ class Session:
         return [changed(manifest) for manifest in manifests]
 
     def _find_kinds(self) -> None:
-        """The kinds whose objects are shown at the root: those that the operator reconciles, or the project defines."""
+        """Return the kinds of the root objects in the view: reconciled by the operator or defined in the project."""
         from steersman.cli.operator_loader import LoadError, load_operator
 
         found: dict[tuple[str, str], str] = {}
@@ -200,7 +200,7 @@ class Session:
                 info = controller.kind.info
                 found[info.group, info.plural] = info.kind
         except LoadError:
-            pass  # the operator's own process tells it better
+            pass  # An import error is reported by the operator's process.
         if self.crds.is_dir():
             for manifest in read([self.crds])[0]:
                 if manifest.kind == _CRD:
@@ -222,12 +222,12 @@ class Session:
         words = command(self.wanted.target, settings, report_to, self._lifeline[0])
         child = subprocess.Popen(  # noqa: S603 - ourselves
             words,
-            # Without reload and view, a debugger may have the terminal.
+            # Without reload and view, a debugger may use the terminal.
             stdin=subprocess.DEVNULL if detached else None,
             stdout=subprocess.PIPE if piped else None,
             stderr=subprocess.STDOUT if piped else None,
             pass_fds=(report_to, self._lifeline[0]),
-            # A group of its own: Ctrl-C reaches it once, through us.
+            # A process group of its own: this process forwards Ctrl-C once.
             start_new_session=detached,
         )
         os.close(report_to)
@@ -281,7 +281,7 @@ class Session:
             os.close(descriptor)
 
     async def _reload(self) -> None:
-        """Restart the operator when a Python file changes, load manifests anew when one of those does."""
+        """Restart the operator when a Python file changes; load manifests again when one of them changes."""
         from watchfiles import PythonFilter, awatch  # pyright: ignore[reportUnknownVariableType] - anyio's Event
 
         manifests = [path for path in (self.crds, *self.wanted.load) if path.exists()]
@@ -304,7 +304,7 @@ class Session:
                 self._start()
 
     def _log(self, text: str, written: str = "") -> None:
-        """Show a text, and keep it in the log file; `written` is kept in its place."""
+        """Show a line and append it to the log file; `written` is the form for the file."""
         self.scene.log.append(text)
         self.scene.changed()
         if self._file is not None:
@@ -313,14 +313,14 @@ class Session:
             self._say(text)
 
     def _tell(self, text: str) -> None:
-        """Something that the view shows anyway."""
+        """Append a line to the log file that the view shows elsewhere."""
         if not self.wanted.live:
             self._say(text)
 
-    # What is shown.
+    # View.
 
     async def _look(self, draw: Callable[[], None]) -> None:
-        """Keep the scene in step with the cluster, and have it drawn when it has changed."""
+        """Update the state from the cluster, and redraw it when it has changed."""
         assert self._cluster is not None
         storage = self._cluster.server.storage
         revision, drawn, beat = -1, -1, 0
@@ -329,7 +329,8 @@ class Session:
                 revision = storage.revision
                 self._read(storage)
             beat += 1
-            if self.scene.version != drawn or beat % 10 == 0:  # now and then anyway: the terminal may have been resized
+            # The size of the terminal may have changed: redraw periodically.
+            if self.scene.version != drawn or beat % 10 == 0:
                 drawn = self.scene.version
                 draw()
             await asyncio.sleep(0.2)
@@ -370,7 +371,7 @@ def _event(event: Object, shown: set[tuple[str, str]]) -> EventLine | None:
 
 
 async def _lines_of(pipe: IO[bytes]) -> AsyncGenerator[bytes]:
-    """The lines of a pipe as they come, until it is closed."""
+    """Yield the lines of a pipe until its end."""
     reader = asyncio.StreamReader(limit=1 << 20)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
@@ -378,7 +379,7 @@ async def _lines_of(pipe: IO[bytes]) -> AsyncGenerator[bytes]:
         while line := await reader.readline():
             yield line
     except ValueError:
-        return  # a line longer than any log's
+        return  # The line is longer than the limit of a log line.
     finally:
         transport.close()
 

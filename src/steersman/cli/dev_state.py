@@ -1,6 +1,6 @@
-"""What `steersman dev` shows, as plain data: objects and their children, queues, the last reconciles, Events, log.
+"""The state of `steersman dev` as plain data: objects and children, queues, recent reconciles, Events, log.
 
-Filled by the session, drawn by the view. Summaries of objects are pure functions of their JSON.
+The session updates it, the view draws it. Summaries of objects are pure functions of their JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """An object and what it owns."""
+    """An object and its dependents."""
 
     kind: str
     namespace: str
@@ -31,7 +31,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A controller's queue and workers."""
+    """The queue and the workers of a controller."""
 
     controller: str
     depth: int
@@ -43,7 +43,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One reconcile that has ended."""
+    """One finished reconcile."""
 
     at: str
     controller: str
@@ -66,13 +66,13 @@ class EventLine:
 
 @dataclass(slots=True)
 class DevState:
-    """Everything that the view draws."""
+    """All data that the view draws."""
 
     target: str
     kubeconfig: str = ""
     url: str = ""
     log_file: str = ""
-    """Where the whole log is written."""
+    """The path of the complete log."""
     operator: str = "starting"
     running: bool = False
     roots: tuple[Branch, ...] = ()
@@ -81,14 +81,14 @@ class DevState:
     events: tuple[EventLine, ...] = ()
     log: deque[str] = field(default_factory=lambda: deque[str](maxlen=500))
     version: int = 0
-    """Counts changes, so that nothing is drawn twice."""
+    """The number of changes; the view draws each state once."""
 
     def changed(self) -> None:
-        """Something is to be drawn anew."""
+        """Count a change, so that the view is drawn again."""
         self.version += 1
 
     def report(self, line: bytes, now: str) -> None:
-        """Take in one line of the operator's reports."""
+        """Apply one report of the operator's process."""
         try:
             said: dict[str, Any] = json.loads(line)
         except ValueError:
@@ -107,7 +107,7 @@ class DevState:
 
 
 def forest(roots: Iterable[Object], others: Iterable[Object]) -> tuple[Branch, ...]:
-    """The roots with everything below them, by owner references."""
+    """Return the root objects with all their dependents, by owner references."""
     owned: dict[str, list[Object]] = {}
     for obj in others:
         for owner in obj["metadata"].get("ownerReferences") or ():
@@ -124,7 +124,7 @@ def forest(roots: Iterable[Object], others: Iterable[Object]) -> tuple[Branch, .
 
 
 def summary(obj: Mapping[str, Any]) -> tuple[str, str]:
-    """An object's state in a few words, and how good that is."""
+    """Return a short description of an object's state, and its level."""
     metadata, spec = obj["metadata"], cast("dict[str, Any]", obj.get("spec") or {})
     status = cast("dict[str, Any]", obj.get("status") or {})
     if metadata.get("deletionTimestamp"):
@@ -161,7 +161,7 @@ def _pod(status: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _custom(status: Mapping[str, Any]) -> tuple[str, str]:
-    """Conditions first, then the plain values of the status."""
+    """Return the conditions, then the scalar values of the status."""
     conditions = cast("list[dict[str, Any]]", status.get("conditions") or [])
     words = [f"{c.get('type')}={c.get('status')}" for c in conditions[:2]]
     words += [f"{key} {value}" for key, value in status.items() if _is_plain(value) and key != "observedGeneration"][:3]
@@ -176,7 +176,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def log_line(line: str) -> str:
-    """A line of the operator's JSON log as a person reads it; every other line as it is."""
+    """Return a line of the operator's JSON log as text; other lines unchanged."""
     if not line.startswith("{"):
         return line
     try:

@@ -1,4 +1,4 @@
-"""Draws a scene on a terminal: what `steersman dev` looks like. Pure rendering; it reads the scene and nothing else."""
+"""Renders the state of `steersman dev` on a terminal, without I/O of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TONES = {"good": "green", "bad": "red", "busy": "yellow", "": ""}
 
 
 class View:
-    """The whole screen; fits whatever size the terminal has at the time."""
+    """Return the screen for the current size of the terminal."""
 
     def __init__(self, scene: DevState) -> None:
         self._scene = scene
@@ -101,7 +101,7 @@ class View:
         return Panel(Group(*lines), title="events", title_align="left")
 
     def _log(self, room: int, console: Console, width: int) -> Panel:
-        """The end of the log: lines at the levels debug and info are cut, all others are wrapped."""
+        """Return the end of the log: lines at the levels debug and info are cut, others are wrapped."""
         said = [line for entry in list(self._scene.log)[-max(1, room) :] for line in entry.splitlines()]
         lines = [part for line in said[-max(1, room) :] for part in _log_lines(line, console, width)]
         title = f"log: {self._scene.log_file}" if self._scene.log_file else "log"

@@ -1,4 +1,4 @@
-"""`steersman diff`: what a new version of a CRD would break."""
+"""`steersman diff`: incompatible changes between two versions of a CRD."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ def diff(
     everything: Annotated[bool, typer.Option("--all", help="Show compatible changes, too.")] = False,
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
 ) -> None:
-    """Name the incompatible changes between two versions of CRDs; exits with 1 when there are any.
+    """List the incompatible changes between two versions of CRDs; exits with 1 when there are any.
 
-    `steersman diff old.yaml new.yaml`, `steersman diff --cluster config/crd`. Removed and newly required fields,
-    tighter rules, versions that are dropped although objects are stored in them: whatever an object or a client
-    that is fine today would stumble over.
+    `steersman diff old.yaml new.yaml`, `steersman diff --cluster config/crd`. Examples are removed fields, new required
+    fields, tighter rules, and removed versions in which objects are stored: each can break a valid object or a client.
     """
     from steersman.manifests.compat import changes_between
 

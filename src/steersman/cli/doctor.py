@@ -1,4 +1,4 @@
-"""`steersman doctor`: what keeps an operator from working here, each with a way out. It changes nothing."""
+"""`steersman doctor`: finds problems that keep an operator from working, with solutions. It changes nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def doctor(
         str | None,
         typer.Argument(
             metavar="[MODULE:OPERATOR]",
-            help="An operator, whose rights and CRDs are checked, too; the project's in this directory if left out.",
+            help="An operator, to check its permissions and CRDs, too (default: that of this project).",
         ),
     ] = None,
     kubeconfig: Annotated[str | None, typer.Option(help="Kubeconfig file.")] = None,
@@ -50,10 +50,10 @@ def doctor(
     ] = None,
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
 ) -> None:
-    """Check the configuration, the cluster, the rights, the CRDs, the webhooks, the clock.
+    """Check the configuration, the cluster, the permissions, the CRDs, the webhooks, the clock.
 
-    Each check is a line, with a way out where something is wrong. Exits with 1 when something fails; warnings do
-    not. Nothing is changed in the cluster.
+    Each check prints one line, and a hint if it finds a problem. Exits with 1 when a check fails; warnings do not
+    count. Nothing is changed in the cluster.
     """
     if target is None and Path("PROJECT").is_file():
         target = project_operator()
@@ -75,7 +75,7 @@ def doctor(
 
 
 def _project_of(target: str | None) -> Path:
-    """The directory with the operator's `pyproject.toml`: this one, or the next above its module."""
+    """Return the directory with the operator's `pyproject.toml`: this one, or the nearest one above its module."""
     here = Path.cwd()
     module = sys.modules.get((target or "").partition(":")[0].partition(".")[0])
     file = getattr(module, "__file__", None)
@@ -123,13 +123,15 @@ async def _examine(
 
 
 def _refused(context: str, files: list[Path]) -> Finding:
-    """The finding of a 401; every other check would fail for the same reason."""
+    """Return the finding of a 401 response, which would fail every other check, too."""
     from steersman.cli.doctor_finding import Finding
 
     whose = f"the credentials of context {context!r}" if context else "the credentials"
     where = f" in {', '.join(map(str, files))}" if context else ""
     text = f"the API server refused {whose} (401 Unauthorized); nothing else was checked"
-    hint = f"log in again, or renew the token or client certificate{where}; `kubectl auth whoami` tells when they work"
+    hint = (
+        f"log in again, or renew the token or client certificate{where}; `kubectl auth whoami` shows whether they work"
+    )
     return Finding("fail", "identity", text, hint)
 
 
@@ -158,7 +160,7 @@ def _rest(client: Any, operator: Operator | None, namespace: str | None, namespa
 
 
 async def _guarded(check: AsyncIterator[Finding]) -> list[Finding]:
-    """One check's findings; a refusal is a finding, too. Raises `Unauthorized`, which is about all checks."""
+    """Return the findings of one check; an API error is a finding, too. Raises `Unauthorized`."""
     from steersman.cli.doctor_finding import Finding
     from steersman.client.errors import ApiError, Unauthorized
 

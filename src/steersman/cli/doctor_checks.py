@@ -1,7 +1,7 @@
-"""What `steersman doctor` looks at, one function per check: each yields findings, and none of them writes anything.
+"""The checks of `steersman doctor`, one function each: they yield findings and write nothing.
 
-A finding is a level, a subject, a text and, unless all is well, a way out. What cannot be looked at for want of a
-permission is said to be skipped, not to be well.
+A finding is a level, a subject, a text and, for a problem, a hint. A check that lacks a permission is reported as
+skipped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _OLDEST: Final[tuple[int, ...]] = (1, 29)
-"""CEL rules of CRDs are stable since."""
+"""The Kubernetes version in which CEL rules of CRDs became stable."""
 _NEWEST: Final[tuple[int, ...]] = (1, 36)
 """The newest version that the tests run against."""
 _SELECTABLE: Final[tuple[int, ...]] = (1, 32)
@@ -41,7 +41,7 @@ _CLOCK_FAIL: Final = 10.0
 
 
 def check_local(python: tuple[int, int, int]) -> Iterator[Finding]:
-    """The interpreter and this package."""
+    """Check the Python interpreter and the version of this package."""
     version = ".".join(map(str, python))
     if python[:2] < _PYTHON:
         yield Finding("fail", "versions", f"Python {version}", "use Python 3.11 or newer")
@@ -50,7 +50,7 @@ def check_local(python: tuple[int, int, int]) -> Iterator[Finding]:
 
 
 def check_imports(root: Path) -> Iterator[Finding]:
-    """Modules that the image would lack; nothing for a directory without a project."""
+    """Check for modules that the image would lack; yields nothing for a directory without a project."""
     from steersman.cli.imports import find_problems
 
     if not (root / "pyproject.toml").is_file():
@@ -68,7 +68,7 @@ def check_imports(root: Path) -> Iterator[Finding]:
 
 
 def check_config(config: Any, files: Iterable[Path]) -> Iterator[Finding]:
-    """How the cluster is reached: the context, TLS, and who else may read the credentials."""
+    """Check the kubeconfig: the context, TLS, and the file mode of the credentials."""
     where = f"context {config.context!r}, " if config.context else ""
     yield Finding("ok", "kubeconfig", f"{where}{config.server}, namespace {config.namespace}")
     if config.tls.insecure:
@@ -84,13 +84,13 @@ def check_config(config: Any, files: Iterable[Path]) -> Iterator[Finding]:
 
 
 async def check_server(client: Client) -> AsyncIterator[Finding]:
-    """The version of the API server, against what this package is tested with."""
+    """Compare the version of the API server with the tested versions."""
     found = await client.server_version()
     numbers = re.match(r"v?(\d+)\.(\d+)", found.git_version or f"{found.major}.{found.minor}")
     version = tuple(int(number) for number in numbers.groups()) if numbers else ()
     text = f"Kubernetes {found.git_version}"
     if not numbers:
-        yield Finding("warn", "server", f"{text}: a version that says nothing", "")
+        yield Finding("warn", "server", f"{text}: an unknown version", "")
     elif version < _OLDEST:
         yield Finding("fail", "server", f"{text} is too old: CRDs have no CEL rules", "upgrade to 1.29 or newer")
     elif version < _SELECTABLE:
@@ -102,7 +102,7 @@ async def check_server(client: Client) -> AsyncIterator[Finding]:
 
 
 async def check_clock(client: Client, now: Callable[[], float]) -> AsyncIterator[Finding]:
-    """This machine's clock against the server's `Date` header, which has whole seconds."""
+    """Compare the local clock with the `Date` header of the server, which has whole seconds."""
     before = now()
     answer = await client.raw.request("GET", "/version")
     after = now()
@@ -111,7 +111,7 @@ async def check_clock(client: Client, now: Callable[[], float]) -> AsyncIterator
         yield Finding("skip", "clock", "the server's answers have no date")
         return
     theirs = parsedate_to_datetime(date).timestamp()
-    # The server's second has begun somewhen in [theirs, theirs + 1), while we waited in [before, after].
+    # The server's second began in [theirs, theirs + 1), and the request took place in [before, after].
     skew = max(theirs - after, before - theirs - 1.0, 0.0)
     sign = "behind" if theirs > after else "ahead"
     if skew >= _CLOCK_WARN:
@@ -125,12 +125,12 @@ async def check_clock(client: Client, now: Callable[[], float]) -> AsyncIterator
 
 
 async def check_identity(client: Client) -> AsyncIterator[Finding]:
-    """Who the server takes us for."""
+    """Report the user name that the server assigns to the credentials."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         answer = await post(client, "/apis/authentication.k8s.io/v1/selfsubjectreviews", body)
     except (NotFound, Forbidden):
-        yield Finding("skip", "identity", "the server does not say who we are")
+        yield Finding("skip", "identity", "the server does not report the user")
         return
     user: dict[str, Any] = answer["status"].get("userInfo") or {}
     groups = ", ".join(user.get("groups") or ())
@@ -141,7 +141,7 @@ async def check_identity(client: Client) -> AsyncIterator[Finding]:
 
 
 async def check_rights(client: Client, grants: Sequence[Grant]) -> AsyncIterator[Finding]:
-    """Whether we may do what the operator's roles allow; asked one by one, since wildcards and roles add up."""
+    """Check the permissions of the operator's roles, one by one, because wildcards and several roles add up."""
     missing = [grant for grant in grants if not await _may(client, grant)]
     for grant in missing[:10]:
         hint = "apply config/rbac (`steersman manifests`), or run as its ServiceAccount with --as"
@@ -169,7 +169,7 @@ async def _may(client: Client, grant: Grant) -> bool:
 async def check_crds(
     client: Client, wanted: Sequence[Mapping[str, Any]], needed: Sequence[tuple[str, str]]
 ) -> AsyncIterator[Finding]:
-    """The operator's CRDs as they are installed, and whether all other kinds it uses are served."""
+    """Check that the operator's CRDs are installed as defined, and that all other kinds it uses are served."""
     from steersman.manifests.compat import changes_between
 
     for crd in wanted:
@@ -209,7 +209,7 @@ def _crd_problems(name: str, live: Mapping[str, Any]) -> Iterator[Finding]:
     status: Mapping[str, Any] = live.get("status") or {}
     conditions = {c["type"]: c for c in status.get("conditions") or ()}
     if live["metadata"].get("deletionTimestamp"):
-        hint = "its objects are being deleted: look for finalizers that nobody removes"
+        hint = "its objects are being deleted: look for finalizers that no controller removes"
         yield Finding("fail", "crds", f"{name} is being deleted", hint)
     elif conditions.get("NamesAccepted", {}).get("status") == "False":
         yield Finding("fail", "crds", f"{name}: {conditions['NamesAccepted'].get('message', '')}", "use another name")

@@ -1,4 +1,4 @@
-"""What a check of `steersman doctor` finds, and how checks ask the server."""
+"""The findings of `steersman doctor`, and the requests of its checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The outcome of one check; `hint` is the way out."""
+    """The outcome of one check; `hint` is the suggested solution."""
 
     level: Level
     check: str
@@ -35,6 +35,6 @@ async def get(client: Client, path: str) -> dict[str, Any]:
 
 
 async def post(client: Client, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask a review; it is no write. Raises `ClientError`."""
+    """Create a review, which stores nothing. Raises `ClientError`."""
     answer = await client.raw.request("POST", path, body=json.dumps(body).encode(), idempotent=True)
     return json.loads(answer.body)

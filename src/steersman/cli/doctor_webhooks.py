@@ -1,6 +1,7 @@
-"""`steersman doctor` on webhooks: those whose certificate or Service is not there stop other people's writes.
+"""The webhook checks of `steersman doctor`.
 
-All of the cluster's are looked at, admission and conversion. Read-only; nothing is called through them.
+A webhook without a valid certificate or Service blocks writes of all users, so all admission and conversion webhooks
+of the cluster are checked. Read-only: no webhook is called.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SOON_DAYS: Final = 14
 
 
 async def check_webhooks(client: Client, now: datetime) -> AsyncIterator[Finding]:
-    """Webhooks of the whole cluster, since one that cannot be reached stops other people's writes, too."""
+    """Check the webhooks of the whole cluster, because an unreachable webhook blocks writes of all users."""
     count = 0
     for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         try:
@@ -56,7 +57,7 @@ async def _hook(
     client: Client, subject: str, config: Mapping[str, Any], stops: bool, now: datetime
 ) -> AsyncIterator[Finding]:
     level: Level = "fail" if stops else "warn"
-    effect = "; what it is asked about is refused" if stops else ""
+    effect = "; its requests are refused" if stops else ""
     for text in _bundle_problems(config.get("caBundle") or "", bool(config.get("service")), now):
         expired = "expires" not in text
         hint = "renew the certificates; with cert-manager, look at its cainjector"
@@ -89,11 +90,11 @@ async def _hook(
 
 def _ready(endpoint: Mapping[str, Any]) -> bool:
     conditions: Mapping[str, Any] = endpoint.get("conditions") or {}
-    return conditions.get("ready") is not False  # unknown counts as ready
+    return conditions.get("ready") is not False  # An unknown state counts as ready.
 
 
 def _bundle_problems(bundle: str, needed: bool, now: datetime) -> Iterator[str]:
-    """What is wrong with a caBundle; one without is fine for URLs, whose authority may be the system's."""
+    """Return what is invalid in a caBundle; URLs need none, if the system trusts their authority."""
     if not bundle:
         if needed:
             yield "has no caBundle, so the API server does not trust it"
@@ -103,7 +104,7 @@ def _bundle_problems(bundle: str, needed: bool, now: datetime) -> Iterator[str]:
     try:
         certificates = x509.load_pem_x509_certificates(base64.b64decode(bundle, validate=True))
     except (ValueError, binascii.Error):
-        yield "its caBundle is no certificate"
+        yield "its caBundle is not a certificate"
         return
     last = max(cert.not_valid_after_utc for cert in certificates)
     if last < now:

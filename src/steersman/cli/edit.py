@@ -1,4 +1,4 @@
-"""`steersman edit`: what concerns a project as a whole."""
+"""`steersman edit`: settings of a whole project."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ def edit(
     namespaced: Annotated[
         bool | None, typer.Option("--namespaced/--no-namespaced", help="Let it work in its own namespace alone.")
     ] = None,
-    description: Annotated[str | None, typer.Option("--description", help="What it is for, in a line.")] = None,
+    description: Annotated[
+        str | None, typer.Option("--description", help="The purpose of the project, in one line.")
+    ] = None,
     license: Annotated[str | None, typer.Option("--license", help="An SPDX expression, such as Apache-2.0.")] = None,
-    owner: Annotated[str | None, typer.Option("--owner", help="Who it belongs to.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="The owner of the copyright.")] = None,
     force: Force = False,
     directory: Directory = Path(),
     output: Output = "text",
 ) -> None:
-    """Change what concerns the project as a whole.
+    """Change settings of the whole project.
 
-    Kinds that are there stay in their files when a project becomes multi-group; new ones get a directory a group.
+    Existing kinds stay in their files when a project becomes multi-group; new ones get a directory per group.
     """
     with telling():
         from steersman.scaffold import edit as edited

@@ -1,4 +1,4 @@
-"""Turns an exception into what a user reads, and an exit code."""
+"""Converts exceptions to error messages and exit codes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WRONG_USE = 2
 
 
 def explain(problem: BaseException, *, debug: bool = False) -> int:
-    """Print what went wrong to stderr; returns the exit code."""
+    """Print the message of an error to stderr; returns the exit code."""
     message, code = _words(problem)
     if debug:
         traceback.print_exception(problem)
@@ -21,7 +21,7 @@ def explain(problem: BaseException, *, debug: bool = False) -> int:
 
 
 def _words(problem: BaseException) -> tuple[str, int]:
-    # Here, because most commands need none of these rooms, and most runs no error.
+    # Imported here, because most commands do not need these packages, and most runs have no error.
     from steersman.cli.operator_loader import LoadError
     from steersman.client.errors import ClientError
     from steersman.extras import MissingExtraError
@@ -56,7 +56,7 @@ def _words(problem: BaseException) -> tuple[str, int]:
 
 
 def _cluster_errors() -> tuple[type[Exception], ...]:
-    """Return the errors of the embedded cluster; none where it is not installed."""
+    """Return the exception classes of the embedded cluster; none if it is not installed."""
     from steersman.extras import is_installed
 
     if not is_installed("steersman_cluster"):

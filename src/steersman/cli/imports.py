@@ -1,7 +1,7 @@
-"""Imports of a project that its image would lack: modules of distributions that no dependency brings.
+"""Finds imports of a project that its image would lack: modules of distributions outside its dependencies.
 
-The development environment holds more than the image, so such an import fails in the cluster alone. Imports for type
-checkers and those guarded by `except ImportError` are passed over. Reads files and the metadata of what is installed.
+The development environment contains more than the image, so such an import fails only in the cluster. Imports for type
+checkers and imports in `try: … except ImportError` are ignored. Reads files and metadata of installed distributions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Problem:
     text: str
     hint: str
     certain: bool = True
-    """False for a module of no installed distribution: what it belongs to is not known."""
+    """False if no installed distribution contains the module, so that its origin is unknown."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.text}; {self.hint}"
@@ -59,7 +59,7 @@ def find_problems(root: Path) -> list[Problem]:
 
 
 def _packages(root: Path, facts: Mapping[str, Any]) -> list[Path]:
-    """The packages that are shipped: those that hatchling is told, else all but tests."""
+    """Return the packages of the wheel: those in hatchling's configuration, else all but tests."""
     tool: Any = facts.get("tool") or {}
     for key in ("hatch", "build", "targets", "wheel", "packages"):
         tool = cast("dict[str, Any]", tool).get(key) or {} if isinstance(tool, dict) else {}
@@ -84,20 +84,22 @@ def _undeclared(root: Path, packages: list[Path], brought: set[str], declared: l
             if distributions:
                 which = " or ".join(distributions)
                 hint = f"add {which} to `dependencies` in pyproject.toml, then run `make lock`"
-                yield Problem(place, f"the module {module} is of {which}, which is no dependency of the project", hint)
+                yield Problem(
+                    place, f"the module {module} belongs to {which}, which is not a dependency of the project", hint
+                )
             else:
                 hint = "add what brings it to `dependencies` in pyproject.toml, then run `make lock`"
                 yield Problem(place, f"the module {module} is of no distribution that is installed", hint, False)
 
 
 def _imports(file: Path) -> Iterator[tuple[str, int]]:
-    """The first names of the modules that a file imports at run time, with their lines."""
+    """Return the top-level names of the modules that a file imports at run time, with their lines."""
     with file.open("rb") as stream:
         text = stream.read(_MAX_BYTES)
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return  # importing the operator says it better
+        return  # The import of the operator reports the syntax error.
     yield from _imports_of(tree.body)
 
 
@@ -133,7 +135,7 @@ def _catches_import_errors(handler: ast.ExceptHandler) -> bool:
 
 
 def _closure(declared: Iterable[str]) -> set[str]:
-    """The names of all distributions that the declared ones bring, as far as they are installed."""
+    """Return all distributions that the declared ones require, as far as they are installed."""
     found: dict[str, set[str]] = {}
     waiting = list(declared)
     while waiting:

@@ -1,4 +1,4 @@
-"""`steersman init`: a new project, complete and working."""
+"""`steersman init`: creates a complete, working project."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def init(
     package: Annotated[
         str | None, typer.Option("--package", help="What its Python package is called; follows from the name.")
     ] = None,
-    description: Annotated[str, typer.Option("--description", help="What it is for, in a line.")] = "",
+    description: Annotated[str, typer.Option("--description", help="The purpose of the project, in one line.")] = "",
     license: Annotated[str, typer.Option("--license", help="An SPDX expression, such as Apache-2.0.")] = "",
-    owner: Annotated[str, typer.Option("--owner", help="Who it belongs to.")] = "",
+    owner: Annotated[str, typer.Option("--owner", help="The owner of the copyright.")] = "",
     multigroup: Annotated[
         bool, typer.Option("--multigroup/--no-multigroup", help="Let it have kinds of several groups.")
     ] = False,
@@ -36,7 +36,7 @@ def init(
 ) -> None:
     """Make a project in this directory: code, tests, CI, Dockerfile, lock file, editor and debugger configuration.
 
-    It passes its own tests and lints as it is. `steersman create api` adds the first kind.
+    Its own tests and lint checks pass. `steersman create api` adds the first kind.
     """
     with telling():
         from steersman.scaffold import Project, edit, initialise

@@ -1,4 +1,4 @@
-"""`steersman install` and `uninstall`: the CustomResourceDefinitions of an operator, into a cluster and out of it."""
+"""`steersman install` and `uninstall`: apply and delete the CustomResourceDefinitions of an operator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def install(
 ) -> None:
     """Apply the CustomResourceDefinitions of an operator, and wait until they are served.
 
-    For runs outside of the cluster (`steersman run`): a conversion webhook is left to that run.
+    For operators that run outside of the cluster (`steersman run`). Such a run registers its conversion webhooks.
     """
     from steersman.cli.applyset import ApplySet
 
@@ -54,9 +54,9 @@ def uninstall(
     yes: cluster_changes.Yes = False,
     format: packages.Format = "text",
 ) -> None:
-    """Delete the CustomResourceDefinitions of an operator; all objects of its kinds go with them.
+    """Delete the CustomResourceDefinitions of an operator with all objects of its kinds.
 
-    While there are any, `--yes` is needed. Objects with finalizers only go while the operator runs.
+    While objects exist, `--yes` is needed. The operator must run to remove finalizers of objects.
     """
     from steersman.cli.applyset import ApplySet, reference_of
 
@@ -73,7 +73,7 @@ def uninstall(
 
 
 async def refuse_when_used(client: Client, definitions: list[dict[str, Any]], *, yes: bool) -> None:
-    """Raise `LookupError` when objects would go with their definitions and that was not asked for."""
+    """Raise `LookupError` if objects would be deleted with their definitions without `--yes`."""
     used = await cluster_changes.objects_of(client, definitions)
     for name, count in used.items():
         typer.echo(f"warning: {count} {'object' if count == 1 else 'objects'} of {name} will be deleted", err=True)

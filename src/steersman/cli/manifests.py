@@ -1,4 +1,4 @@
-"""`steersman manifests`: all that ships an operator, written to files or compared with them."""
+"""`steersman manifests`: writes the manifests of an operator to files, or compares them with files."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ def manifests(
     monitoring: packages.Monitoring = False,
     network_policies: packages.NetworkPolicies = False,
     install_crds: packages.InstallCrds = False,
-    split: Annotated[bool, typer.Option("--split", help="Write every object to a file of its own.")] = False,
+    split: Annotated[bool, typer.Option("--split", help="Write every object to a separate file.")] = False,
     max_description: Annotated[
         int | None, typer.Option("--max-description", min=0, help="Cut descriptions to so many characters.")
     ] = None,
     format: packages.Format = "text",
 ) -> None:
-    """Write what ships an operator below config/ (kustomize), or check that it is up to date.
+    """Write the manifests of an operator below config/ (kustomize), or check that they are up to date.
 
-    Files that somebody else wrote are left alone; those that are not made any more are removed. A file whose first
-    line is taken away is yours (but for CRDs and roles).
+    Files of other origin are not changed; generated files that are no longer needed are removed. A generated file
+    without its first line is no longer overwritten (except CRDs and roles).
     """
-    from steersman.manifests import ManifestError  # `steersman run` does without
+    from steersman.manifests import ManifestError  # `steersman run` does not need these modules.
 
     package = packages.package_for(
         target,
@@ -79,7 +79,7 @@ def manifests(
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Files that belong below one directory, and the folders in it where others of ours are out of date."""
+    """Return the files below one directory, and the subdirectories with generated files that are out of date."""
 
     directory: Path
     files: Mapping[str, str]
@@ -109,7 +109,7 @@ def _outputs(
 
 
 def finish(outputs: list[Output], *, check: bool, format: str) -> None:
-    """Write or compare, tell, and exit with 1 when a check finds differences."""
+    """Write or compare, print the changes, and exit with 1 when a check finds differences."""
     from steersman.manifests import compare, write
 
     done: list[tuple[Output, Changes]] = []

@@ -1,8 +1,8 @@
-"""`steersman migrate-storage`: has every object of a CRD stored in its storage version, and forgets the others.
+"""`steersman migrate-storage`: stores every object of a CRD in the storage version, and drops the other versions.
 
-Each object is written once without a change, under the resourceVersion it was read with, so that the API server
-stores it anew and nobody's write is undone. What has been written meanwhile, or is gone, needs no rewriting. Only when
-all of them are, `status.storedVersions` is trimmed. Where it was is kept in a file, so that it can go on after a stop.
+Each object is written once without a change and with its resourceVersion as an optimistic lock, so that the API server
+stores it again and no concurrent write is lost. Objects that were changed or deleted meanwhile need no write. After
+that, `status.storedVersions` is trimmed. A progress file lets the next run continue after an interruption.
 """
 
 from __future__ import annotations
@@ -29,35 +29,33 @@ if TYPE_CHECKING:
 __all__ = ["Migration", "migrate_storage"]
 
 PAGE = 500
-AT_ONCE = 8
-"""Requests under way at a time."""
+MAX_CONCURRENT_REQUESTS = 8
+"""The maximum number of concurrent requests."""
 SHOWN = 10
-"""Objects that could not be written, of which no more are named."""
+"""The maximum number of failed objects in the output."""
 
 
 @dataclass
 class Migration:
-    """What was done about one CRD."""
+    """The result of the migration of one CRD."""
 
     crd: str
     storage_version: str
     stored_versions: list[str]
-    """As they are in the end."""
+    """The stored versions at the end."""
     objects: int = 0
-    """Objects that were looked at, those before a stop included."""
+    """The number of checked objects, including those before an interruption."""
     written: int = 0
     failed: list[str] = field(default_factory=list[str])
     trimmed: list[str] = field(default_factory=list[str])
-    """Versions that `status.storedVersions` no longer names; with a dry run, that it would not."""
+    """Versions that were removed from `status.storedVersions`; with a dry run, that would be removed."""
     dry_run: bool = False
 
 
 def migrate_storage(
     targets: Annotated[
         list[str],
-        typer.Argument(
-            metavar="MODULE:OPERATOR|CRD…", help="An operator, all of whose CRDs are meant, or names of CRDs."
-        ),
+        typer.Argument(metavar="MODULE:OPERATOR|CRD…", help="An operator (all its CRDs), or names of CRDs."),
     ],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Have the API server try every write, and store nothing.")
@@ -65,13 +63,15 @@ def migrate_storage(
     kubeconfig: Annotated[str | None, typer.Option(help="Kubeconfig file.")] = None,
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
     page: Annotated[int, typer.Option(min=1, max=5000, help="Objects that are read at a time.")] = PAGE,
-    restart: Annotated[bool, typer.Option("--restart", help="Begin anew instead of going on after a stop.")] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Start from the beginning instead of continuing an interrupted run.")
+    ] = False,
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
 ) -> None:
     """Store every object in the storage version of its CRD, then drop older versions from `status.storedVersions`.
 
-    Do this before a version is removed from a CRD. Conversion webhooks must be running. It may be stopped and called
-    again, and goes on where it was. Exits with 1 when an object could not be written; nothing is trimmed then.
+    Run this before you remove a version from a CRD. Conversion webhooks must be running. After an interruption the next
+    run continues. Exits with 1 when an object could not be written; nothing is trimmed then.
     """
     from steersman.client import Client
     from steersman.client.config import load_config
@@ -129,13 +129,13 @@ def _told(done: Migration) -> str:
 
 
 Show = Callable[[str, int, int], None]
-"""Told of a CRD, how many of its objects are done, and how many there are."""
+"""Receives a CRD, the number of processed objects, and their total."""
 
 
 async def migrate(
     client: Client, name: str, page: int, dry_run: bool, restart: bool, states: Path, show: Show
 ) -> Migration:
-    """Migrate one CRD. Raises `LoadError` where there is none, or it changes meanwhile, and what the client raises."""
+    """Migrate one CRD. Raises `LoadError` if it is missing or changes meanwhile, and errors of the client."""
     crd = await _crd(client, name)
     storage = next(v["name"] for v in crd["spec"]["versions"] if v["storage"])
     status: dict[str, Any] = crd.get("status") or {}
@@ -180,18 +180,18 @@ async def _rewrite(
         raise LoadError(f"{done.crd} serves no version, so that its objects cannot be read", 1)
     api_version = f"{spec['group']}/{version}"
     view = dynamic(api_version, names["kind"], plural=names["plural"], namespaced=spec["scope"] == "Namespaced")
-    turns = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
     while True:
         try:
             found = await client.list(metadata_of(view), namespace=ALL_NAMESPACES, limit=page, continue_=token)
         except Expired as expired:
-            # What is created meanwhile is stored as it should be, so a list that is not of one moment is as good.
+            # New objects have the storage version, so the list need not be consistent.
             token = expired.status.metadata.continue_
             if not token:
                 done.objects = 0
             continue
         total = done.objects + len(found.items) + (found.remaining or 0)
-        problems = await asyncio.gather(*(_write(client, view, each, done.dry_run, turns) for each in found.items))
+        problems = await asyncio.gather(*(_write(client, view, each, done.dry_run, slots) for each in found.items))
         done.failed += [problem for problem in problems if problem]
         done.objects += len(found.items)
         done.written += sum(problem is None for problem in problems)
@@ -204,15 +204,15 @@ async def _rewrite(
 
 
 async def _write(
-    client: Client, view: View[Dynamic], each: PartialObjectMetadata, dry_run: bool, turns: asyncio.Semaphore
+    client: Client, view: View[Dynamic], each: PartialObjectMetadata, dry_run: bool, slots: asyncio.Semaphore
 ) -> str | None:
-    """Store one object as it is; `""` where that was not needed any more, a text where it could not be done."""
+    """Store one object unchanged; returns `None` after the write, `""` if no write was needed, else the error."""
     from steersman.client.errors import ApiError, Conflict, NotFound
     from steersman.models import MergePatch, key_of
 
     metadata = each.metadata
     same = MergePatch({"metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version}})
-    async with turns:
+    async with slots:
         try:
             await client.patch(view, metadata.name, same, namespace=metadata.namespace, want="version", dry_run=dry_run)
         except (Conflict, NotFound):
@@ -233,21 +233,23 @@ async def _trim(client: Client, crd: dict[str, Any], storage: str, stored: list[
     for _ in range(5):
         now = await _crd(client, name)
         if next(v["name"] for v in now["spec"]["versions"] if v["storage"]) != storage:
-            raise LoadError(f"the storage version of {name} has changed meanwhile: begin again", 1)
+            raise LoadError(f"the storage version of {name} changed during the migration: run the command again", 1)
         patch = JsonPatch().test("/metadata/resourceVersion", now["metadata"]["resourceVersion"])
         patch = patch.test("/status/storedVersions", stored).replace("/status/storedVersions", [storage])
         try:
             await client.patch(view, name, cast("Any", patch), subresource="status")
         except (Conflict, Invalid):
             if list(now["status"]["storedVersions"]) != stored:
-                raise LoadError(f"status.storedVersions of {name} has changed meanwhile: begin again", 1) from None
+                raise LoadError(
+                    f"status.storedVersions of {name} changed during the migration: run the command again", 1
+                ) from None
         else:
             return
     raise LoadError(f"{name} changes all the time: its storedVersions could not be trimmed; try again", 1)
 
 
 class State:
-    """How far a migration has come, in a file of the user's; of another CRD or storage version it is not believed."""
+    """The progress of a migration in a file; a file of another CRD or storage version is ignored."""
 
     def __init__(self, path: Path, identity: str, *, keep: bool) -> None:
         self._path = path
@@ -255,7 +257,7 @@ class State:
         self._keep = keep
 
     def read(self) -> tuple[str, int]:
-        """The continue token to go on with, and how many objects are done."""
+        """Return the continue token of the next list, and the number of processed objects."""
         if not self._keep:
             return "", 0
         try:
@@ -284,7 +286,7 @@ def _states() -> Path:
 
 
 class _progress:  # noqa: N801 - used as a function
-    """A progress bar on a terminal's stderr; nothing elsewhere."""
+    """Shows a progress bar on stderr if it is a terminal."""
 
     def __init__(self, output: str) -> None:
         self._bar: Any = None

@@ -1,6 +1,6 @@
-"""Kubernetes' own types that CRDs repeat in full: `steersman models` uses ours instead of making them again.
+"""Kubernetes types that CRDs repeat in full: `steersman models` uses the classes of `steersman.k8s` for them.
 
-They are recognised by the names of their fields, so the list has only types whose names leave no doubt.
+A type is recognized by the names of its fields, so the list has only types with unambiguous field names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _META = ("Condition", "LabelSelector")
 
 
 def known_shapes() -> Mapping[Ref, frozenset[str]]:
-    """The types and the wire names of their fields."""
+    """Return the types and the JSON names of their fields."""
     from steersman.k8s import core_v1
     from steersman.models import meta
 

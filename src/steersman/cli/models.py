@@ -1,4 +1,4 @@
-"""`steersman models`: typed classes of somebody else's custom resources, from their CRDs."""
+"""`steersman models`: typed classes of existing custom resources, from their CRDs."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def models(
     kubeconfig: Annotated[str | None, typer.Option(help="Kubeconfig of the cluster.")] = None,
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when files differ.")] = False,
-    format: Annotated[Literal["text", "json"], typer.Option("--output", help="How to print what was done.")] = "text",
+    format: Annotated[Literal["text", "json"], typer.Option("--output", help="The format of the output.")] = "text",
 ) -> None:
-    """Write typed classes for custom resources that somebody else defines.
+    """Write typed classes for custom resources of other operators.
 
-    They come from CRDs in files (`steersman models crds/ --package acme.models`), or in a cluster
-    (`steersman models --group cert-manager.io --package acme.certmanager`). The classes read what a server sends, so
-    they check types and not bounds. They belong to no manifests of yours: `external=True`.
+    The source is CRDs in files (`steersman models crds/ --package acme.models`) or in a cluster
+    (`steersman models --group cert-manager.io --package acme.certmanager`). The classes read objects of a server, so
+    they check types and no limits. They are `external=True`: your manifests do not contain their CRDs.
     """
     from steersman.cli.model_shapes import known_shapes
     from steersman.models.codegen import CodegenError, files_from_crds
@@ -87,7 +87,7 @@ def _tell(changes: dict[str, list[str]], files: dict[str, str], directory: Path,
 
 
 def _apply(files: dict[str, str], directory: Path, check: bool) -> dict[str, list[str]]:
-    """Write, or compare; files that somebody else wrote are never overwritten."""
+    """Write or compare the files; files without the mark of a generated file are never overwritten."""
     present = (
         {path.name: path.read_text(encoding="utf-8") for path in directory.glob("*.py")} if directory.is_dir() else {}
     )

@@ -1,7 +1,7 @@
-"""Finds the `Operator` that `module:attribute` names, as the user's own `python -c "import module"` would.
+"""Loads the `Operator` that `module:attribute` names, like `python -c "import module"`.
 
-The current directory comes first on the path. Whatever is wrong with the user's module is shown with the user's
-frames only: not with those of the import system, or of Steersman.
+The current directory is the first entry of `sys.path`. Tracebacks contain only frames of the user's code, without
+those of the import system and of Steersman.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OURS = str(Path(__file__).resolve().parent.parent)
 
 
 class LoadError(Exception):
-    """The operator could not be loaded; the message is for the terminal, `code` for the shell."""
+    """The operator could not be loaded; `code` is the exit status."""
 
     def __init__(self, message: str, code: int = 2) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class LoadError(Exception):
 
 
 def load_operator(target: str, directory: Path | None = None) -> Operator:
-    """Import the module and return its operator; the attribute is `operator` if left out. Raises `LoadError`."""
+    """Import the module and return its operator; the default attribute is `operator`. Raises `LoadError`."""
     name, _, attribute = target.partition(":")
     attribute = attribute or "operator"
     _check_name(name, attribute, target)
@@ -94,7 +94,7 @@ def _syntax(wrong: SyntaxError) -> str:
 
 
 def _told(problem: BaseException) -> str:
-    """The traceback from the user's first frame on."""
+    """Return the traceback from the first frame of the user's code on."""
     frames = [f for f in traceback.extract_tb(_tb(problem)) if not _is_machinery(f.filename)]
     lines = traceback.format_list(frames)
     return "".join(["Traceback (most recent call last):\n", *lines, *traceback.format_exception_only(problem)]).rstrip()

@@ -1,6 +1,6 @@
-"""What the commands that ship an operator have in common: their options, and the package that they describe.
+"""Shared options of the commands that generate manifests, and the package description that they produce.
 
-The version, and a description, are the project's own where a pyproject.toml says them.
+The version and description come from the project's pyproject.toml, if it has them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ WatchNamespace = Annotated[
 Replicas = Annotated[int, typer.Option("--replicas", min=0, help="How many Pods; one of them leads.")]
 Certificates = Annotated[
     Literal["self-managed", "cert-manager"],
-    typer.Option("--certificates", help="Who makes the certificates of webhooks."),
+    typer.Option("--certificates", help="The source of the certificates of webhooks."),
 ]
 Metrics = Annotated[bool, typer.Option("--metrics/--no-metrics", help="Serve metrics, over TLS.")]
 Monitoring = Annotated[
@@ -58,7 +58,7 @@ InstallCrds = Annotated[
         help="Let the operator install its CRDs when it starts, and grant it that; the package then has none.",
     ),
 ]
-Format = Annotated[Literal["text", "json"], typer.Option("--output", help="How to print what was done.")]
+Format = Annotated[Literal["text", "json"], typer.Option("--output", help="The format of the output.")]
 
 
 def package_for(
@@ -91,7 +91,7 @@ def package_for(
 
 
 def project(directory: Path) -> dict[str, Any]:
-    """The `[project]` table of the pyproject.toml there; empty without one that can be read."""
+    """Return the `[project]` table of the pyproject.toml; empty if there is no readable one."""
     try:
         document = tomllib.loads((directory / "pyproject.toml").read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):

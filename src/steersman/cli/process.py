@@ -1,4 +1,4 @@
-"""One replica as the life of this process: logging, event loop, signals."""
+"""Runs one replica of an operator in this process: logging, event loop, signals."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["config_for", "definitions_for", "run_replica"]
 
 
 def config_for(settings: Settings) -> Config:
-    """The cluster that the settings mean. Raises `ConfigError`."""
+    """Return the configuration of the cluster in the settings. Raises `ConfigError`."""
     if settings.server:
         return Config.for_url(settings.server)
     return load_config(settings.kubeconfig, settings.context)
 
 
 def run_replica(target: str, settings: Settings, prepare: Callable[[Operator], None] | None = None) -> int:
-    """Load the operator, run it until a signal, and return the exit code. Raises what went wrong.
+    """Load the operator, run it until a signal, and return the exit code; errors propagate.
 
-    `prepare` is called with the operator before it runs.
+    Calls `prepare` with the operator before it runs.
     """
     configure(level=settings.log_level, format=settings.log_format)
     operator = load_operator(target)
@@ -42,11 +42,11 @@ def run_replica(target: str, settings: Settings, prepare: Callable[[Operator], N
 
 
 def definitions_for(operator: Operator, config: Config, settings: Settings) -> Sequence[Mapping[str, Any]]:
-    """The CustomResourceDefinitions that this run installs. Raises `LoadError`.
+    """Return the CustomResourceDefinitions that this run installs. Raises `LoadError`.
 
-    In a cluster, kinds that are converted name the operator's Service; a local run sets their conversion by itself.
+    In a cluster, the conversion of a kind names the operator's Service; a local run sets the conversion itself.
     """
-    from steersman.manifests import ManifestError, Package  # most runs do without
+    from steersman.manifests import ManifestError, Package  # Most runs do not need these modules.
     from steersman.manifests.parts import parts_of
     from steersman.manifests.template_values import resolved
 

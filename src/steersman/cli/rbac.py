@@ -1,4 +1,4 @@
-"""`steersman rbac`: what an operator may do, and how that compares with what it did, by the audit log."""
+"""`steersman rbac`: shows the permissions of an operator, and compares them with its use in an audit log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rbac(
     ] = None,
     user: Annotated[
         list[str] | None,
-        typer.Option("--user", help="Whose requests count; the operator's ServiceAccount if left out."),
+        typer.Option("--user", help="The user whose requests count; by default the operator's ServiceAccount."),
     ] = None,
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="Where the operator runs; NAME-system if left out.")
@@ -47,7 +47,7 @@ def rbac(
     ] = False,
     certificates: Annotated[
         Literal["self-managed", "cert-manager"],
-        typer.Option("--certificates", help="Who makes the certificates of webhooks."),
+        typer.Option("--certificates", help="The source of the certificates of webhooks."),
     ] = "self-managed",
     install_crds: Annotated[
         bool, typer.Option("--install-crds", help="Count the role of operators that install their CRDs.")
@@ -55,13 +55,13 @@ def rbac(
     strict: Annotated[bool, typer.Option("--strict", help="Fail for permissions that were never used, too.")] = False,
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
 ) -> None:
-    """Show what an operator may do, or compare it with what it did.
+    """Show the permissions of an operator, or compare them with their use.
 
     Without an audit log, the permissions of the generated roles are listed.
 
-    With `--from-audit LOG`, the API server's audit log tells what the operator asked for: permissions that are
-    missing (exit code 1), and those that were never used. A log of a test run under the generated identity is good;
-    one of a week in production is better. `steersman cluster start` and the test kit write such logs.
+    With `--from-audit LOG`, the requests in the API server's audit log are compared with them: missing permissions
+    (exit code 1) and unused ones are listed. A log of a test run under the generated identity is good; one of a week in
+    production is better. `steersman cluster start` and the test kit write such logs.
     """
     operator = load_operator(target)
     where = tuple(watch_namespace or ())
@@ -99,9 +99,15 @@ def grants(
     certificates: bool,
     install_crds: bool = False,
 ) -> list[Grant]:
-    """What the generated roles allow the operator's ServiceAccount.
+    """Return the permissions of the operator's ServiceAccount in the generated roles.
 
-    `secure`: metrics are; `certificates`: it makes those of its webhooks itself; `install_crds`: it installs its CRDs.
+    Args:
+        operator: The operator.
+        namespace: The namespace of the ServiceAccount.
+        namespaces: The watched namespaces; empty for all.
+        secure: Whether metrics are served over TLS with authorization.
+        certificates: Whether the operator manages the certificates of its webhooks.
+        install_crds: Whether the operator installs its CRDs.
     """
     from steersman.manifests import rbac as objects
     from steersman.manifests.grants import grants_of
@@ -159,7 +165,7 @@ def _lines(log: str) -> Iterator[Iterable[str]]:
 
 
 def _home(seen: list[ObservedRequest], namespace: str | None) -> str:
-    """The namespace of the ServiceAccount that was found."""
+    """Return the namespace of the ServiceAccount."""
     found = sorted({one.user.split(":")[2] for one in seen})
     if namespace is None and len(found) > 1:
         raise LoadError(f"the log has operators of that name in {', '.join(found)}: choose one with --namespace")
@@ -175,7 +181,7 @@ def _list(granted: list[Grant], output: str) -> None:
 
 
 def _lines_of(grants: Iterable[Grant]) -> list[str]:
-    """One line for all verbs on the same thing: `get, list pods  (role)`."""
+    """Return one line for all verbs on the same resource: `get, list pods  (role)`."""
     together: dict[tuple[str, Grant], list[str]] = {}
     for grant in sorted(grants, key=lambda g: (g.role, g.group, g.resource, g.path, g.verb)):
         together.setdefault((grant.role, replace(grant, verb="")), []).append(grant.verb)
@@ -183,7 +189,7 @@ def _lines_of(grants: Iterable[Grant]) -> list[str]:
 
 
 def as_json(found: Comparison) -> dict[str, Any]:
-    """The comparison as plain data, with the same keys whatever was found."""
+    """Return the comparison as plain data with a fixed set of keys."""
     return {
         "users": list(found.users),
         "requests": found.requests,

@@ -1,7 +1,7 @@
 """`--reload`: runs the operator as a child process and restarts it when a Python file changes.
 
-The child is stopped as a Pod would be (SIGTERM), so its lease is free at once for its successor. A child that ends
-by itself (a syntax error, a refused setting) has said why; the next change starts a new one.
+The child is stopped with SIGTERM, as a Pod is, so that it releases its lease for the next one. If the child ends by
+itself (a syntax error, an invalid setting), the next change starts a new one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from steersman.extras import require
 __all__ = ["child_command", "supervise"]
 
 _GRACE = 45.0
-"""Seconds for a child to stop: its own grace period for reconciles, and some."""
+"""Seconds for a child to stop: the grace period of reconciles, and a margin."""
 
 
 def child_command(arguments: Sequence[str]) -> list[str]:
-    """The same command without `--reload`, with the same interpreter."""
+    """Return the same command without `--reload`, with the same interpreter."""
     return [sys.executable, "-m", "steersman", *(word for word in arguments if word != "--reload")]
 
 
@@ -53,7 +53,7 @@ def supervise(arguments: Sequence[str], directory: Path) -> int:
         for change in changes:
             if ended.is_set():
                 break
-            if not child.started:  # only now does the watcher watch, and no change can be missed
+            if not child.started:  # Start the child after the watcher, so that no change is missed.
                 child.start()
                 continue
             if not change:
@@ -84,7 +84,7 @@ class _Child:
         return self._process is not None
 
     def start(self) -> None:
-        # A group of its own: Ctrl-C reaches the child once, through us, and a second time when it is pressed again.
+        # A process group of its own: this process forwards Ctrl-C, and the second one, too.
         self._process = self._spawn(self._command, start_new_session=True, stdin=subprocess.DEVNULL)
         self._noticed = False
 
@@ -93,14 +93,14 @@ class _Child:
             self._process.send_signal(number)
 
     def notice_end(self) -> None:
-        """Say once that the child has ended by itself."""
+        """Print once that the child has ended by itself."""
         if self._process is None or self._noticed or (code := self._process.poll()) is None:
             return
         self._noticed = True
         _say(f"the operator has ended with code {code}; waiting for a change")
 
     def stop(self) -> None:
-        """End the child: asked first, forced after a while."""
+        """Stop the child with SIGTERM, and after the grace period with SIGKILL."""
         if self._process is None or self._process.poll() is not None:
             return
         self._process.terminate()
@@ -112,7 +112,7 @@ class _Child:
             self._process.wait()
 
     def wait(self) -> int:
-        """The child's own exit code after it was told to end."""
+        """Return the exit code of the child after SIGTERM."""
         if self._process is None:
             return 0
         try:

@@ -1,4 +1,4 @@
-"""Waits until a Deployment runs what it was given, and says what keeps it from that."""
+"""Waits for the rollout of a Deployment, and reports why it is not available."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _LAST_BYTES: Final = 16 << 10
 
 
 class RolloutError(Exception):
-    """The Deployment is not available in time; says why, as far as the cluster does."""
+    """The Deployment did not become available in time; the message has the reasons that the cluster reports."""
 
 
 async def rolled_out(client: Client, name: str, namespace: str, within: float, tell: Callable[[str], None]) -> None:
-    """Wait until all replicas are of the newest template and available; `tell` hears of steps.
+    """Wait until all replicas have the newest template and are available; `tell` receives progress messages.
 
-    A container that ends and is started again is told at once, with the last lines of its log. Raises `RolloutError`.
+    Container restarts are reported at once, with the last lines of the log. Raises `RolloutError`.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within
@@ -71,7 +71,7 @@ async def _pods(client: Client, namespace: str, deployment: dict[str, Any]) -> l
 
 
 def _reasons(pods: Sequence[dict[str, Any]], deployment: dict[str, Any]) -> list[str]:
-    """What the Pods say, and the Deployment's own conditions."""
+    """Return the problems in the statuses of the Pods and the conditions of the Deployment."""
     found = [
         f"{c['type']}: {c.get('message', '')}"
         for c in _list(deployment.get("status"), "conditions")
@@ -98,14 +98,14 @@ def _reasons(pods: Sequence[dict[str, Any]], deployment: dict[str, Any]) -> list
 
 class _Crash(NamedTuple):
     key: tuple[str, str]
-    """The Pod and the container."""
+    """Identifies a container: its Pod and name."""
     text: str
 
 
 async def _crashes(
     client: Client, pods: Sequence[dict[str, Any]], *, known: Container[tuple[str, str]]
 ) -> AsyncGenerator[_Crash]:
-    """The containers that have ended although they are to run for ever, but for the known ones."""
+    """Return the containers that ended but should run, except the known ones."""
     for pod in pods:
         status: dict[str, Any] = pod.get("status") or {}
         for container in (*_list(status, "initContainerStatuses"), *_list(status, "containerStatuses")):
@@ -122,7 +122,7 @@ async def _crashes(
 
 
 def _ended(container: dict[str, Any]) -> tuple[dict[str, Any] | None, bool]:
-    """How a container ended that is not well, and whether another one has been started since."""
+    """Return how a container failed, and whether it was restarted."""
     for where, previous in (("state", False), ("lastState", True)):
         ended = _at(container, where, "terminated")
         if ended and (ended.get("exitCode") or container.get("restartCount")):
@@ -131,7 +131,7 @@ def _ended(container: dict[str, Any]) -> tuple[dict[str, Any] | None, bool]:
 
 
 async def _last_lines(client: Client, namespace: str, pod: str, container: str, *, previous: bool) -> list[str]:
-    """The end of a container's log; empty where there is none any more, or no right to read it."""
+    """Return the end of a container's log; empty if it is gone or not readable."""
     from steersman.client.errors import ApiError
 
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/log"
@@ -144,7 +144,7 @@ async def _last_lines(client: Client, namespace: str, pod: str, container: str, 
 
 
 async def simulates(client: Client) -> bool:
-    """Whether all nodes are simulated, so that no container runs; `False` where nodes may not be read."""
+    """Return whether all nodes are simulated, so that no container runs; `False` if nodes are not readable."""
     from steersman.client.errors import ApiError
 
     try:

@@ -1,4 +1,4 @@
-"""What `init`, `create`, `edit`, `delete` and `update` have in common: the project here, errors, and what was done."""
+"""Shared parts of `init`, `create`, `edit`, `delete` and `update`: the project, errors, and the list of changes."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ __all__ = [
 Group = Annotated[str, typer.Option("--group", help="The API group without the domain; `core` for Kubernetes' own.")]
 Version = Annotated[str, typer.Option("--version", help="The API version, such as v1 or v1beta1.")]
 Kind = Annotated[str, typer.Option("--kind", help="The kind, in Pascal case.")]
-Force = Annotated[bool, typer.Option("--force", help="Let what is generated win over what was changed by hand.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite changes that were made by hand.")]
 Directory = Annotated[Path, typer.Option("--directory", "-C", help="The project's directory.")]
-Output = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print what was done.")]
-Path_ = Annotated[str, typer.Option("--external-api-path", help="The module with the class of somebody else's kind.")]
-Domain = Annotated[str, typer.Option("--external-api-domain", help="The domain of somebody else's kind.")]
+Output = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="The format of the output.")]
+Path_ = Annotated[
+    str, typer.Option("--external-api-path", help="The module with the class of a kind of another project.")
+]
+Domain = Annotated[str, typer.Option("--external-api-domain", help="The API domain of a kind of another project.")]
 
 
 def external(path: str, domain: str) -> External:
@@ -48,7 +50,7 @@ def external(path: str, domain: str) -> External:
 
 @contextmanager
 def telling() -> Generator[None]:
-    """Turns what the scaffold room raises into what the terminal shows."""
+    """Converts errors of `steersman.scaffold` to errors of the command line."""
     from steersman.scaffold import ScaffoldError
 
     try:
@@ -60,7 +62,7 @@ def telling() -> Generator[None]:
 
 
 def carry_out(outcome: Outcome, output: str, *hints: str) -> None:
-    """Print what was done; fails when the user has to settle something."""
+    """Print the changes; fails if the user must resolve conflicts."""
     if output == "json":
         words = ("created", "changed", "removed", "merged", "conflicts", "kept", "notes")
         typer.echo(json.dumps({word: list(getattr(outcome, word)) for word in words}))

@@ -1,4 +1,4 @@
-"""Flags of kubebuilder and operator-sdk that published tutorials use: read, translated, or left out with a note."""
+"""Flags of kubebuilder and operator-sdk in published tutorials: accepted, translated, or ignored with a note."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _WITHOUT_MEANING: Final = {
     "crd-version": "CRDs are of apiextensions.k8s.io/v1",
     "webhook-version": "webhook configurations are of admissionregistration.k8s.io/v1",
 }
-"""Flags that are left out, by name, each with the reason."""
+"""Ignored flags by name, each with the reason."""
 _SWITCHES: Final = {"make", "fetch-deps", "skip-go-version-check", "component-config"}
-"""Those that have no value of their own, unless it is joined by `=`."""
+"""Flags without a value, unless it is joined by `=`."""
 _TYPES: Final = {
     "mutating": "--defaulting",
     "defaulting": "--defaulting",
@@ -39,7 +39,7 @@ _DEFAULT_OPERATIONS: Final = {"create", "update"}
 
 
 def translate(words: list[str]) -> tuple[list[str], list[str]]:
-    """The words of a command line as our options are read, and notes for the user.
+    """Return the command line with our options, and notes for the user.
 
     Raises:
         LoadError: `--type` names no type of webhook.
@@ -87,7 +87,7 @@ def _valued(name: str, value: str, notes: list[str]) -> Iterator[str]:
 
 
 def _flag(word: str) -> list[str]:
-    """`--resource=false` and the like as `--no-resource`."""
+    """Translate `--resource=false` and similar flags to `--no-resource`."""
     option, _, value = word.partition("=")
     name = option.removeprefix("--")
     if value not in ("true", "false") or name not in _PAIRS | _FLAGS:

@@ -1,4 +1,4 @@
-"""`steersman update`: newer templates, merged into a project that was made with older ones."""
+"""`steersman update`: merges newer templates into an existing project."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def update(
     directory: Directory = Path(),
     output: Output = "text",
 ) -> None:
-    """Merge the templates of the installed Steersman into this project, three ways; what you wrote stays.
+    """Merge the templates of the installed Steersman into this project (three-way merge); your changes stay.
 
-    Refuses when there are changes that are not committed. Where you and the templates have changed the same lines,
-    nothing is written, unless --conflict=inline leaves both between markers, as git does.
+    Refuses a project with uncommitted changes. Where you and the templates have changed the same lines, nothing is
+    written, unless --conflict=inline leaves both versions between markers, as git does.
     """
     with telling():
         from steersman.scaffold import update as merged
 
         outcome = merged(directory.resolve(), force=force, markers=conflict == "inline")
-    carry_out(outcome, output, "Look at it with `git diff`; `make check` tells whether all is well")
+    carry_out(outcome, output, "Review it with `git diff`, then run `make check`")

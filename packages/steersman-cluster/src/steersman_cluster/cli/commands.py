@@ -140,7 +140,7 @@ def start(
     kubeconfig: Annotated[
         Path | None,
         typer.Option(
-            help="Put a context for the cluster into this kubeconfig, beside what is in there, until it stops.",
+            help="Add a context for the cluster to this kubeconfig until the cluster stops.",
             dir_okay=False,
             rich_help_panel=_WHERE,
         ),
@@ -148,7 +148,7 @@ def start(
     audit_log: Annotated[
         Path | None,
         typer.Option(
-            help="Write what was asked of the API to this file, one JSON event a line.",
+            help="Write the audit log to this file, one JSON event per line.",
             dir_okay=False,
             rich_help_panel=_WHERE,
         ),
@@ -166,7 +166,7 @@ def start(
     client library work with the kubeconfig that it prints. Nothing but Python is needed. Ctrl-C stops it; Ctrl-C
     twice aborts.
 
-    Examples:
+    For example:
 
         steersman-cluster start
 
@@ -230,7 +230,7 @@ def stop(
 ) -> None:
     """Stop a running cluster. Objects in a --data directory stay; everything else is removed.
 
-    Examples:
+    For example:
 
         steersman-cluster stop
 
@@ -288,7 +288,7 @@ def status(
 
     Named, one that does not run is an error (exit code 1), for scripts.
 
-    Examples:
+    For example:
 
         steersman-cluster status
 
@@ -335,7 +335,7 @@ def load(
     CustomResourceDefinitions and Namespaces go first and are waited for. Every object has a line that says what
     became of it. The exit code is 1 when any failed; the others are applied nevertheless.
 
-    Examples:
+    For example:
 
         steersman-cluster load config/crd config/samples
 
