@@ -7,7 +7,7 @@ its first use, so that the plugin costs nothing in test runs without a cluster.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # importing it from typing would cost more than the rest of this module
+TYPE_CHECKING = False  # An import from typing would cost more than the rest of this module.
 
 if TYPE_CHECKING:
     from steersman.testing import faults

@@ -1,9 +1,9 @@
-"""Fetches envtest binaries (etcd, kube-apiserver, kubectl) for users who have internet and no Go.
+"""Downloads envtest binaries (etcd, kube-apiserver, kubectl) for users without Go.
 
-The logic of `steersman cluster assets`: read the published index of releases, pick the archive of this
-machine, verify its SHA-512 against the index, unpack it into the cache that the control plane fixture
-searches. An archive that does not match, is cut short or holds anything but plain files is never installed,
-and an install is there whole or not at all.
+The logic of `steersman cluster assets`: reads the published index of releases, chooses the archive of this machine,
+verifies its SHA-512 against the index, and unpacks it into the cache that the control plane fixture searches. An
+archive with another checksum, an incomplete one, or one with anything but plain files is not installed. The
+installation is atomic.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DEFAULT_INDEX = "https://raw.githubusercontent.com/kubernetes-sigs/controller-to
 INDEX_VARIABLE = "STEERSMAN_ASSETS_INDEX"
 
 Progress = Callable[[int, int | None], None]
-"""Called with the bytes received so far and, where the server told, how many there will be."""
+"""Called with the number of received bytes and, if the server sent it, their total."""
 
 _BINARIES = frozenset({"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"})
 _ARCHIVE = re.compile(r"envtest-(?P<version>v\d.*?)-(?P<os>[a-z]+)-(?P<arch>[a-z0-9]+)\.tar\.gz")
@@ -46,7 +46,7 @@ _TIMEOUT = 30.0
 
 
 class AssetsError(RuntimeError):
-    """Something about the download or the cache is wrong; the message names it and the way out."""
+    """The download or the cache has a problem; the message names it and the solution."""
 
 
 @dataclass(frozen=True)
@@ -61,21 +61,21 @@ class Release:
 
     @property
     def name(self) -> str:
-        """The directory it installs into, below the cache."""
+        """The directory of its installation, below the cache."""
         return f"envtest-{self.version}-{self.os}-{self.arch}"
 
 
 @dataclass(frozen=True)
 class Installed:
-    """One set of binaries in the cache, fetched or built."""
+    """One set of binaries in the cache, downloaded or built."""
 
     name: str
     directory: Path
-    """Holds the binaries."""
+    """Contains the binaries."""
 
 
 def this_platform() -> tuple[str, str]:
-    """The operating system and architecture of this machine, in Go's words."""
+    """Return the operating system and architecture of this machine, as Go names them."""
     machine = platform.machine().lower()
     names = {"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "powerpc64le": "ppc64le"}
     return sys.platform, names.get(machine, machine)
@@ -84,7 +84,7 @@ def this_platform() -> tuple[str, str]:
 def fetch_index(url: str | None = None) -> tuple[Release, ...]:
     """Read the index of releases (default: `$STEERSMAN_ASSETS_INDEX`, else controller-tools').
 
-    Raises `AssetsError` when it cannot be had or read.
+    Raises `AssetsError` if it is unavailable or invalid.
     """
     url = url or os.environ.get(INDEX_VARIABLE) or DEFAULT_INDEX
     with _open(url) as answer:
@@ -93,7 +93,7 @@ def fetch_index(url: str | None = None) -> tuple[Release, ...]:
 
 
 def parse_index(content: bytes, url: str) -> tuple[Release, ...]:
-    """Read an index document; archives whose names tell no platform are passed over."""
+    """Read an index document; archives without a platform in their names are skipped."""
     import yaml
 
     problem = AssetsError(
@@ -106,7 +106,7 @@ def parse_index(content: bytes, url: str) -> tuple[Release, ...]:
         for version, archives in document["releases"].items():
             for file, archive in archives.items():
                 if match := _ARCHIVE.fullmatch(file):
-                    # The link may be relative, for mirrors.
+                    # Mirrors may use relative links.
                     link = urllib.parse.urljoin(url, str(archive["selfLink"]))
                     digest = str(archive["hash"]).lower()
                     releases.append(Release(str(version), match["os"], match["arch"], link, digest))
@@ -118,9 +118,9 @@ def parse_index(content: bytes, url: str) -> tuple[Release, ...]:
 def pick(
     releases: Iterable[Release], version: str | None = None, *, os: str | None = None, arch: str | None = None
 ) -> Release:
-    """Choose an archive: the newest stable one, or the newest that `version` (`1.36`, `v1.36.0`) begins.
+    """Choose an archive: the newest stable one, or the newest whose version starts with `version` (`1.36`, `v1.36.0`).
 
-    `os` and `arch` default to this machine's. Raises `AssetsError` that lists what there is.
+    `os` and `arch` default to this machine's. Raises `AssetsError` with the available versions.
     """
     here = this_platform()
     wanted = (os or here[0], arch or here[1])
@@ -135,9 +135,9 @@ def pick(
 
 
 def install(release: Release, *, root: Path | None = None, progress: Progress | None = None) -> Installed:
-    """Download, verify and unpack an archive into the cache; does nothing when it is there already.
+    """Download, verify and unpack an archive into the cache; does nothing if it is already there.
 
-    Raises `AssetsError` when the download fails, its SHA-512 differs, or it holds what it should not.
+    Raises `AssetsError` if the download fails, the SHA-512 differs, or the archive has unexpected content.
     """
     root = root or cache_root()
     target = Installed(release.name, root / release.name / "bin")
@@ -153,14 +153,14 @@ def install(release: Release, *, root: Path | None = None, progress: Progress | 
         try:
             unpacked.rename(root / release.name)
         except OSError:
-            # Somebody else installed the same archive meanwhile: theirs is as good.
+            # Another process installed the same archive first: use that one.
             if not target.directory.is_dir():
                 raise
     return target
 
 
 def installed(root: Path | None = None) -> tuple[Installed, ...]:
-    """What the cache holds, by name."""
+    """Return the sets of binaries in the cache, by name."""
     root = root or cache_root()
     return tuple(
         Installed(directory.parent.name, directory)
@@ -170,7 +170,7 @@ def installed(root: Path | None = None) -> tuple[Installed, ...]:
 
 
 def remove(name: str, *, root: Path | None = None) -> Installed:
-    """Remove a set of binaries from the cache; raises `AssetsError` when there is none of that name."""
+    """Remove a set of binaries from the cache; raises `AssetsError` if there is none with this name."""
     there = installed(root)
     for one in there:
         if one.name == name:
@@ -216,7 +216,7 @@ def _unpack(archive: Path, target: Path, release: Release) -> None:
                     raise AssetsError(f"{release.url} unpacks to more than {_MAX_UNPACKED >> 30} GiB.")
                 name = Path(member.name).name
                 source = tar.extractfile(member)
-                # Only the binaries, by their own names: where the archive would put them does not matter.
+                # Only the binaries, by their own names: their directories in the archive do not matter.
                 if source is not None and name in _BINARIES:
                     with (target / name).open("xb") as file:
                         shutil.copyfileobj(source, file)
@@ -258,7 +258,7 @@ def _is_loopback(host: str) -> bool:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, but not away from TLS."""
+    """Follows redirects, but not from https to http."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str

@@ -47,7 +47,7 @@ def list_(
     os: Os = None,
     arch: Arch = None,
 ) -> None:
-    """List what the cache holds, or what could be fetched."""
+    """List the sets in the cache, or the available releases."""
     if not remote:
         for one in assets.installed():
             typer.echo(f"{one.name}\t{one.directory}")
@@ -69,14 +69,14 @@ def remove(name: Annotated[str, typer.Argument(help="A name that `list` shows.")
 
 @app.command("path")
 def path() -> None:
-    """Print the directory whose binaries tests would run now, fit for KUBEBUILDER_ASSETS."""
+    """Print the directory of the binaries that tests would use now, for KUBEBUILDER_ASSETS."""
     with _errors():
         typer.echo(find_binaries().directory)
 
 
 @contextmanager
 def _errors() -> Generator[None]:
-    """Turn our errors into one line on standard error and exit status 1."""
+    """Turn errors of this package into one line on standard error and exit status 1."""
     try:
         yield
     except (assets.AssetsError, BinariesNotFoundError) as error:

@@ -1,7 +1,7 @@
-"""What did my operator ask of the API server? The audit log of a test as calls, counts and assertions.
+"""The audit log of a test as calls, counts and assertions.
 
-Reads the log that embedded and real control planes write. What a test has got an answer to is in it. Nothing here
-judges how an operator should behave; a failing assertion shows the calls there were.
+Reads the log of embedded and real control planes. It contains every call that has a response. Assertions compare calls
+only, and their errors show the calls of the test.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ __all__ = ["Audit", "call_of"]
 
 
 class Audit:
-    """The calls since the test began. `user` everywhere is whom a call acted as; an operator's handle has `user`."""
+    """The calls since the test began. `user` is the user of a call; the handle of an operator has `user`."""
 
     def __init__(self, log: Callable[[], Path]) -> None:
         self._log = log
         self._since = 0
-        """Bytes of the log that were there when the test began; a session's whole log is long."""
+        """The size of the log in bytes when the test began."""
 
     def begin(self) -> None:
-        """Forget what was asked so far."""
+        """Ignore the calls so far."""
         self._since = self._size()
 
     def calls(
@@ -39,9 +39,9 @@ class Audit:
         name: str | None = None,
         code: int | None = None,
     ) -> list[AuditEvent]:
-        """Answered calls, in order. `resource` may name a sub-resource (`pods/status`); without, it means all of them.
+        """Return calls with a response, in order. `pods/status` selects a subresource, `pods` includes all of them.
 
-        Raises `UnsupportedError` on a cluster whose log cannot be read.
+        Raises `UnsupportedError` on a cluster without a readable log.
         """
         plural, _, subresource = (resource or "").partition("/")
         return [
@@ -57,7 +57,7 @@ class Audit:
         ]
 
     def writes(self, **which: Any) -> list[AuditEvent]:
-        """Calls that may change something; the words are those of `calls`."""
+        """Return calls that may change an object; the arguments are those of `calls`."""
         words: dict[str, Any] = {"verbs": WRITES, **which}
         return self.calls(**words)
 
@@ -67,21 +67,21 @@ class Audit:
         assert found == list(expected), _differ("calls", list(expected), found)
 
     def assert_writes(self, expected: Sequence[str], **which: Any) -> None:
-        """As `assert_calls`, for writes."""
+        """Fail unless the writes are these, in this order; see `assert_calls`."""
         self.assert_calls(expected, **{"verbs": WRITES, **which})
 
     def assert_no_writes(self, **which: Any) -> None:
-        """Fail when anything was written, and say what."""
+        """Fail if there were writes, and list them."""
         self.assert_writes([], **which)
 
     def assert_at_most(self, limit: int, **which: Any) -> None:
-        """Fail when there were more calls than `limit`, with how often each was made."""
+        """Fail if there were more calls than `limit`; the error counts equal calls."""
         found = Counter(call_of(event) for event in self.calls(**which))
         counted = "\n".join(f"  {n:5} x {call}" for call, n in found.most_common(20))
         assert found.total() <= limit, f"{found.total()} calls, at most {limit} are allowed:\n{counted}"
 
     def refused(self, user: str) -> list[str]:
-        """What a user was refused for want of a permission, once each: `patch deployments.apps/scale in team-a`."""
+        """Return requests that lacked a permission, once each: `patch deployments.apps/scale in team-a`."""
         return sorted({_permission(event) for event in self.calls(user=user, code=403) if _lacked(event)})
 
     def _size(self) -> int:
@@ -92,14 +92,14 @@ class Audit:
 
 
 def call_of(event: AuditEvent) -> str:
-    """One call as a short line: `patch deployments/web/status`, `list pods`."""
+    """Return one call as a short line: `patch deployments/web/status`, `list pods`."""
     if not event.resource:
         return f"{event.verb} {event.uri.partition('?')[0]}"
     return f"{event.verb} " + "/".join(filter(None, (event.resource, event.name, event.subresource)))
 
 
 def _lacked(event: AuditEvent) -> bool:
-    """Whether it was RBAC that refused, not admission (a quota, a namespace that ends)."""
+    """Return whether RBAC denied the request, not admission (a quota, a terminating namespace)."""
     annotations: dict[str, Any] = event.raw.get("annotations") or {}
     decision = annotations.get("authorization.k8s.io/decision")
     return decision in (None, "forbid")

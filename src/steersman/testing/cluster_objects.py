@@ -1,8 +1,8 @@
-"""What people do with kubectl, as plain API calls: apply, get, list, patch, delete, scale, wait.
+"""The verbs of kubectl as API calls: apply, get, list, patch, delete, scale, wait.
 
-A mixin of every `Cluster`, whoever runs it: it needs a kubeconfig and nothing else. Kinds are named as kubectl takes
-them (`deployment`, `deployments.apps`, `Deployment`, `deploy`), looked up in discovery. Calls block; each cluster has
-one thread for its connections, so that they also work inside a running event loop that may be blocked meanwhile.
+A base class of every `Cluster`; it needs only a kubeconfig. Kinds have the names that kubectl accepts (`deployment`,
+`deployments.apps`, `Deployment`, `deploy`), from discovery. Calls block; each cluster has one thread for its
+connections, so that they also work while the caller's event loop is blocked.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PATCHES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ServedKind:
-    """A kind as discovery has it."""
+    """A kind in the discovery document."""
 
     group: str
     version: str
@@ -53,18 +53,18 @@ class ServedKind:
     short_names: tuple[str, ...] = ()
 
     def path(self, namespace: str, name: str = "", subresource: str = "") -> str:
-        """Where an object is, or the collection."""
+        """Return the path of an object, or of the collection."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         place = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
         return "/".join(filter(None, (f"{root}{place}/{self.plural}", name, subresource)))
 
     def called(self, word: str) -> bool:
-        """Whether `word` (in lower case, without group) means this kind."""
+        """Return whether `word` (in lower case, without group) names this kind."""
         return word in (self.plural, self.singular, self.kind.lower()) or word in self.short_names
 
 
 class Objects:
-    """Objects of a cluster, as its administrator sees them. `namespace` is where they are when nothing else is said."""
+    """The objects of a cluster, read and written as its administrator. `namespace` is the default namespace."""
 
     namespace: str = "default"
 
@@ -78,7 +78,7 @@ class Objects:
         raise NotImplementedError
 
     def client(self, **options: Any) -> Client:
-        """A new asynchronous client as the administrator: `async with cluster.client() as client: …`."""
+        """Return a new asynchronous client as the administrator: `async with cluster.client() as client: …`."""
         from steersman.client import Client
 
         words: dict[str, Any] = {"user_agent": USER_AGENT, **options}
@@ -91,11 +91,14 @@ class Objects:
         field_manager: str = USER_AGENT,
         force: bool = True,
     ) -> Found:
-        """Apply on the server's side: files, directories, YAML or JSON text, objects; returns what is there now.
+        """Apply files, directories, YAML or JSON text, or objects with server-side apply; returns the results in order.
 
-        Namespaces and CRDs go first, and CRDs are waited for. The answers are in the order of what was given. A `str`
-        is a path if it is one line and there is such a file, and text otherwise. Raises `CallError` for the first that
-        is refused, `ManifestError` for what cannot be read.
+        Namespaces and CRDs are applied first, and the call waits for CRDs. A `str` of one line is a path if such a file
+        exists, and text otherwise.
+
+        Raises:
+            CallError: The server refused an object.
+            ManifestError: The input is not readable.
         """
         manifests = [manifest for one in what for manifest in manifests_of(one)]
         place = namespace or self.namespace
@@ -116,11 +119,11 @@ class Objects:
         return self._do(go, "apply", timeout=60.0)
 
     def get(self, kind: str, name: str, *, namespace: str | None = None) -> Object | None:
-        """An object, or None where there is none. Raises `CallError` for a kind that is not served."""
+        """Return an object, or None if it does not exist. Raises `CallError` for a kind that is not served."""
         return self._verb("GET", kind, name, namespace, missing=True)
 
     def list(self, kind: str, *, namespace: str | None = None, labels: str = "") -> Found:
-        """All objects of a kind in a namespace (or in `ALL_NAMESPACES`), those that match a label selector."""
+        """Return the objects of a kind in a namespace (or in `ALL_NAMESPACES`) that match a label selector."""
 
         async def go(client: Client) -> list[Object]:
             served = await self._find(client, kind)
@@ -142,7 +145,7 @@ class Objects:
         subresource: str = "",
         type: Literal["merge", "json", "strategic", "apply"] = "merge",
     ) -> Object:
-        """Patch an object or its sub-resource; returns what it is now."""
+        """Patch an object or its subresource; returns the result."""
         query = (
             (("fieldManager", USER_AGENT), ("force", "true")) if type == "apply" else (("fieldManager", USER_AGENT),)
         )
@@ -154,7 +157,7 @@ class Objects:
         )
 
     def scale(self, kind: str, name: str, replicas: int, *, namespace: str | None = None) -> Object:
-        """Set the replicas through the scale sub-resource, as `kubectl scale` does; returns the Scale."""
+        """Set the replicas with the scale subresource, as `kubectl scale` does; returns the Scale."""
         return self.patch(kind, name, {"spec": {"replicas": replicas}}, namespace=namespace, subresource="scale")
 
     def delete(
@@ -167,7 +170,7 @@ class Objects:
         wait: bool = False,
         within: float = 30.0,
     ) -> None:
-        """Delete an object; none there is fine. `wait` returns when it is gone, `within` so many seconds."""
+        """Delete an object, if it exists. With `wait` the call waits for its removal, for `within` seconds."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         self._verb("DELETE", kind, name, namespace, body=body, missing=True)
         if wait:
@@ -182,10 +185,10 @@ class Objects:
         namespace: str | None = None,
         within: float = 30.0,
     ) -> Object:
-        """Wait until an object is as wanted, and return it (empty when it is deleted).
+        """Wait until an object meets a condition, and return it (empty after deletion).
 
-        `condition` is a condition's type (`"Available"`, `"Ready=False"`), `"created"`, `"deleted"`, or a function of
-        the object that is true when it is. Raises `AssertionError` with how the object looked last.
+        `condition` is a condition's type (`"Available"`, `"Ready=False"`), `"created"`, `"deleted"`, or a predicate of
+        the object. Raises `AssertionError` with the last state of the object.
         """
 
         def reached() -> Object | None:
@@ -207,14 +210,14 @@ class Objects:
         )
 
     def kind(self, word: str) -> ServedKind:
-        """What kubectl would take `word` for. Raises `CallError` when nothing of that name is served."""
+        """Return the resource that kubectl would use for `word`. Raises `CallError` if there is none."""
 
         async def go(client: Client) -> ServedKind:
             return await self._find(client, word)
 
         return self._do(go, word)
 
-    # Parts.
+    # Helpers.
 
     def _verb(
         self,
@@ -266,14 +269,14 @@ class Objects:
             raise CallError(what, 0, str(problem).encode()) from problem
 
     def _hang_up(self) -> None:
-        """Close connections and end the thread."""
+        """Close the connections and end the thread."""
         if self._caller is not None:
             self._caller.close()
             self._caller = None
 
 
 class _Thread:
-    """A loop in a thread, with one client on it."""
+    """An event loop in a thread, with one client."""
 
     def __init__(self, connect: Callable[[], Client]) -> None:
         self._loop = asyncio.new_event_loop()
@@ -305,7 +308,7 @@ def manifests_of(what: Path | str | Mapping[str, Any]) -> list[Manifest]:
     """Return the manifests of a file, a directory, a text or a mapping.
 
     Raises:
-        ManifestError: The content is no manifest.
+        ManifestError: The content is not a manifest.
     """
     from steersman.manifest_files import Manifest, parse, read
 
@@ -333,14 +336,14 @@ def _is(obj: Object, condition: str | Callable[[Object], object]) -> bool:
     status: Object = obj.get("status") or {}
     found: Found = status.get("conditions") or []
     generation: int = obj["metadata"].get("generation", 0)
-    # An old condition of a changed object says nothing yet, as `kubectl wait` has it.
+    # A condition of an earlier generation does not count, as in `kubectl wait`.
     seen = [c for c in found if c.get("observedGeneration", status.get("observedGeneration", generation)) >= generation]
     value = (value or "True").lower()
     return any(str(c["type"]).lower() == kind.lower() and str(c["status"]).lower() == value for c in seen)
 
 
 def _named(served: Sequence[ServedKind], word: str, within: tuple[str, str] | None) -> ServedKind | None:
-    """The kind that `word` means: `deploy`, `deployments.apps`, `deployments.v1.apps`; the server's order decides."""
+    """Return the resource of `deploy`, `deployments.apps` or `deployments.v1.apps`; the order of discovery decides."""
     if within is not None:
         return next((k for k in served if (k.group, k.version) == within and k.kind == word), None)
     name, _, rest = word.lower().partition(".")

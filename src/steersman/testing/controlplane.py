@@ -1,14 +1,14 @@
-"""A real Kubernetes control plane for tests: etcd, kube-apiserver and, where there, controllers and scheduler.
+"""A real Kubernetes control plane for tests: etcd, kube-apiserver and, if available, controllers and scheduler.
 
-Real binaries on loopback, in a temporary directory, with certificates, RBAC, ServiceAccounts and an audit
-log, ready in seconds and gone without a trace, even when the test run is killed. There is no kubelet: Pods are
-bound to nodes that `add_node` pretends, and become Ready only because `SimulatedNodes` says so.
+The processes run on loopback in a temporary directory, with certificates, RBAC, ServiceAccounts and an audit log. They
+are ready in seconds and leave nothing behind, even after a kill of the test run. There is no kubelet: `add_node`
+creates simulated nodes, and `SimulatedNodes` sets the status of their Pods.
 
     with ControlPlane.start() as cluster:
         cluster.add_node("node-1")
         cluster.kubectl("apply", "-f", "samples/")
 
-It is for tests only: data is not synced to disk, and the administrator's key lies in the temporary directory.
+For tests only: data is not synced to disk, and the administrator's key is in the temporary directory.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ _PORT_ATTEMPTS = 3
 
 
 class ControlPlane(Cluster):
-    """A control plane of our own. Made by `start`; use as a context manager, or call `close`.
+    """A control plane that this process started with `start`. Use it as a context manager, or call `close`.
 
-    Safe to use from several threads, except that starting and killing components is for one at a time.
+    Thread-safe, except that only one thread at a time may start and kill components.
     """
 
     def __init__(
@@ -105,13 +105,14 @@ class ControlPlane(Cluster):
     ) -> Self:
         """Start a control plane and return when it is ready.
 
-        `controller_manager` and `scheduler`: None runs them where the binaries have them, True insists. The
-        `…_args` are further flags; a flag given twice takes the later value. `ready_after` is how many seconds
-        a Pod on an added node takes to become Ready; None leaves it Pending. `directory` (empty or new) keeps
-        all files, logs included, after `close`. `timeout` is in seconds, for each wait.
+        `controller_manager` and `scheduler`: None runs them if their binaries exist, True requires them. The `…_args`
+        are more flags; a later flag overrides an earlier one. `ready_after` is the time in seconds after which a Pod
+        on a simulated node becomes Ready; None leaves it Pending. `directory` (empty or new) keeps all files and logs
+        after `close`. `timeout` is in seconds, for each wait.
 
-        Raises `BinariesNotFoundError` when there is nothing to run, `ComponentError` with the end of the log when
-        a component ends or does not become ready.
+        Raises:
+            BinariesNotFoundError: A binary is missing.
+            ComponentError: A component ended or did not become ready; the message has the end of its log.
         """
         found = binaries or find_binaries()
         if controller_manager:
@@ -137,7 +138,7 @@ class ControlPlane(Cluster):
                 plane._start(audit or AuditPolicy())
             except ComponentError as error:
                 plane.close()
-                # Another process took one of the ports between our look and the component's.
+                # Another process took one of the ports before the component did.
                 if "address already in use" not in str(error) or attempt == _PORT_ATTEMPTS:
                     raise
             except BaseException:
@@ -151,8 +152,8 @@ class ControlPlane(Cluster):
     def existing(cls, kubeconfig: Path | str | None = None) -> Cluster:
         """Use the cluster behind a kubeconfig (default `$KUBECONFIG`, else `~/.kube/config`).
 
-        The result has the same interface; what only a control plane of our own can do raises `UnsupportedError`.
-        Raises `CallError` when the cluster does not answer.
+        The result has the same interface; calls that need access to the processes raise `UnsupportedError`. Raises
+        `CallError` if the cluster is unreachable.
         """
         path = kubeconfig or os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config"
         return ExistingCluster(Path(path))
@@ -169,7 +170,7 @@ class ControlPlane(Cluster):
 
     @property
     def audit_log(self) -> Path:
-        """The file of audit events."""
+        """The audit log file."""
         return self._layout.audit_log
 
     @property
@@ -178,7 +179,7 @@ class ControlPlane(Cluster):
         return {name: component.pid for name, component in self._components.items() if component.running}
 
     def log(self, component: str) -> Path:
-        """The log file of a component: `etcd`, `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`."""
+        """Return the log file of `etcd`, `kube-apiserver`, `kube-controller-manager` or `kube-scheduler`."""
         return self._layout.log(component)
 
     def session(self) -> ApiSession:
@@ -208,7 +209,7 @@ class ControlPlane(Cluster):
         pods: int = 10_000,
         labels: Mapping[str, str] | None = None,
     ) -> None:
-        """Create a Node that is ready and runs nothing."""
+        """Create a simulated node that is Ready."""
         capacity = {"cpu": cpu, "memory": memory, "pods": str(pods)}
         self._nodes.add(name, capacity=capacity, labels=labels or {})
 
@@ -220,8 +221,8 @@ class ControlPlane(Cluster):
         """Start the API server again, and the components that depend on it."""
         if self._components["kube-apiserver"].running:
             return
-        # With each loss of the API server their watches back off further, up to half a minute, for minutes to
-        # come. A test wants to see how its operator recovers, not to wait for them: they start anew.
+        # After each loss of the API server the backoff of their watches grows, up to half a minute. Tests cover the
+        # recovery of an operator, so these components restart and begin with the shortest backoff.
         for name in ("kube-controller-manager", "kube-scheduler"):
             if name in self._components:
                 self._components.pop(name).kill()
@@ -238,7 +239,7 @@ class ControlPlane(Cluster):
         self._closed = True
         atexit.unregister(self.close)
         self._hang_up()
-        # Clients before servers, so that nobody's last words are lost in reconnecting.
+        # Clients stop before servers, so that they do not spend their shutdown on reconnects.
         for component in reversed(self._components.values()):
             component.kill()
         self._nodes.close()
@@ -284,7 +285,7 @@ class ControlPlane(Cluster):
     def _wait_for_apiserver(self) -> None:
         with self.session() as api:
             self._wait(lambda: api.ready("/readyz"), "kube-apiserver")
-            # Made in the background after /readyz holds; tests expect them from the first moment.
+            # The API server creates this after /readyz succeeds; tests may need it at once.
             for name in ("default", "kube-system", "kube-node-lease"):
                 self._wait(lambda path=f"/api/v1/namespaces/{name}": api.ready(path), f"namespace {name}")
 

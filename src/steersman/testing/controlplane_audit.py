@@ -1,8 +1,8 @@
-"""What the API server saw: the audit policy of a test control plane, and its log as values.
+"""The audit policy of a test control plane, and its audit log as values.
 
-The log proves things that no test can see from outside, such as that no write came from a replica that was
-not the leader. Events are written synchronously, so what a client has got an answer to is in the log, and a
-write's `RequestReceived` event is there even when the API server was killed before it answered.
+The log proves facts that a test cannot observe from outside, for example that a replica without the lease wrote
+nothing. Events are written synchronously: the log has every call with a response, and the `RequestReceived` event of a
+write even if the API server was killed before its response.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class UnsupportedError(RuntimeError):
 
 @dataclass(frozen=True)
 class AuditPolicy:
-    """How much the API server records: `level` for everything, `bodies` with request and response bodies.
+    """The audit level: `level` for all requests, `bodies` with request and response bodies.
 
-    `bodies` names verbs (`create`, `update`, `patch`, `delete`, …). Reads are recorded when answered; writes
-    also when received. Health checks are never recorded, nor are the bodies of Secrets and token requests.
+    `bodies` lists verbs (`create`, `update`, `patch`, `delete`, …). Reads are recorded at their response; writes also
+    at their arrival. Health checks are never recorded, nor are bodies of Secrets and token requests.
     """
 
     level: Level = "Metadata"
     bodies: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """The policy file as kube-apiserver reads it (JSON is YAML)."""
+        """Return the policy file for kube-apiserver (as JSON, which is YAML)."""
         rules: list[dict[str, Any]] = [
             {"level": "None", "nonResourceURLs": ["/healthz*", "/livez*", "/readyz*", "/version", "/metrics"]},
             {
@@ -57,7 +57,7 @@ class AuditPolicy:
 
 @dataclass(frozen=True)
 class AuditEvent:
-    """One line of the audit log. `code` is 0 while there is no answer yet; `name` is empty for collections."""
+    """One event of the audit log. `code` is 0 before the response; `name` is empty for collections."""
 
     audit_id: str
     stage: Stage
@@ -76,13 +76,13 @@ class AuditEvent:
     code: int
     received: datetime
     at: datetime
-    """When this stage was reached."""
+    """The time of this stage."""
     raw: Mapping[str, Any] = field(repr=False, compare=False)
-    """The whole event; `requestObject` and `responseObject` are here where the policy records them."""
+    """The complete event, with `requestObject` and `responseObject` if the policy records them."""
 
     @property
     def is_write(self) -> bool:
-        """Whether the request may change what is stored (or would, without dry run)."""
+        """Return whether the request may change stored objects (a dry run counts, too)."""
         return self.verb in WRITES
 
 
@@ -97,9 +97,9 @@ def read_audit_log(
     user: str | None = None,
     user_agent: str | None = None,
 ) -> Iterator[AuditEvent]:
-    """Yield the events of the log in order, filtered; a last line that is still being written is left out.
+    """Yield the filtered events of the log in order; an incomplete last line is left out.
 
-    `since` is how many bytes to leave out: what the log's size was. `stage=None` yields every stage.
+    `since` is the number of bytes to skip, such as an earlier size of the log. `stage=None` yields every stage.
     `resource` is the plural; `user_agent` is a prefix.
     """
     if not path.exists():
@@ -121,7 +121,7 @@ def read_audit_log(
 
 
 def mend_audit_log(path: Path) -> None:
-    """End the line that a killed API server left half written, so that the next event starts its own line."""
+    """End an incomplete line of a killed API server, so that the next event starts a new line."""
     if not path.exists() or path.stat().st_size == 0:
         return
     with path.open("r+b") as log:

@@ -1,7 +1,7 @@
-"""Where the binaries of a test control plane come from, and what to say when there are none.
+"""Finds the binaries of a test control plane.
 
-The search order: `$STEERSMAN_CONTROLPLANE` (a directory), our own cache (filled by `hack/controlplane/build.sh`
-or by `steersman cluster assets install`), `$KUBEBUILDER_ASSETS` (envtest). Nothing here downloads or builds.
+The search order: `$STEERSMAN_CONTROLPLANE` (a directory), our cache (filled by `hack/controlplane/build.sh` or by
+`steersman cluster assets install`), `$KUBEBUILDER_ASSETS` (envtest). Nothing here downloads or builds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REQUIRED = ("etcd", "kube-apiserver")
-"""Without these there is no control plane; the controller manager, scheduler and kubectl are optional."""
+"""The required binaries; the controller manager, scheduler and kubectl are optional."""
 
 WAYS_OUT = (
     "Build them with `hack/controlplane/build.sh` (needs Go, takes minutes, once), fetch envtest binaries "
@@ -24,7 +24,7 @@ WAYS_OUT = (
 
 
 class BinariesNotFoundError(RuntimeError):
-    """No usable control plane binaries; the message names every place searched and the ways out."""
+    """No usable control plane binaries; the message names every searched place and the solutions."""
 
 
 @dataclass(frozen=True)
@@ -33,31 +33,31 @@ class Binaries:
 
     directory: Path
     origin: str
-    """How it was found, for error messages."""
+    """The origin of the directory, for error messages."""
 
     def find(self, name: str) -> Path | None:
-        """The path of a binary, or None where this set lacks it."""
+        """Return the path of a binary, or None if this set lacks it."""
         path = self.directory / name
         return path if os.access(path, os.X_OK) and path.is_file() else None
 
     def require(self, name: str, why: str) -> Path:
-        """The path of a binary; raises `BinariesNotFoundError` that says what needed it."""
+        """Return the path of a binary; raises `BinariesNotFoundError` with `why`, if it is missing."""
         if (path := self.find(name)) is None:
             raise BinariesNotFoundError(f"{why} needs {name}, which {self.directory} ({self.origin}) lacks. {WAYS_OUT}")
         return path
 
     def kubectl(self) -> Path | None:
-        """Ours when we have it, else the one on PATH."""
+        """Return kubectl of this set, else the one on PATH."""
         found = self.find("kubectl") or shutil.which("kubectl")
         return Path(found) if found else None
 
     def missing(self) -> tuple[str, ...]:
-        """The required binaries that are not there."""
+        """Return the missing required binaries."""
         return tuple(name for name in REQUIRED if self.find(name) is None)
 
 
 def cache_root(env: Mapping[str, str] = os.environ) -> Path:
-    """The directory under which builds and downloaded archives of control planes live."""
+    """Return the directory of builds and downloaded archives of control planes."""
     base = env.get("XDG_CACHE_HOME") or Path(env.get("HOME") or Path.home()) / ".cache"
     return Path(base) / "steersman" / "controlplane"
 
@@ -65,8 +65,8 @@ def cache_root(env: Mapping[str, str] = os.environ) -> Path:
 def find_binaries(env: Mapping[str, str] = os.environ) -> Binaries:
     """Find the first complete set; raises `BinariesNotFoundError`.
 
-    A directory that an environment variable names but that lacks a required binary is an error, never passed
-    over in silence: whoever set the variable meant it.
+    A directory in an environment variable that lacks a required binary is an error and not skipped, because the user
+    set the variable on purpose.
     """
     for binaries in _candidates(env):
         missing = binaries.missing()
@@ -81,7 +81,7 @@ def find_binaries(env: Mapping[str, str] = os.environ) -> Binaries:
 
 
 def available(*components: str, env: Mapping[str, str] = os.environ) -> str | None:
-    """None when a control plane with these components can be started here, else the reason and the ways out."""
+    """Return None if a control plane with these components can be started here, else the reason and the solutions."""
     try:
         binaries = find_binaries(env)
         for component in components:

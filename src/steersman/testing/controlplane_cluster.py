@@ -1,8 +1,8 @@
-"""What every cluster under test can do, ours or somebody's: kubectl, namespaces, identities with few rights.
+"""The interface of every cluster for tests: kubectl, namespaces, users with few permissions.
 
-`Cluster` is the interface that tests are written against. `ExistingCluster` is the one behind a kubeconfig,
-reached by kubectl alone, so that every way to authenticate works. What only a control plane of our own can do
-(kill the API server, read its audit log) raises `UnsupportedError` here, and says so.
+Tests use the interface `Cluster`. `ExistingCluster` is the cluster of a kubeconfig, with requests by kubectl only, so
+that every way to authenticate works. Calls that need access to the processes (kill the API server, read its audit log)
+raise `UnsupportedError` there.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 class KubectlError(RuntimeError):
-    """kubectl ended with a non-zero status; the message is what it wrote to standard error."""
+    """kubectl ended with a non-zero status; the message is its standard error."""
 
     def __init__(self, arguments: Sequence[str], returncode: int, stderr: str) -> None:
         super().__init__(f"kubectl {' '.join(arguments)} ended with status {returncode}: {stderr.strip()}")
@@ -47,7 +47,7 @@ class KubectlError(RuntimeError):
 
 
 class PolicyRule(TypedDict, total=False):
-    """An RBAC rule, spelt as in a Role."""
+    """An RBAC rule with the fields of a Role."""
 
     apiGroups: Sequence[str]
     resources: Sequence[str]
@@ -57,7 +57,7 @@ class PolicyRule(TypedDict, total=False):
 
 
 class Cluster(Objects):
-    """A cluster to test against. Use as a context manager, or call `close`."""
+    """A cluster for tests. Use it as a context manager, or call `close`."""
 
     kubeconfig: Path
     """The administrator's kubeconfig."""
@@ -78,12 +78,12 @@ class Cluster(Objects):
         self.close()
 
     def close(self) -> None:
-        """Give back everything this object started or wrote; idempotent."""
+        """Stop and delete everything that this object started or wrote; idempotent."""
         raise NotImplementedError
 
     @contextmanager
     def test(self, namespace: str) -> Generator[Self]:
-        """The time of one test: `namespace` is its own, `audit` begins with it, faults end with it."""
+        """The scope of one test: `namespace` is new, `audit` begins with it, faults end with it."""
         before, self.namespace = self.namespace, namespace
         self.audit.begin()
         try:
@@ -94,18 +94,18 @@ class Cluster(Objects):
 
     @cached_property
     def audit(self) -> Audit:
-        """What was asked of the API server since the test began, and assertions about it."""
+        """The API calls since the test began, with assertions about them."""
         return Audit(lambda: self.audit_log)
 
     @property
     def faults(self) -> Faults:
-        """What goes wrong here. Raises `UnsupportedError` where it cannot be arranged."""
+        """The faults on this cluster. Raises `UnsupportedError` if the cluster cannot inject faults."""
         raise UnsupportedError(
             f"fault injection needs the embedded cluster (--cluster=embedded), not {type(self).__name__}"
         )
 
     def _end_faults(self) -> None:
-        """Nothing goes wrong any more."""
+        """Remove all faults."""
 
     @property
     def config(self) -> Config:
@@ -115,7 +115,7 @@ class Cluster(Objects):
         return load_config(self.kubeconfig)
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """GET, POST or DELETE as the administrator; returns the decoded answer, raises `CallError`."""
+        """Send GET, POST or DELETE as the administrator; returns the decoded response, raises `CallError`."""
         raise NotImplementedError
 
     def kubectl(
@@ -125,9 +125,9 @@ class Cluster(Objects):
         kubeconfig: Path | None = None,
         timeout: float = 60.0,
     ) -> str:
-        """Run kubectl as the administrator (or with another `kubeconfig`) and return what it printed.
+        """Run kubectl as the administrator (or with another `kubeconfig`) and return its output.
 
-        `input` goes to its standard input (`-f -`); `timeout` is in seconds. Raises `KubectlError`.
+        `input` is its standard input (`-f -`); `timeout` is in seconds. Raises `KubectlError`.
         """
         if self._kubectl is None:
             raise UnsupportedError(f"There is no kubectl, beside the control plane or on PATH. {WAYS_OUT}")
@@ -141,7 +141,7 @@ class Cluster(Objects):
             env={
                 **os.environ,
                 "KUBECONFIG": str(kubeconfig or self.kubeconfig),
-                # Ports come back with other clusters behind them: a shared discovery cache would mislead.
+                # Later clusters may use the same ports, so a shared discovery cache would be wrong.
                 "KUBECACHEDIR": str(self.directory / "kubectl-cache"),
             },
         )
@@ -150,11 +150,11 @@ class Cluster(Objects):
         return done.stdout
 
     def create_namespace(self, name: str) -> None:
-        """Create a namespace and wait until Pods can be made in it."""
+        """Create a namespace and wait until Pods can be created in it."""
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
 
     def delete_namespace(self, name: str) -> None:
-        """Begin to delete a namespace and all in it; does not wait, and does not mind when it is gone."""
+        """Delete a namespace with its objects, if it exists, without waiting for the end."""
         with suppress(CallError):
             self.call("DELETE", f"/api/v1/namespaces/{name}")
 
@@ -167,12 +167,11 @@ class Cluster(Objects):
         cluster_rules: Sequence[PolicyRule] = (),
         valid_for: timedelta = timedelta(hours=8),
     ) -> Path:
-        """Create a ServiceAccount that may do just this, and return a kubeconfig with a token for it.
+        """Create a ServiceAccount with these permissions, and return a kubeconfig with a token for it.
 
-        One that exists already keeps what it may do, and may do this too: so that shipped roles can be tested.
-        `rules` hold in its namespace, `cluster_rules` everywhere; both are in force when this returns.
-        `valid_for` is at least ten minutes (the API server's limit). Deleting the ServiceAccount revokes the
-        token.
+        An existing ServiceAccount keeps its permissions and gets these, so that shipped roles can be tested. `rules`
+        apply to its namespace, `cluster_rules` everywhere; both are effective when this returns. `valid_for` is at
+        least ten minutes (the limit of the API server). The deletion of the ServiceAccount revokes the token.
         """
         accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
         try:
@@ -196,34 +195,34 @@ class Cluster(Objects):
         cluster_rules: Sequence[PolicyRule] = (),
         valid_for: timedelta | None = None,
     ) -> Path:
-        """Return a kubeconfig for a user who may do just this.
+        """Return a kubeconfig for a user with these permissions.
 
-        The user shows a client certificate where we are the authority (a negative `valid_for` makes an expired
-        one), and is impersonated by the administrator on an existing cluster.
+        The user has a client certificate if this process has the authority (a negative `valid_for` creates an expired
+        one); on an existing cluster the administrator impersonates the user.
         """
         subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": name}
         self._grant(subject, name, groups, namespace, rules, cluster_rules)
         return self._write_kubeconfig(name, self._user(name, tuple(groups), valid_for), namespace)
 
     def restart_apiserver(self) -> None:
-        """Kill the API server and start it again, on the same port with the same data."""
+        """Kill the API server and start it again, with the same port and data."""
         self.kill_apiserver()
         self.start_apiserver()
 
     def kill_apiserver(self) -> None:
-        """SIGKILL the API server; returns when it is gone."""
+        """Kill the API server with SIGKILL and wait for its end."""
         raise self._unsupported("killing the API server")
 
     def start_apiserver(self) -> None:
-        """Start the API server after `kill_apiserver`; returns when it is ready.
+        """Start the API server after `kill_apiserver` and wait until it is ready.
 
-        The controller manager and the scheduler start anew with it.
+        The controller manager and the scheduler restart with it.
         """
         raise self._unsupported("starting the API server")
 
     @property
     def audit_log(self) -> Path:
-        """The API server's audit log: one JSON event a line."""
+        """The API server's audit log: one JSON event per line."""
         raise self._unsupported("the audit log")
 
     def audit_events(
@@ -236,7 +235,7 @@ class Cluster(Objects):
         user: str | None = None,
         user_agent: str | None = None,
     ) -> Iterator[AuditEvent]:
-        """Yield what the API server saw so far; see `controlplane_audit.read_audit_log` for the filters."""
+        """Yield the requests to the API server; see `controlplane_audit.read_audit_log` for the filters."""
         return read_audit_log(
             self.audit_log,
             stage=stage,
@@ -256,7 +255,7 @@ class Cluster(Objects):
         pods: int = 10_000,
         labels: Mapping[str, str] | None = None,
     ) -> None:
-        """Add a Ready node without a machine, so that the scheduler has where to bind Pods."""
+        """Add a simulated node that is Ready, so that the scheduler can bind Pods."""
         raise self._unsupported("adding nodes")
 
     def _user(self, name: str, groups: tuple[str, ...], valid_for: timedelta | None) -> dict[str, Any]:
@@ -296,7 +295,7 @@ class Cluster(Objects):
             self.wait_in_force(user, groups, namespace, granted[-1])
 
     def wait_in_force(self, user: str, groups: Sequence[str], namespace: str, rule: PolicyRule) -> None:
-        """Wait until a user may do what a rule says: the authorizer learns of it a moment after it is written."""
+        """Wait until a user has a permission: the authorizer reads new rules with a delay."""
         spec: dict[str, Any] = {"user": user, "groups": list(groups)}
         if "resources" in rule:
             resource, _, subresource = rule["resources"][-1].partition("/")
@@ -322,7 +321,7 @@ class Cluster(Objects):
 
 
 class ExistingCluster(Cluster):
-    """The cluster behind a kubeconfig: nothing is started, nothing is stopped."""
+    """The cluster of a kubeconfig, which this process neither starts nor stops."""
 
     def __init__(self, kubeconfig: Path) -> None:
         found = shutil.which("kubectl")

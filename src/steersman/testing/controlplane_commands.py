@@ -1,7 +1,7 @@
-"""The command lines of the components: a pure function of where things lie. Nothing here runs anything.
+"""The command lines of the components, as a pure function of paths and ports.
 
-Fast rather than durable (etcd does not sync, leader election is off), yet real where tests can tell: RBAC,
-ServiceAccount admission, watch cache, priority and fairness, and TLS with client certificates everywhere.
+They prefer speed to durability (etcd does not sync, leader election is off). RBAC, ServiceAccount admission, watch
+cache, priority and fairness, and TLS with client certificates are on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Ports:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where one control plane keeps its files, and on which ports it listens."""
+    """The directory and the ports of one control plane."""
 
     directory: Path
     ports: Ports
@@ -36,7 +36,7 @@ class Layout:
 
     @property
     def audit_log(self) -> Path:
-        """The file of audit events."""
+        """The audit log file."""
         return self.directory / "audit.log"
 
     @property
@@ -58,7 +58,7 @@ class Layout:
 
 
 def etcd(binary: Path, at: Layout) -> list[str]:
-    """etcd: one member, TLS with an authority that signs nothing else, so that only the API server gets in."""
+    """Return the command line of etcd: one member, TLS with a separate authority for the API server alone."""
     client = f"https://127.0.0.1:{at.ports.etcd}"
     peer = f"https://127.0.0.1:{at.ports.etcd_peer}"
     cert, key, ca = at.pki("etcd.crt"), at.pki("etcd.key"), at.pki("etcd-ca.crt")
@@ -80,7 +80,7 @@ def etcd(binary: Path, at: Layout) -> list[str]:
         f"--peer-trusted-ca-file={ca}",
         "--peer-client-cert-auth",
         "--unsafe-no-fsync",
-        # A lone member need not wait long for rivals before it leads.
+        # A single member needs no long election timeout.
         "--heartbeat-interval=20",
         "--election-timeout=200",
         f"--quota-backend-bytes={8 << 30}",
@@ -89,7 +89,10 @@ def etcd(binary: Path, at: Layout) -> list[str]:
 
 
 def apiserver(binary: Path, at: Layout, *, service_accounts: bool, extra: Sequence[str]) -> list[str]:
-    """kube-apiserver. Without a controller manager nobody makes ServiceAccounts, so none are demanded of Pods."""
+    """Return the command line of kube-apiserver.
+
+    Without a controller manager there are no ServiceAccounts, so Pods need none.
+    """
     return [
         str(binary),
         f"--etcd-servers=https://127.0.0.1:{at.ports.etcd}",
@@ -98,7 +101,7 @@ def apiserver(binary: Path, at: Layout, *, service_accounts: bool, extra: Sequen
         f"--etcd-keyfile={at.pki('etcd.key')}",
         "--bind-address=127.0.0.1",
         f"--secure-port={at.ports.apiserver}",
-        # Endpoints may not hold loopback addresses, and no Pod runs that would need them.
+        # Endpoints may not contain loopback addresses, and no Pod runs that would need them.
         "--endpoint-reconciler-type=none",
         f"--tls-cert-file={at.pki('apiserver.crt')}",
         f"--tls-private-key-file={at.pki('apiserver.key')}",
@@ -113,14 +116,14 @@ def apiserver(binary: Path, at: Layout, *, service_accounts: bool, extra: Sequen
         f"--audit-policy-file={at.audit_policy}",
         f"--audit-log-path={at.audit_log}",
         "--audit-log-mode=blocking",
-        # In megabytes; past it the log would be rotated away under its readers.
+        # In megabytes; beyond that a rotation would move the log that tests read.
         "--audit-log-maxsize=65536",
         *extra,
     ]
 
 
 def controller_manager(binary: Path, at: Layout, *, extra: Sequence[str]) -> list[str]:
-    """kube-controller-manager as an administrator: one token, not forty, so that it starts fast."""
+    """Return the command line of kube-controller-manager with one administrator token, so that it starts fast."""
     return [
         str(binary),
         f"--kubeconfig={at.kubeconfig('controller-manager')}",
@@ -143,7 +146,7 @@ def controller_manager(binary: Path, at: Layout, *, extra: Sequence[str]) -> lis
 
 
 def scheduler(binary: Path, at: Layout, *, extra: Sequence[str]) -> list[str]:
-    """kube-scheduler with its default profile."""
+    """Return the command line of kube-scheduler with its default profile."""
     return [
         str(binary),
         f"--kubeconfig={at.kubeconfig('scheduler')}",

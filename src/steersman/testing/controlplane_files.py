@@ -1,7 +1,6 @@
-"""The files of one control plane: its directory, its certificates and keys, its kubeconfigs, its audit policy.
+"""The files of one control plane: its directory, certificates, keys, kubeconfigs and audit policy.
 
-The directory is locked as long as its owner lives; the next control plane on the machine sweeps away what
-owners left behind that were killed. Nothing here starts a process.
+The directory is locked while its owner lives. A new control plane deletes directories of killed owners.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ _IDENTITIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("controller-manager", "system:kube-controller-manager", ("system:masters",)),
     ("scheduler", "system:kube-scheduler", ()),
 )
-"""File name, user and groups of those who come with the control plane."""
+"""File name, user and groups of the components."""
 
 
 def write_files(at: Layout, authority: Authority, audit: AuditPolicy) -> None:
-    """Write all that the components read at start."""
+    """Write all files that the components read at their start."""
     pki = at.pki("")
     for directory in (pki, at.log("").parent):
         directory.mkdir(parents=True, exist_ok=True)
     write_pair(authority.pair, pki, "ca")
     hosts = ("127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default.svc", "10.0.0.1")
     write_pair(authority.serving("kube-apiserver", hosts, client=True), pki, "apiserver")
-    # An authority of its own: whoever holds a client certificate of the cluster must not get into its store.
+    # A separate authority: a client certificate of the cluster must not give access to etcd.
     etcd_authority = new_authority("steersman-test-etcd")
     write_pair(etcd_authority.pair, pki, "etcd-ca")
     write_pair(etcd_authority.serving("etcd", ("127.0.0.1",), client=True), pki, "etcd")
@@ -54,7 +53,7 @@ def write_files(at: Layout, authority: Authority, audit: AuditPolicy) -> None:
 
 
 def temporary_directory() -> tuple[Path, IO[bytes]]:
-    """Make a directory that is marked as in use, after sweeping away those whose users were killed."""
+    """Create a locked directory, after the deletion of directories without an owner."""
     for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError), (left / ".alive").open("rb") as mark:
             fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -62,6 +61,6 @@ def temporary_directory() -> tuple[Path, IO[bytes]]:
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
     mark = (directory / ".locking").open("wb")
     fcntl.flock(mark, fcntl.LOCK_EX)
-    # Under its name only once locked, or a sweep might find it in between.
+    # Rename it only after it is locked, or a concurrent cleanup might delete it.
     (directory / ".locking").rename(directory / ".alive")
     return directory, mark

@@ -1,7 +1,7 @@
-"""The few API calls that the fixture itself makes: JSON over one kept-alive TLS connection, blocking.
+"""The API calls of the fixture itself: JSON over one persistent TLS connection, blocking.
 
-The fixture must work without the client it helps to test, so it uses the standard library and `pki` only. It has no
-retries, no paging and no types; operators use `steersman.client`.
+The fixture must not depend on the client that it tests, so it uses the standard library and `pki` only. It has no
+retries, paging and types; operators use `steersman.client`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 
 Unreachable = (OSError, http.client.HTTPException)
-"""What a call raises while the API server is away."""
+"""Errors of a call while the API server is unreachable."""
 
 
 class CallError(RuntimeError):
@@ -37,7 +37,7 @@ class CallError(RuntimeError):
 
 
 class ApiSession:
-    """One identity's connection to the API server. Not for use by several threads at once."""
+    """The connection of one user to the API server. Not thread-safe."""
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext, *, timeout: float = 10.0) -> None:
         self._connection = http.client.HTTPSConnection(host, port, context=tls, timeout=timeout)
@@ -57,7 +57,7 @@ class ApiSession:
     def call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, content_type: str = "application/json"
     ) -> dict[str, Any]:
-        """Send one request and return the decoded answer; raises `CallError`, or one of `Unreachable`."""
+        """Send one request and return the decoded response; raises `CallError`, or one of `Unreachable`."""
         request = f"{method} {path}"
         data = b"" if body is None else json.dumps(body).encode()
         headers = {"Content-Type": content_type} if body is not None else {}
@@ -69,7 +69,7 @@ class ApiSession:
         return dict(decoded)
 
     def ready(self, path: str) -> bool:
-        """Whether a GET of `path` succeeds; every failure counts as not yet."""
+        """Return whether a GET of `path` succeeds; every failure counts as not ready."""
         try:
             self.call("GET", path)
         except (CallError, *Unreachable):
@@ -77,7 +77,7 @@ class ApiSession:
         return True
 
     def watch(self, path: str) -> Iterator[dict[str, Any]]:
-        """Yield watch events until the server ends the stream; the connection is given up afterwards."""
+        """Yield watch events until the server ends the stream; then the connection is closed."""
         answer = self._send("GET", path, b"", {})
         try:
             if answer.status >= 400:
@@ -95,7 +95,7 @@ class ApiSession:
         except (ConnectionError, http.client.HTTPException):
             if not kept_alive:
                 raise
-        # The connection may have died while idle, when the API server restarted: one attempt on a new one.
+        # An idle connection is broken after a restart of the API server: try once more on a new one.
         return self._send_once(method, path, data, headers)
 
     def _send_once(self, method: str, path: str, data: bytes, headers: dict[str, str]) -> http.client.HTTPResponse:
@@ -109,7 +109,7 @@ class ApiSession:
 
 
 def client_context(ca_pem: bytes, cert_file: str | None = None, key_file: str | None = None) -> ssl.SSLContext:
-    """A verifying TLS context, with a client certificate when given."""
+    """Return a verifying TLS context, with a client certificate if there is one."""
     context = ssl.create_default_context(cadata=ca_pem.decode())
     context.sslsocket_class = ClosingSocket
     if cert_file is not None:

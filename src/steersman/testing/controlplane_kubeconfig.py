@@ -1,4 +1,4 @@
-"""Writes the kubeconfigs that a test control plane hands out. It never reads one."""
+"""Writes the kubeconfigs of a test control plane."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from steersman.pki import KeyPair, b64, write_private
 
 
 def certificate_user(pair: KeyPair) -> dict[str, Any]:
-    """A kubeconfig user who shows a client certificate."""
+    """Return a kubeconfig user with a client certificate."""
     return {"client-certificate-data": b64(pair.cert_pem), "client-key-data": b64(pair.key_pem)}
 
 
 def token_user(token: str) -> dict[str, Any]:
-    """A kubeconfig user who shows a bearer token."""
+    """Return a kubeconfig user with a bearer token."""
     return {"token": token}
 
 
 def cluster_at(server: str, ca_pem: bytes) -> dict[str, Any]:
-    """A kubeconfig cluster that is verified against the given authority."""
+    """Return a kubeconfig cluster that is verified against the given authority."""
     return {"server": server, "certificate-authority-data": b64(ca_pem)}
 
 
@@ -36,5 +36,5 @@ def write_kubeconfig(
         "contexts": [{"name": name, "context": {"cluster": "test", "user": name, "namespace": namespace}}],
         "current-context": name,
     }
-    # JSON is YAML; every client reads it.
+    # The file is JSON, which is YAML.
     return write_private(path, json.dumps(document, indent=2).encode())

@@ -1,8 +1,8 @@
-"""Nodes without machines: Node objects kept Ready, and Pods that become Ready without containers.
+"""Simulated nodes: Node objects kept Ready, and Pods that become Ready without containers.
 
-A real control plane has no kubelet. A Ready Node whose lease is renewed is enough for the scheduler to bind
-Pods; `SimulatedNodes` then plays the kubelet's part in the API: it reports bound Pods as running and removes
-those that are being deleted. No container ever runs, no probe is ever made.
+A real control plane has no kubelet. The scheduler binds Pods to a Ready Node with a renewed lease. `SimulatedNodes`
+then does the kubelet's writes: it reports bound Pods as running and removes terminating ones. No container and no
+probe runs.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from steersman.testing.controlplane_http import MERGE, STRATEGIC, ApiSession, Ca
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _RENEW_SECONDS = 10.0
 _RETRY_SECONDS = 0.2
-# Shorter than the session's read timeout, so that a quiet watch ends by the server's word.
+# Shorter than the session's read timeout, so that the server ends an idle watch.
 _WATCH_SECONDS = 8
 
 _Action = Literal["run", "remove"]
 
 
 class SimulatedNodes:
-    """Keeps nodes Ready and, if asked, runs their Pods in pretence; survives restarts of the API server.
+    """Keeps nodes Ready and, if requested, simulates their Pods; continues after restarts of the API server.
 
-    `connect` opens a session of its own for each thread. `ready_after` is how long a bound Pod takes to become
-    Ready, in seconds; None leaves Pods as the scheduler bound them. Pods that do not restart always
-    (`restartPolicy` Never or OnFailure, as those of Jobs) succeed instead of becoming Ready.
+    `connect` opens a separate session for each thread. `ready_after` is the time in seconds until a bound Pod becomes
+    Ready; None leaves Pods as the scheduler bound them. Pods with `restartPolicy` Never or OnFailure, such as those of
+    Jobs, succeed instead.
     """
 
     def __init__(self, connect: Callable[[], ApiSession], *, ready_after: float | None) -> None:
@@ -45,12 +45,12 @@ class SimulatedNodes:
         self._addresses = itertools.count(1)
 
     def add(self, name: str, *, capacity: Mapping[str, str], labels: Mapping[str, str]) -> None:
-        """Create a Ready node and keep it so until `close`; raises `CallError` when the name is taken."""
+        """Create a Ready node and renew its lease until `close`; raises `CallError` if the name exists."""
         with self._connect() as api:
             api.call("POST", "/api/v1/nodes", _node(name, labels))
             api.call("PATCH", f"/api/v1/nodes/{name}/status", _ready_node(capacity), content_type=STRATEGIC)
-            # Admission taints a new node as not ready. The node controller would lift that in a while, and
-            # where there is no node controller nobody would.
+            # Admission taints a new node as not ready. The node controller would remove the taint later; without a
+            # controller manager the taint would stay.
             api.call("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": None}}, content_type=MERGE)
             api.call("POST", _LEASES, _lease(name))
         self._names.add(name)
@@ -61,7 +61,7 @@ class SimulatedNodes:
                 self._start(self._act)
 
     def close(self) -> None:
-        """Stop keeping the nodes; they stay, and become NotReady in time."""
+        """Stop the renewals; the nodes stay, and become NotReady later."""
         self._stopping.set()
         self._due.wake()
         for thread in self._threads:
@@ -127,7 +127,7 @@ class SimulatedNodes:
                 else:
                     api.call("PATCH", f"{path}/status", self._running(pod), content_type=STRATEGIC)
             except CallError as error:
-                # Gone, or another Pod of that name: nothing to do. Anything else comes round again.
+                # The Pod is gone or replaced: nothing to do. Other problems are retried.
                 if error.status not in (404, 409):
                     self._due.put(time.monotonic() + _RETRY_SECONDS, item)
             except Unreachable:
@@ -143,7 +143,7 @@ class SimulatedNodes:
         number = next(self._addresses)
         address = f"10.{244 + (number >> 16) % 8}.{number >> 8 & 255}.{number & 255}"
         return {
-            # The uid makes the server refuse the patch when the Pod has been replaced meanwhile.
+            # The uid makes the server refuse the patch if the Pod was replaced.
             "metadata": {"uid": pod["metadata"]["uid"]},
             "status": {
                 "phase": "Succeeded" if ends else "Running",
@@ -173,7 +173,7 @@ class SimulatedNodes:
 
 
 class _Schedule:
-    """What is to be done when: a heap that one thread fills and another empties."""
+    """A schedule of due items: one thread adds them and another removes them."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, tuple[_Action, dict[str, Any]]]] = []
@@ -190,7 +190,7 @@ class _Schedule:
             self._changed.notify_all()
 
     def next(self) -> tuple[_Action, dict[str, Any]] | None:
-        """Return the first item that is due; None when woken, or when something else may be due sooner now."""
+        """Return the first due item; None after a wake-up, or if another item may be due earlier."""
         with self._changed:
             wait = self._heap[0][0] - time.monotonic() if self._heap else None
             if wait is not None and wait <= 0:

@@ -1,7 +1,7 @@
-"""The certificates of a test control plane: authorities that sign for some days, files, signing keys.
+"""The certificates of a test control plane: short-lived authorities, files, signing keys.
 
-Everything is made afresh for each control plane, lives only in its temporary directory and is worth nothing elsewhere.
-The embedded cluster's authority makes it; here is what differs: the lifetime, and that components read files.
+Every control plane has new ones, in its temporary directory. They are made like those of the embedded cluster, with
+another lifetime, and as files for the components.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def write_pair(pair: KeyPair, directory: Path, name: str) -> tuple[Path, Path]:
 
 
 def signing_keys() -> tuple[bytes, bytes]:
-    """Make the key pair that signs ServiceAccount tokens: (private PEM, public PEM)."""
+    """Create the key pair that signs ServiceAccount tokens: (private PEM, public PEM)."""
     from steersman.pki import x509
 
     key = x509.new_key()

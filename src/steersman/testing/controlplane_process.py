@@ -1,8 +1,7 @@
-"""Child processes that never outlive their parent: the components of a test control plane.
+"""Child processes that end with their parent: the components of a test control plane.
 
-Each component runs in a process group of its own (Ctrl-C in the terminal reaches the test run, which then
-stops its children in order), writes to a log file, and is killed by the kernel when the test run dies, even
-by SIGKILL. Nothing here knows Kubernetes.
+Each component runs in its own process group (the test run receives Ctrl-C and stops its children in order), writes to
+a log file, and is killed by the kernel when the test run ends, even by SIGKILL.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-# The kernel sends the death signal when the *thread* that forked the child ends, not the process. Tests call
-# from short-lived threads too (asyncio.to_thread), so one thread that lives as long as the process forks all.
+# The kernel sends the death signal at the end of the *thread* that forked the child, not of the process. Tests also
+# call from short-lived threads (asyncio.to_thread), so one thread that lives as long as the process forks all.
 _spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="steersman-spawner")
 
-# Runs in the child, before it becomes the component. `preexec_fn` would do the same, but is not safe where
-# threads run. When the parent is gone already, the signal would never come: leave at once.
+# Runs in the child, before it becomes the component. `preexec_fn` would do the same, but is not safe with threads.
+# If the parent has already ended, the signal would never come: exit at once.
 _LEASH = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL, 0, 0, 0)
@@ -37,13 +36,13 @@ _TAIL_BYTES = 4096
 
 
 class ComponentError(RuntimeError):
-    """A component of the control plane ended or never became ready; the message carries its log's tail."""
+    """A component of the control plane ended or did not become ready; the message has the end of its log."""
 
 
 class Component:
-    """One running child process with its log.
+    """One child process with its log.
 
-    `stop()` is idempotent and returns only when the process is gone.
+    `stop()` is idempotent and returns after the end of the process.
     """
 
     def __init__(
@@ -75,11 +74,11 @@ class Component:
 
     @property
     def running(self) -> bool:
-        """Whether the process still runs."""
+        """Whether the process runs."""
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """SIGKILL the component and all it started, and wait until it is gone."""
+        """Kill the component and its children with SIGKILL, and wait for their end."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
@@ -93,7 +92,7 @@ class Component:
         self.kill()
 
     def check(self) -> None:
-        """Raise `ComponentError` when the process has ended."""
+        """Raise `ComponentError` if the process has ended."""
         if (status := self._process.poll()) is not None:
             raise ComponentError(f"{self.name} ended with status {status}.\n{self.tail()}")
 
@@ -113,9 +112,9 @@ def wait_until(
     components: Sequence[Component] = (),
     interval: float = 0.05,
 ) -> None:
-    """Poll `ready` until it holds; raise `ComponentError` at `deadline` or when a component ends.
+    """Poll `ready` until it returns true; raise `ComponentError` at `deadline` or when a component ends.
 
-    `deadline` is a `time.monotonic` instant. The error names `what` and shows the end of each log.
+    `deadline` is a time of `time.monotonic`. The error names `what` and shows the end of each log.
     """
     while not ready():
         for component in components:
@@ -129,8 +128,8 @@ def wait_until(
 def free_ports(count: int, *, rng: random.Random | None = None) -> list[int]:
     """Choose free loopback ports below the range from which the kernel takes ports for outgoing connections.
 
-    A server that is killed and comes back must find its port still free; a port from the ephemeral range may
-    meanwhile be the local end of somebody's connection.
+    A restarted server needs its port again; a port of the ephemeral range may then be the local port of another
+    connection.
     """
     rng = rng or random.Random()  # noqa: S311 - not a secret
     held: list[socket.socket] = []

@@ -1,9 +1,9 @@
-"""Random objects of a kind, and tests that its conversions lose nothing on the way there and back.
+"""Random objects of a kind, and tests that its conversions lose no data in both directions.
 
     test_conversions_lose_nothing = round_trips("myapp:operator")
 
-Objects are made from the types of a class: every field absent or present, within its bounds. Needs `hypothesis`, which
-shrinks what fails to the smallest object that does. Nothing here needs a cluster.
+Objects are generated from the types of a class: every field absent or present, within its limits. Needs `hypothesis`,
+which reduces a failing object to the smallest one. No cluster is needed.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ def objects(kind: type[Resource], overrides: Mapping[str, SearchStrategy[Any]] |
     for field in described.fields:
         name = field.encode_name
         if name in ("apiVersion", "kind", "metadata", "status"):
-            continue  # `wire_path` refuses overrides of the others
+            continue  # `wire_path` refuses overrides of the other metadata fields.
         target = parts if field.required or name == "spec" else optional
         target[name] = _of(field.type, name, given)
     return st.fixed_dictionaries(parts, optional=optional).map(lambda plain: from_dict(kind, plain))
 
 
 def _of(described: types.Type, path: str, overrides: Mapping[str, SearchStrategy[Any]]) -> SearchStrategy[Any]:  # noqa: C901
-    """Wire forms of a type."""
+    """Return a strategy for the JSON values of a type."""
     from hypothesis import strategies as st
 
     if (override := overrides.get(path)) is not None:
@@ -141,7 +141,7 @@ def _struct(
     optional: dict[str, SearchStrategy[Any]] = {}
     for field in described.fields:
         at = f"{path}.{field.encode_name}"
-        # Deferred, since types may contain themselves.
+        # Deferred, because types may be recursive.
         made = st.deferred(lambda field=field, at=at: _of(field.type, at, overrides))
         (required if field.required else optional)[field.encode_name] = made
     return st.fixed_dictionaries(required, optional=optional)
@@ -223,7 +223,7 @@ def _next(bound: int | None, step: int) -> int | None:
 
 
 def _matching(described: types.Type, regexes: tuple[str, ...], path: str) -> SearchStrategy[Any]:
-    """Texts that match all of some patterns, of a type that is a string among others."""
+    """Return a strategy for strings that match all patterns, of a type that also allows other values."""
     from hypothesis import strategies as st
 
     text = next(t for t in _flat(described) if isinstance(t, types.StrType))
@@ -233,7 +233,7 @@ def _matching(described: types.Type, regexes: tuple[str, ...], path: str) -> Sea
         unknown = f"{path}: no random values are known of the pattern {regexes[0]!r} ({problem})"
         raise TypeError(f"{unknown}; give a strategy in overrides=") from None
     matchers = [compile_matcher(regex) for regex in regexes]
-    # Python's `$` lets a line's end follow, RE2's does not.
+    # Python's `$` also matches before a final line feed, RE2's does not.
     return drawn.filter(lambda value: _fits(text, value) and all(matches(value) for matches in matchers))
 
 
@@ -276,9 +276,9 @@ def conversions_of(operator: Any) -> list[Conversion]:
 
 
 def round_trip(operator: Any, obj: Any, through: type[Resource] | View[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """An object converted to the version of `through`, and that converted back; both in their wire form.
+    """Return the JSON of an object converted to the version `through`, and of the result converted back.
 
-    Raises `LookupError` where no conversions lead there or back, and what the conversions raise.
+    Raises `LookupError` if a conversion is missing, and the errors of the conversions.
     """
     known = conversion_paths(conversions_of(operator))
     info, other = info_of(obj), info_of(through)
@@ -309,10 +309,10 @@ def round_trips(
     examples: int = 50,
     lossy: Iterable[tuple[str, str]] = (),
 ) -> Callable[..., None]:
-    """A pytest test, one case for each version and each other: random objects come back as they were.
+    """Return a pytest test with one case per pair of versions: random objects are equal after both conversions.
 
-    `operator` is an operator, a module that has one, or `"module:attribute"`. `lossy` names ways, such as
-    `("v1", "v1alpha1")`, on which loss is meant; `overrides` are those of `objects`, for each class.
+    `operator` is an operator, a module that has one, or `"module:attribute"`. `lossy` names directions, such as
+    `("v1", "v1alpha1")`, that may lose data; `overrides` are those of `objects`, for each class.
 
     Raises:
         ValueError: The operator converts nothing or lacks a direction, or an override names a class that it does not

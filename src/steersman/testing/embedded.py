@@ -1,7 +1,7 @@
 """The embedded cluster as a `Cluster` for tests: in a thread of this process, ready in a tenth of a second.
 
-Tests are written against `Cluster` and do not know which one they run on. Its loop is its own, so that a test may
-block, or use virtual time, without stopping it. `kill_apiserver` cuts all connections; what was acknowledged stays.
+Tests use `Cluster` and run on any kind of cluster. The event loop of this one is separate, so that a test may block or
+use virtual time. `kill_apiserver` closes all connections and keeps all acknowledged writes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SECONDS = 30.0
 
 
 class EmbeddedCluster(Cluster):
-    """An embedded cluster in a thread. Made by `start`; use as a context manager, or call `close`."""
+    """An embedded cluster in a thread. Create it with `start`; use it as a context manager, or call `close`."""
 
     def __init__(self, options: Options, directory: Path) -> None:
         super().__init__(kubeconfig=directory / "admin.kubeconfig", directory=directory, kubectl=_kubectl())
@@ -50,7 +50,7 @@ class EmbeddedCluster(Cluster):
         self._closed = False
         self._faults = Faults()
         self.cluster: DevCluster
-        """The cluster itself; touch it only inside `run`."""
+        """The cluster; call its methods only in functions for `run`."""
 
     @classmethod
     def start(
@@ -81,12 +81,12 @@ class EmbeddedCluster(Cluster):
         await self.cluster.open()
 
     def run(self, what: Callable[[], Coroutine[Any, Any, T]], timeout: float = _SECONDS) -> T:
-        """Run a coroutine on the cluster's loop and wait for it."""
+        """Run a coroutine on the cluster's loop and return its result."""
         return asyncio.run_coroutine_threadsafe(what(), self._loop).result(timeout)
 
     @property
     def faults(self) -> Faults:
-        """What goes wrong here; `faults.add(conflict(resource="apps", times=2))`."""
+        """The faults on this cluster: `faults.add(conflict(resource="apps", times=2))`."""
         return self._faults
 
     def _end_faults(self) -> None:
@@ -104,7 +104,7 @@ class EmbeddedCluster(Cluster):
 
     @property
     def audit_log(self) -> Path:
-        """The file of audit events."""
+        """The audit log file."""
         return self.directory / "audit.log"
 
     def session(self) -> ApiSession:
@@ -130,7 +130,7 @@ class EmbeddedCluster(Cluster):
         pods: int = 10_000,
         labels: Mapping[str, str] | None = None,
     ) -> None:
-        """Create a Node that is ready and runs nothing."""
+        """Create a simulated node that is Ready."""
         capacity = {"cpu": cpu, "memory": memory, "pods": str(pods)}
         self.run(lambda: self.cluster.add_node(name, capacity=capacity, labels=labels))
 

@@ -1,8 +1,8 @@
-"""What goes wrong, on demand: conflicts, expired versions, throttling, errors, latency, watches that break or lag.
+"""Faults that a test injects: conflicts, expired versions, throttling, errors, latency, broken and late watches.
 
-A fault is a small value with a matcher. Faults stand in front of the embedded API server, which knows nothing of them,
-and meet every client alike, over TLS and in-process; never the cluster's own controllers and nodes, nor the test's own
-hands (`cluster.apply` and the like), unless `user` names them. What chance decides is drawn from a seed.
+A fault is a frozen value with a matcher. Faults apply in front of the embedded API server, to all clients, over TLS and
+in process. They do not apply to the cluster's own controllers and nodes, nor to requests of the test
+(`cluster.apply` and others), unless `user` names them. Probabilities use a seeded generator.
 
     def test_it(cluster, operator, faults):
         faults.add(conflict(resource="apps", times=3), unavailable(verb="list", probability=0.5))
@@ -46,17 +46,18 @@ __all__ = [
 _WRITES: Final = ("create", "update", "patch", "delete", "deletecollection")
 _OWN: Final = ("system:kube-", "system:node:", "system:serviceaccount:kube-system:")
 USER_AGENT: Final = "steersman-test"
-"""The User-Agent of the test's own requests, which no fault meets unless it names their user."""
+"""The User-Agent of the test's own requests; faults apply to them only with their user."""
 
 Handle = Callable[["Request"], Awaitable["Response"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """Which requests; what is empty matches all. `verb` may name several: `"create patch"`, or be `"write"`.
+    """Selects requests; empty fields match all. `verb` may list several verbs (`"create patch"`), or be `"write"`.
 
-    `resource` is the plural, `pods/status` its sub-resource; without one, sub-resources match their resource, too.
-    `times` is for how many requests, `after` lets so many pass first, `probability` is the share of what matches.
+    `resource` is the plural, `pods/status` a subresource; a resource without one matches its subresources, too.
+    `times` limits the number of affected requests, `after` skips as many requests first, `probability` is the share of
+    the matching requests.
     """
 
     verb: str = ""
@@ -69,7 +70,7 @@ class Match:
     probability: float = 1.0
 
     def covers(self, info: RequestInfo, user: str, agent: str) -> bool:
-        """Whether a request is meant, chance and counts apart."""
+        """Return whether the fields match a request, without probability and counts."""
         plural, _, subresource = self.resource.partition("/")
         verbs = _WRITES if self.verb == "write" else self.verb.replace(",", " ").split()
         return (
@@ -84,7 +85,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong: what, for which requests. Made by the functions of this module."""
+    """One fault: an error or delay, and the requests that it affects. Created by the functions of this module."""
 
     what: str
     match: Match
@@ -101,7 +102,7 @@ def _match(given: dict[str, Any], verb: str = "") -> Match:
 
 
 def conflict(**match: Any) -> Fault:
-    """409 Conflict to writes, as after somebody else's write in between."""
+    """Return the fault of 409 Conflict for writes, as after a concurrent write."""
     return Fault("answer", _match(match, "update patch delete"), 409, "Conflict", (
         "Operation cannot be fulfilled: the object has been modified; "
         "please apply your changes to the latest version and try again"
@@ -109,38 +110,38 @@ def conflict(**match: Any) -> Fault:
 
 
 def gone(**match: Any) -> Fault:
-    """410 Expired to lists and watches that name a resourceVersion, as after a compaction."""
+    """Return the fault of 410 Expired for lists and watches with a resourceVersion, as after a compaction."""
     return Fault("answer", _match(match, "list watch"), 410, "Expired", (
         "The resourceVersion for the provided watch is too old."
     ))  # fmt: skip
 
 
 def throttled(retry_after: float = 1.0, **match: Any) -> Fault:
-    """429 TooManyRequests with `Retry-After` (whole seconds on the wire)."""
+    """Return the fault of 429 TooManyRequests with `Retry-After` (whole seconds)."""
     return Fault("answer", Match(**match), 429, "TooManyRequests", (
         "the server has received too many requests and has asked us to try again later"
     ), retry_after)  # fmt: skip
 
 
 def internal_error(**match: Any) -> Fault:
-    """500 InternalError; the request is not carried out."""
+    """Return the fault of 500 InternalError; the request is not processed."""
     return Fault("answer", Match(**match), 500, "InternalError", "Internal error occurred: injected by the test")
 
 
 def unavailable(**match: Any) -> Fault:
-    """503 ServiceUnavailable; the request is not carried out."""
+    """Return the fault of 503 ServiceUnavailable; the request is not processed."""
     return Fault(
         "answer", Match(**match), 503, "ServiceUnavailable", "the server is currently unable to handle the request"
     )
 
 
 def refused(**match: Any) -> Fault:
-    """403 Forbidden, as after a role was taken away."""
+    """Return the fault of 403 Forbidden, as after the removal of a role."""
     return Fault("answer", Match(**match), 403, "Forbidden", "forbidden: injected by the test")
 
 
 def failing_webhook(name: str = "webhook.example.com", **match: Any) -> Fault:
-    """500 to writes, as when an admission webhook whose failurePolicy is Fail cannot be reached."""
+    """Return the fault of 500 for writes, as of an unreachable admission webhook with failurePolicy Fail."""
     return Fault("answer", _match(match, "create update patch"), 500, "InternalError", (
         f'Internal error occurred: failed calling webhook "{name}": failed to call webhook: '
         f'Post "https://{name}:443/?timeout=10s": context deadline exceeded'
@@ -148,22 +149,22 @@ def failing_webhook(name: str = "webhook.example.com", **match: Any) -> Fault:
 
 
 def latency(seconds: float, **match: Any) -> Fault:
-    """Answers come so many seconds later; the request is carried out at once."""
+    """Return the fault that delays responses by `seconds`; the request is processed without a delay."""
     return Fault("latency", Match(**match), seconds=seconds)
 
 
 def dropped_watch(after: float = 0.0, **match: Any) -> Fault:
-    """The connection of a watch ends after so many seconds, as when a load balancer cuts it."""
+    """Return the fault that closes the connection of a watch after `seconds`, as a load balancer does."""
     return Fault("drop", _match({**match, "verb": "watch"}), seconds=after)
 
 
 def expired_watch(after: float = 0.0, **match: Any) -> Fault:
-    """A running watch is told 410 after so many seconds, and ends: everything has to be listed anew."""
+    """Return the fault that ends a watch with 410 after `seconds`, so that the client must list again."""
     return Fault("expire", _match({**match, "verb": "watch"}), seconds=after)
 
 
 def stalled_watch(after: float = 0.0, **match: Any) -> Fault:
-    """A watch falls silent after so many seconds and stays open: nothing comes, bookmarks neither."""
+    """Return the fault that stops the events and bookmarks of a watch after `seconds`; the connection stays open."""
     return Fault("stall", _match({**match, "verb": "watch"}), seconds=after)
 
 
@@ -176,7 +177,7 @@ def stale_reads(lag: float, **match: Any) -> Fault:
 
 
 class Faults:
-    """The faults in force on one embedded cluster, and how often each struck. Safe to use from any thread."""
+    """The active faults of one embedded cluster, and the number of requests that each affected. Thread-safe."""
 
     def __init__(self, seed: int = 0) -> None:
         self._lock = threading.Lock()
@@ -187,35 +188,35 @@ class Faults:
         self.seed(seed)
 
     def seed(self, seed: int) -> None:
-        """What chance draws from; the same seed and the same requests give the same faults."""
+        """The seed of probabilities; the same seed and the same requests give the same faults."""
         self._random = random.Random(seed)  # noqa: S311 - reproducible on purpose
 
     def add(self, *faults: Fault) -> None:
-        """From now on. Of several answers that fit a request the first counts; delays add up."""
+        """Add faults. If several match a request, the first one with a response counts; delays add up."""
         with self._lock:
             self._faults += faults
 
     def remove(self, *faults: Fault) -> None:
-        """Not any more; watches that it struck stay struck."""
+        """Remove faults; watches that they already changed stay so."""
         with self._lock:
             for fault in faults:
                 with suppress(ValueError):
                     self._faults.remove(fault)
 
     def clear(self) -> None:
-        """Nothing goes wrong any more."""
+        """Remove all faults."""
         with self._lock:
             for known in (self._faults, self._past, self._met, self._struck):
                 known.clear()
 
     def struck(self, fault: Fault) -> int:
-        """How many requests a fault has met."""
+        """Return the number of requests that a fault affected."""
         return self._struck[id(fault)]
 
-    # In front of the server.
+    # The API server's side.
 
     def stand_before(self, server: APIServer) -> None:
-        """Every request to `server` passes here first."""
+        """Handle every request to `server` first."""
         inner = server.handle
 
         async def handle(request: Request) -> Response:
@@ -263,7 +264,7 @@ class Faults:
         return found
 
     async def _past_of(self, inner: Handle, request: Request, lag: float) -> Response:
-        """The newest answer to the same question that is old enough, or else the oldest there is."""
+        """Return the newest earlier response to the request that is old enough, or else the oldest one."""
         now = asyncio.get_running_loop().time()
         answers = self._past.setdefault(f"{request.path}?{request.query}", deque(maxlen=1000))
         answers.append((now, await inner(request)))
@@ -280,7 +281,7 @@ def _asker(server: APIServer, request: Request, info: RequestInfo) -> str:
     try:
         return server.auth.identify(request.headers, attributes, request.peer)[1].name
     except APIError:
-        return ""  # the server itself says what is wrong
+        return ""  # The server's own error response.
 
 
 def _answer(fault: Fault) -> Response:
@@ -318,11 +319,11 @@ async def _expired(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterato
 async def _stalled(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
     async for chunk in _until(chunks, seconds):
         yield chunk
-    await asyncio.get_running_loop().create_future()  # until the client gives up
+    await asyncio.get_running_loop().create_future()  # Until the client disconnects.
 
 
 async def _late(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
-    """Everything so many seconds later, in order."""
+    """Yield all items `seconds` later, in order."""
     clock = asyncio.get_running_loop().time
     waiting: asyncio.Queue[tuple[float, bytes | None]] = asyncio.Queue()
 
@@ -347,7 +348,7 @@ async def _late(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[b
 
 
 async def _until(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
-    """What comes within so many seconds; then the stream is over for the server, too."""
+    """Yield the items of the first `seconds`; then close the stream of the server, too."""
     deadline = asyncio.get_running_loop().time() + seconds
     try:
         while True:

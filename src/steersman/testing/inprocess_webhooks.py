@@ -1,7 +1,7 @@
 """Webhook servers without sockets: the embedded API server calls the operator in the same process and loop.
 
-A simulation has no network. The operator's handlers, reviews, patches, refusals and registration are the real ones;
-only the connection and its TLS are left out.
+A simulation has no network. Handlers, reviews, patches, denials and registration are the real ones; only the
+connection and its TLS are missing.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _FIRST_PORT = 9443
 
 
 def inprocess_server(caller: WebhookCaller) -> type[WebhookServer]:
-    """Return a class of webhook servers that `caller` reaches without a connection.
+    """Return a class of webhook servers that `caller` calls without a connection.
 
-    Each server that starts takes the address that it is given, or the next free port there for port 0.
+    Each server gets the configured address; port 0 stands for the next free port of this address.
     """
 
     class InProcessServer(WebhookServer):

@@ -23,22 +23,22 @@ T = TypeVar("T")
 
 
 THREAD_REPORT_SECONDS: Final = 2.0
-"""Real seconds in which a thread may still report a result before the loop raises `DeadlockError`."""
+"""Real seconds for a thread to report a result before the loop raises `DeadlockError`."""
 MAX_STEPS_PER_INSTANT: Final = 1_000_000
 """Passes of the loop at one instant of virtual time before it raises `NoProgressError`: some ten seconds of CPU. A test
 that sends ten thousand requests in a row, which take no virtual time, needs fewer than a tenth of them.
 """
 SAMPLED_STEPS: Final = 1_000
-"""The last passes before that, in which the loop counts which callbacks run."""
+"""The number of last passes before the error in which the loop counts the callbacks."""
 REPORTED_CALLBACKS: Final = 10
 
 
 class DeadlockError(AssertionError):
-    """Every task waits, and no timer and no thread can wake any of them."""
+    """Every task waits, and no timer and no thread can resume any of them."""
 
 
 class NoProgressError(AssertionError):
-    """Callbacks keep the loop busy and the virtual time does not advance; the message counts the callbacks."""
+    """Callbacks run without an end and the virtual time does not advance; the message counts the callbacks."""
 
 
 class _InstantSelector(selectors.SelectSelector):
@@ -57,7 +57,7 @@ class _InstantSelector(selectors.SelectSelector):
         if self.waits_for_threads():
             return super().select(0.05 if timeout is None else min(timeout, 0.05))
         if timeout is None:
-            if ready := super().select(self._thread_report_seconds):  # an executor that shuts down reports late
+            if ready := super().select(self._thread_report_seconds):  # An executor that shuts down reports late.
                 return ready
             raise DeadlockError("virtual time: every task is waiting and no timer is set")
         self.advance(timeout)
@@ -65,7 +65,7 @@ class _InstantSelector(selectors.SelectSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop whose `time()` moves only when nothing is ready, straight to the next timer.
+    """An event loop whose `time()` changes only when no callback is ready, to the time of the next timer.
 
     A timer fires at exactly its own time, never earlier. The loop waits in real time for work in `run_in_executor`,
     whose duration it cannot know.
@@ -121,7 +121,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._set_time(max(target, self._virtual_now))
 
     def _step(self) -> None:
-        if self._in_threads:  # real time passes here
+        if self._in_threads:  # Real time passes here.
             self._steps = 0
             return
         self._steps += 1
@@ -130,7 +130,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         if self._steps > self._max_steps:
             counted = ", ".join(f"{name} {n} times" for name, n in self._callbacks.most_common(REPORTED_CALLBACKS))
             steps = self._steps
-            self._set_time(self._virtual_now)  # the clean-up after the failure has a budget of its own
+            self._set_time(self._virtual_now)  # The cleanup after the failure has a separate limit.
             raise NoProgressError(
                 f"virtual time: {steps - 1} passes of the loop without any time passing; in the last "
                 f"{min(SAMPLED_STEPS, steps)} ran: {counted or 'only timers'}"
@@ -153,7 +153,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def _name_of(handle: asyncio.Handle) -> str:
-    """Name what a handle runs: the task and its coroutine, or the function."""
+    """Return the name of a handle: the task and its coroutine, or the function."""
     callback: Any = getattr(handle, "_callback", None)
     owner: Any = getattr(callback, "__self__", None)
     if (task := next((one for one in asyncio.all_tasks() if one is owner), None)) is not None:
@@ -162,7 +162,7 @@ def _name_of(handle: asyncio.Handle) -> str:
 
 
 def virtual_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """Run an `async def` test on a `VirtualTimeLoop`; fails when the test leaves tasks behind."""
+    """Run an `async def` test on a `VirtualTimeLoop`; fails if the test leaves tasks behind."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -176,7 +176,7 @@ def virtual_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
         with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
             return runner.run(guarded())
 
-    # functools.wraps marks the coroutine function as what is wrapped; pytest must see a plain function.
+    # functools.wraps marks the coroutine function as the wrapped one; pytest must see a plain function.
     del run.__wrapped__  # type: ignore[attr-defined]
     run.__signature__ = inspect.signature(test)  # type: ignore[attr-defined]
     return run

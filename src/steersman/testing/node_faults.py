@@ -85,26 +85,26 @@ class NodeFaults:
         return self._network("drop", source, destination, one_way, share=share)
 
     def pause(self, pod: Targets, *, container: str = "") -> ActiveFault:
-        """Stop the processes of a Pod without their notice (SIGSTOP), until `resume` or the end of the fault."""
+        """Stop the processes of a Pod without a signal to them (SIGSTOP), until `resume` or the end of the fault."""
         return self._begin("pause", pod, container=container)
 
     def resume(self, pod: Targets, *, container: str = "") -> None:
-        """Let the processes of a Pod go on."""
+        """Resume the processes of a Pod."""
         self._post("resume", pod, container=container)
 
     def kill(self, pod: Targets, *, container: str = "") -> None:
-        """Kill the containers of a Pod (SIGKILL); its restart policy decides what follows."""
+        """Kill the containers of a Pod (SIGKILL); its restart policy applies."""
         self._post("kill", pod, container=container)
 
     def node_loss(self, node: Targets) -> ActiveFault:
-        """Let a node vanish: no heartbeat, no network, its processes stand still; the Node becomes Ready=Unknown.
+        """Simulate the loss of a node: no heartbeat, no network, stopped processes; the Node becomes Ready=Unknown.
 
-        At the end of the fault the node returns as after a power failure: its containers have died and start again.
+        At the end of the fault the node returns as after a power failure: its containers have ended and start again.
         """
         return self._begin("node-loss", _nodes(node))
 
     def node_return(self, node: Targets) -> None:
-        """Let a lost node come back; its containers have died and start again."""
+        """Return a lost node to the cluster; its containers have ended and start again."""
         self._post("node-return", _nodes(node))
 
     def heal(self) -> None:
@@ -112,7 +112,7 @@ class NodeFaults:
         self._cluster.call("DELETE", _PATH)
 
     def list(self) -> list[dict[str, Any]]:
-        """Return the faults that are present."""
+        """Return the active faults."""
         return self._cluster.call("GET", _PATH)["faults"]
 
     def _network(self, verb: str, source: Targets, destination: Targets, one_way: bool, **fields: float) -> ActiveFault:
@@ -132,7 +132,7 @@ class NodeFaults:
         return self._cluster.call("POST", _PATH, body)["id"]
 
     def _targets(self, targets: Targets) -> Sequence[str]:
-        """Return targets with the test's namespace before the names of Pods that have none."""
+        """Return targets, with the test's namespace for names of Pods without one."""
         every = [targets] if isinstance(targets, str) else targets
         return [one if one in _WHOLE or "/" in one else f"{self._cluster.namespace}/{one}" for one in every]
 
@@ -145,7 +145,7 @@ def _nodes(nodes: Targets) -> Sequence[str]:
 def forwarded(
     cluster: EmbeddedCluster, pod: str, port: int, *, namespace: str | None = None
 ) -> Generator[tuple[str, int]]:
-    """Host and port on this machine that lead to a port of a Pod, also when the Pod is re-created under its name."""
+    """Return a local host and port that forward to a Pod's port, also after a new Pod with its name."""
     from steersman_cluster import forwarding
 
     place = namespace or cluster.namespace

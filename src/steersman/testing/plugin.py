@@ -1,9 +1,9 @@
-"""The pytest plugin: a cluster for the session, a namespace for each test, operators under their own identity.
+"""The pytest plugin: a cluster for the session, a namespace for each test, operators with their own users.
 
-Loaded by every pytest run on the machine that has Steersman installed, so it imports nothing until a fixture
-is used. The cluster is the embedded one unless `--cluster` says otherwise. Tests marked `realcluster` run on a real
-kube-apiserver when one is asked for, by `--cluster=real` or `STEERSMAN_REQUIRE_CONTROLPLANE=1`; with the latter, CI
-cannot pass by skipping. With `realcluster = "available"` in the pytest configuration they run wherever there is one.
+Every pytest run loads it if Steersman is installed, so it imports nothing until a fixture is used. The default cluster
+is the embedded one; `--cluster` selects another. Tests marked `realcluster` run on a real kube-apiserver with
+`--cluster=real` or `STEERSMAN_REQUIRE_CONTROLPLANE=1`; with the latter, a missing one fails the tests instead of
+skipping them. With `realcluster = "available"` in the pytest configuration they run on any available one.
 
     def test_it(cluster, operator):
         cluster.apply("config/crd", "samples/app.yaml")
@@ -31,7 +31,7 @@ _CHOICES = "`embedded`, `real`, `kubeconfig` or `kubeconfig=PATH`"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--cluster`, and `realcluster` of the configuration file."""
+    """Add the option `--cluster`, and `realcluster` of the configuration file."""
     parser.addini(
         _INI,
         default="asked",
@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers and check the option, so that a typing error is told at once."""
+    """Register the markers and check the option, so that a wrong value fails at once."""
     config.addinivalue_line(
         "markers",
         "realcluster(*components): needs a real kube-apiserver, and the components named (kube-controller-manager, "
@@ -68,14 +68,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give tests marked `realcluster` the real control plane, whatever the others run on."""
+    """Give tests marked `realcluster` the real control plane, independent of the cluster of other tests."""
     marked = any(mark.name == "realcluster" for mark in metafunc.definition.iter_markers())
     if marked and "control_plane" in metafunc.fixturenames and metafunc.config.getoption("--cluster") == "embedded":
         metafunc.parametrize("control_plane", ["real"], indirect=True, ids=[pytest.HIDDEN_PARAM], scope="session")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip or fail marked tests that have no cluster to run on."""
+    """Skip or fail marked tests if there is no cluster for them."""
     marker = item.get_closest_marker("realcluster")
     if marker is None:
         return
@@ -88,23 +88,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def _clusters() -> Iterator[_Shared]:
-    """The clusters of the session by kind, each started when first asked for."""
+    """The clusters of the session by kind; each starts at its first use."""
     with ExitStack() as stack:
         yield _Shared(stack)
 
 
 @pytest.fixture(scope="session")
 def control_plane(request: pytest.FixtureRequest, _clusters: _Shared) -> Cluster:
-    """The session's cluster with one node: embedded, or what `--cluster` names; the real one in `realcluster` tests.
+    """The session's cluster with one node: embedded, or as `--cluster` selects; the real one in `realcluster` tests.
 
-    Shared by the whole session: use a namespace of your own, and make a cluster of your own to break things.
+    All tests share it: use a separate namespace, and a separate cluster for disruptive tests.
     """
     return _clusters.get(str(getattr(request, "param", None) or request.config.getoption("--cluster")))
 
 
 @pytest.fixture
 def namespace(control_plane: Cluster) -> Iterator[str]:
-    """A fresh namespace, deleted after the test (the deletion is not waited for)."""
+    """A new namespace, deleted after the test without waiting for the end of the deletion."""
     with _namespace_of(control_plane) as name:
         yield name
 
@@ -113,7 +113,7 @@ def namespace(control_plane: Cluster) -> Iterator[str]:
 def cluster(request: pytest.FixtureRequest, _clusters: _Shared) -> Iterator[Cluster]:
     """The cluster of the session, with a new namespace in `cluster.namespace`.
 
-    `@pytest.mark.cluster(fresh=True)` gives a test a cluster of its own. Faults end with the test, and `cluster.audit`
+    `@pytest.mark.cluster(fresh=True)` gives a test a separate cluster. Faults end with the test, and `cluster.audit`
     begins with it.
     """
     marker = request.node.get_closest_marker("cluster")
@@ -132,21 +132,21 @@ def cluster(request: pytest.FixtureRequest, _clusters: _Shared) -> Iterator[Clus
 
 @pytest.fixture
 def faults(cluster: Cluster) -> Faults:
-    """What goes wrong on the embedded cluster during this test; see `steersman.testing.faults`."""
+    """The faults on the embedded cluster during this test; see `steersman.testing.faults`."""
     return cluster.faults
 
 
 @pytest.fixture
 def operator(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Operators]:
-    """Runs operators beside the test.
+    """Runs operators during the test.
 
-    `handle = operator("myapp.operator:operator", namespaces=…, settings=…)` starts one. Each runs in a
-    thread of its own, as a ServiceAccount that may do what the operator declares and nothing else. A request that was
-    refused for lack of a permission fails the test. The namespace is `cluster.namespace` by default.
+    `handle = operator("myapp.operator:operator", namespaces=…, settings=…)` starts one. Each runs in a separate thread,
+    as a ServiceAccount with exactly the permissions that the operator declares. A request that lacks a permission fails
+    the test. The namespace is `cluster.namespace` by default.
     """
     from steersman.testing.running import Operators
 
-    if "namespace" in request.fixturenames:  # it must outlive what works in it, with the roles that are in it
+    if "namespace" in request.fixturenames:  # The namespace must outlive the operators in it, with their roles.
         request.getfixturevalue("namespace")
     running = Operators(cluster)
     try:
@@ -171,7 +171,7 @@ class _Shared:
 
 
 def _start(choice: str, **options: Any) -> Cluster:
-    """A cluster of the chosen kind, to be closed."""
+    """Start a cluster of the selected kind; the caller closes it."""
     from steersman.extras import require
 
     if choice == "embedded":

@@ -1,7 +1,6 @@
-"""The identity that an operator runs under in tests: just what it declares, as objects to be applied.
+"""The ServiceAccount and the roles of an operator in tests, as objects to apply.
 
-The rules are those of the manifests that are shipped, so that a test fails when these do not suffice. Pure: it talks
-to no server.
+The rules are those of the shipped manifests, so that a test fails if they do not suffice. Pure functions.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ __all__ = ["identity", "rules_for"]
 def identity(
     operator: Operator, home: str, *, namespaces: Sequence[str] = (), namespace_selector: bool = False
 ) -> list[dict[str, Any]]:
-    """ServiceAccount, roles and bindings in the order of their dependencies; the namespace `home` is there already.
+    """Return ServiceAccount, roles and bindings in the order of their dependencies; the namespace `home` exists.
 
-    Objects of the whole cluster are named after `home` too, since several tests may run one operator at a time.
+    Names of cluster-scoped objects contain `home`, too, because several tests may run one operator at the same time.
     """
     found = rbac(operator, namespace=home, namespaces=namespaces, namespace_selector=namespace_selector)
     return [_unique(obj, home) for obj in found if obj["kind"] != "Namespace"]

@@ -1,7 +1,6 @@
-"""An operator that writes down its reconciles: the same declarations, with functions that report how each run went.
+"""Records the reconciles of an operator: a copy of its declarations, with functions that report every run.
 
-The user's `Operator` is left alone; the recorded one is a view of it. Reports are values, made in whatever thread the
-function ran.
+The user's `Operator` is not changed. Reports are values, created in the thread of the function.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ __all__ = ["Reconcile", "Recorder", "recorded"]
 
 @dataclass(frozen=True, slots=True)
 class Reconcile:
-    """One run of a function: of which controller, for which object, and what became of it."""
+    """One run of a function: the controller, the object, and the result."""
 
     controller: str
     namespace: str
     name: str
     returned: object = None
     error: BaseException | None = None
-    """What it raised; a `RequeueError` is one, too."""
+    """The raised exception, including `RequeueError`."""
 
     def __str__(self) -> str:
         what = "/".join(filter(None, (self.namespace, self.name)))
@@ -35,11 +34,11 @@ class Reconcile:
 
 
 class Recorder:
-    """What ran, and what runs. Safe to read from any thread."""
+    """Finished and running functions. Thread-safe to read."""
 
     def __init__(self) -> None:
         self.reconciles: list[Reconcile] = []
-        """Runs of controllers, in the order in which they ended."""
+        """Runs of controllers, in the order of their ends."""
         self.others: list[Reconcile] = []
         """Runs of finalizers and timers."""
         self._running = 0
@@ -47,16 +46,16 @@ class Recorder:
 
     @property
     def running(self) -> int:
-        """How many functions run now."""
+        """The number of running functions."""
         return self._running
 
     def began(self) -> None:
-        """Count a reconcile that has begun."""
+        """Count the start of a reconcile."""
         with self._lock:
             self._running += 1
 
     def ended(self, into: list[Reconcile], what: Reconcile) -> None:
-        """Record a reconcile that has ended."""
+        """Record the end of a reconcile."""
         with self._lock:
             self._running -= 1
             into.append(what)
@@ -90,7 +89,7 @@ class _Recorded(Operator):
 
 
 def recorded(operator: Operator, recorder: Recorder) -> Operator:
-    """`operator` as it is now, reporting to `recorder`."""
+    """Return a copy of `operator` that reports to `recorder`."""
     return _Recorded(operator, recorder)
 
 

@@ -1,8 +1,8 @@
-"""Operators beside a test: each in a thread and a loop of its own, under an identity that may do what it declares.
+"""Operators beside a test: each in a separate thread and event loop, with the permissions that it declares.
 
-What the API server refused an operator for want of a permission is kept for the test's verdict, since that is what
-would happen with the shipped roles. Probes and metrics are off. Webhooks are served on a free port of this machine, and
-registered by the administrator for the namespaces of the operator, until it stops.
+Requests that lack a permission are recorded, because the shipped roles would lack it, too. Probes and metrics are off.
+Webhooks are served on a free local port; the administrator registers them for the namespaces of the operator while it
+runs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LINES: ContextVar[list[Mapping[str, Any]] | None] = ContextVar("steersman_test_
 
 
 def operator_of(what: Any) -> Operator:
-    """An operator from itself, from a module that has one, or from `"module:attribute"`. Raises `TypeError`."""
+    """Return the operator of an operator, a module or `"module:attribute"`. Raises `TypeError`."""
     if isinstance(what, str):
         name, _, attribute = what.partition(":")
         module = importlib.import_module(name)
@@ -53,7 +53,7 @@ def operator_of(what: Any) -> Operator:
 
 
 def idle_settings(namespaces: Sequence[str], home: str, changes: Mapping[str, Any]) -> Settings:
-    """Settings for a test: no ports, no election, no waiting at the end; `changes` over them."""
+    """Return settings for a test: no ports, no election, no drain delay; `changes` override them."""
     values: dict[str, Any] = {
         "namespaces": tuple(namespaces),
         "leader_elect": False,
@@ -70,11 +70,11 @@ def idle_settings(namespaces: Sequence[str], home: str, changes: Mapping[str, An
 
 
 class ObservedReplica(Replica):
-    """A replica whose queues and workers can be asked about, in its loop's thread."""
+    """A replica with reads of its queues and workers, in the thread of its loop."""
 
     @property
     def missing(self) -> list[str]:
-        """What keeps its controllers from running; empty when they do."""
+        """Return why its controllers do not run; empty if they do."""
         if self._controllers is None or self._unready:
             return [self._unready or "starting"]
         informers = [informer for running in self._controllers.controllers for informer in running.informers]
@@ -82,7 +82,7 @@ class ObservedReplica(Replica):
 
     @property
     def busy(self) -> list[str]:
-        """What waits for a worker now, or is with one; what is to be looked at later does not count."""
+        """Return the keys that wait for a worker or are with one; delayed keys do not count."""
         if self._controllers is None:
             return []
         found: list[str] = []
@@ -95,17 +95,17 @@ class ObservedReplica(Replica):
 
 
 class RunningOperator:
-    """One operator that runs beside the test. Made by the `operator` fixture."""
+    """One operator that runs beside the test. Created by the `operator` fixture."""
 
     def __init__(self, operator: Operator, config: Config, settings: Settings, user: str, admin: Config) -> None:
         self.user = user
-        """The name that the audit log has for it."""
+        """The user name in the audit log."""
         self.settings = settings
         self.recorder = Recorder()
         self.log: list[Mapping[str, Any]] = []
-        """Its log lines, as mappings: `event`, `level`, and what they carry."""
+        """Its log lines as mappings: `event`, `level`, and the fields."""
         self.problem: BaseException | None = None
-        """What it ended with, other than by `stop`."""
+        """The exception that ended it, except after `stop`."""
         self._operator, self._config, self._admin = operator, config, admin
         self._replica: ObservedReplica | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -123,7 +123,7 @@ class RunningOperator:
     async def _live(self) -> None:
         self._operator.check()
         self._stop = asyncio.Event()
-        # Webhooks are registered by who runs the operator outside of the cluster, not by the operator.
+        # Outside of the cluster the caller registers the webhooks, not the operator.
         self._replica = ObservedReplica(
             recorded(self._operator, self.recorder), self._config, self.settings, registers_as=self._admin
         )
@@ -137,11 +137,11 @@ class RunningOperator:
 
     @property
     def reconciles(self) -> list[Reconcile]:
-        """The runs of its controllers so far, in the order in which they ended."""
+        """The finished runs of its controllers, in the order of their ends."""
         return list(self.recorder.reconciles)
 
     def wait_ready(self, within: float = _START) -> None:
-        """Wait until its controllers run. Raises what it ended with, or `AssertionError`."""
+        """Wait until its controllers run. Raises `AssertionError`, or the exception that ended the operator."""
         self._until(lambda replica: replica.missing, 0.0, within, "runs")
 
     def wait_idle(self, quiet: float = 0.2, within: float = 30.0) -> None:
@@ -161,7 +161,7 @@ class RunningOperator:
             if self._loop is not None and self._replica is not None:
                 try:
                     left, done = run_in_loop(self._loop, look(), within)
-                except (CancelledError, LoopEndedError):  # its loop has ended meanwhile, and it will be asked why
+                except (CancelledError, LoopEndedError):  # The loop has ended; the next pass reports why.
                     self._thread.join(1.0)
                     continue
                 if left or done != seen:
@@ -176,7 +176,7 @@ class RunningOperator:
             time.sleep(0.01)
 
     def stop(self, within: float = _END) -> None:
-        """Shut it down in order, and wait for its end. Idempotent. Raises `AssertionError` when it does not end."""
+        """Shut the operator down gracefully. Idempotent. Raises `AssertionError` if it does not end."""
         if self._loop is not None and self._stop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(within)
@@ -185,7 +185,7 @@ class RunningOperator:
 
 
 class Operators:
-    """Starts operators on a cluster, and has them all end with the test."""
+    """Starts operators on a cluster, and stops all of them at the end of the test."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -206,10 +206,10 @@ class Operators:
     ) -> RunningOperator:
         """Run an operator (itself, its module, or `"module:attribute"`) and return when its controllers run.
 
-        `namespaces` are those it works in, the test's own by default, all of them when empty. `settings` are words of
+        `namespaces` are the watched ones: by default that of the test, all of them if empty. `settings` are fields of
         `steersman.operator.Settings`. `install` applies the CRDs of its classes first. `wait=False` returns at once.
-        `admin` has it run as the administrator instead of under an identity of its own. Its webhooks, where it has
-        any, are asked by the cluster from then on, about requests in those namespaces.
+        `admin` runs it as the administrator instead of a user with its declared permissions. The cluster calls its
+        webhooks for requests in these namespaces.
         """
         operator, cluster = operator_of(what), self._cluster
         home = cluster.namespace
@@ -251,7 +251,7 @@ class Operators:
         return load_config(kubeconfig), user
 
     def _listen(self) -> None:
-        """Keep the log lines of operators, beside where they go anyway."""
+        """Record the log lines of operators, in addition to the normal output."""
         if self._processors is None:
             self._processors = list(structlog.get_config()["processors"])
             self._logger_factory = structlog.get_config()["logger_factory"]
@@ -261,7 +261,7 @@ class Operators:
             )
 
     def close(self) -> None:
-        """Stop them all, and take their identities away."""
+        """Stop all operators, and delete their ServiceAccounts and roles."""
         try:
             for running in reversed(self._running):
                 running.stop()
@@ -274,7 +274,7 @@ class Operators:
             self._made.clear()
 
     def verdict(self) -> str:
-        """What went wrong beside the test's own assertions; empty when all is well."""
+        """Return the problems that fail the test besides its assertions; empty if there are none."""
         from steersman.testing.controlplane_cluster import UnsupportedError
 
         problems = [f"an operator ended by itself: {one.problem!r}" for one in self._running if one.problem is not None]
@@ -282,7 +282,7 @@ class Operators:
             try:
                 refused = self._cluster.audit.refused(user)
             except UnsupportedError:
-                continue  # the log of somebody else's cluster cannot be read
+                continue  # The audit log of an existing cluster is not readable.
             if refused:
                 problems.append(
                     f"{user} was refused what the operator does not declare; add it to owns=, reads= or watches=, or "

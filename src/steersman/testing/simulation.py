@@ -1,14 +1,14 @@
-"""Hours of a cluster in seconds: API server, controllers, nodes and an operator on one loop of virtual time.
+"""Simulates hours of a cluster in seconds: API server, controllers, nodes and an operator on one virtual-time loop.
 
     @simulated(seed=7)
-    async def test_it(world: Simulation) -> None:
-        app = world.operator("myapp.operator:operator")
-        await world.apply(SAMPLE)
-        await world.passes(hours=3)
+    async def test_it(simulation: Simulation) -> None:
+        app = simulation.operator("myapp.operator:operator")
+        await simulation.apply(SAMPLE)
+        await simulation.passes(hours=3)
 
-A simulation has no sockets; randomness comes from one seed, and the clock moves only when nothing is left to do. So a
-run is repeated by its seed, to the same audit log. Secrets and uids of certificates are not part of that. The API
-server calls the operator's webhooks in the same loop; a handler that is a plain `def` runs in a thread, as elsewhere.
+A simulation has no sockets; random numbers come from one seed, and the clock advances only when no callback is ready.
+So a seed reproduces a run with the same audit log, except for Secrets and uids of certificates. The API server calls
+the operator's webhooks in the same loop; a handler that is a plain `def` runs in a thread, as usual.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC).timestamp()
 
 
 class SimulatedOperator:
-    """An operator in a simulation. Made by `Simulation.operator`."""
+    """An operator in a simulation. Created by `Simulation.operator`."""
 
     def __init__(self, world: Simulation, operator: Operator, settings: Settings, user: str) -> None:
         self.user = user
@@ -81,7 +81,7 @@ class SimulatedOperator:
 
     @property
     def reconciles(self) -> list[Reconcile]:
-        """The runs of its controllers so far."""
+        """The finished runs of its controllers."""
         return self.recorder.reconciles
 
     async def wait_ready(self, within: float = 60.0) -> None:
@@ -108,28 +108,28 @@ class SimulatedOperator:
             await asyncio.sleep(0.05)
 
     async def stop(self) -> None:
-        """Shut it down in order. Idempotent; raises what it ended with."""
+        """Shut the operator down gracefully. Idempotent; raises the exception that ended it."""
         self._stop.set()
         await self._task
 
 
 class Simulation:
-    """A cluster, the clock and the dice. Made by `simulated`, or by `start` on a virtual loop."""
+    """A cluster with virtual time and seeded randomness. Created by `simulated`, or by `start` on a virtual loop."""
 
     def __init__(self, cluster: DevCluster, rng: random.Random, faults: Faults) -> None:
         self.cluster = cluster
         self.rng = rng
-        """What everything random is drawn from; draw from it, too."""
+        """The source of all random numbers; tests may use it, too."""
         self.faults = faults
         self.namespace = "default"
         self.client: Client = cluster.client(user_agent=USER_AGENT)
-        """The administrator's."""
+        """The client of the administrator."""
         self._operators: list[SimulatedOperator] = []
 
     @classmethod
     @asynccontextmanager
     async def start(cls, seed: int = 0, **options: Any) -> AsyncGenerator[Simulation]:
-        """A simulation for the time of a block; `options` are those of `steersman_cluster.cluster.Options`."""
+        """Start a simulation for a block; `options` are those of `steersman_cluster.cluster.Options`."""
         clock = asyncio.get_running_loop().time
         start = clock()
 
@@ -162,11 +162,11 @@ class Simulation:
             await cluster.close()
 
     def now(self) -> datetime:
-        """The wall clock of the simulation, in UTC; it begins in 2030."""
+        """The wall clock of the simulation, in UTC; it starts in 2030."""
         return datetime.fromtimestamp(self.cluster.server.now(), UTC)
 
     async def passes(self, *, seconds: float = 0.0, minutes: float = 0.0, hours: float = 0.0) -> None:
-        """Let so much time pass."""
+        """Advance the virtual time."""
         await asyncio.sleep(seconds + 60 * minutes + 3600 * hours)
 
     async def operator(
@@ -187,7 +187,7 @@ class Simulation:
         return running
 
     async def apply(self, *what: Path | str | Mapping[str, Any], namespace: str | None = None) -> None:
-        """Apply files, text and objects as `Cluster.apply` does. Raises `AssertionError` for what is refused."""
+        """Apply files, text and objects as `Cluster.apply` does. Raises `AssertionError` for a refused object."""
         from steersman.manifest_files.apply import load
 
         manifests = [manifest for one in what for manifest in manifests_of(one)]
@@ -196,11 +196,11 @@ class Simulation:
             assert outcome.action != "failed", f"{outcome.reference}: {outcome.error}"
 
     async def eventually(self, condition: Callable[[], Awaitable[T]], *, within: float = 600.0, what: str = "") -> T:
-        """`eventually` on virtual time."""
+        """Wait for a condition as `eventually` does, on virtual time."""
         return await eventually(condition, within=within, what=what)
 
     def audit(self, *, user: str | None = None, writes: bool = False) -> list[str]:
-        """The audit log as lines that are the same for the same seed: when, who, what, and the answer."""
+        """Return the audit log as reproducible lines: time, user, request, and status code."""
         log = self.cluster.audit
         assert log is not None
         return [
@@ -218,7 +218,7 @@ def _code(event: Mapping[str, Any]) -> int:
 
 @contextmanager
 def _seeded(source: random.Random) -> Generator[None]:
-    """Whoever makes a generator without a seed, such as a client for its jitter, gets one from `source`."""
+    """Let generators without a seed, such as the jitter of a client, get one from `source`."""
     known, state = random.Random, random.getstate()
 
     class Seeded(known):  # type: ignore[misc, valid-type]
@@ -237,9 +237,9 @@ def _seeded(source: random.Random) -> Generator[None]:
 def simulated(
     seed: int = 0, **options: Any
 ) -> Callable[[Callable[Concatenate[Simulation, P], Coroutine[Any, Any, T]]], Callable[P, T]]:
-    """Run an `async def` test in a simulation, which is its first argument; the others may be fixtures.
+    """Run an `async def` test in a simulation, its first argument; the other parameters may be fixtures.
 
-    The result is a plain function. Fails when the test leaves tasks behind, or when every task waits for nothing.
+    The result is a plain function. Fails if the test leaves tasks behind, or when every task waits without a timer.
     """
 
     def decorate(test: Callable[Concatenate[Simulation, P], Coroutine[Any, Any, T]]) -> Callable[P, T]:
@@ -257,7 +257,7 @@ def simulated(
                 return runner.run(guarded())
 
         parameters = list(inspect.signature(test).parameters.values())[1:]
-        # functools.wraps marks the coroutine function as what is wrapped; pytest must see a plain function.
+        # functools.wraps marks the coroutine function as the wrapped one; pytest must see a plain function.
         del run.__wrapped__  # type: ignore[attr-defined]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return run

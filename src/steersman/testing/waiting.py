@@ -1,7 +1,7 @@
-"""`eventually`: wait for a condition, and say what was there instead when it does not come.
+"""`eventually`: waits for a condition, and reports the last value if it is not met.
 
-For threads and blocking calls in sync tests, and awaited in async ones, on real or virtual time. It polls, first often
-and then less, and never sleeps longer than the condition may take.
+For threads and blocking calls in sync tests, and with `await` in async ones, on real or virtual time. It polls with
+growing intervals, and never longer than the time limit.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def eventually(
     until: Callable[[Any], object] = bool,
     shown: Callable[[], object] | None = None,
 ) -> Any:
-    """Call `condition` until what it returns is true, and return that; an exception means not yet.
+    """Call `condition` until its result is true, and return the result; an exception counts as false.
 
-    `within` is seconds. With an `async def` condition it returns something to await: `await eventually(ready)`. `until`
-    judges the value instead of its truth; `shown` gives what to show on failure instead of the last value. Raises
-    `AssertionError` with `what`, the last value or exception, and what changed meanwhile.
+    `within` is in seconds. An `async def` condition is awaited: `await eventually(ready)`. `until` is a predicate of
+    the result instead of its truth; `shown` returns the value for the error message instead of the last result. Raises
+    `AssertionError` with `what`, the last result or exception, and the changes during the wait.
     """
     watch = _Watch(what or _name(condition), within, until, shown)
     return _waited(condition, watch) if inspect.iscoroutinefunction(condition) else _blocking(condition, watch)
@@ -91,7 +91,7 @@ async def _waited(condition: Callable[[], Awaitable[Any]], watch: _Watch) -> Any
 
 
 class _Watch:
-    """What a condition has said so far."""
+    """The results of a condition so far."""
 
     def __init__(
         self, what: str, within: float, until: Callable[[Any], object], shown: Callable[[], object] | None
