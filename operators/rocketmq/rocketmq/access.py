@@ -12,6 +12,8 @@ __all__ = ["RemotingServers", "Servers", "servers", "use_servers"]
 
 CONNECT_SECONDS = 2.0
 REQUEST_SECONDS = 3.0
+HAND_OVER_SECONDS = 10.0
+"""Timeout of the requests to DLedger, which answers a hand-over when the next leader is elected."""
 
 
 class Servers(Protocol):
@@ -67,7 +69,7 @@ class RemotingServers:
     async def dledger(self, address: str, group: str, self_id: str) -> AsyncGenerator[DLedgerAdmin]:
         """Open a member of a DLedger group at its DLedger port."""
         async with await self._open(address) as connection:
-            yield DLedgerAdmin(connection, group, self_id, timeout_seconds=REQUEST_SECONDS)
+            yield DLedgerAdmin(connection, group, self_id, timeout_seconds=HAND_OVER_SECONDS)
 
     async def _open(self, address: str) -> Connection:
         return await Connection.open(self._reach(address), timeout_seconds=CONNECT_SECONDS)

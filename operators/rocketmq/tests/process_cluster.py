@@ -18,7 +18,7 @@ from tests.remoting_servers import server_files
 
 PROJECT = Path(__file__).parents[1]
 IMAGE = "rocketmq:5.5.0"
-WAIT_SECONDS = 150.0
+WAIT_SECONDS = 300.0
 SMALL_BROKER = {
     "mappedFileSizeCommitLog": "16777216",
     "mappedFileSizeConsumeQueue": "60000",

@@ -109,10 +109,12 @@ class Workload:
         self.acknowledged[lane].append(number)
 
     def report(self) -> Report:
-        """Consume all queues from their beginnings and return what the history shows."""
-        return check(self.acknowledged, asyncio.run(self._consume()))
+        """Consume all queues and return what the history shows of the messages that were acknowledged before."""
+        acknowledged = {lane: tuple(numbers) for lane, numbers in self.acknowledged.items()}
+        return check(acknowledged, asyncio.run(self._consume()))
 
     async def _consume(self) -> dict[str, list[int]]:
+        """Return the numbers of each lane, and store for the consumer group how far it has read."""
         found: dict[str, list[int]] = {}
         for group, queue in self._lanes:
             address = await self._routes.master(TOPIC, group)
@@ -123,6 +125,7 @@ class Workload:
                 while True:
                     got = await client.pull(TOPIC, queue, offset, broker=group, group="readers")
                     numbers += [int(message.body) for message in got.messages]
+                    await client.commit(TOPIC, queue, got.next_offset, group="readers")
                     if got.next_offset >= got.max_offset and not got.messages:
                         break
                     offset = got.next_offset

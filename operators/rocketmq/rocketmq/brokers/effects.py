@@ -90,8 +90,7 @@ class Effects:
         group = group_name(self._broker.metadata.name, master.group)
         address = f"{host(self._broker, master)}:{self._broker.spec.ports.dledger}"
         async with self._servers.dledger(address, group, f"n{master.index}") as admin:
-            term = (await admin.metadata()).term
-            await admin.transfer_leadership(f"n{to.index}", term)
+            await admin.transfer_leadership(f"n{to.index}", await admin.term(f"n{to.index}"))
 
     async def _elect(self, to: Member) -> None:
         name = self._broker.metadata.name

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rocketmq.remoting.codes import RequestCode
+from rocketmq.remoting.codes import RequestCode, ResponseCode
 from rocketmq.remoting.connection import REQUEST_TIMEOUT_SECONDS, Connection
 from rocketmq.remoting.errors import DocumentError, RemotingError
 from rocketmq.remoting.json_documents import read_document
 from rocketmq.remoting.records import integer, mapping, object_list, objects, text
 
 DLEDGER_SUCCESS = 200
+"""The code of success in the header and in the body of DLedger's answers."""
+DLEDGER_EXPIRED_TERM = 403
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,6 @@ class DLedgerMetadata:
     """The leader of a DLedger group as one of its members knows it."""
 
     leader_id: str
-    term: int
     peers: Mapping[str, str]
 
 
@@ -127,9 +128,19 @@ class DLedgerAdmin:
         leader = document.get("leaderId")
         return DLedgerMetadata(
             leader if isinstance(leader, str) else "",
-            integer(document, "term"),
             {id_: text(peers, id_) for id_ in peers},
         )
+
+    async def term(self, peer: str) -> int:
+        """Return the present term, which the metadata does not have.
+
+        A member answers a heartbeat of an earlier term with its own term and ignores it otherwise.
+
+        Args:
+            peer: the id of another member of the group.
+        """
+        request = {"leaderId": peer, "localId": peer, "term": -1}
+        return integer(await self._call(RequestCode.DLEDGER_HEARTBEAT, request, DLEDGER_EXPIRED_TERM), "term")
 
     async def transfer_leadership(self, target: str, term: int) -> None:
         """Let this member, the leader, hand over to another one, which must have all entries.
@@ -141,12 +152,20 @@ class DLedgerAdmin:
         request = {"leaderId": self._self_id, "term": term, "transferId": self._self_id, "transfereeId": target}
         await self._call(RequestCode.DLEDGER_LEADERSHIP_TRANSFER, request)
 
-    async def _call(self, code: RequestCode, request: Mapping[str, object]) -> Mapping[str, object]:
+    async def _call(
+        self, code: RequestCode, request: Mapping[str, object], expected: int = DLEDGER_SUCCESS
+    ) -> Mapping[str, object]:
         whole = {"group": self._group, "remoteId": self._self_id, **request}
-        response = await self._connection.request(code, {}, msgspec.json.encode(whole), timeout_seconds=self._timeout)
+        response = await self._connection.request(
+            code,
+            {},
+            msgspec.json.encode(whole),
+            timeout_seconds=self._timeout,
+            accept=(ResponseCode.SUCCESS, DLEDGER_SUCCESS),
+        )
         document = read_document(response.body, "the answer of DLedger")
         code_of_answer = integer(document, "code")
-        if code_of_answer != DLEDGER_SUCCESS:
+        if code_of_answer != expected:
             raise RemotingError(f"{self._connection.address} refused DLedger request {code} with {code_of_answer}")
         return document
 

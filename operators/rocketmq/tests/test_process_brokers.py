@@ -1,0 +1,251 @@
+"""Brokers with real servers on process nodes: nothing that was acknowledged is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+from steersman.testing import EmbeddedCluster
+from steersman.testing.node_faults import NodeFaults
+
+from rocketmq.remoting import BrokerAdmin, Connection, RemotingError, SubscriptionGroup, TopicConfig
+from tests import process_cluster
+from tests.process_cluster import Ports, broker, name_service, operated, running, status, until
+from tests.remoting_servers import server_files, unavailable
+from tests.workload import TOPIC, Routes, Workload
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(unavailable()), reason=unavailable() or "available"),
+]
+KIND = "brokers.rocketmq.daocloud.io"
+CONTROLLER = {
+    "apiVersion": "rocketmq.daocloud.io/v1",
+    "kind": "Controller",
+    "metadata": {"name": "mq"},
+    "spec": {"size": 1, "controllerImage": process_cluster.IMAGE, "storageMode": "EmptyDir"},
+}
+MODES = {
+    "DLEDGER": {"clusterMode": "DLEDGER", "replicaPerGroup": 2},
+    "CONTROLLER": {"clusterMode": "CONTROLLER", "replicaPerGroup": 1, "minInSyncReplicas": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    files = server_files()
+    try:
+        with process_cluster.process_cluster(tmp_path_factory.mktemp("images")) as found:
+            yield found
+    except (OSError, files.ServerFilesError) as problem:
+        pytest.skip(f"RocketMQ cannot run in Pods here: {problem}")
+
+
+@pytest.fixture
+def shop(cluster: EmbeddedCluster, request: pytest.FixtureRequest) -> Iterator[Ports]:
+    with operated(cluster, f"shop-{abs(hash(request.node.name)) % 10**6}") as ports:
+        yield ports
+
+
+def address_of(cluster: EmbeddedCluster, pod: str, port: int = 10911) -> str:
+    return f"{pod}.mq-brokers.{cluster.namespace}.svc:{port}"
+
+
+def group_of(cluster: EmbeddedCluster, index: int = 0) -> dict:
+    return status(cluster)["groups"][index]
+
+
+async def on_broker(ports: Ports, address: str, act):
+    async with await Connection.open(ports(address)) as connection:
+        return await act(BrokerAdmin(connection))
+
+
+def started(cluster: EmbeddedCluster, ports: Ports, **spec) -> Routes:
+    """Start a Broker and create the topic of the workload on all its masters."""
+    cluster.apply(name_service())
+    cluster.apply(broker(**spec))
+    found = until(lambda: running(cluster), lambda: f"the Broker does not run: {status(cluster)}")
+    create_topic(cluster, ports, found)
+    routes = Routes(ports, lambda: tuple(status(cluster).get("nameServers", ())))
+
+    async def routed() -> bool:
+        with contextlib.suppress(Exception):
+            return len((await routes.route(TOPIC)).queues) == len(found["groups"])
+        return False
+
+    until(lambda: asyncio.run(routed()), "the topic has no route")
+    return routes
+
+
+def create_topic(cluster: EmbeddedCluster, ports: Ports, found: dict) -> None:
+    async def create(admin: BrokerAdmin) -> None:
+        await admin.put_topic(TopicConfig(TOPIC, 2, 2))
+        await admin.put_subscription_group(SubscriptionGroup("readers"))
+
+    for each in found["groups"]:
+        asyncio.run(on_broker(ports, address_of(cluster, each["master"]), create))
+
+
+def sends(workload: Workload, count: int = 100) -> None:
+    """Wait until more messages were acknowledged."""
+    before = workload.count
+    until(lambda: workload.count >= before + count, "no messages are acknowledged")
+
+
+def setting(ports: Ports, address: str, name: str) -> tuple[str, str]:
+    """Return a setting of a running broker and the time of its start."""
+
+    async def read(admin: BrokerAdmin) -> tuple[str, str]:
+        return (await admin.config()).get(name, ""), (await admin.runtime_info())["bootTimestamp"]
+
+    return asyncio.run(on_broker(ports, address, read))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_master_that_stops_answering_is_replaced_and_no_acknowledged_message_is_lost(cluster, shop, mode):
+    if mode == "CONTROLLER":
+        cluster.apply(CONTROLLER)
+    routes = started(cluster, shop, **MODES[mode])
+    first = group_of(cluster)
+    with Workload(routes, [("mq-0", 0), ("mq-0", 1)]) as workload:
+        sends(workload)
+        with NodeFaults(cluster).pause(first["master"]):
+            until(lambda: group_of(cluster)["master"] != first["master"], "no other member became the master")
+            sends(workload)
+        until(lambda: running(cluster), lambda: f"the old master does not follow: {status(cluster)}")
+        second = group_of(cluster)
+        assert second["epoch"] > first["epoch"]
+        NodeFaults(cluster).kill(second["master"], container="broker")
+        cluster.delete("pods", second["master"])
+        sends(workload)
+        until(lambda: running(cluster), lambda: f"the killed master does not come back: {status(cluster)}")
+        sends(workload)
+    report = workload.report()
+    assert report.sound, report
+
+
+def test_a_rolling_restart_hands_over_first_and_loses_no_acknowledged_message(cluster, shop):
+    routes = started(cluster, shop, **MODES["DLEDGER"])
+    before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in cluster.list("pods")}
+    members = group_of(cluster)["members"]
+    with Workload(routes, [("mq-0", 0)]) as workload:
+        sends(workload)
+        live = {"spec": {"config": {"fileReservedTime": "31"}}}
+        cluster.patch(KIND, "mq", live)
+        for pod in members:
+            until(
+                lambda pod=pod: setting(shop, address_of(cluster, pod), "fileReservedTime")[0] == "31",
+                "the live setting does not arrive",
+            )
+        assert before == {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in cluster.list("pods")}
+
+        cluster.patch(KIND, "mq", {"spec": {"config": {"sendMessageThreadPoolNums": "3"}}})
+        until(
+            lambda: (
+                running(cluster)
+                and all(
+                    p["metadata"]["uid"] != before[p["metadata"]["name"]]
+                    for p in cluster.list("pods", labels="rocketmq.daocloud.io/broker=mq")
+                )
+            ),
+            lambda: f"the members did not all restart: {status(cluster)}",
+            seconds=600,
+        )
+        sends(workload)
+    events = [e for e in cluster.list("events.events.k8s.io") if e["reason"] == "MasterHandedOver"]
+    assert events
+    report = workload.report()
+    assert report.sound, report
+
+
+def test_name_servers_are_replaced_without_a_restart_of_a_broker(cluster, shop):
+    routes = started(cluster, shop, clusterMode="STATIC", replicaPerGroup=0)
+    address = address_of(cluster, "mq-0-0-0")
+    _, booted = setting(shop, address, "namesrvAddr")
+    with Workload(routes, [("mq-0", 0)]) as workload:
+        sends(workload)
+        other = name_service() | {"metadata": {"name": "other"}}
+        cluster.apply(other)
+        cluster.patch(KIND, "mq", {"spec": {"nameService": "other"}})
+        new = f"other-namesrv-0.other-namesrv.{cluster.namespace}.svc:9876"
+        until(lambda: setting(shop, address, "namesrvAddr")[0] == new, "the broker does not learn its name server")
+        until(lambda: running(cluster) and status(cluster)["nameServers"] == [new], "the status names the old one")
+
+        async def registered() -> bool:
+            with contextlib.suppress(Exception):
+                return bool((await routes.route(TOPIC)).queues)
+            return False
+
+        until(lambda: asyncio.run(registered()), "the broker does not register with its new name server")
+        cluster.delete("nameservices.rocketmq.daocloud.io", "mq")
+        sends(workload)
+    assert setting(shop, address, "namesrvAddr")[1] == booted
+    assert workload.report().sound
+
+
+def test_a_new_group_has_the_topics_of_the_others_and_leaves_when_consumers_have_read_it(cluster, shop):
+    routes = started(cluster, shop, clusterMode="STATIC", replicaPerGroup=0)
+    cluster.patch(KIND, "mq", {"spec": {"size": 2}})
+    found = until(
+        lambda: len((state := running(cluster)).get("groups", ())) == 2 and state,
+        lambda: f"the second group does not join: {status(cluster)}",
+    )
+    assert [group["joined"] for group in found["groups"]] == [True, True]
+    new = address_of(cluster, found["groups"][1]["master"])
+
+    async def names(admin: BrokerAdmin) -> tuple[set[str], set[str]]:
+        return set(await admin.topic_configs()), set(await admin.subscription_groups())
+
+    topics, groups = asyncio.run(on_broker(shop, new, names))
+    assert TOPIC in topics
+    assert "readers" in groups
+
+    async def permission() -> int:
+        with contextlib.suppress(RemotingError):
+            return next((int(q.permission) for q in (await routes.route(TOPIC)).queues if q.broker == "mq-1"), 0)
+        return 0
+
+    until(lambda: asyncio.run(permission()) == 6, "producers do not see the second group")
+    with Workload(routes, [("mq-1", 0)]) as leaving, Workload(routes, [("mq-0", 0)]) as staying:
+        sends(leaving)
+        assert leaving.report().sound
+        sends(leaving)
+        cluster.patch(KIND, "mq", {"spec": {"size": 1}})
+        until(lambda: asyncio.run(permission()) == 4, "producers still see the group as writable")
+        leaving.stop()
+
+        def waits_for_consumers() -> bool:
+            (scaling,) = (each for each in status(cluster)["conditions"] if each["type"] == "Scaling")
+            return "consumers have read" in scaling["message"] and len(status(cluster)["groups"]) == 2
+
+        until(waits_for_consumers, lambda: f"the group does not wait: {status(cluster)}")
+        assert cluster.get("statefulsets", "mq-1-0")
+        report = leaving.report()
+        assert report.sound, report
+        sends(staying)
+        until(
+            lambda: len(running(cluster).get("groups", ())) == 1,
+            lambda: f"the drained group does not leave: {status(cluster)}",
+        )
+        sends(staying)
+    assert cluster.get("statefulsets", "mq-1-0") is None
+    assert staying.report().sound
+    assert cluster.get("persistentvolumeclaims", "store-mq-1-0-0"), "the claim of a group that left is kept"
+
+
+def test_the_checker_finds_the_loss_of_asynchronous_replication(cluster, shop):
+    routes = started(
+        cluster, shop, clusterMode="STATIC", replicaPerGroup=1, replicationMode="ASYNC", storageMode="EmptyDir"
+    )
+    with Workload(routes, [("mq-0", 0)]) as workload:
+        sends(workload)
+        with NodeFaults(cluster).partition("mq-0-0-0", "mq-0-1-0"):
+            sends(workload)
+        workload.stop()
+        NodeFaults(cluster).kill("mq-0-0-0", container="broker")
+        cluster.delete("pods", "mq-0-0-0")
+    until(lambda: running(cluster), lambda: f"the group did not come back: {status(cluster)}")
+    create_topic(cluster, shop, status(cluster))
+    assert workload.report().lost
