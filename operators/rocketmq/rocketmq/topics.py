@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rocketmq.remoting import BrokerAdmin
 
-__all__ = ["copy_groups", "copy_topics", "is_system_topic"]
+__all__ = ["SYSTEM_GROUPS", "copy_groups", "copy_topics", "is_system_topic"]
 
 SYSTEM_TOPICS = frozenset(
     {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from steersman import Condition, Conditions, ObjectMeta
+from steersman import Condition, Conditions, ObjectMeta, replace
 from steersman.models import is_true, merge_conditions
 
 from rocketmq.api.v1.broker_types import Broker
@@ -19,14 +19,22 @@ __all__ = ["Child", "status", "sync"]
 Child = NameService | Controller | Broker | Console
 
 
-def sync(cluster: RocketMQCluster) -> tuple[Child, ...]:
-    """Return the children, which have the name of the cluster and find each other by it."""
+def sync(cluster: RocketMQCluster, present: Broker | None = None) -> tuple[Child, ...]:
+    """Return the children, which have the name of the cluster and find each other by it.
+
+    Args:
+        cluster: the RocketMQCluster.
+        present: its Broker, whose number of groups stays when autoscaling chooses it.
+    """
     spec = cluster.spec
+    broker = spec.broker
+    if present is not None and broker.autoscaling.enabled:
+        broker = replace(broker, size=present.spec.size)
     metadata = ObjectMeta(name=cluster.metadata.name, namespace=cluster.metadata.namespace)
     children: list[Child] = [NameService(metadata=metadata, spec=spec.name_service)]
     if spec.controller is not None:
         children.append(Controller(metadata=metadata, spec=spec.controller))
-    children.append(Broker(metadata=metadata, spec=spec.broker))
+    children.append(Broker(metadata=metadata, spec=broker))
     if spec.console is not None:
         children.append(Console(metadata=metadata, spec=spec.console))
     return tuple(children)

@@ -14,6 +14,7 @@ __all__ = [
     "Member",
     "group_name",
     "host",
+    "host_of_pod",
     "labels_for",
     "members_of",
     "service_name",
@@ -55,8 +56,12 @@ def service_name(broker: str) -> str:
 
 def host(broker: Broker, member: Member) -> str:
     """Return the stable DNS name of a member."""
-    name = broker.metadata.name
-    return f"{member.pod(name)}.{service_name(name)}.{broker.metadata.namespace}.svc"
+    return host_of_pod(broker, member.pod(broker.metadata.name))
+
+
+def host_of_pod(broker: Broker, pod: str) -> str:
+    """Return the stable DNS name of a Pod of the Broker."""
+    return f"{pod}.{service_name(broker.metadata.name)}.{broker.metadata.namespace}.svc"
 
 
 def labels_for(broker: str, member: Member | None = None) -> Mapping[str, str]:

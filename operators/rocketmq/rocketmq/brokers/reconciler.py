@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 
-from steersman import Context, Result
+from steersman import Context, MergePatch, Result, key_of
 from steersman.k8s import Pod, StatefulSet
 from steersman.models import is_true
 
@@ -16,6 +16,7 @@ from rocketmq.api.v1.broker_types import Broker, BrokerStatus
 from rocketmq.api.v1.controller_types import Controller
 from rocketmq.api.v1.nameservice_types import NameService
 from rocketmq.brokers import children
+from rocketmq.brokers.autoscaling import Scaling, autoscale
 from rocketmq.brokers.children import RESTART_HASH
 from rocketmq.brokers.effects import Effects, broker_address
 from rocketmq.brokers.names import GROUP_LABEL, MEMBER_LABEL, Member, group_name, labels_for, members_of
@@ -24,6 +25,7 @@ from rocketmq.brokers.plan import plan
 from rocketmq.brokers.reports import answering, lag_of, observe_group, sync_states
 from rocketmq.brokers.settings import Endpoints
 from rocketmq.brokers.status import status
+from rocketmq.metrics import METRICS
 
 __all__ = ["reconcile_broker"]
 
@@ -43,10 +45,24 @@ async def reconcile_broker(broker: Broker, ctx: Context) -> Result:
     effects = Effects(broker, ctx, source, endpoints)
     problems = await effects.perform(todo.steps)
     joined = todo.joined | effects.joined
-    after = status(broker, seen, todo, joined, endpoints, problems)
+    scaling = autoscale(broker, seen)
+    await _scale(broker, scaling, ctx)
+    after = status(broker, seen, todo, joined, endpoints, problems, scaling.below_since)
+    METRICS.record(key_of(broker), broker.status, after, seen)
     _report(broker.status, after, ctx)
     busy = bool(todo.steps or problems or todo.waiting) or after.phase != "Running"
     return Result(requeue_after=BUSY_SECONDS if busy else STEADY_SECONDS, status=after)
+
+
+async def _scale(broker: Broker, scaling: Scaling, ctx: Context) -> None:
+    """Write the number of groups that autoscaling chose, as a HorizontalPodAutoscaler does."""
+    if scaling.size == broker.spec.size:
+        return
+    metadata = {"resourceVersion": broker.metadata.resource_version}
+    await ctx.patch(broker, MergePatch({"metadata": metadata, "spec": {"size": scaling.size}}))
+    up = scaling.size > broker.spec.size
+    ctx.log.info("groups_scaled", before=broker.spec.size, after=scaling.size, reason=scaling.reason)
+    ctx.event("ScaledUp" if up else "ScaledDown", f"{broker.spec.size} to {scaling.size} groups: {scaling.reason}")
 
 
 def endpoints_of(broker: Broker, ctx: Context) -> Endpoints:

@@ -65,6 +65,8 @@ async def observe_member(servers: Servers, state: MemberState, address: str) -> 
 def reported(state: MemberState, info: Mapping[str, str], config: Mapping[str, str]) -> MemberState:
     """Return the state of a member with the answers of its broker.
 
+    The broker reports its rate of messages over 10, 60 and 600 seconds; the second one counts.
+
     Raises:
         DocumentError: an answer has no end of the commit log.
     """
@@ -79,7 +81,7 @@ def reported(state: MemberState, info: Mapping[str, str], config: Mapping[str, s
         settings=config,
         version=info.get("brokerVersionDesc", "").removeprefix("V").replace("_", "."),
         address=f"{config.get('brokerIP1', '')}:{config.get('listenPort', '')}",
-        put_tps=_number(info.get("putTps", "").split(" ")[0]),
+        put_tps=_number("".join(info.get("putTps", "").split(" ")[1:2])),
         disk_percent=100 * _number(info.get("commitLogDiskRatio", "")),
         delayed=delayed + max(0, int(_number(info.get("timerCongestNum", "")))),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from steersman import Condition, Conditions
 from steersman.models import merge_conditions
 
@@ -21,6 +23,7 @@ def status(
     joined: frozenset[int],
     endpoints: Endpoints,
     problems: tuple[str, ...],
+    below_since: datetime | None = None,
 ) -> BrokerStatus:
     """Return the status after a reconcile.
 
@@ -31,6 +34,7 @@ def status(
         joined: groups that have the topics of the others.
         endpoints: the name servers that the members know.
         problems: steps that failed.
+        below_since: since when fewer groups would be enough.
     """
     known = {each.name: each for each in broker.status.groups}
     groups = tuple(
@@ -51,6 +55,7 @@ def status(
         size=len(groups),
         selector=f"{LABEL}={broker.metadata.name}",
         version=min(versions, default=broker.status.version),
+        below_since=below_since,
         conditions=merge_conditions(broker.status.conditions, conditions, seen.now, broker.metadata.generation),
     )
 

@@ -14,7 +14,8 @@ from rocketmq.manager import operator
 @operator.controller(owns=[Broker, Console, Controller, NameService])
 async def reconcile(cluster: RocketMQCluster, ctx: Context) -> RocketMQClusterStatus:
     """Apply an object of each kind, remove a console that is no longer in the spec, and report the status."""
-    children = [await ctx.apply(child) for child in umbrella.sync(cluster)]
+    present = ctx.get(Broker, cluster.metadata.name)
+    children = [await ctx.apply(child) for child in umbrella.sync(cluster, present)]
     if cluster.spec.console is None and ctx.get(Console, cluster.metadata.name) is not None:
         await ctx.delete(Console, cluster.metadata.name)
         ctx.log.info("console_removed", name=cluster.metadata.name, reason="spec_has_none")

@@ -1,6 +1,6 @@
 """Performs every TopicTransfer phase by phase."""
 
-from steersman import Context, Result, replace
+from steersman import Context, Result, key_of, replace
 from steersman.predicates import generation_changed
 
 from rocketmq import nameservers
@@ -8,6 +8,7 @@ from rocketmq.access import servers
 from rocketmq.api.v1.nameservice_types import NameService
 from rocketmq.api.v1.topictransfer_types import TopicTransfer
 from rocketmq.manager import operator
+from rocketmq.metrics import METRICS
 from rocketmq.remoting import RemotingError
 from rocketmq.transfer_work import TransferWork
 from rocketmq.transfers import Outcome, advance, is_finished, phase_of
@@ -23,6 +24,7 @@ async def reconcile(transfer: TopicTransfer, ctx: Context) -> Result:
     if is_finished(transfer):
         return Result(status=replace(transfer.status, observed_generation=transfer.metadata.generation))
     phase, now = phase_of(transfer), ctx.now()
+    METRICS.record_transfer(key_of(transfer), phase)
     service = ctx.get(NameService, transfer.spec.name_service or transfer.spec.source_cluster)
     addresses = nameservers.stable_addresses(service) if service is not None else ()
     try:

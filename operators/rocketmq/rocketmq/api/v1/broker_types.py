@@ -179,6 +179,8 @@ class BrokerStatus(Model):
     """Number of groups, for the scale subresource."""
     selector: str = ""
     version: str = ""
+    below_since: datetime | None = None
+    """Since when autoscaling finds that fewer groups would be enough."""
     conditions: Conditions = ()
     """Available, MasterElected, InSync, ConfigApplied, NameServersReachable and Scaling."""
 
