@@ -20,7 +20,7 @@ __all__ = ["METRICS", "RocketMQMetrics", "samples_of"]
 PREFIX = "steersman_rocketmq_"
 BROKER = ("namespace", "broker")
 EXPIRY_SECONDS = 120.0
-"""Time without a reconcile after which an object has no metrics: it is gone, or what is known of it is old."""
+"""Time without a reconcile after which an object has no metrics: it was deleted, or its values are too old."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def samples_of(samples: BrokerSamples, before: BrokerStatus, after: BrokerStatus
         samples: the values before it.
         before: the status before it.
         after: the status after it.
-        seen: what it saw.
+        seen: the groups during it.
     """
     known = {each.name: each.master for each in before.groups}
     switched = sum(known.get(each.name) not in (None, "", each.master) for each in after.groups)

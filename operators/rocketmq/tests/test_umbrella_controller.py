@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from steersman import ObjectMeta, replace
 from steersman.testing import eventually
+
+from rocketmq import umbrella
+from rocketmq.api.v1.broker_types import Autoscaling, Broker, BrokerSpec
+from rocketmq.api.v1.nameservice_types import NameServiceSpec
+from rocketmq.api.v1.rocketmqcluster_types import RocketMQCluster, RocketMQClusterSpec
 
 KIND = "rocketmqclusters.rocketmq.daocloud.io"
 CONSOLE = "consoles.rocketmq.daocloud.io"
@@ -59,3 +65,16 @@ def test_a_console_that_leaves_the_spec_is_removed(cluster, operator):
     cluster.wait(CONSOLE, "shop", lambda each: True)
     cluster.patch(KIND, "shop", {"spec": {"console": None}})
     eventually(lambda: cluster.get(CONSOLE, "shop") is None, what="the removal of the console")
+
+
+def test_a_broker_that_scales_itself_keeps_its_number_of_groups():
+    def sizes(enabled):
+        limits = Autoscaling(enabled=enabled, min_groups=1, max_groups=4)
+        spec = BrokerSpec(broker_image="b", replica_per_group=2, storage_mode="EmptyDir", autoscaling=limits)
+        whole = RocketMQClusterSpec(name_service=NameServiceSpec(name_service_image="n"), broker=spec)
+        present = Broker(metadata=ObjectMeta(name="shop"), spec=replace(spec, size=3))
+        found = umbrella.sync(RocketMQCluster(metadata=ObjectMeta(name="shop"), spec=whole), present)
+        return [each.spec.size for each in found if isinstance(each, Broker)]
+
+    assert sizes(True) == [3]
+    assert sizes(False) == [1]
